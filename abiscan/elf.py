@@ -1,0 +1,464 @@
+"""ELF facts of one shared object, copied out of the file at once. The only importer of lief.
+
+lief reads the structure: header, segments, dynamic section, version tables, notes. The three tables that grow with the
+program - symbols, their versions, relocations - are decoded in place from the file's bytes: as objects of lief they
+cost seconds for a library of 400 MB, as flat arrays they cost milliseconds.
+
+Terms and layouts are those of the ELF gABI, chapters 4 and 5, and of the LSB for symbol versions.
+"""
+
+from __future__ import annotations
+
+import enum
+import io
+import mmap
+import re
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
+
+import lief
+
+from abiscan.errors import InputError, NotAnElfFile
+
+MAGIC: Final = b"\x7fELF"
+
+# What else is found under the name of a shared object, by its first bytes.
+_OTHER_FORMATS: Final = (
+    (b"\xcf\xfa\xed\xfe", "a Mach-O file (macOS)"),
+    (b"\xce\xfa\xed\xfe", "a Mach-O file (macOS)"),
+    (b"\xca\xfe\xba\xbe", "a Mach-O universal file (macOS)"),
+    (b"MZ", "a PE file (Windows)"),
+    (b"!<arch>\n", "a static archive"),
+    (b"PK\x03\x04", "a zip archive"),
+    (b"version https://git-lfs", "a Git LFS pointer, not the file itself"),
+    (b"/* GNU ld script", "a linker script"),
+)
+
+_EHDR_SIZE: Final = 64
+_ELFCLASS64: Final = 2
+_ELFDATA2LSB: Final = 1
+_SYMBOL: Final = struct.Struct("<IBBHQQ")  # Elf64_Sym: name, info, other, shndx, value, size
+_RELA_SIZE: Final = 24  # Elf64_Rela: offset, info, addend, eight bytes each
+_SHN_UNDEF: Final = 0
+_SHN_ABS: Final = 0xFFF1
+_STB_WEAK: Final = 2
+_STT_TLS: Final = 6
+_STV_DEFAULT, _STV_PROTECTED = 0, 3
+_VERSYM_HIDDEN: Final = 0x8000
+_VER_FLG_BASE: Final = 1
+_VER_FLG_WEAK: Final = 2
+
+_PYBIND11_INTERNALS_PREFIX: Final = b"__pybind11_internals_v"
+_PYBIND11_INTERNALS: Final = re.compile(rb"__pybind11_internals_v[0-9A-Za-z_]+__")
+_PYBIND11_VERSION_CHECK: Final = b"Python version mismatch: module was compiled for Python %s, "
+_PYTHON_VERSION: Final = re.compile(rb"(?<![0-9.])(3\.[0-9]{1,2})\0")
+
+
+class Machine(enum.Enum):
+    """The processor an object is made for (``e_machine``)."""
+
+    X86_64 = "x86_64"
+    AARCH64 = "aarch64"
+
+
+class SymbolVersion(NamedTuple):
+    """A version that a reference asks for: ``GLIBC_2.14`` of the file ``libc.so.6`` (one Elf64_Vernaux)."""
+
+    file: str
+    name: str
+    weak: bool = False
+
+
+class Definition(NamedTuple):
+    """One definition of a symbol that other objects can bind to.
+
+    ``version`` is None where the object versions nothing, or this symbol belongs to the base version. ``hidden`` marks
+    a version that only a reference to that very version reaches (``name@VERSION`` rather than ``name@@VERSION``).
+    ``index`` is the version index of the symbol, without the hidden bit.
+    """
+
+    version: str | None
+    hidden: bool
+    index: int
+    type: int
+    size: int
+
+
+class Reference(NamedTuple):
+    """An undefined symbol that a relocation needs."""
+
+    name: str
+    version: SymbolVersion | None
+    weak: bool
+
+
+class Symbols(Protocol):
+    """The definitions of one object, by name."""
+
+    def find(self, name: str) -> tuple[Definition, ...]:
+        """The definitions called ``name``; several where the object keeps old versions of it."""
+
+    def starting_with(self, prefix: str) -> Iterator[str]:
+        """The names that begin with ``prefix``, in no order that matters."""
+
+
+class SymbolTable(Mapping[str, tuple[Definition, ...]]):
+    """``Symbols`` held in memory."""
+
+    __slots__ = ("_definitions",)
+
+    def __init__(self, definitions: Mapping[str, tuple[Definition, ...]]) -> None:
+        self._definitions = definitions
+
+    def __getitem__(self, name: str) -> tuple[Definition, ...]:
+        return self._definitions[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._definitions)
+
+    def __len__(self) -> int:
+        return len(self._definitions)
+
+    def find(self, name: str) -> tuple[Definition, ...]:
+        return self._definitions.get(name, ())
+
+    def starting_with(self, prefix: str) -> Iterator[str]:
+        return (name for name in self._definitions if name.startswith(prefix))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A PT_LOAD segment: ``file_size`` bytes at ``offset`` of the file appear at ``address``, zeroes follow up to ``size``."""
+
+    address: int
+    size: int
+    offset: int
+    file_size: int
+    flags: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedObject:
+    """What the loader, and we, need to know of one ELF object.
+
+    ``references`` stand in the order in which ``ld.so`` meets them: ``.rela.dyn``, then ``.rela.plt``; each once.
+    ``imports`` are all undefined names of the dynamic symbol table, used by a relocation or not.
+    ``version_definitions`` is None where the object has no DT_VERDEF at all (which ``ld.so`` treats unlike an empty one).
+    """
+
+    machine: Machine
+    soname: str | None
+    needed: tuple[str, ...]
+    rpath: tuple[str, ...]
+    runpath: tuple[str, ...]
+    build_id: str | None
+    version_needs: tuple[SymbolVersion, ...]
+    version_definitions: frozenset[str] | None
+    symbols: Symbols
+    references: tuple[Reference, ...]
+    imports: frozenset[str]
+    pybind11_internals: str | None
+    pybind11_python: tuple[str, ...]
+
+    @property
+    def python_modules(self) -> tuple[str, ...]:
+        """The names ``X`` for which the object exports ``PyInit_X``."""
+        return tuple(sorted(name.removeprefix("PyInit_") for name in self.symbols.starting_with("PyInit_")))
+
+
+def describe_other_format(head: bytes) -> str:
+    """What a file that is no ELF file is, from its first bytes (64 are enough)."""
+    if not head:
+        return "an empty file"
+    for magic, what in _OTHER_FORMATS:
+        if head.startswith(magic):
+            return what
+    if all(byte in b"\t\n\r\f" or 0x20 <= byte < 0x7F for byte in head):
+        return "a text file"
+    return "not an ELF file"
+
+
+def check_header(head: bytes, subject: str) -> None:
+    """Refuse what is not a 64-bit little-endian ELF file, before any parser touches it.
+
+    :param head: the first 64 bytes (fewer if the file is shorter)
+    :raises NotAnElfFile: with what it is instead
+    """
+    if not head.startswith(MAGIC):
+        raise NotAnElfFile(
+            subject, f"{describe_other_format(head)}, not a Linux shared object", "give the .so or the wheel"
+        )
+    if len(head) < _EHDR_SIZE:
+        raise NotAnElfFile(subject, "truncated inside the ELF header", "fetch it again")
+    if head[4] != _ELFCLASS64:
+        raise NotAnElfFile(subject, "a 32-bit ELF file; torch exists for 64-bit machines only", "give the 64-bit build")
+    if head[5] != _ELFDATA2LSB:
+        raise NotAnElfFile(subject, "a big-endian ELF file", "only x86_64 and aarch64 are supported")
+
+
+class ElfFile:
+    """The bytes of one object with lief's view of their structure. Closed by ``with``; ``facts`` outlive it."""
+
+    def __init__(self, data: bytes | mmap.mmap, parsed: lief.ELF.Binary, subject: str) -> None:
+        self.subject = subject
+        self._bytes = data
+        self.data = memoryview(data)
+        self._parsed = parsed
+        self.segments = tuple(
+            Segment(
+                address=segment.virtual_address,
+                size=segment.virtual_size,
+                offset=segment.file_offset,
+                file_size=segment.physical_size,
+                flags=int(segment.flags),
+            )
+            for segment in parsed.segments
+            if segment.type == lief.ELF.Segment.TYPE.LOAD
+        )
+        self.dynamic = {int(entry.tag.value): entry.value for entry in parsed.dynamic_entries}
+        if any(segment.offset + segment.file_size > len(self.data) for segment in self.segments):
+            raise NotAnElfFile(subject, "truncated: a segment ends beyond the end of the file", "fetch it again")
+
+    @classmethod
+    def open(cls, path: Path) -> ElfFile:
+        """Map the file at ``path``.
+
+        :raises NotAnElfFile: it is something else, or damaged
+        :raises InputError: it cannot be read
+        """
+        try:
+            with path.open("rb") as stream:
+                check_header(stream.read(_EHDR_SIZE), str(path))
+                data = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        except OSError as error:
+            raise InputError(str(path), f"cannot be read: {error.strerror or error}") from error
+        return cls(data, _parse(str(path), str(path)), str(path))
+
+    @classmethod
+    def from_bytes(cls, data: bytes, subject: str) -> ElfFile:
+        """The same for a file held in memory, such as a member of a wheel."""
+        check_header(data[:_EHDR_SIZE], subject)
+        return cls(data, _parse(io.BytesIO(data), subject), subject)
+
+    def bytes_at(self, address: int, size: int) -> memoryview:
+        """``size`` bytes at a virtual address, from the file.
+
+        :raises NotAnElfFile: no segment holds them
+        """
+        for segment in self.segments:
+            start = address - segment.address
+            if 0 <= start and start + size <= segment.file_size:
+                return self.data[segment.offset + start : segment.offset + start + size]
+        raise NotAnElfFile(self.subject, f"damaged: no segment holds {size} bytes at {address:#x}", "fetch it again")
+
+    def tail_at(self, address: int) -> memoryview:
+        """Everything from a virtual address to the end of its segment, from the file."""
+        for segment in self.segments:
+            if 0 <= address - segment.address < segment.file_size:
+                start = segment.offset + address - segment.address
+                return self.data[start : segment.offset + segment.file_size]
+        raise NotAnElfFile(self.subject, f"damaged: no segment holds the address {address:#x}", "fetch it again")
+
+    def find(self, text: bytes) -> int:
+        """The file offset of the first occurrence of ``text``, -1 if there is none."""
+        return self._bytes.find(text)
+
+    def table(self, address_tag: lief.ELF.DynamicEntry.TAG, size_tag: lief.ELF.DynamicEntry.TAG) -> memoryview:
+        """A table that two entries of the dynamic section place; empty where the object has none."""
+        address, size = self.dynamic.get(int(address_tag.value)), self.dynamic.get(int(size_tag.value), 0)
+        return self.bytes_at(address, size) if address and size else memoryview(b"")
+
+    def facts(self) -> SharedObject:
+        """Copy out what the analysis needs."""
+        return _Reader(self).read()
+
+
+def _parse(source: str | io.BytesIO, subject: str) -> lief.ELF.Binary:
+    config = lief.ELF.ParserConfig()
+    config.parse_relocations = False
+    config.parse_dyn_symbols = False
+    config.parse_symtab_symbols = False
+    config.parse_overlay = False
+    lief.logging.disable()  # its warnings would land among our output; what matters of them is checked here
+    parsed = lief.ELF.parse(source, config)
+    if not isinstance(parsed, lief.ELF.Binary):
+        raise NotAnElfFile(subject, "damaged: its ELF structure cannot be read", "fetch it again")
+    header = parsed.header
+    if header.file_type not in (lief.ELF.Header.FILE_TYPE.DYN, lief.ELF.Header.FILE_TYPE.EXEC):
+        raise NotAnElfFile(subject, "an object file or core dump, not a shared object", "give the linked .so")
+    if header.machine_type not in _MACHINES:
+        raise NotAnElfFile(subject, f"made for {header.machine_type.name}", "only x86_64 and aarch64 are supported")
+    if not parsed.has(lief.ELF.Segment.TYPE.DYNAMIC):
+        raise NotAnElfFile(subject, "without a dynamic section: not a shared object", "give the linked .so")
+    return parsed
+
+
+_TAG = lief.ELF.DynamicEntry.TAG
+_MACHINES: Final = {lief.ELF.ARCH.X86_64: Machine.X86_64, lief.ELF.ARCH.AARCH64: Machine.AARCH64}
+
+
+class _Reader:
+    """Decodes the tables of one file. Lives as long as ``ElfFile.facts`` runs."""
+
+    def __init__(self, file: ElfFile) -> None:
+        self.file = file
+        self.parsed = file._parsed
+        self.strings = bytes(file.table(_TAG.STRTAB, _TAG.STRSZ))
+        self.version_definitions = self._version_definitions()
+        self.version_needs = self._version_needs()
+
+    def read(self) -> SharedObject:
+        symbols = self._symbols()
+        versions = self._symbol_versions(len(symbols))
+        order = self._relocated_symbols()
+        return SharedObject(
+            machine=_MACHINES[self.parsed.header.machine_type],
+            soname=self._entry_name(lief.ELF.DynamicSharedObject),
+            needed=tuple(
+                str(e.name) for e in self.parsed.dynamic_entries if isinstance(e, lief.ELF.DynamicEntryLibrary)
+            ),
+            rpath=self._search_path(lief.ELF.DynamicEntryRpath, "rpath"),
+            runpath=self._search_path(lief.ELF.DynamicEntryRunPath, "runpath"),
+            build_id=self._build_id(),
+            version_needs=tuple(self.version_needs.values()),
+            version_definitions=(
+                frozenset(self.version_definitions.values()) if int(_TAG.VERDEF.value) in self.file.dynamic else None
+            ),
+            symbols=SymbolTable(self._definitions(symbols, versions)),
+            references=self._references(symbols, versions, order),
+            imports=frozenset(self._name(s[0]) for s in symbols[1:] if s[3] == _SHN_UNDEF),
+            pybind11_internals=self._pybind11_internals(),
+            pybind11_python=self._pybind11_python(),
+        )
+
+    def _name(self, offset: int) -> str:
+        end = self.strings.find(b"\0", offset)
+        if end < 0:
+            raise NotAnElfFile(self.file.subject, "damaged: a name lies outside the string table", "fetch it again")
+        return self.strings[offset:end].decode("utf-8", "backslashreplace")
+
+    def _entry_name(self, kind: type[lief.ELF.DynamicSharedObject]) -> str | None:
+        return next((str(entry.name) for entry in self.parsed.dynamic_entries if isinstance(entry, kind)), None)
+
+    def _search_path(self, kind: type[lief.ELF.DynamicEntry], attribute: str) -> tuple[str, ...]:
+        for entry in self.parsed.dynamic_entries:
+            if isinstance(entry, kind):
+                return tuple(part for part in str(getattr(entry, attribute)).split(":") if part)
+        return ()
+
+    def _build_id(self) -> str | None:
+        for note in self.parsed.notes:
+            if note.type == lief.ELF.Note.TYPE.GNU_BUILD_ID:
+                return bytes(note.description).hex()
+        return None
+
+    def _symbols(self) -> list[tuple[int, int, int, int, int, int]]:
+        """The dynamic symbol table, each entry as (name offset, info, other, section index, value, size)."""
+        address = self.file.dynamic.get(int(_TAG.SYMTAB.value))
+        if not address:
+            return []
+        count = self._symbol_count()
+        return list(_SYMBOL.iter_unpack(self.file.bytes_at(address, count * _SYMBOL.size)))
+
+    def _symbol_count(self) -> int:
+        """How many symbols there are: the dynamic section does not say, only the hash tables know."""
+        if address := self.file.dynamic.get(int(_TAG.HASH.value)):
+            return struct.unpack("<4xI", self.file.bytes_at(address, 8))[0]  # type: ignore[no-any-return]
+        if address := self.file.dynamic.get(int(_TAG.GNU_HASH.value)):
+            buckets, first, bloom_words, _ = struct.unpack("<4I", self.file.bytes_at(address, 16))
+            table = self.file.tail_at(address)[16 + 8 * bloom_words :]
+            if 4 * buckets > len(table):
+                raise NotAnElfFile(self.file.subject, "damaged: the hash table is cut off", "fetch it again")
+            last = max(table[: 4 * buckets].cast("I"), default=0)
+            if last < first:
+                return self._highest_relocated_symbol(first)
+            chain = table[4 * buckets :]
+            for (word,) in struct.iter_unpack("<I", chain[4 * (last - first) : len(chain) & ~3]):
+                last += 1
+                if word & 1:  # the low bit ends a chain
+                    return last
+        return self._highest_relocated_symbol(0)
+
+    def _highest_relocated_symbol(self, at_least: int) -> int:
+        return max((at_least, *(index + 1 for index in self._relocated_symbols())))
+
+    def _relocated_symbols(self) -> list[int]:
+        """Symbol indexes in the order of the relocations that name them, each once, 0 (no symbol) left out."""
+        seen: dict[int, None] = {}
+        for table in (self.file.table(_TAG.RELA, _TAG.RELASZ), self.file.table(_TAG.JMPREL, _TAG.PLTRELSZ)):
+            words = table[: len(table) // _RELA_SIZE * _RELA_SIZE].cast("Q")
+            seen.update(dict.fromkeys(info >> 32 for info in words[1::3].tolist()))
+        seen.pop(0, None)
+        return list(seen)
+
+    def _version_definitions(self) -> dict[int, str]:
+        return {
+            definition.ndx: str(definition.auxiliary_symbols[0].name)
+            for definition in self.parsed.symbols_version_definition
+            if not definition.flags & _VER_FLG_BASE and len(definition.auxiliary_symbols)
+        }
+
+    def _version_needs(self) -> dict[int, SymbolVersion]:
+        return {
+            version.other & ~_VERSYM_HIDDEN: SymbolVersion(
+                str(requirement.name), str(version.name), bool(version.flags & _VER_FLG_WEAK)
+            )
+            for requirement in self.parsed.symbols_version_requirement
+            for version in requirement.get_auxiliary_symbols()
+        }
+
+    def _symbol_versions(self, count: int) -> list[int]:
+        address = self.file.dynamic.get(int(_TAG.VERSYM.value))
+        if not address:
+            return [0] * count
+        return self.file.bytes_at(address, 2 * count).cast("H").tolist()
+
+    def _definitions(
+        self, symbols: list[tuple[int, int, int, int, int, int]], versions: list[int]
+    ) -> dict[str, tuple[Definition, ...]]:
+        found: dict[str, tuple[Definition, ...]] = {}
+        names = self.version_definitions
+        for (name_at, info, other, section, value, size), version in zip(symbols, versions, strict=True):
+            # What ld.so can bind to (glibc, do_lookup_x): defined, global or weak, of default or protected visibility;
+            # a value of zero counts only for thread-local and absolute symbols.
+            if section == _SHN_UNDEF or info >> 4 == 0 or other & 3 not in (_STV_DEFAULT, _STV_PROTECTED):
+                continue
+            kind = info & 0xF
+            if not value and kind != _STT_TLS and section != _SHN_ABS:
+                continue
+            index = version & ~_VERSYM_HIDDEN
+            name = self._name(name_at)
+            definition = Definition(names.get(index), bool(version & _VERSYM_HIDDEN), index, kind, size)
+            found[name] = (*found[name], definition) if name in found else (definition,)
+        return found
+
+    def _references(
+        self, symbols: list[tuple[int, int, int, int, int, int]], versions: list[int], order: list[int]
+    ) -> tuple[Reference, ...]:
+        references: dict[tuple[str, SymbolVersion | None], Reference] = {}
+        for index in order:
+            if index >= len(symbols):
+                raise NotAnElfFile(self.file.subject, "damaged: a relocation names no symbol", "fetch it again")
+            name_at, info, _, section, _, _ = symbols[index]
+            if section != _SHN_UNDEF or info >> 4 == 0:
+                continue
+            name, version = self._name(name_at), self.version_needs.get(versions[index] & ~_VERSYM_HIDDEN)
+            references.setdefault((name, version), Reference(name, version, info >> 4 == _STB_WEAK))
+        return tuple(references.values())
+
+    def _pybind11_internals(self) -> str | None:
+        at = self.file.find(_PYBIND11_INTERNALS_PREFIX)
+        match = _PYBIND11_INTERNALS.match(self.file.data, at) if at >= 0 else None
+        return match.group().decode() if match else None
+
+    def _pybind11_python(self) -> tuple[str, ...]:
+        """The Python versions that the check at the head of a pybind11 module may compare with, as it spells them."""
+        at = self.file.find(_PYBIND11_VERSION_CHECK)
+        for segment in self.file.segments:
+            if segment.offset <= at < segment.offset + segment.file_size:
+                data = self.file.data[segment.offset : segment.offset + segment.file_size]
+                return tuple(sorted({match.group(1).decode() for match in _PYTHON_VERSION.finditer(data)}))
+        return ()

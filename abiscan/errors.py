@@ -1,0 +1,28 @@
+"""What abiscan raises when it cannot do what was asked: every message names the file and the fix."""
+
+from __future__ import annotations
+
+
+class AbiscanError(Exception):
+    """Base of every error that a user can mend. ``exit_code`` follows the table of exit codes in the README."""
+
+    exit_code = 2
+
+
+class InputError(AbiscanError):
+    """A target, a torch or an interpreter that cannot be read as what it should be.
+
+    :param subject: the file (or wheel member) at fault, as the user named it
+    :param problem: what is wrong with it, in one clause
+    :param fix: what the user can do about it
+    """
+
+    def __init__(self, subject: str, problem: str, fix: str = "") -> None:
+        super().__init__(f"{subject}: {problem}" + (f" ({fix})" if fix else ""))
+        self.subject = subject
+        self.problem = problem
+        self.fix = fix
+
+
+class NotAnElfFile(InputError):
+    """The bytes are not a 64-bit little-endian ELF shared object: another format, too short, or damaged."""
