@@ -21,7 +21,7 @@ from typing import Final, NamedTuple, Protocol
 
 import lief
 
-from abiscan.errors import InputError, NotAnElfFile
+from abiscan.errors import InputError, NotElfError
 
 MAGIC: Final = b"\x7fELF"
 
@@ -77,12 +77,12 @@ class Definition(NamedTuple):
 
     ``version`` is None where the object versions nothing, or this symbol belongs to the base version. ``hidden`` marks
     a version that only a reference to that very version reaches (``name@VERSION`` rather than ``name@@VERSION``).
-    ``index`` is the version index of the symbol, without the hidden bit.
+    ``version_index`` is the symbol's index into the version tables, without the hidden bit.
     """
 
     version: str | None
     hidden: bool
-    index: int
+    version_index: int
     type: int
     size: int
 
@@ -123,15 +123,17 @@ class SymbolTable(Mapping[str, tuple[Definition, ...]]):
         return len(self._definitions)
 
     def find(self, name: str) -> tuple[Definition, ...]:
+        """The definitions called ``name``."""
         return self._definitions.get(name, ())
 
     def starting_with(self, prefix: str) -> Iterator[str]:
+        """The names that begin with ``prefix``."""
         return (name for name in self._definitions if name.startswith(prefix))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """A PT_LOAD segment: ``file_size`` bytes at ``offset`` of the file appear at ``address``, zeroes follow up to ``size``."""
+    """A PT_LOAD segment: ``file_size`` bytes from ``offset`` of the file at ``address``, then zeroes up to ``size``."""
 
     address: int
     size: int
@@ -146,7 +148,7 @@ class SharedObject:
 
     ``references`` stand in the order in which ``ld.so`` meets them: ``.rela.dyn``, then ``.rela.plt``; each once.
     ``imports`` are all undefined names of the dynamic symbol table, used by a relocation or not.
-    ``version_definitions`` is None where the object has no DT_VERDEF at all (which ``ld.so`` treats unlike an empty one).
+    ``version_definitions`` is None where the object has no DT_VERDEF, which ``ld.so`` treats unlike an empty one.
     """
 
     machine: Machine
@@ -185,18 +187,18 @@ def check_header(head: bytes, subject: str) -> None:
     """Refuse what is not a 64-bit little-endian ELF file, before any parser touches it.
 
     :param head: the first 64 bytes (fewer if the file is shorter)
-    :raises NotAnElfFile: with what it is instead
+    :raises NotElfError: with what it is instead
     """
     if not head.startswith(MAGIC):
-        raise NotAnElfFile(
+        raise NotElfError(
             subject, f"{describe_other_format(head)}, not a Linux shared object", "give the .so or the wheel"
         )
     if len(head) < _EHDR_SIZE:
-        raise NotAnElfFile(subject, "truncated inside the ELF header", "fetch it again")
+        raise NotElfError(subject, "truncated inside the ELF header", "fetch it again")
     if head[4] != _ELFCLASS64:
-        raise NotAnElfFile(subject, "a 32-bit ELF file; torch exists for 64-bit machines only", "give the 64-bit build")
+        raise NotElfError(subject, "a 32-bit ELF file; torch exists for 64-bit machines only", "give the 64-bit build")
     if head[5] != _ELFDATA2LSB:
-        raise NotAnElfFile(subject, "a big-endian ELF file", "only x86_64 and aarch64 are supported")
+        raise NotElfError(subject, "a big-endian ELF file", "only x86_64 and aarch64 are supported")
 
 
 class ElfFile:
@@ -220,13 +222,13 @@ class ElfFile:
         )
         self.dynamic = {int(entry.tag.value): entry.value for entry in parsed.dynamic_entries}
         if any(segment.offset + segment.file_size > len(self.data) for segment in self.segments):
-            raise NotAnElfFile(subject, "truncated: a segment ends beyond the end of the file", "fetch it again")
+            raise NotElfError(subject, "truncated: a segment ends beyond the end of the file", "fetch it again")
 
     @classmethod
     def open(cls, path: Path) -> ElfFile:
         """Map the file at ``path``.
 
-        :raises NotAnElfFile: it is something else, or damaged
+        :raises NotElfError: it is something else, or damaged
         :raises InputError: it cannot be read
         """
         try:
@@ -246,13 +248,13 @@ class ElfFile:
     def bytes_at(self, address: int, size: int) -> memoryview:
         """``size`` bytes at a virtual address, from the file.
 
-        :raises NotAnElfFile: no segment holds them
+        :raises NotElfError: no segment holds them
         """
         for segment in self.segments:
             start = address - segment.address
-            if 0 <= start and start + size <= segment.file_size:
+            if start >= 0 and start + size <= segment.file_size:
                 return self.data[segment.offset + start : segment.offset + start + size]
-        raise NotAnElfFile(self.subject, f"damaged: no segment holds {size} bytes at {address:#x}", "fetch it again")
+        raise NotElfError(self.subject, f"damaged: no segment holds {size} bytes at {address:#x}", "fetch it again")
 
     def tail_at(self, address: int) -> memoryview:
         """Everything from a virtual address to the end of its segment, from the file."""
@@ -260,7 +262,7 @@ class ElfFile:
             if 0 <= address - segment.address < segment.file_size:
                 start = segment.offset + address - segment.address
                 return self.data[start : segment.offset + segment.file_size]
-        raise NotAnElfFile(self.subject, f"damaged: no segment holds the address {address:#x}", "fetch it again")
+        raise NotElfError(self.subject, f"damaged: no segment holds the address {address:#x}", "fetch it again")
 
     def find(self, text: bytes) -> int:
         """The file offset of the first occurrence of ``text``, -1 if there is none."""
@@ -285,14 +287,14 @@ def _parse(source: str | io.BytesIO, subject: str) -> lief.ELF.Binary:
     lief.logging.disable()  # its warnings would land among our output; what matters of them is checked here
     parsed = lief.ELF.parse(source, config)
     if not isinstance(parsed, lief.ELF.Binary):
-        raise NotAnElfFile(subject, "damaged: its ELF structure cannot be read", "fetch it again")
+        raise NotElfError(subject, "damaged: its ELF structure cannot be read", "fetch it again")
     header = parsed.header
     if header.file_type not in (lief.ELF.Header.FILE_TYPE.DYN, lief.ELF.Header.FILE_TYPE.EXEC):
-        raise NotAnElfFile(subject, "an object file or core dump, not a shared object", "give the linked .so")
+        raise NotElfError(subject, "an object file or core dump, not a shared object", "give the linked .so")
     if header.machine_type not in _MACHINES:
-        raise NotAnElfFile(subject, f"made for {header.machine_type.name}", "only x86_64 and aarch64 are supported")
+        raise NotElfError(subject, f"made for {header.machine_type.name}", "only x86_64 and aarch64 are supported")
     if not parsed.has(lief.ELF.Segment.TYPE.DYNAMIC):
-        raise NotAnElfFile(subject, "without a dynamic section: not a shared object", "give the linked .so")
+        raise NotElfError(subject, "without a dynamic section: not a shared object", "give the linked .so")
     return parsed
 
 
@@ -337,7 +339,7 @@ class _Reader:
     def _name(self, offset: int) -> str:
         end = self.strings.find(b"\0", offset)
         if end < 0:
-            raise NotAnElfFile(self.file.subject, "damaged: a name lies outside the string table", "fetch it again")
+            raise NotElfError(self.file.subject, "damaged: a name lies outside the string table", "fetch it again")
         return self.strings[offset:end].decode("utf-8", "backslashreplace")
 
     def _entry_name(self, kind: type[lief.ELF.DynamicSharedObject]) -> str | None:
@@ -371,7 +373,7 @@ class _Reader:
             buckets, first, bloom_words, _ = struct.unpack("<4I", self.file.bytes_at(address, 16))
             table = self.file.tail_at(address)[16 + 8 * bloom_words :]
             if 4 * buckets > len(table):
-                raise NotAnElfFile(self.file.subject, "damaged: the hash table is cut off", "fetch it again")
+                raise NotElfError(self.file.subject, "damaged: the hash table is cut off", "fetch it again")
             last = max(table[: 4 * buckets].cast("I"), default=0)
             if last < first:
                 return self._highest_relocated_symbol(first)
@@ -441,7 +443,7 @@ class _Reader:
         references: dict[tuple[str, SymbolVersion | None], Reference] = {}
         for index in order:
             if index >= len(symbols):
-                raise NotAnElfFile(self.file.subject, "damaged: a relocation names no symbol", "fetch it again")
+                raise NotElfError(self.file.subject, "damaged: a relocation names no symbol", "fetch it again")
             name_at, info, _, section, _, _ = symbols[index]
             if section != _SHN_UNDEF or info >> 4 == 0:
                 continue

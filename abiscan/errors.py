@@ -24,5 +24,5 @@ class InputError(AbiscanError):
         self.fix = fix
 
 
-class NotAnElfFile(InputError):
+class NotElfError(InputError):
     """The bytes are not a 64-bit little-endian ELF shared object: another format, too short, or damaged."""
