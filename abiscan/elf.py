@@ -94,6 +94,9 @@ class Reference(NamedTuple):
     version: SymbolVersion | None
     weak: bool
 
+    def __str__(self) -> str:
+        return f"{self.name}@{self.version.name}" if self.version else self.name
+
 
 class Symbols(Protocol):
     """The definitions of one object, by name."""

@@ -1,0 +1,24 @@
+"""``abiscan cache``."""
+
+from __future__ import annotations
+
+import click
+
+from abiscan.cli.common import cache_folder, errors_reported
+from abiscan.releases.store import Store
+
+
+@click.command()
+@click.option("--clear", is_flag=True, help="Delete what is kept.")
+def cache(*, clear: bool) -> None:
+    """What is kept between runs, and where.
+
+    \b
+    Examples:
+      abiscan cache
+      abiscan cache --clear
+    """
+    store = Store(cache_folder())
+    with errors_reported():
+        count, size = store.clear() if clear else store.usage()
+    click.echo(f"{'deleted from ' if clear else ''}{store.folder}: {count} libraries, {size / 1e6:.1f} MB")

@@ -1,0 +1,110 @@
+"""``abiscan check``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from abiscan import scan
+from abiscan.cli.common import cache_folder, errors_reported, output_to
+from abiscan.findings import Effect, Rule
+from abiscan.releases.store import Store
+from abiscan.report.model import Report
+from abiscan.rules import RULES
+
+_FORMATS = ("text", "json")
+
+
+def _rules(context: click.Context, parameter: click.Parameter, names: tuple[str, ...]) -> tuple[Rule, ...]:
+    known = {rule.name: rule for rule in RULES}
+    if unknown := [name for name in names if name not in known]:
+        raise click.BadParameter(f"no rule is called {unknown[0]}; there are: {', '.join(known)}", context, parameter)
+    return tuple(known[name] for name in names)
+
+
+@click.command()
+@click.argument("targets", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="TARGET...")
+@click.option(
+    "--torch",
+    type=click.Path(path_type=Path),
+    metavar="SPEC",
+    help="The torch: its folder, its lib, a libtorch_cpu.so, or a wheel. Default: that of the current environment.",
+)
+@click.option("--python", metavar="EXE", help="Take the torch of this Python instead.")
+@click.option(
+    "--format", "form", type=click.Choice(_FORMATS), default="text", show_default=True, help="Form of the report."
+)
+@click.option(
+    "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write the report there."
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice([effect.value for effect in Effect]),
+    default=Effect.CORRUPTS.value,
+    show_default=True,
+    help="Exit with 1 for a finding of this effect or a worse one.",
+)
+@click.option("--strict", is_flag=True, help="Exit with 1 also if something could not be checked.")
+@click.option("--select", multiple=True, metavar="RULE", callback=_rules, help="Run only this rule (repeatable).")
+@click.option("--ignore", multiple=True, metavar="RULE", callback=_rules, help="Leave this rule out (repeatable).")
+@click.option("-v", "--verbose", is_flag=True, help="Show all evidence, and what could not be checked.")
+@click.option("-q", "--quiet", is_flag=True, help="Show only the verdicts.")
+def check(
+    *,
+    targets: tuple[Path, ...],
+    torch: Path | None,
+    python: str | None,
+    form: str,
+    output: Path | None,
+    fail_on: str,
+    strict: bool,
+    select: tuple[Rule, ...],
+    ignore: tuple[Rule, ...],
+    verbose: bool,
+    quiet: bool,
+) -> None:
+    """Will it load there?
+
+    TARGET is a shared object, a wheel (read in place) or a folder; every extension of torch in it is judged.
+
+    \b
+    Examples:
+      abiscan check _C.so
+      abiscan check torchvision-0.20.1-cp311-cp311-manylinux1_x86_64.whl --torch ~/torch-2.6.0/torch
+      abiscan check dist/*.whl --torch torch-2.9.1-cp311-cp311-manylinux_2_28_x86_64.whl --format json
+      abiscan check build/ --python ~/venv/bin/python --strict
+
+    \b
+    Exit codes:
+      0  no finding at or above --fail-on
+      1  such a finding
+      2  usage, or an input that cannot be read
+      3  could not tell
+    """
+    if torch and python:
+        raise click.UsageError("--torch and --python exclude each other")
+    if verbose and quiet:
+        raise click.UsageError("-v and -q exclude each other")
+    choice = scan.torch_at(torch) if torch else scan.torch_of(python)
+    rules = [rule for rule in select or RULES if rule not in ignore]
+    with errors_reported():
+        report = scan.check(targets, choice, rules, Store(cache_folder()))
+    _write(report, form, output, verbosity=int(verbose) - int(quiet))
+    sys.exit(report.exit_code(Effect(fail_on), strict=strict))
+
+
+def _write(report: Report, form: str, output: Path | None, verbosity: int) -> None:
+    # The views are imported when one is chosen: rich alone takes longer to import than a small extension to check.
+    with output_to(output) as stream:
+        if form == "json":
+            from abiscan.report import json  # noqa: PLC0415
+
+            stream.write(json.render(report))
+        else:
+            from rich.console import Console  # noqa: PLC0415
+
+            from abiscan.report import text  # noqa: PLC0415
+
+            text.render(report, Console(file=stream, highlight=False), verbosity=verbosity)

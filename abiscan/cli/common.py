@@ -1,0 +1,48 @@
+"""What the commands share: errors, the cache folder, output."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+import click
+import platformdirs
+
+from abiscan.errors import AbiscanError
+
+
+def cache_folder() -> Path:
+    """Where facts of large libraries are kept between runs."""
+    return Path(platformdirs.user_cache_dir("abiscan", appauthor=False))
+
+
+@contextlib.contextmanager
+def errors_reported() -> Iterator[None]:
+    """Turn what a user can mend into one line on stderr and the exit code that goes with it."""
+    try:
+        yield
+    except AbiscanError as error:
+        click.echo(f"abiscan: {error}", err=True)
+        sys.exit(error.exit_code)
+
+
+@contextlib.contextmanager
+def output_to(path: Path | None) -> Iterator[TextIO]:
+    """The stream to write a report to: ``path`` whole or not at all, stdout for None."""
+    if path is None:
+        yield click.get_text_stream("stdout")
+        return
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with part.open("w", encoding="utf-8") as stream:
+            yield stream
+        part.replace(path)
+    except OSError as error:
+        raise click.BadParameter(
+            f"{path}: cannot be written: {error.strerror or error}", param_hint="--output"
+        ) from error
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,233 @@
+"""Where ELF objects come from: the disk, with the contents of wheels laid over it as if they were installed.
+
+A wheel is read in place. Mounted at a folder, its members answer for the paths they would have after installation, so
+that ``$ORIGIN/../torch/lib`` means the same before the installation as after it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import posixpath
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, Protocol
+
+from abiscan.elf import ElfFile, SharedObject
+from abiscan.errors import InputError
+
+# No library of a wheel is larger: the largest libtorch_cuda.so has 1.6 GB. A member that claims more is a zip bomb.
+_LARGEST_MEMBER: Final = 4 << 30
+
+
+class ElfSource(Protocol):
+    """A file that may be an ELF object, unread."""
+
+    @property
+    def name(self) -> str:
+        """How to call it in messages."""
+
+    @property
+    def size(self) -> int:
+        """Its size in bytes."""
+
+    def head(self, size: int) -> bytes:
+        """Its first ``size`` bytes; fewer if it is shorter."""
+
+    def sha256(self) -> str:
+        """The hash of its bytes, in hexadecimal."""
+
+    def open(self) -> ElfFile:
+        """Read it as ELF."""
+
+
+class DiskFile:
+    """A file on disk."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def name(self) -> str:
+        """Its path, as given."""
+        return str(self.path)
+
+    @property
+    def size(self) -> int:
+        """Its size in bytes."""
+        return self.path.stat().st_size
+
+    def head(self, size: int) -> bytes:
+        """Its first bytes.
+
+        :raises InputError: it cannot be read
+        """
+        try:
+            with self.path.open("rb") as stream:
+                return stream.read(size)
+        except OSError as error:
+            raise unreadable(self.path, error) from error
+
+    def sha256(self) -> str:
+        """The hash of its bytes, in hexadecimal."""
+        digest = hashlib.sha256()
+        with self.path.open("rb") as stream:
+            while block := stream.read(1 << 20):
+                digest.update(block)
+        return digest.hexdigest()
+
+    def open(self) -> ElfFile:
+        """Map it."""
+        return ElfFile.open(self.path)
+
+
+class WheelMember:
+    """A file inside a wheel. Its bytes are inflated once and kept: they are hashed and parsed."""
+
+    def __init__(self, wheel: Wheel, info: zipfile.ZipInfo) -> None:
+        self._wheel = wheel
+        self._info = info
+        self._data: bytes | None = None
+
+    @property
+    def name(self) -> str:
+        """``wheel!member``."""
+        return f"{self._wheel.path}!{self._info.filename}"
+
+    @property
+    def size(self) -> int:
+        """Its size in bytes, inflated."""
+        return self._info.file_size
+
+    def head(self, size: int) -> bytes:
+        """Its first bytes, without inflating the rest."""
+        return self._wheel.read(self._info, size)
+
+    def sha256(self) -> str:
+        """The hash of its bytes, in hexadecimal."""
+        return hashlib.sha256(self._content()).hexdigest()
+
+    def open(self) -> ElfFile:
+        """Inflate and parse it."""
+        return ElfFile.from_bytes(self._content(), self.name)
+
+    def _content(self) -> bytes:
+        if self._data is None:
+            self._data = self._wheel.read(self._info)
+        return self._data
+
+
+class Wheel:
+    """A wheel, open for reading.
+
+    :raises InputError: the file is no zip archive, or cannot be read
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._archive = zipfile.ZipFile(path)
+        except OSError as error:
+            raise unreadable(path, error) from error
+        except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
+            raise InputError(str(path), "not a readable wheel (zip archive)", "fetch it again") from error
+
+    def names(self) -> Iterator[str]:
+        """The members that are files, by their path inside the wheel."""
+        return (info.filename for info in self._archive.infolist() if not info.is_dir())
+
+    def member(self, name: str) -> WheelMember:
+        """One member, unread."""
+        return WheelMember(self, self._archive.getinfo(name))
+
+    def text(self, name: str) -> str:
+        """A member as text, undecodable bytes replaced."""
+        return self.read(self._archive.getinfo(name)).decode("utf-8", "replace")
+
+    def read(self, info: zipfile.ZipInfo, size: int = -1) -> bytes:
+        """The first ``size`` bytes of a member, all of them for -1.
+
+        :raises InputError: the member is damaged, encrypted, or claims an absurd size
+        """
+        subject = f"{self.path}!{info.filename}"
+        if info.file_size > _LARGEST_MEMBER:
+            raise InputError(
+                subject, f"claims to be {info.file_size >> 30} GiB large", "the wheel is damaged or hostile"
+            )
+        try:
+            with self._archive.open(info) as stream:
+                return stream.read(size)
+        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError, ValueError) as error:
+            raise InputError(subject, f"cannot be unpacked: {error}", "fetch the wheel again") from error
+        except MemoryError as error:
+            raise InputError(subject, "does not fit into memory", "unpack the wheel and give the folder") from error
+
+
+class Files:
+    """ELF objects by path: members of the mounted wheels first, then the disk.
+
+    :param facts_of: reads the facts of a source; the place where a cache can be put in
+    """
+
+    def __init__(self, facts_of: FactsOf) -> None:
+        self._facts_of = facts_of
+        self._mounted: dict[str, WheelMember] = {}
+        self._objects: dict[str, SharedObject | None] = {}
+
+    def mount(self, wheel: Wheel, at: str) -> None:
+        """Lay the members of ``wheel`` over the folder ``at``."""
+        for name in wheel.names():
+            self._mounted[posixpath.normpath(posixpath.join(at, name))] = wheel.member(name)
+
+    def source(self, path: str) -> ElfSource | None:
+        """The file at ``path``, None if there is none."""
+        path = posixpath.normpath(path)
+        if member := self._mounted.get(path):
+            return member
+        return DiskFile(Path(path)) if os.path.isfile(path) else None  # noqa: PTH113 - a path of the model, not of the disk
+
+    def object_at(self, path: str) -> SharedObject | None:
+        """The facts of the ELF object at ``path``; None where there is no file, or none that ``ld.so`` could map."""
+        path = posixpath.normpath(path)
+        if path not in self._objects:
+            source = self.source(path)
+            try:
+                self._objects[path] = self._facts_of(source) if source else None
+            except InputError:
+                self._objects[path] = None
+        return self._objects[path]
+
+    def put(self, path: str, facts: SharedObject) -> None:
+        """Remember facts that were read already."""
+        self._objects[posixpath.normpath(path)] = facts
+
+    def list(self, folder: str) -> list[str]:
+        """The paths of the files directly in ``folder``, mounted ones included, sorted."""
+        folder = posixpath.normpath(folder)
+        mounted = {path for path in self._mounted if posixpath.dirname(path) == folder}
+        try:
+            on_disk = {entry.path for entry in os.scandir(folder) if entry.is_file()}
+        except OSError:
+            on_disk = set()
+        return sorted(mounted | on_disk)
+
+
+class FactsOf(Protocol):
+    """Reads the facts of a source.
+
+    :raises InputError: it is not an ELF object that can be read
+    """
+
+    def __call__(self, source: ElfSource) -> SharedObject:
+        """The facts of ``source``."""
+
+
+def read_facts(source: ElfSource) -> SharedObject:
+    """Read the facts of a source, straight from its bytes."""
+    return source.open().facts()
+
+
+def unreadable(path: Path, error: OSError) -> InputError:
+    """The error for a file that the system will not let us read."""
+    return InputError(str(path), f"cannot be read: {error.strerror or error}")

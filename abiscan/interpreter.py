@@ -1,0 +1,122 @@
+"""The Python that will import the extension: found, asked at most for its version, never made to import torch."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from abiscan.errors import InputError
+
+_QUERY: Final = """
+import importlib.machinery, importlib.util, json, sys
+spec = importlib.util.find_spec("torch")
+print(json.dumps([sys.version, importlib.machinery.EXTENSION_SUFFIXES, spec.origin if spec else None]))
+"""
+_QUERY_SECONDS: Final = 60
+
+_TAG: Final = re.compile(r"\.(?:cpython-|cp)(?P<major>[23])(?P<minor>[0-9]{1,2})(?P<flags>[a-z]*)(?:-[^.]*)?\.so$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonTag:
+    """What the name of an extension module says of the Python it is for: ``_C.cpython-313t-….so`` → 3.13, ``t``."""
+
+    major: int
+    minor: int
+    flags: str = ""
+
+    @classmethod
+    def of_file(cls, name: str) -> PythonTag | None:
+        """The tag in a file name; None for ``_C.so`` and ``_C.abi3.so``, which every Python 3 takes."""
+        match = _TAG.search(name)
+        if match is None:
+            return None
+        # The m of 3.7 and earlier (pymalloc) was part of every ordinary build.
+        return cls(major=int(match["major"]), minor=int(match["minor"]), flags=match["flags"].replace("m", ""))
+
+    @property
+    def version(self) -> str:
+        """``3.11``."""
+        return f"{self.major}.{self.minor}"
+
+    def __str__(self) -> str:
+        return self.version + self.flags
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interpreter:
+    """A Python.
+
+    ``executable`` is None where only its version is known (from the name of torch's own module).
+    ``full_version`` is the text of ``Py_GetVersion()``, None where nobody asked it.
+    """
+
+    tag: PythonTag
+    executable: Path | None = None
+    full_version: str | None = None
+
+
+def running() -> Interpreter:
+    """The interpreter that runs abiscan."""
+    return Interpreter(
+        tag=PythonTag(major=sys.version_info.major, minor=sys.version_info.minor, flags=getattr(sys, "abiflags", "")),
+        executable=Path(sys.executable).resolve() if sys.executable else None,
+        full_version=sys.version,
+    )
+
+
+def installed_torch() -> Path | None:
+    """The torch of the interpreter that runs abiscan, found without importing it."""
+    spec = importlib.util.find_spec("torch")
+    return Path(spec.origin).parent if spec and spec.origin else None
+
+
+def ask(executable: str) -> tuple[Interpreter, Path | None]:
+    """The interpreter at ``executable`` and its torch, found without importing it.
+
+    :raises InputError: it cannot be run, or is no Python
+    """
+    try:
+        answer = subprocess.run(  # noqa: S603 - the user names the interpreter to ask
+            [executable, "-c", _QUERY], capture_output=True, text=True, timeout=_QUERY_SECONDS, check=True
+        )
+        version, suffixes, origin = json.loads(answer.stdout)
+        tag = next(tag for tag in map(PythonTag.of_file, suffixes) if tag)
+        path = Path(executable).resolve(strict=True) if "/" in executable else Path(_which(executable))
+    except (OSError, subprocess.SubprocessError, ValueError, StopIteration) as error:
+        raise InputError(
+            executable, "is not a Python that can be run", "give the path of a Python executable"
+        ) from error
+    return Interpreter(tag=tag, executable=path, full_version=version), Path(origin).parent if origin else None
+
+
+def _which(executable: str) -> str:
+    found = shutil.which(executable)
+    if found is None:
+        raise FileNotFoundError(executable)
+    return str(Path(found).resolve())
+
+
+def of_torch(package: Path, tag: PythonTag | None) -> Interpreter | None:
+    """The interpreter that a torch folder belongs to.
+
+    :param package: the folder of the torch package
+    :param tag: the Python its ``_C`` module is for, None if that is unknown
+    :return: the one of its environment; else the running one, if torch is for that version; else what the tag tells
+    """
+    here = running()
+    if installed_torch() == package or tag is None:
+        return here
+    for parent in package.parents:
+        executable = parent / "bin" / f"python{tag.version}{tag.flags}"
+        if executable.is_file():
+            known = executable.resolve() == here.executable
+            return here if known else Interpreter(tag=tag, executable=executable.resolve())
+    return here if here.tag == tag else Interpreter(tag=tag)

@@ -1,0 +1,48 @@
+"""An extension, put into the process of a torch: what every rule looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from abiscan.elf import SharedObject
+from abiscan.interpreter import Interpreter
+from abiscan.linkage.model import LoadError, Resolution, UndefinedSymbol
+from abiscan.releases.model import TorchRelease
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Linkage:
+    """One load, judged.
+
+    ``name`` is the base name of the extension; ``torch_libraries`` are all libraries of the torch by base name, loaded
+    or not; ``resolution`` is None where the extension is made for another machine, which ends the matter.
+    """
+
+    name: str
+    facts: SharedObject
+    release: TorchRelease
+    interpreter: Interpreter | None
+    torch_libraries: Mapping[str, SharedObject]
+    resolution: Resolution | None
+    error: LoadError | None
+    requires_torch: str | None
+
+    @property
+    def undefined(self) -> tuple[UndefinedSymbol, ...]:
+        """The symbols that nothing defines, of the extension and of what it brings."""
+        return self.resolution.undefined if self.resolution else ()
+
+    @property
+    def torch_uses_cxx11_strings(self) -> bool | None:
+        """Which ``std::string`` this torch was built with; None if it cannot be told.
+
+        Asked of the constructors of ``c10::Error``, which every release exports and every extension calls.
+        """
+        for name in ("libc10.so", "libtorch_cpu.so", "libtorch.so"):
+            library = self.torch_libraries.get(name)
+            if library is not None:
+                constructors = list(library.symbols.starting_with("_ZN3c105ErrorC2"))
+                if constructors:
+                    return any("7__cxx11" in constructor for constructor in constructors)
+        return None

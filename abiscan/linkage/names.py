@@ -1,0 +1,62 @@
+"""Whose symbol is it, and whose library: told from the name alone.
+
+Needed where a library was not found: it may define anything but what belongs to torch, to Python or to the C++ library.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+# The namespaces of torch, as source names of the Itanium C++ ABI (<length><name>).
+_TORCH_NAMESPACE: Final = r"(?:2at|3c10|5torch|6caffe2|4c10d|10onnx_torch)"
+
+# An encoding, or a special name (vtable, typeinfo, guard, thunk, TLS wrapper ...), of something nested in a namespace:
+# N, its cv- and ref-qualifiers, the name.
+_SPECIAL: Final = r"_Z(?:T[VTISHW]|GV|GR|Th?n?[0-9]*_?|Tv?n?[0-9]*_n?[0-9]+_)?"
+_TORCH_SYMBOL: Final = re.compile(
+    rf"{_SPECIAL}N[rVK]*[RO]?{_TORCH_NAMESPACE}"  # at::…, c10::…, torch::…
+    rf"|{_SPECIAL}(?:N[rVK]*[RO]?)?St.*N[rVK]*{_TORCH_NAMESPACE}"  # a template of std over torch's types
+    rf"|{_SPECIAL}N[rVK]*[RO]?8pybind11.*N[rVK]*{_TORCH_NAMESPACE}"  # pybind11's converters for them
+    r"|_Z[0-9]+(?:THP|THC|THD)"  # C++ functions of libtorch_python: THPVariable_Wrap(at::Tensor)
+    r"|THP|THC|aoti_torch_|torch_"  # C functions: Python bindings and the stable ABI
+)
+_PYTHON_SYMBOL: Final = re.compile(r"_?Py[A-Z_]")
+_CXX_SYMBOL: Final = re.compile(rf"{_SPECIAL}(?:N[rVK]*[RO]?)?S[tabsiod]|__cxa_|__gxx_|_Zna|_Znw|_Zda|_Zdl")
+
+_TORCH_LIBRARY: Final = re.compile(
+    r"lib(torch|torch_(cpu|cuda|hip|xpu|python|global_deps|nvshmem|cuda_\w+|hip_\w+|xpu_\w+)"
+    r"|c10(_cuda|_hip|_xpu)?|caffe2(_\w+)?|shm|torchbind_test|jitbackend_test|backend_with_compiler)\.so"
+)
+
+# What PEP 600 lets every wheel take from the system, beside the loader itself.
+_SYSTEM_LIBRARY: Final = re.compile(
+    r"ld-linux-[\w-]+\.so\.\d+"
+    r"|lib(c|m|dl|rt|util|nsl|pthread|resolv|anl|crypt|gcc_s|stdc\+\+|atomic|z|expat|X11|Xext|Xrender|ICE|SM|GL|EGL"
+    r"|gobject-2\.0|gthread-2\.0|glib-2\.0|mvec)\.so\.\d+"
+)
+
+
+def is_torch_symbol(name: str) -> bool:
+    """Whether torch defines a symbol of this (mangled) name, if anyone does."""
+    return _TORCH_SYMBOL.match(name) is not None
+
+
+def is_python_symbol(name: str) -> bool:
+    """Whether the symbol belongs to the C API of Python."""
+    return _PYTHON_SYMBOL.match(name) is not None
+
+
+def is_cxx_symbol(name: str) -> bool:
+    """Whether the C++ runtime library defines it, if anyone does."""
+    return _CXX_SYMBOL.match(name) is not None
+
+
+def is_torch_library(name: str) -> bool:
+    """Whether ``name`` is a library of torch itself (not one of an extension with a similar name)."""
+    return _TORCH_LIBRARY.fullmatch(name) is not None
+
+
+def is_system_library(name: str) -> bool:
+    """Whether every Linux system has the library."""
+    return _SYSTEM_LIBRARY.fullmatch(name) is not None

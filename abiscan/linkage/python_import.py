@@ -1,0 +1,52 @@
+"""What ``import`` does with a module beyond ``dlopen``: file names, and the check at the head of pybind11 modules."""
+
+from __future__ import annotations
+
+import posixpath
+
+from abiscan.elf import SharedObject
+from abiscan.interpreter import Interpreter, PythonTag
+from abiscan.linkage.model import LoadError
+
+
+def expected_tag(name: str, facts: SharedObject) -> PythonTag | None:
+    """The Python for which a file name lets ``import`` consider a module; None for any, and for what is no module."""
+    return PythonTag.of_file(name) if facts.python_modules else None
+
+
+def compiled_for(facts: SharedObject, interpreter: Interpreter) -> str | None:
+    """The Python version that a pybind11 module was compiled for (``3.12``), as far as its strings tell.
+
+    ``PyInit_*`` of such a module compares a literal with ``Py_GetVersion()``; the literal stands among the module's
+    strings. If several there could be it, one that fits is taken to be it.
+    """
+    if not facts.python_modules or not facts.pybind11_python:
+        return None
+    here = interpreter.tag.version
+    if here in facts.pybind11_python:
+        return here
+    return facts.pybind11_python[0] if len(facts.pybind11_python) == 1 else None
+
+
+def import_error(path: str, facts: SharedObject, interpreter: Interpreter | None) -> LoadError | None:
+    """What ``import`` raises for a module that ``dlopen`` accepts; None if nothing, or if it is no module.
+
+    Messages are those of pybind11 (``PYBIND11_CHECK_PYTHON_VERSION``) and of ``importlib``.
+    """
+    if interpreter is None or not facts.python_modules:
+        return None
+    version = compiled_for(facts, interpreter)
+    if version is not None and version != interpreter.tag.version:
+        running = interpreter.full_version or interpreter.tag.version
+        return LoadError(
+            object=None,
+            message=(
+                f"Python version mismatch: module was compiled for Python {version}, but the interpreter version is "
+                f"incompatible: {running}."
+            ),
+        )
+    name = posixpath.basename(path)
+    tag = expected_tag(name, facts)
+    if tag is not None and tag != interpreter.tag:
+        return LoadError(object=None, message=f"No module named '{name.partition('.')[0]}'")
+    return None

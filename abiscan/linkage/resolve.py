@@ -1,0 +1,158 @@
+"""What goes wrong in a load, and what first: the second half of ``dlopen(RTLD_NOW)``.
+
+Held against thousands of recorded failures, the order is: the first library that cannot be found ends the search; then
+symbol versions are checked, object by object in search order; then objects are relocated, dependencies before
+dependents, and in one object the first unresolved relocation is the one named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from abiscan.elf import Definition, Reference
+from abiscan.linkage.model import (
+    Absence,
+    Closure,
+    LoadError,
+    MissingVersion,
+    Module,
+    Owner,
+    Process,
+    Resolution,
+    UndefinedSymbol,
+)
+from abiscan.linkage.names import is_cxx_symbol, is_python_symbol, is_torch_symbol
+
+NO_SUCH_FILE: Final = "cannot open shared object file: No such file or directory"
+
+
+def resolve(process: Process, closure: Closure) -> Resolution:
+    """Check one load to the end.
+
+    :param process: what was there before
+    :param closure: what ``Loader.open`` mapped on top of it
+    """
+    scope = tuple(dict.fromkeys((*process.global_scope, *closure.modules)))
+    versions = tuple(_missing_versions(process, closure))
+    undefined: list[UndefinedSymbol] = []
+    unchecked: list[UndefinedSymbol] = []
+    for module in relocation_order(closure):
+        for reference in _unresolved(module, scope):
+            symbol = UndefinedSymbol(module=module, reference=reference)
+            (unchecked if _may_be_elsewhere(reference, process, scope) else undefined).append(symbol)
+    return Resolution(
+        closure=closure,
+        missing_versions=versions,
+        undefined=tuple(undefined),
+        unchecked=tuple(unchecked),
+        error=_first_error(closure, versions, undefined),
+    )
+
+
+def relocation_order(closure: Closure) -> tuple[Module, ...]:
+    """The new modules as ``ld.so`` relocates them: dependencies first.
+
+    glibc 2.35 and later: depth-first from the last module of the breadth-first list, reverse postorder, the module
+    asked for moved to the front; then relocated from the back (``dl-sort-maps.c``, ``_dl_sort_maps_dfs``).
+    """
+    finished: dict[Module, None] = {}
+    visited: set[Module] = set()
+    for start in reversed(closure.modules):
+        # Iterative, since a closure may be as deep as a hostile file likes.
+        stack = [(start, iter(closure.needed.get(start, ())))] if start not in visited else []
+        visited.add(start)
+        while stack:
+            module, rest = stack[-1]
+            for dependency in rest:
+                if dependency not in visited:
+                    visited.add(dependency)
+                    stack.append((dependency, iter(closure.needed.get(dependency, ()))))
+                    break
+            else:
+                finished[module] = None
+                stack.pop()
+    root = closure.modules[0]
+    new = set(closure.new)
+    order = [module for module in finished if module in new and module is not root]
+    return (*order, root) if root in new else tuple(order)
+
+
+def binds(reference: Reference, definition: Definition, rivals: Iterable[Definition]) -> bool:
+    """Whether ``definition`` satisfies ``reference`` (glibc, ``check_match`` in ``dl-lookup.c``).
+
+    :param rivals: all definitions of that name in the same object
+    """
+    if reference.version is not None:
+        if definition.version is None:
+            return not definition.hidden
+        return definition.version == reference.version.name
+    if definition.version_index < 3:
+        return True
+    return not definition.hidden and sum(not rival.hidden for rival in rivals) == 1
+
+
+def _unresolved(module: Module, scope: tuple[Module, ...]) -> list[Reference]:
+    if module.facts is None:
+        return []
+    remaining = [reference for reference in module.facts.references if not reference.weak]
+    for provider in scope:
+        if provider.facts is None or not remaining:
+            continue
+        find = provider.facts.symbols.find
+        remaining = [
+            reference
+            for reference in remaining
+            if not any(binds(reference, definition, found) for found in (find(reference.name),) for definition in found)
+        ]
+    return remaining
+
+
+def _may_be_elsewhere(reference: Reference, process: Process, scope: tuple[Module, ...]) -> bool:
+    """Whether a library that was not found, and is assumed to be there, may define what ``reference`` needs."""
+    absent = {module.name for module in scope if module.facts is None}
+    if reference.version is not None:
+        return reference.version.file in absent
+    if is_python_symbol(reference.name):
+        return not any(module.owner is Owner.PYTHON for module in process.modules)
+    return bool(absent) and not is_torch_symbol(reference.name) and not is_cxx_symbol(reference.name)
+
+
+def _missing_versions(process: Process, closure: Closure) -> Iterable[MissingVersion]:
+    by_name = {**process.names}
+    for module in closure.modules:
+        by_name[module.name] = module
+        if module.facts and module.facts.soname:
+            by_name[module.facts.soname] = module
+    for module in closure.new:
+        for version in module.facts.version_needs if module.facts else ():
+            provider = by_name.get(version.file)
+            # A library that defines no versions at all satisfies every need (with a warning that few ever see).
+            if provider is None or provider.facts is None or provider.facts.version_definitions is None:
+                continue
+            if version.name not in provider.facts.version_definitions and not version.weak:
+                yield MissingVersion(module=module, provider=provider, version=version)
+
+
+def _first_error(
+    closure: Closure, versions: tuple[MissingVersion, ...], undefined: list[UndefinedSymbol]
+) -> LoadError | None:
+    for missing in closure.missing:
+        if missing.absence is Absence.TORCH:
+            return LoadError(object=None, message=f"{missing.name}: {NO_SUCH_FILE}")
+    for version in versions:
+        return LoadError(object=version.provider.name, message=version_message(version))
+    for symbol in undefined:
+        return LoadError(object=symbol.module.name, message=symbol_message(symbol.reference))
+    return None
+
+
+def version_message(missing: MissingVersion) -> str:
+    """What ``ld.so`` says of a version that is not there, after the path of the library that lacks it."""
+    return f"version `{missing.version.name}' not found (required by {missing.module.path})"
+
+
+def symbol_message(reference: Reference) -> str:
+    """What ``ld.so`` says of an undefined symbol, after the path of the object that needs it."""
+    version = f", version {reference.version.name}" if reference.version else ""
+    return f"undefined symbol: {reference.name}{version}"

@@ -1,0 +1,179 @@
+"""Which objects a load maps, and from where: the first half of ``dlopen`` (glibc, ``dl-load.c`` and ``dl-deps.c``)."""
+
+from __future__ import annotations
+
+import posixpath
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from abiscan.elf import Machine, SharedObject
+from abiscan.linkage.model import Absence, Closure, MissingLibrary, Module, Owner, Process
+from abiscan.linkage.names import is_system_library, is_torch_library
+
+
+class Objects(Protocol):
+    """The files that the loader can see."""
+
+    def object_at(self, path: str) -> SharedObject | None:
+        """The ELF object at ``path``, None if there is none that can be mapped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchPath:
+    """Where libraries are looked for beside what objects say themselves, in that order.
+
+    :param environment: ``LD_LIBRARY_PATH``
+    :param siblings: by base name, libraries of the same wheel or folder: a package loads them before it loads what
+        needs them, or has them on its path
+    :param system: the folders of ``ld.so.conf`` and the built-in ones
+    :param native: whether ``system`` belongs to the machine the extension is made for
+    """
+
+    environment: tuple[str, ...] = ()
+    siblings: Mapping[str, str] = field(default_factory=dict)
+    system: tuple[str, ...] = ()
+    native: bool = True
+
+
+class Loader:
+    """Maps objects into a process, the way ``ld.so`` searches for them.
+
+    :param owners: folder → who brings what lies in it; whatever lies elsewhere is the system's
+    """
+
+    def __init__(self, objects: Objects, search: SearchPath, machine: Machine, owners: Mapping[str, Owner]) -> None:
+        self._objects = objects
+        self._search = search
+        self._machine = machine
+        self._owners = owners
+
+    def start(
+        self, programs: tuple[str, ...], *, global_libraries: tuple[str, ...], libraries: tuple[str, ...]
+    ) -> Process:
+        """The process after ``import torch``.
+
+        :param programs: the interpreter (nothing if it is unknown)
+        :param global_libraries: what torch loads with RTLD_GLOBAL
+        :param libraries: what it loads with RTLD_LOCAL
+        """
+        process = Process()
+        for path in (*programs, *global_libraries):
+            process = self._enter(process, path, visible=True)
+        for path in libraries:
+            process = self._enter(process, path, visible=False)
+        return process
+
+    def _enter(self, process: Process, path: str, *, visible: bool) -> Process:
+        closure = self.open(process, path)
+        names = dict(process.names)
+        for module in closure.new:
+            self._register(names, module)
+        for missing in closure.missing:
+            # It was there when torch was imported, or else there is no torch to load anything into.
+            names.setdefault(missing.name, self._assumed(missing.name, missing.needed_by))
+        absent = [names[missing.name] for missing in closure.missing]
+        reached = dict.fromkeys((*closure.modules, *absent))
+        return Process(
+            modules=tuple(dict.fromkeys((*process.modules, *reached))),
+            global_scope=tuple(dict.fromkeys((*process.global_scope, *(reached if visible else ())))),
+            names=names,
+        )
+
+    def open(self, process: Process, path: str) -> Closure:
+        """What ``dlopen(path)`` maps on top of ``process``.
+
+        The search goes on after a library that is missing, so that everything wrong is seen; ``missing`` has them in
+        the order of the search, and the first of them is where ``ld.so`` stops.
+        """
+        names = dict(process.names)
+        facts = self._objects.object_at(path)
+        root = names.get(path) or Module(path=path, facts=facts, owner=self._owner_of(path))
+        modules: dict[Module, None] = {root: None}
+        needed: dict[Module, tuple[Module, ...]] = {}
+        missing: list[MissingLibrary] = []
+        self._register(names, root)
+        queue = deque([root])
+        while queue:
+            module = queue.popleft()
+            direct: list[Module] = []
+            for name in module.facts.needed if module.facts else ():
+                found = names.get(name) or self._find(name, module, names)
+                if found is None:
+                    absence = self._absence_of(name)
+                    missing.append(MissingLibrary(name=name, needed_by=module, absence=absence))
+                    if absence is Absence.TORCH:
+                        continue
+                    found = self._assumed(name, module)
+                names[name] = found
+                direct.append(found)
+                if found not in modules:
+                    modules[found] = None
+                    queue.append(found)
+            needed[module] = tuple(direct)
+        known = set(process.modules)
+        return Closure(
+            modules=tuple(modules),
+            new=tuple(module for module in modules if module not in known),
+            needed=needed,
+            missing=tuple(missing),
+        )
+
+    def _find(self, name: str, needed_by: Module, names: dict[str, Module]) -> Module | None:
+        for path in self._candidates(name, needed_by):
+            facts = self._objects.object_at(path)
+            if facts is None or facts.machine is not self._machine:
+                continue
+            if path in names:
+                return names[path]
+            module = Module(path=path, facts=facts, owner=self._owner_of(path), loader=needed_by)
+            self._register(names, module)
+            return module
+        return None
+
+    def _candidates(self, name: str, needed_by: Module) -> Iterator[str]:
+        if "/" in name:
+            yield name
+            return
+        if needed_by.facts and not needed_by.facts.runpath:
+            module: Module | None = needed_by
+            while module:
+                if module.facts and not module.facts.runpath:
+                    yield from (posixpath.join(folder, name) for folder in _expand(module.facts.rpath, module))
+                module = module.loader
+        yield from (posixpath.join(folder, name) for folder in self._search.environment)
+        if needed_by.facts:
+            yield from (posixpath.join(folder, name) for folder in _expand(needed_by.facts.runpath, needed_by))
+        if sibling := self._search.siblings.get(name):
+            yield sibling
+        yield from (posixpath.join(folder, name) for folder in self._search.system)
+
+    def _absence_of(self, name: str) -> Absence:
+        if is_torch_library(name):
+            return Absence.TORCH
+        if not self._search.native and is_system_library(name):
+            return Absence.SYSTEM
+        return Absence.EXTERNAL
+
+    def _assumed(self, name: str, needed_by: Module) -> Module:
+        return Module(path=name, facts=None, owner=Owner.SYSTEM, loader=needed_by)
+
+    def _owner_of(self, path: str) -> Owner:
+        for folder, owner in self._owners.items():
+            if path == folder or path.startswith(folder.rstrip("/") + "/"):
+                return owner
+        return Owner.SYSTEM
+
+    @staticmethod
+    def _register(names: dict[str, Module], module: Module) -> None:
+        names[module.path] = module
+        if module.facts and module.facts.soname:
+            names.setdefault(module.facts.soname, module)
+
+
+def _expand(folders: tuple[str, ...], module: Module) -> Iterator[str]:
+    """Search folders with ``$ORIGIN`` put in; ``$LIB`` and ``$PLATFORM`` stay, and so match nothing."""
+    origin = posixpath.dirname(module.path) or "."
+    for folder in folders:
+        yield posixpath.normpath(folder.replace("${ORIGIN}", origin).replace("$ORIGIN", origin))

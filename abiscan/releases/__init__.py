@@ -1,0 +1,1 @@
+"""The target torch: what its files say about it."""

@@ -1,0 +1,39 @@
+"""What we know of a torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from abiscan.elf import Machine
+from abiscan.interpreter import PythonTag
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchRelease:
+    """A torch, by its files.
+
+    ``build`` is its full version with the local tag (``2.13.0+cpu``), ``version`` the public part; None if unknown.
+    ``package`` is the folder ``…/torch``; ``libraries`` are its shared objects by path, those of ``lib`` sorted.
+    ``global_libraries`` and ``local_libraries`` are what ``import torch`` loads with and without RTLD_GLOBAL.
+    """
+
+    build: str | None
+    package: str
+    machine: Machine
+    python: PythonTag | None
+    libraries: tuple[str, ...]
+    global_libraries: tuple[str, ...]
+    local_libraries: tuple[str, ...]
+
+    @property
+    def version(self) -> str | None:
+        """The version without its local tag: ``2.13.0``."""
+        return self.build.partition("+")[0] if self.build else None
+
+    @property
+    def has_cuda(self) -> bool:
+        """Whether it is a CUDA build."""
+        return any(path.endswith(("/libtorch_cuda.so", "/libc10_cuda.so")) for path in self.libraries)
+
+    def __str__(self) -> str:
+        return f"torch {self.build or '(unknown version)'}"

@@ -1,0 +1,1 @@
+"""Views of a report. Each renders the same data; none decides anything."""

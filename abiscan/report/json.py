@@ -1,0 +1,67 @@
+"""The report as JSON, version 1: what scripts build on. Its JSON Schema is ``schema/check-v1.json``, beside it."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from typing import Any, Final
+
+import abiscan
+from abiscan.findings import Evidence, Finding
+from abiscan.report.model import Report, Result
+
+VERSION: Final = 1
+
+
+def render(report: Report) -> str:
+    """The report as a JSON text that ends in a newline."""
+    document = {
+        "version": VERSION,
+        "tool": {"name": "abiscan", "version": abiscan.__version__},
+        "results": [_result(result) for result in report.results],
+    }
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) that every document made here satisfies."""
+    text = resources.files("abiscan.report").joinpath("schema/check-v1.json").read_text("utf-8")
+    return json.loads(text)  # type: ignore[no-any-return]
+
+
+def _result(result: Result) -> dict[str, Any]:
+    error = result.predicted_error
+    return {
+        "target": result.target,
+        "path": result.path,
+        "sha256": result.sha256,
+        "torch": result.torch,
+        "torch_build": result.torch_build,
+        "verdict": result.verdict.value,
+        "predicted_error": (
+            {"how": error.how.value, "object": error.object, "message": error.message} if error else None
+        ),
+        "undefined_symbols": list(result.undefined_symbols),
+        "external": list(result.external),
+        "findings": [_finding(finding) for finding in result.findings],
+        "gaps": [{"stage": gap.stage, "reason": gap.reason} for gap in result.gaps],
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "rule": finding.rule,
+        "effect": finding.effect.value,
+        "message": finding.message,
+        "evidence": [_evidence(evidence) for evidence in finding.evidence],
+        "fix": finding.fix,
+    }
+
+
+def _evidence(evidence: Evidence) -> dict[str, Any]:
+    return {
+        "subject": evidence.subject,
+        "readable": evidence.readable,
+        "object": evidence.object,
+        "instead": evidence.instead,
+    }

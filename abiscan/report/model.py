@@ -1,0 +1,72 @@
+"""What a run found, ready to be shown: the types behind JSON version 1."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from abiscan.findings import Effect, Finding
+
+
+class Verdict(enum.Enum):
+    """Whether the extension loads."""
+
+    LOADS = "loads"
+    FAILS = "fails"
+    UNKNOWN = "unknown"
+
+
+class How(enum.Enum):
+    """How a failure shows: as a Python exception, or as the end of the process."""
+
+    RAISES = "raises"
+    ABORTS = "aborts"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictedError:
+    """The first error of the load: ``object`` is the base name its text begins with, ``message`` the text after it."""
+
+    how: How
+    object: str | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """Something that could not be looked at, at one stage of the analysis."""
+
+    stage: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """The judgement on one extension."""
+
+    target: str
+    path: str
+    sha256: str | None
+    torch: str | None
+    torch_build: str | None
+    verdict: Verdict
+    predicted_error: PredictedError | None
+    undefined_symbols: tuple[str, ...]
+    external: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    gaps: tuple[Gap, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """All results of a run."""
+
+    results: tuple[Result, ...]
+
+    def exit_code(self, fail_on: Effect, *, strict: bool) -> int:
+        """0: nothing at or above ``fail_on``; 1: that, or with ``strict`` any gap; 3: a verdict is unknown."""
+        if any(finding.effect.severity >= fail_on.severity for result in self.results for finding in result.findings):
+            return 1
+        if strict and any(result.gaps for result in self.results):
+            return 1
+        return 3 if any(result.verdict is Verdict.UNKNOWN for result in self.results) else 0

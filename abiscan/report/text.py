@@ -1,0 +1,76 @@
+"""The report for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from rich.console import Console
+from rich.text import Text
+
+from abiscan.findings import Effect, Evidence, Finding
+from abiscan.report.model import Report, Result, Verdict
+
+_EVIDENCE_SHOWN: Final = 3
+_LOADER_ERRORS: Final = {Verdict.LOADS: "green", Verdict.FAILS: "bold red", Verdict.UNKNOWN: "yellow"}
+_CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(0x7F, 0xA0))}
+
+
+def render(report: Report, console: Console, *, verbosity: int = 0) -> None:
+    """Print the report.
+
+    :param verbosity: -1: verdicts only; 0: findings with their first proofs; 1: all proofs and gaps
+    """
+    for number, result in enumerate(report.results):
+        if number and verbosity >= 0:
+            console.print()
+        for line in _result(result, verbosity):
+            console.print(line, soft_wrap=True)
+
+
+def _result(result: Result, verbosity: int) -> Iterator[Text]:
+    if verbosity >= 0:
+        for finding in result.findings:
+            yield from _finding(finding, verbosity)
+        for gap in result.gaps if verbosity > 0 or result.verdict is Verdict.UNKNOWN else ():
+            yield Text.assemble((f"gap[{gap.stage}]", "yellow"), f": {_clean(gap.reason)}")
+    yield _verdict(result)
+
+
+def _finding(finding: Finding, verbosity: int) -> Iterator[Text]:
+    label, style = ("note", "cyan") if finding.effect is Effect.NOTE else ("error", "bold red")
+    yield Text.assemble((f"{label}[{finding.rule}]", style), (f": {_clean(finding.message)}", "bold"))
+    shown = finding.evidence if verbosity > 0 else finding.evidence[:_EVIDENCE_SHOWN]
+    for evidence in shown:
+        yield from _evidence(evidence)
+    if hidden := len(finding.evidence) - len(shown):
+        yield Text(f"    … {hidden} more, -v shows them", style="dim")
+    yield Text(f"  = effect: {finding.effect.value}")
+    yield Text(f"  = fix: {_clean(finding.fix)}")
+    yield Text(f"  = help: abiscan explain {finding.rule}", style="dim")
+
+
+def _evidence(evidence: Evidence) -> Iterator[Text]:
+    where = f"  ({_clean(evidence.object)})" if evidence.object else ""
+    yield Text.assemble("    ", _clean(evidence.readable or evidence.subject), (where, "dim"))
+    if evidence.readable and evidence.readable != evidence.subject:
+        yield Text(f"      {_clean(evidence.subject)}", style="dim")
+    if evidence.instead:
+        yield Text.assemble(("      torch has: ", "dim"), _clean(evidence.instead))
+
+
+def _verdict(result: Result) -> Text:
+    torch = f"torch {result.torch_build}" if result.torch_build else "this torch"
+    where = result.target if result.target.endswith(result.path) else f"{result.target}: {result.path}"
+    line = Text.assemble(_clean(where), ": ", (result.verdict.value, _LOADER_ERRORS[result.verdict]), f" on {torch}")
+    if result.predicted_error:
+        prefix = f"{result.predicted_error.object}: " if result.predicted_error.object else ""
+        line.append(f" - {_clean(prefix + result.predicted_error.message)}")
+    elif result.external:
+        line.append(f", if {_clean(', '.join(result.external))} can be found when it is used (not found here)")
+    return line
+
+
+def _clean(text: str) -> str:
+    """``text`` without control characters: names in a hostile file must not steer the terminal."""
+    return text.translate(_CONTROL)

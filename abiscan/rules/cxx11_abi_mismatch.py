@@ -1,0 +1,64 @@
+"""The extension and torch were compiled with different layouts of `std::string`.
+
+**What it finds.** Undefined symbols of torch whose parameters or results are the other `std::string`: `Ss` (the old,
+copy-on-write one, `_GLIBCXX_USE_CXX11_ABI=0`) where torch exports `std::__cxx11::basic_string`, or the reverse.
+
+**Why it fails.** The two are different types with different mangled names, so none of these functions is found. All
+x86_64 wheels of torch up to 2.6 use the old one, from 2.7 on the new one; aarch64 wheels and conda builds always the
+new one.
+
+**Fix.** Install the build of the extension with the other setting (often named `cxx11abiTRUE` or `cxx11abiFALSE`), or
+rebuild it: `torch.utils.cpp_extension` takes the setting from the torch at hand.
+
+**Limits.** A function that only returns a string has no trace of it in its old name. It is recognised by what this
+torch exports in its place.
+
+**Example.** `undefined symbol: _ZN3c105ErrorC2ENS_14SourceLocationESs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from abiscan.findings import Effect, Evidence, Finding, rule
+from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.resolve import symbol_message
+from abiscan.mangling import demangle, uses_cxx11_string
+from abiscan.rules.symbols import is_string_abi_mismatch, nearest_export
+
+_SETTING = {True: "the C++11 ABI (_GLIBCXX_USE_CXX11_ABI=1)", False: "the old ABI (_GLIBCXX_USE_CXX11_ABI=0)"}
+
+
+def check(linkage: Linkage) -> Iterator[Finding]:
+    """One finding for all symbols that differ in the string."""
+    symbols = [symbol for symbol in linkage.undefined if is_string_abi_mismatch(linkage, symbol.reference.name)]
+    # A result of type string alone tells torch's side; one parameter of that type is needed to know the extension's.
+    if not any(uses_cxx11_string(symbol.reference.name) is not None for symbol in symbols):
+        return
+    theirs = linkage.torch_uses_cxx11_strings
+    assert theirs is not None
+    evidence = []
+    for symbol in symbols:
+        nearest = nearest_export(linkage, symbol.reference.name)
+        evidence.append(
+            Evidence(
+                subject=symbol.reference.name,
+                readable=demangle(symbol.reference.name),
+                object=symbol.module.name,
+                instead=nearest.signature if nearest else None,
+            )
+        )
+    yield Finding(
+        rule=RULE.name,
+        effect=Effect.LOAD_FAILS,
+        message=(
+            f"std::string differs: {linkage.name} is compiled with {_SETTING[not theirs]}, {linkage.release} with "
+            f"{_SETTING[theirs]}, so {len(symbols)} of its symbols are {symbol_message(symbols[0].reference)}"
+            + (" …" if len(symbols) > 1 else "")
+        ),
+        evidence=tuple(evidence),
+        fix=f"install or rebuild the extension with _GLIBCXX_USE_CXX11_ABI={int(theirs)}, as this torch is",
+    )
+
+
+RULE = rule("cxx11-abi-mismatch", __doc__, check)

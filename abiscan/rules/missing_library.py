@@ -1,0 +1,74 @@
+"""A library that the extension needs is not there.
+
+**What it finds.** Entries of `DT_NEEDED`, of the extension and of what it brings along, for which no file exists: not
+in torch, not in the wheel or folder of the extension, not on the system, not where RPATH and RUNPATH point.
+
+**Why it fails.** `ld.so` opens all needed libraries before it looks at a single symbol, and stops at the first one it
+does not find. If torch itself should have the library and this torch does not (`libtorch_cuda.so` on a CPU build of
+torch), that is certain: `load-fails`. Any other library (a CUDA or vendor runtime, another package) may be there when
+the extension is used. It is assumed to be, listed as external, and reported as a `note`; `--strict` counts it as a
+failure.
+
+**Fix.** For libraries of torch: install the torch of the right kind (CUDA, ROCm, XPU), or the build of the extension
+for this kind. For others: install what provides them, or put it on the search path.
+
+**Limits.** Packages often load a library of theirs first, with `ctypes` or through their `__init__.py`. Libraries in
+the same wheel or folder count as found for that reason; those of other packages do not.
+
+**Example.** `libc10_cuda.so: cannot open shared object file: No such file or directory`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from abiscan.findings import Effect, Evidence, Finding, rule
+from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.model import Absence, MissingLibrary
+from abiscan.linkage.resolve import NO_SUCH_FILE
+
+_KINDS = (("cuda", "CUDA"), ("nvrtc", "CUDA"), ("hip", "ROCm"), ("xpu", "XPU"))
+
+
+def check(linkage: Linkage) -> Iterator[Finding]:
+    """One finding for what torch lacks, one for what nobody here has."""
+    missing = linkage.resolution.closure.missing if linkage.resolution else ()
+    if of_torch := [library for library in missing if library.absence is Absence.TORCH]:
+        kind = _kind_of(of_torch)
+        mine = f"a {kind} build" if kind else "built against another layout of torch's libraries"
+        theirs = f"{linkage.release} has no {kind}" if kind else f"{linkage.release} does not have them"
+        yield Finding(
+            rule=RULE.name,
+            effect=Effect.LOAD_FAILS,
+            message=f"{linkage.name} is {mine}, and {theirs}: {of_torch[0].name}: {NO_SUCH_FILE}",
+            evidence=_evidence(of_torch),
+            fix=(
+                f"install a {kind} build of torch, or a build of the extension without {kind}"
+                if kind
+                else "install the torch it was built with, or a build of the extension made for this torch"
+            ),
+        )
+    if external := [library for library in missing if library.absence is Absence.EXTERNAL]:
+        names = ", ".join(dict.fromkeys(library.name for library in external))
+        yield Finding(
+            rule=RULE.name,
+            effect=Effect.NOTE,
+            message=(
+                f"needs {names}: neither in torch, nor beside the extension, nor on this machine. Assumed to be there "
+                f"when it is used; if not, loading fails: {external[0].name}: {NO_SUCH_FILE}"
+            ),
+            evidence=_evidence(external),
+            fix="install what provides it, or make sure that it is found (RPATH, LD_LIBRARY_PATH, loaded earlier)",
+        )
+
+
+def _kind_of(missing: Sequence[MissingLibrary]) -> str | None:
+    return next((kind for library in missing for word, kind in _KINDS if word in library.name), None)
+
+
+def _evidence(missing: Sequence[MissingLibrary]) -> tuple[Evidence, ...]:
+    pairs = dict.fromkeys((library.name, library.needed_by.name) for library in missing)
+    return tuple(Evidence(subject=name, object=needed_by) for name, needed_by in pairs)
+
+
+RULE = rule("missing-library", __doc__, check)

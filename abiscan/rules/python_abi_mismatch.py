@@ -1,0 +1,68 @@
+"""The extension module is built for another Python than the one torch runs in.
+
+**What it finds.** A module (it exports `PyInit_…`) whose file name carries the tag of another version or build of
+Python; a pybind11 module compiled for another version; symbols of the C API of Python that this interpreter does not
+export.
+
+**Why it fails.** `import` does not consider files with the tag of another Python: `No module named '…'`. A pybind11
+module compares versions first thing and raises ImportError. A symbol that this Python lacks is an undefined symbol.
+
+**Fix.** Install the wheel whose Python tag fits (`cp311` for Python 3.11, `cp313t` for a free-threaded 3.13), or an
+`abi3` wheel, which fits every later version.
+
+**Limits.** A module without pybind11 and without a tag says nowhere which Python it was compiled for; only the
+symbols that it needs show it. The version that a pybind11 module compares with is read from its strings.
+
+**Example.** `Python version mismatch: module was compiled for Python 3.12, but the interpreter version is
+incompatible: 3.11.7 …`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from abiscan.findings import Effect, Evidence, Finding, rule
+from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.names import is_python_symbol
+from abiscan.linkage.python_import import compiled_for, expected_tag
+from abiscan.linkage.resolve import symbol_message
+
+
+def check(linkage: Linkage) -> Iterator[Finding]:
+    """One finding with everything that speaks for another Python."""
+    interpreter = linkage.interpreter
+    if interpreter is None:
+        return
+    here = str(interpreter.tag)
+    evidence: list[Evidence] = []
+    built_for: str | None = None
+    tag = expected_tag(linkage.name, linkage.facts)
+    if tag is not None and tag != interpreter.tag:
+        built_for = str(tag)
+        evidence.append(Evidence(subject=linkage.name, readable=f"tagged for Python {tag}", instead=f"Python {here}"))
+    version = compiled_for(linkage.facts, interpreter)
+    if version is not None and version != interpreter.tag.version:
+        built_for = version
+        evidence.append(
+            Evidence(subject=linkage.name, readable=f"pybind11 module for Python {version}", instead=f"Python {here}")
+        )
+    symbols = [symbol for symbol in linkage.undefined if is_python_symbol(symbol.reference.name)]
+    evidence += [Evidence(subject=symbol.reference.name, object=symbol.module.name) for symbol in symbols]
+    if not evidence:
+        return
+    if built_for is not None:
+        message = f"{linkage.name} is built for Python {built_for}, and torch runs in Python {here}"
+    else:
+        message = f"{linkage.name} uses a part of Python's C API that Python {here} does not have"
+    if symbols:
+        message += f": {symbol_message(symbols[0].reference)}"
+    yield Finding(
+        rule=RULE.name,
+        effect=Effect.LOAD_FAILS,
+        message=message,
+        evidence=tuple(evidence),
+        fix=f"install the wheel for Python {here} (tag cp{here.replace('.', '')})",
+    )
+
+
+RULE = rule("python-abi-mismatch", __doc__, check)

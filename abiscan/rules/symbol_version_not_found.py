@@ -1,0 +1,52 @@
+"""A library of the system is too old: it lacks a symbol version that the extension was linked with.
+
+**What it finds.** Versions in `.gnu.version_r` (`GLIBC_2.34`, `GLIBCXX_3.4.32`, `CXXABI_1.3.15`, …) that the library
+which the process will use does not define.
+
+**Why it fails.** `ld.so` compares the versions of every object with the libraries at hand before it resolves symbols.
+
+**Fix.** Use a newer system (or a newer `libstdc++`, for instance from conda), or a build of the extension made on an
+older one: `manylinux_2_28` wheels run where glibc is 2.28 or newer.
+
+**Limits.** Compared with the libraries of the machine that runs abiscan, and only if that is the machine the
+extension is for. A library loaded earlier in the process (a conda `libstdc++`) can change the outcome.
+
+**Example.** ``version `GLIBCXX_3.4.32' not found (required by _C.so)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from abiscan.findings import Effect, Evidence, Finding, rule
+from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.model import MissingVersion
+from abiscan.linkage.resolve import version_message
+
+
+def check(linkage: Linkage) -> Iterator[Finding]:
+    """One finding per library that is too old."""
+    by_provider: dict[str, list[MissingVersion]] = {}
+    for missing in linkage.resolution.missing_versions if linkage.resolution else ():
+        by_provider.setdefault(missing.provider.path, []).append(missing)
+    for path, versions in by_provider.items():
+        provider = versions[0].provider
+        newest = sorted(provider.facts.version_definitions or () if provider.facts else (), key=_as_number)
+        family = versions[0].version.name.partition("_")[0] + "_"
+        has = next((name for name in reversed(newest) if name.startswith(family)), None)
+        yield Finding(
+            rule=RULE.name,
+            effect=Effect.LOAD_FAILS,
+            message=f"{path}: {version_message(versions[0])}",
+            evidence=tuple(
+                Evidence(subject=missing.version.name, object=missing.module.name, instead=has) for missing in versions
+            ),
+            fix=f"use a system with a newer {provider.name}, or a build of the extension made on an older one",
+        )
+
+
+def _as_number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.rpartition("_")[2].split(".") if part.isdigit())
+
+
+RULE = rule("symbol-version-not-found", __doc__, check)

@@ -1,0 +1,64 @@
+"""What the target torch has in place of a symbol that it lacks. Shared by the rules on symbols."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.names import is_torch_symbol
+from abiscan.mangling import Signature, demangle, same_name_prefixes, uses_cxx11_string
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nearest:
+    """The export of torch that comes closest to a missing symbol: same qualified name, other parameters."""
+
+    name: str
+    signature: str
+
+
+def nearest_export(linkage: Linkage, name: str) -> Nearest | None:
+    """The closest function of the same qualified name in any library of this torch, differences marked."""
+    wanted = Signature.of(demangle(name))
+    if wanted.parameters is None:
+        return None
+    best: tuple[float, str, Signature] | None = None
+    seen: set[str] = set()
+    for prefix in same_name_prefixes(name):
+        for library in linkage.torch_libraries.values():
+            for candidate in library.symbols.starting_with(prefix):
+                if candidate in seen:
+                    continue
+                seen.add(candidate)
+                signature = Signature.of(demangle(candidate))
+                if signature.parameters is None or _bare(signature.name) != _bare(wanted.name):
+                    continue
+                ranked = (signature.likeness(wanted), candidate, signature)
+                if best is None or ranked[:2] > best[:2]:
+                    best = ranked
+    return Nearest(name=best[1], signature=best[2].marked_against(wanted)) if best else None
+
+
+def library_with(linkage: Linkage, name: str) -> str | None:
+    """The base name of the library of this torch that exports ``name``."""
+    return next((file for file, library in linkage.torch_libraries.items() if library.symbols.find(name)), None)
+
+
+def is_string_abi_mismatch(linkage: Linkage, name: str) -> bool:
+    """Whether a missing symbol is missing because the two sides disagree about ``std::string``.
+
+    Its mangled name speaks of the other string; or it only returns one, and then torch's own has (or lacks) the tag
+    ``[abi:cxx11]`` that the Itanium ABI puts on such functions.
+    """
+    theirs = linkage.torch_uses_cxx11_strings
+    if theirs is None or not is_torch_symbol(name):
+        return False
+    mine = uses_cxx11_string(name)
+    if mine is None:
+        nearest = nearest_export(linkage, name) if theirs else None
+        return nearest is not None and "B5cxx11" in nearest.name
+    return mine != theirs
+
+
+def _bare(name: str) -> str:
+    return name.replace("[abi:cxx11]", "")

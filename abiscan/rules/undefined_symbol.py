@@ -1,0 +1,110 @@
+"""The extension uses functions or data that this torch does not offer it.
+
+**What it finds.** Strong references, of the extension and of the libraries it brings along, that nothing in the scope
+of the load defines. There is one finding per cause: the function has other parameters now (the nearest export is
+shown, what differs between « and »); the name is gone; it lives in a library of torch that the extension does not
+need; it belongs to no library of torch at all.
+
+**Why it fails.** Extensions are loaded with all symbols resolved at once (`RTLD_NOW`), and torch's own libraries are
+loaded with `RTLD_LOCAL`: a symbol counts only if a library that the extension needs, directly or through others,
+defines it.
+
+**Fix.** Install a build of the extension made for this torch, or the torch it was built with. For a library that is
+not needed: link the extension with it (`-ltorch_python`).
+
+**Limits.** References that only a library which was not found here can satisfy are not judged; they are listed as a
+gap.
+
+**Example.** `undefined symbol: _ZNK5torch8autograd4Node4nameEv`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from abiscan.findings import Effect, Evidence, Finding, rule
+from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.model import UndefinedSymbol
+from abiscan.linkage.names import is_python_symbol, is_torch_symbol
+from abiscan.linkage.resolve import symbol_message
+from abiscan.mangling import demangle
+from abiscan.rules.advice import other_build
+from abiscan.rules.symbols import is_string_abi_mismatch, library_with, nearest_export
+
+
+def check(linkage: Linkage) -> Iterator[Finding]:
+    """Group what is undefined by its cause."""
+    changed: list[tuple[UndefinedSymbol, str]] = []
+    elsewhere: dict[str, list[UndefinedSymbol]] = {}
+    gone: list[UndefinedSymbol] = []
+    foreign: list[UndefinedSymbol] = []
+    for symbol in _unexplained(linkage):
+        name = symbol.reference.name
+        if library := library_with(linkage, name):
+            elsewhere.setdefault(library, []).append(symbol)
+        elif not is_torch_symbol(name):
+            foreign.append(symbol)
+        elif nearest := nearest_export(linkage, name):
+            changed.append((symbol, nearest.signature))
+        else:
+            gone.append(symbol)
+    torch = str(linkage.release)
+    if changed:
+        symbols = [symbol for symbol, _ in changed]
+        yield _finding(
+            f"{_count(symbols)} of {torch} with other parameters than {linkage.name} was compiled for",
+            [_evidence(symbol, instead) for symbol, instead in changed],
+            symbols,
+            other_build(linkage),
+        )
+    if gone:
+        yield _finding(
+            f"{_count(gone)} that {torch} does not have", list(map(_evidence, gone)), gone, other_build(linkage)
+        )
+    for library, symbols in elsewhere.items():
+        yield _finding(
+            f"{_count(symbols)} of {library}, which {symbols[0].module.name} does not need",
+            list(map(_evidence, symbols)),
+            symbols,
+            f"link the extension with {library} (torch's own libraries are loaded with RTLD_LOCAL)",
+        )
+    if foreign:
+        yield _finding(
+            f"{_count(foreign)} that no library in reach defines",
+            list(map(_evidence, foreign)),
+            foreign,
+            "link the extension with the library that defines it",
+        )
+
+
+def _unexplained(linkage: Linkage) -> Iterator[UndefinedSymbol]:
+    """What no other rule on symbols explains."""
+    stale = {version.version for version in linkage.resolution.missing_versions} if linkage.resolution else set()
+    for symbol in linkage.undefined:
+        name = symbol.reference.name
+        if symbol.reference.version in stale or is_python_symbol(name) or is_string_abi_mismatch(linkage, name):
+            continue
+        yield symbol
+
+
+def _count(symbols: Sequence[UndefinedSymbol]) -> str:
+    number = len({symbol.reference.name for symbol in symbols})
+    return "uses a symbol" if number == 1 else f"uses {number} symbols"
+
+
+def _evidence(symbol: UndefinedSymbol, instead: str | None = None) -> Evidence:
+    name = symbol.reference.name
+    return Evidence(subject=name, readable=demangle(name), object=symbol.module.name, instead=instead)
+
+
+def _finding(message: str, evidence: list[Evidence], symbols: Sequence[UndefinedSymbol], fix: str) -> Finding:
+    return Finding(
+        rule=RULE.name,
+        effect=Effect.LOAD_FAILS,
+        message=f"{message}: {symbol_message(symbols[0].reference)}",
+        evidence=tuple(evidence),
+        fix=fix,
+    )
+
+
+RULE = rule("undefined-symbol", __doc__, check)

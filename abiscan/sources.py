@@ -1,0 +1,185 @@
+"""What the user asks about: a shared object, a wheel, a folder - and the extensions of torch in it."""
+
+from __future__ import annotations
+
+import email.parser
+import os
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from abiscan.elf import MAGIC, ElfFile, SharedObject
+from abiscan.errors import InputError
+from abiscan.files import DiskFile, ElfSource, Files, Wheel
+from abiscan.linkage.names import is_torch_library, is_torch_symbol
+
+_SHARED_OBJECT: Final = re.compile(r"\.so(\.[0-9]+)*$")
+_REQUIRES_TORCH: Final = re.compile(r"torch(?![\w.-])", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extension:
+    """One ELF object of a target that uses torch.
+
+    ``path`` is relative to the target, ``location`` where it lies (or would lie, once installed).
+    """
+
+    path: str
+    location: str
+    facts: SharedObject
+    source: ElfSource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What the user named, read.
+
+    ``root`` is the folder whose contents it brings; ``siblings`` its libraries by base name and soname; ``unreadable``
+    the members that should be ELF objects and are not; ``requires_torch`` the requirement on torch in its metadata.
+    """
+
+    name: str
+    root: str
+    extensions: tuple[Extension, ...]
+    siblings: Mapping[str, str]
+    unreadable: tuple[InputError, ...]
+    requires_torch: str | None
+
+
+def read_target(path: Path, files: Files, site: str, torch_package: str) -> Target:
+    """Read a target.
+
+    :param files: gets a wheel mounted
+    :param site: the folder into which a wheel would be installed: the one that holds torch
+    :param torch_package: torch's own folder, which is no target even inside a folder that is
+    :raises InputError: it does not exist, cannot be read, or holds nothing that uses torch
+    """
+    if path.is_dir():
+        return _read_folder(path, files, torch_package)
+    if path.suffix == ".whl":
+        return _read_wheel(path, files, site)
+    if not path.is_file():
+        raise InputError(str(path), "does not exist", "give a .so, a wheel or a folder")
+    return _read_object(path, files)
+
+
+def _read_object(path: Path, files: Files) -> Target:
+    source = DiskFile(path)
+    location = str(path.absolute())
+    facts = source.open().facts()
+    files.put(location, facts)
+    folder = posixpath.dirname(location)
+    siblings = {posixpath.basename(file): file for file in files.list(folder) if _SHARED_OBJECT.search(file)}
+    return Target(
+        name=str(path),
+        root=folder,
+        extensions=(Extension(path=path.name, location=location, facts=facts, source=source),),
+        siblings=siblings,
+        unreadable=(),
+        requires_torch=None,
+    )
+
+
+def _read_folder(path: Path, files: Files, torch_package: str) -> Target:
+    root = str(path.absolute())
+    names = [name for name in _walk(path) if not posixpath.join(root, name).startswith(torch_package + "/")]
+    members = ((name, posixpath.join(root, name), DiskFile(path / name)) for name in names)
+    return _read_members(str(path), root, members, files, requires_torch=None)
+
+
+def _walk(path: Path) -> Iterator[str]:
+    """Relative paths of the shared objects below ``path``, a file with several names once."""
+    seen: set[tuple[int, int]] = set()
+    for folder, subfolders, names in os.walk(path):
+        subfolders.sort()
+        for name in sorted(names, key=lambda name: (len(name), name)):
+            file = Path(folder, name)
+            if not _SHARED_OBJECT.search(name) or not file.is_file():
+                continue
+            status = file.stat()
+            if (status.st_dev, status.st_ino) not in seen:
+                seen.add((status.st_dev, status.st_ino))
+                yield file.relative_to(path).as_posix()
+
+
+def _read_wheel(path: Path, files: Files, site: str) -> Target:
+    wheel = Wheel(path)
+    files.mount(wheel, site)
+    names = list(wheel.names())
+    members = (
+        (name, posixpath.normpath(posixpath.join(site, name)), wheel.member(name))
+        for name in names
+        if _SHARED_OBJECT.search(name)
+    )
+    return _read_members(str(path), site, members, files, _requires_torch(wheel, names))
+
+
+def _requires_torch(wheel: Wheel, names: list[str]) -> str | None:
+    metadata = next((name for name in names if re.fullmatch(r"[^/]+\.dist-info/METADATA", name)), None)
+    if metadata is None:
+        return None
+    fields = email.parser.HeaderParser().parsestr(wheel.text(metadata))
+    requirements = (str(value) for value in fields.get_all("Requires-Dist", ()))
+    return next((text for text in requirements if _REQUIRES_TORCH.match(text)), None)
+
+
+def _read_members(
+    name: str, root: str, members: Iterable[tuple[str, str, ElfSource]], files: Files, requires_torch: str | None
+) -> Target:
+    objects: dict[str, Extension] = {}
+    unreadable: list[InputError] = []
+    for path, location, source in members:
+        try:
+            if not source.head(len(MAGIC)).startswith(MAGIC):
+                continue  # a linker script, a data file: nothing that a process could load
+            facts = source.open().facts()
+        except InputError as error:
+            unreadable.append(error)
+            continue
+        files.put(location, facts)
+        objects[location] = Extension(path=path, location=location, facts=facts, source=source)
+    if not objects and not unreadable:
+        raise InputError(name, "holds no shared object (ELF)", "give the .so, the wheel or the folder of an extension")
+    siblings: dict[str, str] = {}
+    for location, member in objects.items():
+        siblings.setdefault(posixpath.basename(location), location)
+        if member.facts.soname:
+            siblings.setdefault(member.facts.soname, location)
+    extensions = tuple(member for location, member in objects.items() if location in _users_of_torch(objects, siblings))
+    if not extensions and not unreadable:
+        raise InputError(name, f"none of its {len(objects)} shared objects uses torch", "give an extension of torch")
+    return Target(
+        name=name,
+        root=root,
+        extensions=extensions,
+        siblings=siblings,
+        unreadable=tuple(unreadable),
+        requires_torch=requires_torch,
+    )
+
+
+def _users_of_torch(objects: Mapping[str, Extension], siblings: Mapping[str, str]) -> set[str]:
+    """The objects that need or reference torch, themselves or through a sibling."""
+    users = {location for location, member in objects.items() if _uses_torch(member.facts)}
+    grown = True
+    while grown:
+        reached = {
+            location
+            for location, member in objects.items()
+            if any(siblings.get(needed) in users for needed in member.facts.needed)
+        }
+        grown = not reached <= users
+        users |= reached
+    return users
+
+
+def _uses_torch(facts: SharedObject) -> bool:
+    return any(map(is_torch_library, facts.needed)) or any(map(is_torch_symbol, facts.imports))
+
+
+def open_elf(extension: Extension) -> ElfFile:
+    """The bytes of an extension."""
+    return extension.source.open()

@@ -1,0 +1,182 @@
+"""Compare abiscan with recorded real loads: verdict, first error, undefined symbols, for every pair of file and torch.
+
+The record (``tests/oracle/pairs.jsonl.gz``) says what really happened when a file of a released wheel was loaded into a
+released torch. This fetches the wheels with pip, unpacks the libraries of the torch releases, predicts every pair, and
+prints each difference. It exits with 1 if there is one.
+
+    python tools/ground_truth.py                      # everything: downloads 4 GB, unpacks 6 GB, takes minutes
+    python tools/ground_truth.py --torch 2.13.0       # only the pairs with the torch installed here
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from abiscan import interpreter, scan
+from abiscan.linkage.names import is_torch_library
+from abiscan.releases.store import Store
+from abiscan.report.model import Result
+from abiscan.rules import RULES
+
+RECORD: Final = Path(__file__).resolve().parent.parent / "tests" / "oracle" / "pairs.jsonl.gz"
+PYTHON: Final = "3.11"
+"""The Python of the record; its wheels are fetched whichever Python runs this."""
+
+_PLATFORMS: Final = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64", "manylinux1_x86_64")
+
+LAYOUT_DRIFT: Final = frozenset(
+    {
+        ("torchvision-0.23.0", "torchvision/_C.so", "2.9.1"),
+        ("torchvision-0.23.0", "torchvision/image.so", "2.9.1"),
+        ("torchvision-0.24.1", "torchvision/image.so", "2.8.0"),
+    }
+)
+"""Pairs that die by a signal with every symbol resolved: no model of the loader can see them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """One recorded load."""
+
+    package: str
+    version: str
+    path: str
+    sha256: str
+    torch: str
+    verdict: str
+    object: str | None
+    message: str | None
+    undefined: frozenset[str]
+
+    @property
+    def corpus(self) -> str:
+        """``package-version``."""
+        return f"{self.package}-{self.version}"
+
+    @property
+    def explained_by_layout(self) -> bool:
+        """Whether the pair is one of ``LAYOUT_DRIFT``."""
+        return (self.corpus, self.path, self.torch) in LAYOUT_DRIFT
+
+
+def recorded(record: Path = RECORD) -> list[Pair]:
+    """The pairs of the record, in its order."""
+    with gzip.open(record, "rt", encoding="utf-8") as stream:
+        return [_pair(json.loads(line)) for line in stream]
+
+
+def _pair(row: dict[str, Any]) -> Pair:
+    return Pair(
+        package=row["package"],
+        version=row["version"],
+        path=row["path"],
+        sha256=row["sha256"],
+        torch=row["torch"],
+        verdict=row["verdict"],
+        object=row.get("object"),
+        message=row.get("message"),
+        # ``ldd -r``, which listed them, starts without torch and so judges torch's own libraries too; a load after
+        # ``import torch`` does not touch those any more.
+        undefined=frozenset(
+            name for library, names in row["undefined"].items() if not is_torch_library(library) for name in names
+        ),
+    )
+
+
+def differences(pair: Pair, result: Result) -> list[str]:
+    """What the prediction has otherwise than the record; nothing if they agree."""
+    error = result.predicted_error
+    predicted = (result.verdict.value, error.object if error else None, error.message if error else None)
+    found = []
+    if result.sha256 != pair.sha256:
+        found.append("the file is not the one that was recorded")
+    if predicted != (pair.verdict, pair.object, pair.message):
+        found.append(f"predicted {predicted}, recorded {(pair.verdict, pair.object, pair.message)}")
+    if missed := pair.undefined - set(result.undefined_symbols):
+        found.append(f"{len(missed)} undefined symbols missed: {sorted(missed)[:5]}")
+    if invented := set(result.undefined_symbols) - pair.undefined:
+        found.append(f"{len(invented)} undefined symbols invented: {sorted(invented)[:5]}")
+    return found
+
+
+def wheels_of(pairs: Iterable[Pair], folder: Path) -> dict[str, Path]:
+    """The wheels of the pairs, by ``package-version``; those not in ``folder`` are downloaded."""
+    wheels: dict[str, Path] = {}
+    for package, version in dict.fromkeys((pair.package, pair.version) for pair in pairs):
+        wheels[f"{package}-{version}"] = _wheel(package, version, folder)
+    return wheels
+
+
+def torch_of(version: str, folder: Path) -> Path:
+    """The folder of a torch: the installed one if it is of that version, else unpacked from its wheel into ``folder``."""
+    installed = interpreter.installed_torch()
+    if installed and f"'{version}" in (installed / "version.py").read_text("utf-8"):
+        return installed
+    package = folder / f"torch-{version}" / "torch"
+    if not package.is_dir():
+        with tempfile.TemporaryDirectory(dir=folder) as scratch, zipfile.ZipFile(_wheel("torch", version, Path(scratch))) as wheel:
+            part = Path(scratch, "part")
+            for name in wheel.namelist():
+                if name.startswith("torch/") and (".so" in Path(name).name or name == "torch/version.py"):
+                    wheel.extract(name, part)
+            package.parent.mkdir(parents=True, exist_ok=True)
+            (part / "torch").rename(package)
+    return package
+
+
+def _wheel(package: str, version: str, folder: Path) -> Path:
+    pattern = f"{package.replace('-', '_')}-{version}-*.whl"
+    if not any(folder.glob(pattern)):
+        platforms = [word for platform in _PLATFORMS for word in ("--platform", platform)]
+        subprocess.run(
+            [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:",
+             "--implementation", "cp", "--python-version", PYTHON, *platforms, "--dest", str(folder), f"{package}=={version}"],
+            check=True,
+        )  # fmt: skip
+    return next(folder.glob(pattern))
+
+
+def predict(pairs: Sequence[Pair], folder: Path) -> Iterable[tuple[Pair, Result]]:
+    """Each pair with what abiscan predicts for it."""
+    wheels = wheels_of(pairs, folder)
+    store = Store(folder / "cache")
+    for torch in sorted({pair.torch for pair in pairs}):
+        chosen = [pair for pair in pairs if pair.torch == torch]
+        targets = [wheels[corpus] for corpus in dict.fromkeys(pair.corpus for pair in chosen)]
+        report = scan.check(targets, scan.torch_at(torch_of(torch, folder)), RULES, store)
+        results = {(result.target, result.path): result for result in report.results}
+        for pair in chosen:
+            yield pair, results[str(wheels[pair.corpus]), pair.path]
+
+
+def main() -> int:
+    """Print the differences and their number."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--torch", action="append", metavar="VERSION", help="only the pairs with this torch (repeatable)")
+    parser.add_argument("--folder", type=Path, default=Path("corpus"), help="where downloads go and stay (default: corpus)")
+    arguments = parser.parse_args()
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    pairs = [pair for pair in recorded() if not arguments.torch or pair.torch in arguments.torch]
+    wrong = left_out = 0
+    for pair, result in predict(pairs, arguments.folder):
+        if pair.explained_by_layout:
+            left_out += 1
+        elif found := differences(pair, result):
+            wrong += 1
+            print(f"{pair.corpus} {pair.path} on torch {pair.torch}:", *found, sep="\n  ")
+    print(f"{len(pairs) - left_out - wrong} of {len(pairs) - left_out} pairs agree; {left_out} left out (layout drift)")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
