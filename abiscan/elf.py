@@ -9,11 +9,13 @@ Terms and layouts are those of the ELF gABI, chapters 4 and 5, and of the LSB fo
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import io
 import mmap
 import re
 import struct
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +50,7 @@ _STB_WEAK: Final = 2
 _STT_TLS: Final = 6
 _STV_DEFAULT, _STV_PROTECTED = 0, 3
 _VERSYM_HIDDEN: Final = 0x8000
+_DF_1_PIE: Final = 0x0800_0000
 _VER_FLG_BASE: Final = 1
 _VER_FLG_WEAK: Final = 2
 
@@ -149,12 +152,14 @@ class Segment:
 class SharedObject:
     """What the loader, and we, need to know of one ELF object.
 
+    ``executable`` tells a program, position-independent or not, from a library.
     ``references`` stand in the order in which ``ld.so`` meets them: ``.rela.dyn``, then ``.rela.plt``; each once.
     ``imports`` are all undefined names of the dynamic symbol table, used by a relocation or not.
     ``version_definitions`` is None where the object has no DT_VERDEF, which ``ld.so`` treats unlike an empty one.
     """
 
     machine: Machine
+    executable: bool
     soname: str | None
     needed: tuple[str, ...]
     rpath: tuple[str, ...]
@@ -223,7 +228,8 @@ class ElfFile:
             for segment in parsed.segments
             if segment.type == lief.ELF.Segment.TYPE.LOAD
         )
-        self.dynamic = {int(entry.tag.value): entry.value for entry in parsed.dynamic_entries}
+        # lief hands out the tags it does not know as plain numbers.
+        self.dynamic = {int(getattr(entry.tag, "value", entry.tag)): entry.value for entry in parsed.dynamic_entries}
         if any(segment.offset + segment.file_size > len(self.data) for segment in self.segments):
             raise NotElfError(subject, "truncated: a segment ends beyond the end of the file", "fetch it again")
 
@@ -240,13 +246,15 @@ class ElfFile:
                 data = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
         except OSError as error:
             raise InputError(str(path), f"cannot be read: {error.strerror or error}") from error
-        return cls(data, _parse(str(path), str(path)), str(path))
+        with _damage_reported(str(path)):
+            return cls(data, _parse(str(path), str(path)), str(path))
 
     @classmethod
     def from_bytes(cls, data: bytes, subject: str) -> ElfFile:
         """The same for a file held in memory, such as a member of a wheel."""
         check_header(data[:_EHDR_SIZE], subject)
-        return cls(data, _parse(io.BytesIO(data), subject), subject)
+        with _damage_reported(subject):
+            return cls(data, _parse(io.BytesIO(data), subject), subject)
 
     def bytes_at(self, address: int, size: int) -> memoryview:
         """``size`` bytes at a virtual address, from the file.
@@ -277,8 +285,23 @@ class ElfFile:
         return self.bytes_at(address, size) if address and size else memoryview(b"")
 
     def facts(self) -> SharedObject:
-        """Copy out what the analysis needs."""
-        return _Reader(self).read()
+        """Copy out what the analysis needs.
+
+        :raises NotElfError: a table is damaged
+        """
+        with _damage_reported(self.subject):
+            return _Reader(self).read()
+
+
+@contextlib.contextmanager
+def _damage_reported(subject: str) -> Iterator[None]:
+    """Name the file in whatever trips over a damaged one, and keep what lief warns of (unknown numbers) quiet."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        try:
+            yield
+        except (ValueError, OverflowError, MemoryError, struct.error) as error:  # UnicodeDecodeError is a ValueError
+            raise NotElfError(subject, f"damaged: {error}", "fetch it again") from error
 
 
 def _parse(source: str | io.BytesIO, subject: str) -> lief.ELF.Binary:
@@ -295,10 +318,15 @@ def _parse(source: str | io.BytesIO, subject: str) -> lief.ELF.Binary:
     if header.file_type not in (lief.ELF.Header.FILE_TYPE.DYN, lief.ELF.Header.FILE_TYPE.EXEC):
         raise NotElfError(subject, "an object file or core dump, not a shared object", "give the linked .so")
     if header.machine_type not in _MACHINES:
-        raise NotElfError(subject, f"made for {header.machine_type.name}", "only x86_64 and aarch64 are supported")
+        raise NotElfError(subject, f"made for {_name(header.machine_type)}", "only x86_64 and aarch64 are supported")
     if not parsed.has(lief.ELF.Segment.TYPE.DYNAMIC):
         raise NotElfError(subject, "without a dynamic section: not a shared object", "give the linked .so")
     return parsed
+
+
+def _name(machine: lief.ELF.ARCH | int) -> str:
+    """The name of a machine; lief hands out those it does not know as plain numbers."""
+    return machine.name if isinstance(machine, lief.ELF.ARCH) else f"machine number {machine}"
 
 
 _TAG = lief.ELF.DynamicEntry.TAG
@@ -321,6 +349,10 @@ class _Reader:
         order = self._relocated_symbols()
         return SharedObject(
             machine=_MACHINES[self.parsed.header.machine_type],
+            executable=(
+                self.parsed.header.file_type == lief.ELF.Header.FILE_TYPE.EXEC
+                or bool(self.file.dynamic.get(int(_TAG.FLAGS_1.value), 0) & _DF_1_PIE)
+            ),
             soname=self._entry_name(lief.ELF.DynamicSharedObject),
             needed=tuple(
                 str(e.name) for e in self.parsed.dynamic_entries if isinstance(e, lief.ELF.DynamicEntryLibrary)

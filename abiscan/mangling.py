@@ -85,8 +85,11 @@ class Signature:
         return f"{self.name}({', '.join(marked)}){suffix}"
 
     def likeness(self, other: Signature) -> float:
-        """How much the parameters agree with those of ``other``, from 0 to 1."""
-        mine, theirs = self.parameters or (), other.parameters or ()
+        """How much the parameters agree with those of ``other``, from 0 to 1; both kinds of string count as one."""
+        mine, theirs = (
+            [parameter.replace("__cxx11::", "") for parameter in signature.parameters or ()]
+            for signature in (self, other)
+        )
         return difflib.SequenceMatcher(a=mine, b=theirs, autojunk=False).ratio() + (self.suffix == other.suffix) / 100
 
     def __str__(self) -> str:

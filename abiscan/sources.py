@@ -70,6 +70,8 @@ def _read_object(path: Path, files: Files) -> Target:
     source = DiskFile(path)
     location = str(path.absolute())
     facts = source.open().facts()
+    if facts.executable:
+        raise InputError(str(path), "a program, not a shared object", "give the .so of the extension")
     files.put(location, facts)
     folder = posixpath.dirname(location)
     siblings = {posixpath.basename(file): file for file in files.list(folder) if _SHARED_OBJECT.search(file)}

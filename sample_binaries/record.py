@@ -103,11 +103,14 @@ def strip_folders(text: str) -> str:
 
 
 def split_object(text: str) -> tuple[str | None, str]:
-    """Split "<library>: <rest>"; texts that name no library have no prefix."""
-    found = re.match(r"([^\s:]+\.so(?:\.[^\s:]+)?): (.*)", text, re.DOTALL)
+    """Split "<path>: <rest>" into the base name and the rest; a text that begins with no path has no object.
+
+    A library that is not found is not a path: "libfoo.so: cannot open ..." stays whole.
+    """
+    found = re.match(r"(/[^:]*): (.*)", text, re.DOTALL)
     if found is None:
-        return None, text
-    return found[1], found[2]
+        return None, strip_folders(text)
+    return Path(found[1]).name, strip_folders(found[2])
 
 
 def python_module(data: bytes) -> str | None:
@@ -149,7 +152,7 @@ def describe(told: dict[str, Any] | None, returncode: int) -> dict[str, Any]:
             kind, text = told["cause"]
         record["how"] = "raises"
         record["type"] = kind
-        record["object"], record["message"] = split_object(strip_folders(text))
+        record["object"], record["message"] = split_object(text)
     return record
 
 

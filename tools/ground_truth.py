@@ -118,17 +118,18 @@ def wheels_of(pairs: Iterable[Pair], folder: Path) -> dict[str, Path]:
 
 
 def torch_of(version: str, folder: Path) -> Path:
-    """The folder of a torch: the installed one if it is of that version, else unpacked from its wheel into ``folder``."""
+    """The folder of a torch: the installed one if it is that version, else its libraries, unpacked into ``folder``."""
     installed = interpreter.installed_torch()
     if installed and f"'{version}" in (installed / "version.py").read_text("utf-8"):
         return installed
     package = folder / f"torch-{version}" / "torch"
     if not package.is_dir():
-        with tempfile.TemporaryDirectory(dir=folder) as scratch, zipfile.ZipFile(_wheel("torch", version, Path(scratch))) as wheel:
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
             part = Path(scratch, "part")
-            for name in wheel.namelist():
-                if name.startswith("torch/") and (".so" in Path(name).name or name == "torch/version.py"):
-                    wheel.extract(name, part)
+            with zipfile.ZipFile(_wheel("torch", version, Path(scratch))) as wheel:
+                for name in wheel.namelist():
+                    if name.startswith("torch/") and (".so" in Path(name).name or name == "torch/version.py"):
+                        wheel.extract(name, part)
             package.parent.mkdir(parents=True, exist_ok=True)
             (part / "torch").rename(package)
     return package
@@ -162,8 +163,12 @@ def predict(pairs: Sequence[Pair], folder: Path) -> Iterable[tuple[Pair, Result]
 def main() -> int:
     """Print the differences and their number."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--torch", action="append", metavar="VERSION", help="only the pairs with this torch (repeatable)")
-    parser.add_argument("--folder", type=Path, default=Path("corpus"), help="where downloads go and stay (default: corpus)")
+    parser.add_argument(
+        "--torch", action="append", metavar="VERSION", help="only the pairs with this torch (repeatable)"
+    )
+    parser.add_argument(
+        "--folder", type=Path, default=Path("corpus"), help="where downloads go and stay (default: corpus)"
+    )
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     pairs = [pair for pair in recorded() if not arguments.torch or pair.torch in arguments.torch]

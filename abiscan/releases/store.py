@@ -180,6 +180,7 @@ def _from_json(data: dict[str, Any], symbols: StoredSymbols) -> SharedObject:
     definitions = data["version_definitions"]
     return SharedObject(
         machine=Machine(data["machine"]),
+        executable=data["executable"],
         soname=data["soname"],
         needed=tuple(data["needed"]),
         rpath=tuple(data["rpath"]),

@@ -56,7 +56,7 @@ def _evidence(evidence: Evidence) -> Iterator[Text]:
     if evidence.readable and evidence.readable != evidence.subject:
         yield Text(f"      {_clean(evidence.subject)}", style="dim")
     if evidence.instead:
-        yield Text.assemble(("      torch has: ", "dim"), _clean(evidence.instead))
+        yield Text.assemble(("      here: ", "dim"), _clean(evidence.instead))
 
 
 def _verdict(result: Result) -> Text:

@@ -22,7 +22,6 @@ from collections.abc import Iterator
 
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
-from abiscan.linkage.resolve import symbol_message
 from abiscan.mangling import demangle, uses_cxx11_string
 from abiscan.rules.symbols import is_string_abi_mismatch, nearest_export
 
@@ -53,8 +52,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         effect=Effect.LOAD_FAILS,
         message=(
             f"std::string differs: {linkage.name} is compiled with {_SETTING[not theirs]}, {linkage.release} with "
-            f"{_SETTING[theirs]}, so {len(symbols)} of its symbols are {symbol_message(symbols[0].reference)}"
-            + (" …" if len(symbols) > 1 else "")
+            f"{_SETTING[theirs]}, so that {len(symbols)} of its symbols are undefined"
         ),
         evidence=tuple(evidence),
         fix=f"install or rebuild the extension with _GLIBCXX_USE_CXX11_ABI={int(theirs)}, as this torch is",

@@ -26,28 +26,15 @@ from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence, MissingLibrary
 from abiscan.linkage.resolve import NO_SUCH_FILE
-
-_KINDS = (("cuda", "CUDA"), ("nvrtc", "CUDA"), ("hip", "ROCm"), ("xpu", "XPU"))
+from abiscan.mangling import demangle
+from abiscan.rules.symbols import KINDS, is_of_missing_library, missing_torch_libraries
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
     """One finding for what torch lacks, one for what nobody here has."""
+    if of_torch := missing_torch_libraries(linkage):
+        yield _torch_lacks(linkage, of_torch)
     missing = linkage.resolution.closure.missing if linkage.resolution else ()
-    if of_torch := [library for library in missing if library.absence is Absence.TORCH]:
-        kind = _kind_of(of_torch)
-        mine = f"a {kind} build" if kind else "built against another layout of torch's libraries"
-        theirs = f"{linkage.release} has no {kind}" if kind else f"{linkage.release} does not have them"
-        yield Finding(
-            rule=RULE.name,
-            effect=Effect.LOAD_FAILS,
-            message=f"{linkage.name} is {mine}, and {theirs}: {of_torch[0].name}: {NO_SUCH_FILE}",
-            evidence=_evidence(of_torch),
-            fix=(
-                f"install a {kind} build of torch, or a build of the extension without {kind}"
-                if kind
-                else "install the torch it was built with, or a build of the extension made for this torch"
-            ),
-        )
     if external := [library for library in missing if library.absence is Absence.EXTERNAL]:
         names = ", ".join(dict.fromkeys(library.name for library in external))
         yield Finding(
@@ -62,8 +49,30 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         )
 
 
-def _kind_of(missing: Sequence[MissingLibrary]) -> str | None:
-    return next((kind for library in missing for word, kind in _KINDS if word in library.name), None)
+def _torch_lacks(linkage: Linkage, missing: Sequence[MissingLibrary]) -> Finding:
+    kind = next((kind for library in missing for word, kind in KINDS if word in library.name), None)
+    if kind:
+        what = f"{linkage.name} is a {kind} build, and {linkage.release} has no {kind}"
+        fix = f"install a {kind} build of torch, or a build of the extension without {kind}"
+    else:
+        what = f"{linkage.name} needs libraries that {linkage.release} does not have"
+        fix = "install the torch it was built with, or a build of the extension made for this torch"
+    symbols = [symbol for symbol in linkage.undefined if is_of_missing_library(linkage, symbol.reference.name)]
+    return Finding(
+        rule=RULE.name,
+        effect=Effect.LOAD_FAILS,
+        message=f"{what}: {missing[0].name}: {NO_SUCH_FILE}",
+        evidence=(
+            *_evidence(missing),
+            *(
+                Evidence(
+                    subject=symbol.reference.name, readable=demangle(symbol.reference.name), object=symbol.module.name
+                )
+                for symbol in symbols
+            ),
+        ),
+        fix=fix,
+    )
 
 
 def _evidence(missing: Sequence[MissingLibrary]) -> tuple[Evidence, ...]:

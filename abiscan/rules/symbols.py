@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.model import Absence, MissingLibrary
 from abiscan.linkage.names import is_torch_symbol
 from abiscan.mangling import Signature, demangle, same_name_prefixes, uses_cxx11_string
 
@@ -42,6 +44,22 @@ def nearest_export(linkage: Linkage, name: str) -> Nearest | None:
 def library_with(linkage: Linkage, name: str) -> str | None:
     """The base name of the library of this torch that exports ``name``."""
     return next((file for file, library in linkage.torch_libraries.items() if library.symbols.find(name)), None)
+
+
+# What the names of torch's libraries for a kind of device, and of the symbols in them, have in common.
+KINDS: Final = (("cuda", "CUDA"), ("nvrtc", "CUDA"), ("hip", "ROCm"), ("xpu", "XPU"))
+
+
+def missing_torch_libraries(linkage: Linkage) -> tuple[MissingLibrary, ...]:
+    """The libraries of torch that the extension needs and this torch does not have."""
+    missing = linkage.resolution.closure.missing if linkage.resolution else ()
+    return tuple(library for library in missing if library.absence is Absence.TORCH)
+
+
+def is_of_missing_library(linkage: Linkage, name: str) -> bool:
+    """Whether an undefined symbol is torch's and of the kind (CUDA, …) of a library that this torch lacks."""
+    words = {word for word, _ in KINDS for library in missing_torch_libraries(linkage) if word in library.name}
+    return is_torch_symbol(name) and any(word in name.lower() for word in words)
 
 
 def is_string_abi_mismatch(linkage: Linkage, name: str) -> bool:

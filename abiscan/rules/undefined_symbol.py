@@ -26,10 +26,9 @@ from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import UndefinedSymbol
 from abiscan.linkage.names import is_python_symbol, is_torch_symbol
-from abiscan.linkage.resolve import symbol_message
 from abiscan.mangling import demangle
 from abiscan.rules.advice import other_build
-from abiscan.rules.symbols import is_string_abi_mismatch, library_with, nearest_export
+from abiscan.rules.symbols import is_of_missing_library, is_string_abi_mismatch, library_with, nearest_export
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
@@ -52,27 +51,26 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     if changed:
         symbols = [symbol for symbol, _ in changed]
         yield _finding(
-            f"{_count(symbols)} of {torch} with other parameters than {linkage.name} was compiled for",
+            f"{linkage.name} {_count(symbols)} that {torch} has with other parameters",
             [_evidence(symbol, instead) for symbol, instead in changed],
-            symbols,
             other_build(linkage),
         )
     if gone:
         yield _finding(
-            f"{_count(gone)} that {torch} does not have", list(map(_evidence, gone)), gone, other_build(linkage)
+            f"{linkage.name} {_count(gone)} that {torch} does not have",
+            list(map(_evidence, gone)),
+            other_build(linkage),
         )
     for library, symbols in elsewhere.items():
         yield _finding(
-            f"{_count(symbols)} of {library}, which {symbols[0].module.name} does not need",
+            f"{symbols[0].module.name} {_count(symbols)} of {library}, which it does not need",
             list(map(_evidence, symbols)),
-            symbols,
             f"link the extension with {library} (torch's own libraries are loaded with RTLD_LOCAL)",
         )
     if foreign:
         yield _finding(
-            f"{_count(foreign)} that no library in reach defines",
+            f"{linkage.name} {_count(foreign)} that no library in reach defines",
             list(map(_evidence, foreign)),
-            foreign,
             "link the extension with the library that defines it",
         )
 
@@ -82,9 +80,10 @@ def _unexplained(linkage: Linkage) -> Iterator[UndefinedSymbol]:
     stale = {version.version for version in linkage.resolution.missing_versions} if linkage.resolution else set()
     for symbol in linkage.undefined:
         name = symbol.reference.name
-        if symbol.reference.version in stale or is_python_symbol(name) or is_string_abi_mismatch(linkage, name):
+        if symbol.reference.version in stale or is_python_symbol(name):
             continue
-        yield symbol
+        if not is_of_missing_library(linkage, name) and not is_string_abi_mismatch(linkage, name):
+            yield symbol
 
 
 def _count(symbols: Sequence[UndefinedSymbol]) -> str:
@@ -97,11 +96,11 @@ def _evidence(symbol: UndefinedSymbol, instead: str | None = None) -> Evidence:
     return Evidence(subject=name, readable=demangle(name), object=symbol.module.name, instead=instead)
 
 
-def _finding(message: str, evidence: list[Evidence], symbols: Sequence[UndefinedSymbol], fix: str) -> Finding:
+def _finding(message: str, evidence: list[Evidence], fix: str) -> Finding:
     return Finding(
         rule=RULE.name,
         effect=Effect.LOAD_FAILS,
-        message=f"{message}: {symbol_message(symbols[0].reference)}",
+        message=message,
         evidence=tuple(evidence),
         fix=fix,
     )
