@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import posixpath
+import re
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from abiscan.errors import InputError
 
 # No library of a wheel is larger: the largest libtorch_cuda.so has 1.6 GB. A member that claims more is a zip bomb.
 _LARGEST_MEMBER: Final = 4 << 30
+_DATA_FOLDER: Final = re.compile(r"^[^/]+\.data/(?:platlib|purelib)/")
 
 
 class ElfSource(Protocol):
@@ -174,11 +176,16 @@ class Files:
         self._facts_of = facts_of
         self._mounted: dict[str, WheelMember] = {}
         self._objects: dict[str, SharedObject | None] = {}
+        self._unread: list[InputError] = []
+
+    def unread(self) -> tuple[InputError, ...]:
+        """What ``object_at`` came across and could not read."""
+        return tuple(self._unread)
 
     def mount(self, wheel: Wheel, at: str) -> None:
         """Lay the members of ``wheel`` over the folder ``at``."""
         for name in wheel.names():
-            self._mounted[posixpath.normpath(posixpath.join(at, name))] = wheel.member(name)
+            self._mounted[installed_path(name, at)] = wheel.member(name)
 
     def source(self, path: str) -> ElfSource | None:
         """The file at ``path``, None if there is none."""
@@ -194,7 +201,8 @@ class Files:
             source = self.source(path)
             try:
                 self._objects[path] = self._facts_of(source) if source else None
-            except InputError:
+            except InputError as error:
+                self._unread.append(error)
                 self._objects[path] = None
         return self._objects[path]
 
@@ -211,6 +219,11 @@ class Files:
         except OSError:
             on_disk = set()
         return sorted(mounted | on_disk)
+
+
+def installed_path(name: str, site: str) -> str:
+    """Where the installer puts the member ``name`` of a wheel (binary distribution format, "Spreading the file")."""
+    return posixpath.normpath(posixpath.join(site, _DATA_FOLDER.sub("", name)))
 
 
 class FactsOf(Protocol):

@@ -13,11 +13,12 @@ from abiscan.files import Files
 from abiscan.findings import Finding, Rule
 from abiscan.interpreter import Interpreter
 from abiscan.linkage.linkage import Linkage
-from abiscan.linkage.model import Absence, LoadError, Owner, Process, Resolution
+from abiscan.linkage.model import Absence, LoadError, Process, Resolution
 from abiscan.linkage.python_import import import_error
 from abiscan.linkage.resolve import NO_SUCH_FILE, resolve
 from abiscan.linkage.scope import Loader, SearchPath
 from abiscan.releases import from_libs
+from abiscan.releases.libraries import TorchLibraries
 from abiscan.releases.model import TorchRelease
 from abiscan.releases.store import Store
 from abiscan.report.model import Gap, How, PredictedError, Report, Result, Verdict
@@ -32,16 +33,16 @@ def check(targets: Sequence[Path], torch: TorchChoice, rules: Sequence[Rule], st
     files = Files(store.facts_of)
     release, interpreter = torch(files)
     site = posixpath.dirname(release.package)
+    libraries = TorchLibraries(release, files)
     results: list[Result] = []
     for path in targets:
         target = read_target(path, files, site, release.package)
-        loader = _loader(target, files, release, interpreter)
+        loader = _loader(target, files, release)
         process = loader.start(
             (str(interpreter.executable),) if interpreter and interpreter.executable else (),
             global_libraries=release.global_libraries,
             libraries=release.local_libraries,
         )
-        libraries = {posixpath.basename(path): facts for path in release.libraries if (facts := files.object_at(path))}
         for extension in target.extensions:
             resolution = _resolve(loader, process, extension, release)
             linkage = Linkage(
@@ -55,7 +56,7 @@ def check(targets: Sequence[Path], torch: TorchChoice, rules: Sequence[Rule], st
                 requires_torch=target.requires_torch,
             )
             findings = tuple(finding for rule in rules for finding in rule.check(linkage))
-            results.append(_result(target, extension, linkage, findings))
+            results.append(_result(target, extension, linkage, findings, files.unread()))
         results += (_unread(target, release, error) for error in target.unreadable)
     return Report(results=tuple(results))
 
@@ -91,10 +92,7 @@ def torch_of(executable: str | None) -> TorchChoice:
     return read
 
 
-def _loader(target: Target, files: Files, release: TorchRelease, interpreter: Interpreter | None) -> Loader:
-    prefixes = (
-        {str(interpreter.executable.parent.parent): Owner.PYTHON} if interpreter and interpreter.executable else {}
-    )
+def _loader(target: Target, files: Files, release: TorchRelease) -> Loader:
     return Loader(
         files,
         SearchPath(
@@ -104,7 +102,6 @@ def _loader(target: Target, files: Files, release: TorchRelease, interpreter: In
             native=release.machine is system.machine(),
         ),
         release.machine,
-        {release.package: Owner.TORCH, target.root: Owner.TARGET, **prefixes},
     )
 
 
@@ -121,7 +118,13 @@ def _error(extension: Extension, resolution: Resolution | None, interpreter: Int
     return resolution.error or import_error(extension.path, extension.facts, interpreter)
 
 
-def _result(target: Target, extension: Extension, linkage: Linkage, findings: tuple[Finding, ...]) -> Result:
+def _result(
+    target: Target,
+    extension: Extension,
+    linkage: Linkage,
+    findings: tuple[Finding, ...],
+    unread: Sequence[InputError],
+) -> Result:
     error, resolution = linkage.error, linkage.resolution
     missing = resolution.closure.missing if resolution else ()
     return Result(
@@ -135,7 +138,7 @@ def _result(target: Target, extension: Extension, linkage: Linkage, findings: tu
         undefined_symbols=tuple(dict.fromkeys(str(symbol.reference) for symbol in linkage.undefined)),
         external=tuple(dict.fromkeys(library.name for library in missing if library.absence is Absence.EXTERNAL)),
         findings=findings,
-        gaps=tuple(_gaps(linkage)),
+        gaps=(*_gaps(linkage), *(Gap(stage="elf", reason=str(error)) for error in unread)),
     )
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from abiscan.elf import MAGIC, ElfFile, SharedObject
+from abiscan.elf import MAGIC, SharedObject
 from abiscan.errors import InputError
-from abiscan.files import DiskFile, ElfSource, Files, Wheel
+from abiscan.files import DiskFile, ElfSource, Files, Wheel, installed_path
 from abiscan.linkage.names import is_torch_library, is_torch_symbol
 
 _SHARED_OBJECT: Final = re.compile(r"\.so(\.[0-9]+)*$")
@@ -111,11 +111,7 @@ def _read_wheel(path: Path, files: Files, site: str) -> Target:
     wheel = Wheel(path)
     files.mount(wheel, site)
     names = list(wheel.names())
-    members = (
-        (name, posixpath.normpath(posixpath.join(site, name)), wheel.member(name))
-        for name in names
-        if _SHARED_OBJECT.search(name)
-    )
+    members = ((name, installed_path(name, site), wheel.member(name)) for name in names if _SHARED_OBJECT.search(name))
     return _read_members(str(path), site, members, files, _requires_torch(wheel, names))
 
 
@@ -180,8 +176,3 @@ def _users_of_torch(objects: Mapping[str, Extension], siblings: Mapping[str, str
 
 def _uses_torch(facts: SharedObject) -> bool:
     return any(map(is_torch_library, facts.needed)) or any(map(is_torch_symbol, facts.imports))
-
-
-def open_elf(extension: Extension) -> ElfFile:
-    """The bytes of an extension."""
-    return extension.source.open()

@@ -140,10 +140,13 @@ def _wheel(package: str, version: str, folder: Path) -> Path:
     if not any(folder.glob(pattern)):
         platforms = [word for platform in _PLATFORMS for word in ("--platform", platform)]
         subprocess.run(
-            [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:",
-             "--implementation", "cp", "--python-version", PYTHON, *platforms, "--dest", str(folder), f"{package}=={version}"],
+            [
+                *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"),
+                *("--implementation", "cp", "--python-version", PYTHON, *platforms),
+                *("--dest", str(folder), f"{package}=={version}"),
+            ],
             check=True,
-        )  # fmt: skip
+        )
     return next(folder.glob(pattern))
 
 

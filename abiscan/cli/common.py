@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,7 +34,9 @@ def errors_reported() -> Iterator[None]:
 def output_to(path: Path | None) -> Iterator[TextIO]:
     """The stream to write a report to: ``path`` whole or not at all, stdout for None."""
     if path is None:
-        yield click.get_text_stream("stdout")
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that is not UTF-8 still gets the report
+        yield sys.stdout
         return
     part = path.with_name(f".{path.name}.part")
     try:

@@ -9,15 +9,6 @@ from dataclasses import dataclass, field
 from abiscan.elf import Reference, SharedObject, SymbolVersion
 
 
-class Owner(enum.Enum):
-    """Who brings a module into the process."""
-
-    PYTHON = "python"
-    TORCH = "torch"
-    TARGET = "target"
-    SYSTEM = "system"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Module:
     """An object in the process (a ``link_map``). Compared by identity, as ``ld.so`` does.
@@ -28,7 +19,6 @@ class Module:
 
     path: str
     facts: SharedObject | None
-    owner: Owner
     loader: Module | None = None
 
     @property
@@ -42,9 +32,11 @@ class Process:
     """What is mapped before the extension is: the interpreter, then what ``import torch`` brings.
 
     ``modules`` are in load order; ``global_scope`` are those whose symbols every later object sees; ``names`` are the
-    names under which a module answers to ``needed`` without a search.
+    names under which a module answers to ``needed`` without a search. ``has_python`` is False where the interpreter is
+    not at hand, so that nothing can be said of the symbols it would define.
     """
 
+    has_python: bool
     modules: tuple[Module, ...] = ()
     global_scope: tuple[Module, ...] = ()
     names: dict[str, Module] = field(default_factory=dict)

@@ -17,7 +17,6 @@ from abiscan.linkage.model import (
     LoadError,
     MissingVersion,
     Module,
-    Owner,
     Process,
     Resolution,
     UndefinedSymbol,
@@ -114,7 +113,7 @@ def _may_be_elsewhere(reference: Reference, process: Process, scope: tuple[Modul
     if reference.version is not None:
         return reference.version.file in absent
     if is_python_symbol(reference.name):
-        return not any(module.owner is Owner.PYTHON for module in process.modules)
+        return not process.has_python
     return bool(absent) and not is_torch_symbol(reference.name) and not is_cxx_symbol(reference.name)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from abiscan.elf import Machine, SharedObject
-from abiscan.linkage.model import Absence, Closure, MissingLibrary, Module, Owner, Process
+from abiscan.linkage.model import Absence, Closure, MissingLibrary, Module, Process
 from abiscan.linkage.names import is_system_library, is_torch_library
 
 
@@ -40,14 +40,13 @@ class SearchPath:
 class Loader:
     """Maps objects into a process, the way ``ld.so`` searches for them.
 
-    :param owners: folder → who brings what lies in it; whatever lies elsewhere is the system's
+    :param machine: the machine of the process; files for another one are passed over
     """
 
-    def __init__(self, objects: Objects, search: SearchPath, machine: Machine, owners: Mapping[str, Owner]) -> None:
+    def __init__(self, objects: Objects, search: SearchPath, machine: Machine) -> None:
         self._objects = objects
         self._search = search
         self._machine = machine
-        self._owners = owners
 
     def start(
         self, programs: tuple[str, ...], *, global_libraries: tuple[str, ...], libraries: tuple[str, ...]
@@ -58,7 +57,7 @@ class Loader:
         :param global_libraries: what torch loads with RTLD_GLOBAL
         :param libraries: what it loads with RTLD_LOCAL
         """
-        process = Process()
+        process = Process(has_python=bool(programs))
         for path in (*programs, *global_libraries):
             process = self._enter(process, path, visible=True)
         for path in libraries:
@@ -72,10 +71,11 @@ class Loader:
             self._register(names, module)
         for missing in closure.missing:
             # It was there when torch was imported, or else there is no torch to load anything into.
-            names.setdefault(missing.name, self._assumed(missing.name, missing.needed_by))
+            names.setdefault(missing.name, _assumed(missing.name, missing.needed_by))
         absent = [names[missing.name] for missing in closure.missing]
         reached = dict.fromkeys((*closure.modules, *absent))
         return Process(
+            has_python=process.has_python,
             modules=tuple(dict.fromkeys((*process.modules, *reached))),
             global_scope=tuple(dict.fromkeys((*process.global_scope, *(reached if visible else ())))),
             names=names,
@@ -89,7 +89,7 @@ class Loader:
         """
         names = dict(process.names)
         facts = self._objects.object_at(path)
-        root = names.get(path) or Module(path=path, facts=facts, owner=self._owner_of(path))
+        root = names.get(path) or Module(path=path, facts=facts)
         modules: dict[Module, None] = {root: None}
         needed: dict[Module, tuple[Module, ...]] = {}
         missing: list[MissingLibrary] = []
@@ -105,7 +105,7 @@ class Loader:
                     missing.append(MissingLibrary(name=name, needed_by=module, absence=absence))
                     if absence is Absence.TORCH:
                         continue
-                    found = self._assumed(name, module)
+                    found = _assumed(name, module)
                 names[name] = found
                 direct.append(found)
                 if found not in modules:
@@ -127,7 +127,7 @@ class Loader:
                 continue
             if path in names:
                 return names[path]
-            module = Module(path=path, facts=facts, owner=self._owner_of(path), loader=needed_by)
+            module = Module(path=path, facts=facts, loader=needed_by)
             self._register(names, module)
             return module
         return None
@@ -156,20 +156,16 @@ class Loader:
             return Absence.SYSTEM
         return Absence.EXTERNAL
 
-    def _assumed(self, name: str, needed_by: Module) -> Module:
-        return Module(path=name, facts=None, owner=Owner.SYSTEM, loader=needed_by)
-
-    def _owner_of(self, path: str) -> Owner:
-        for folder, owner in self._owners.items():
-            if path == folder or path.startswith(folder.rstrip("/") + "/"):
-                return owner
-        return Owner.SYSTEM
-
     @staticmethod
     def _register(names: dict[str, Module], module: Module) -> None:
         names[module.path] = module
         if module.facts and module.facts.soname:
             names.setdefault(module.facts.soname, module)
+
+
+def _assumed(name: str, needed_by: Module) -> Module:
+    """A library that was not found, taken to be there."""
+    return Module(path=name, facts=None, loader=needed_by)
 
 
 def _expand(folders: tuple[str, ...], module: Module) -> Iterator[str]:

@@ -30,10 +30,5 @@ class TorchRelease:
         """The version without its local tag: ``2.13.0``."""
         return self.build.partition("+")[0] if self.build else None
 
-    @property
-    def has_cuda(self) -> bool:
-        """Whether it is a CUDA build."""
-        return any(path.endswith(("/libtorch_cuda.so", "/libc10_cuda.so")) for path in self.libraries)
-
     def __str__(self) -> str:
         return f"torch {self.build or '(unknown version)'}"

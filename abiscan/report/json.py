@@ -20,7 +20,7 @@ def render(report: Report) -> str:
         "tool": {"name": "abiscan", "version": abiscan.__version__},
         "results": [_result(result) for result in report.results],
     }
-    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(document, indent=1) + "\n"
 
 
 def schema() -> dict[str, Any]:
