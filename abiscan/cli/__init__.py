@@ -8,6 +8,7 @@ import abiscan
 from abiscan.cli.cache import cache
 from abiscan.cli.check import check
 from abiscan.cli.explain import explain
+from abiscan.cli.releases import releases
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -20,6 +21,7 @@ def main() -> None:
     \b
     Examples:
       abiscan check torchvision-0.20.1-cp311-cp311-manylinux1_x86_64.whl
+      abiscan check _C.so --torch 2.9.1
       abiscan check _C.so --torch ~/venv/lib/python3.11/site-packages/torch
       abiscan explain undefined-symbol
     """
@@ -27,4 +29,5 @@ def main() -> None:
 
 main.add_command(check)
 main.add_command(explain)
+main.add_command(releases)
 main.add_command(cache)
