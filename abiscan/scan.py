@@ -167,6 +167,7 @@ def _link(
         resolution=resolution,
         error=_error(extension, resolution, torch.interpreter),
         requires_torch=target.requires_torch,
+        here=torch.here,
     )
 
 
@@ -220,9 +221,7 @@ def _gaps(linkage: Linkage) -> Iterator[Gap]:
     external = [library.name for library in linkage.resolution.closure.missing if library.absence is Absence.EXTERNAL]
     if external:
         names, count = ", ".join(dict.fromkeys(external)), len(linkage.resolution.unchecked)
-        yield Gap(
-            stage="linkage", reason=f"not found here: {names}; {count} symbols that may be theirs were not checked"
-        )
+        yield Gap(stage="linkage", reason=f"not at hand: {names}; {count} symbols that may be theirs were not checked")
 
 
 def _unread(target: Target, torch: Torch, error: InputError) -> Result:

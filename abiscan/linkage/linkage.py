@@ -16,7 +16,8 @@ class Linkage:
     """One load, judged.
 
     ``name`` is the base name of the extension; ``torch_libraries`` are all libraries of the torch by base name, loaded
-    or not; ``resolution`` is None where the extension is made for another machine, which ends the matter.
+    or not; ``resolution`` is None where the extension is made for another machine, which ends the matter; ``here`` says
+    whether libraries were looked for on this system (for a release number they are not).
     """
 
     name: str
@@ -27,6 +28,7 @@ class Linkage:
     resolution: Resolution | None
     error: LoadError | None
     requires_torch: str | None
+    here: bool = True
 
     @property
     def undefined(self) -> tuple[UndefinedSymbol, ...]:

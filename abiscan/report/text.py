@@ -67,7 +67,7 @@ def _verdict(result: Result) -> Text:
         prefix = f"{result.predicted_error.object}: " if result.predicted_error.object else ""
         line.append(f" - {_clean(prefix + result.predicted_error.message)}")
     elif result.external:
-        line.append(f", if {_clean(', '.join(result.external))} can be found when it is used (not found here)")
+        line.append(f", if {_clean(', '.join(result.external))} can be found when it is used")
     return line
 
 
