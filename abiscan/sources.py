@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from packaging.requirements import InvalidRequirement, Requirement
+
 from abiscan.elf import MAGIC, SharedObject
 from abiscan.errors import InputError
 from abiscan.files import DiskFile, ElfSource, Files, Wheel, installed_path
 from abiscan.linkage.names import is_torch_library, is_torch_symbol
 
 _SHARED_OBJECT: Final = re.compile(r"\.so(\.[0-9]+)*$")
-_REQUIRES_TORCH: Final = re.compile(r"torch(?![\w.-])", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,8 +121,14 @@ def _requires_torch(wheel: Wheel, names: list[str]) -> str | None:
     if metadata is None:
         return None
     fields = email.parser.HeaderParser().parsestr(wheel.text(metadata))
-    requirements = (str(value) for value in fields.get_all("Requires-Dist", ()))
-    return next((text for text in requirements if _REQUIRES_TORCH.match(text)), None)
+    for text in map(str, fields.get_all("Requires-Dist", ())):
+        try:
+            requirement = Requirement(text)
+        except InvalidRequirement:
+            continue
+        if requirement.name.lower() == "torch" and (requirement.marker is None or requirement.marker.evaluate()):
+            return f"torch{requirement.specifier}"
+    return None
 
 
 def _read_members(

@@ -3,9 +3,9 @@
     python benchmarks/run.py [WHEEL]
 
 The wheel (torchvision 0.28.0 for x86_64 and Python 3.11, fetched with pip if none is named) is judged against the
-installed torch with torch's exports cached, and once with an empty cache. Beside it, on the same wheel: ``auditwheel show`` and
-``abi3audit``; and ``python -c "import torch"``. Each is the best of several runs, in a process of its own. auditwheel
-and abi3audit are installed into a folder of their own if they are not at hand.
+installed torch with torch's exports cached, and once with an empty cache. Beside it, on the same wheel:
+``auditwheel show`` and ``abi3audit``; and ``python -c "import torch"``. Each is the best of several runs, in a process
+of its own. The peers are installed into a folder of their own.
 """
 
 from __future__ import annotations
