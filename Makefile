@@ -15,7 +15,7 @@ $(BIN)/abiscan:
 
 setup:  ## install the package editable, with the test tools and the torch that the tests load extensions into
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable '.[test]' 'torch==2.13.0' numpy
+	$(BIN)/python -m pip install --quiet --editable '.[test]' 'torch==2.13.0'
 
 check: lint test  ## everything CI checks
 
