@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import hashlib
 import io
 import mmap
 import re
@@ -283,6 +284,10 @@ class ElfFile:
         """A table that two entries of the dynamic section place; empty where the object has none."""
         address, size = self.dynamic.get(int(address_tag.value)), self.dynamic.get(int(size_tag.value), 0)
         return self.bytes_at(address, size) if address and size else memoryview(b"")
+
+    def sha256(self) -> str:
+        """The hash of the whole file, in hexadecimal."""
+        return hashlib.sha256(self.data).hexdigest()
 
     def facts(self) -> SharedObject:
         """Copy out what the analysis needs.

@@ -6,7 +6,6 @@ that ``$ORIGIN/../torch/lib`` means the same before the installation as after it
 
 from __future__ import annotations
 
-import hashlib
 import os
 import posixpath
 import re
@@ -36,9 +35,6 @@ class ElfSource(Protocol):
 
     def head(self, size: int) -> bytes:
         """Its first ``size`` bytes; fewer if it is shorter."""
-
-    def sha256(self) -> str:
-        """The hash of its bytes, in hexadecimal."""
 
     def open(self) -> ElfFile:
         """Read it as ELF."""
@@ -71,26 +67,17 @@ class DiskFile:
         except OSError as error:
             raise unreadable(self.path, error) from error
 
-    def sha256(self) -> str:
-        """The hash of its bytes, in hexadecimal."""
-        digest = hashlib.sha256()
-        with self.path.open("rb") as stream:
-            while block := stream.read(1 << 20):
-                digest.update(block)
-        return digest.hexdigest()
-
     def open(self) -> ElfFile:
         """Map it."""
         return ElfFile.open(self.path)
 
 
 class WheelMember:
-    """A file inside a wheel. Its bytes are inflated once and kept: they are hashed and parsed."""
+    """A file inside a wheel. Its bytes are inflated each time it is opened, and not kept: they may be a gigabyte."""
 
     def __init__(self, wheel: Wheel, info: zipfile.ZipInfo) -> None:
         self._wheel = wheel
         self._info = info
-        self._data: bytes | None = None
 
     @property
     def name(self) -> str:
@@ -106,18 +93,9 @@ class WheelMember:
         """Its first bytes, without inflating the rest."""
         return self._wheel.read(self._info, size)
 
-    def sha256(self) -> str:
-        """The hash of its bytes, in hexadecimal."""
-        return hashlib.sha256(self._content()).hexdigest()
-
     def open(self) -> ElfFile:
         """Inflate and parse it."""
-        return ElfFile.from_bytes(self._content(), self.name)
-
-    def _content(self) -> bytes:
-        if self._data is None:
-            self._data = self._wheel.read(self._info)
-        return self._data
+        return ElfFile.from_bytes(self._wheel.read(self._info), self.name)
 
 
 class Wheel:

@@ -14,13 +14,13 @@ from abiscan.errors import InputError
 from abiscan.files import Files
 from abiscan.findings import Finding, Rule
 from abiscan.interpreter import Interpreter
+from abiscan.libraries import Libraries
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence, LoadError, Process, Resolution
 from abiscan.linkage.python_import import import_error
 from abiscan.linkage.resolve import NO_SUCH_FILE, resolve
 from abiscan.linkage.scope import Loader, SearchPath
 from abiscan.releases import embedded, from_libs
-from abiscan.releases.libraries import TorchLibraries
 from abiscan.releases.model import TorchRelease
 from abiscan.releases.store import Store
 from abiscan.report.model import Gap, How, PredictedError, Report, Result, Verdict
@@ -37,13 +37,16 @@ def check(targets: Sequence[Path], choice: TorchChoice, rules: Sequence[Rule], s
     results: list[Result] = []
     for path in targets:
         target = read_target(path, files, posixpath.dirname(torch.package), torch.package)
+        siblings = Libraries(target.siblings, files)
         for machine in dict.fromkeys(extension.facts.machine for extension in target.extensions):
             release = torch.release_for(machine)
-            libraries = TorchLibraries(release, files)
+            libraries = Libraries(release.own_libraries, files)
             loader, process = _start(torch, release, target, files)
             for extension in target.extensions:
                 if extension.facts.machine is machine:
-                    linkage = _link(loader, process, extension, torch, release, libraries, target)
+                    linkage = _link(
+                        loader, process, extension, torch, release, libraries, siblings, target.requires_torch
+                    )
                     findings = tuple(finding for rule in rules for finding in rule.check(linkage))
                     results.append(_result(target, extension, linkage, findings, files.unread()))
         results += (_unread(target, torch, error) for error in target.unreadable)
@@ -154,8 +157,9 @@ def _link(
     extension: Extension,
     torch: Torch,
     release: TorchRelease,
-    libraries: TorchLibraries,
-    target: Target,
+    libraries: Libraries,
+    siblings: Libraries,
+    requires_torch: str | None,
 ) -> Linkage:
     resolution = _resolve(loader, process, extension, release)
     return Linkage(
@@ -166,7 +170,8 @@ def _link(
         torch_libraries=libraries,
         resolution=resolution,
         error=_error(extension, resolution, torch.interpreter),
-        requires_torch=target.requires_torch,
+        requires_torch=requires_torch,
+        siblings=siblings,
         here=torch.here,
     )
 
@@ -196,7 +201,7 @@ def _result(
     return Result(
         target=target.name,
         path=extension.path,
-        sha256=extension.source.sha256(),
+        sha256=extension.sha256,
         torch=linkage.release.version,
         torch_build=linkage.release.build,
         verdict=Verdict.FAILS if error else Verdict.LOADS,

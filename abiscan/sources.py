@@ -25,13 +25,14 @@ _SHARED_OBJECT: Final = re.compile(r"\.so(\.[0-9]+)*$")
 class Extension:
     """One ELF object of a target that uses torch.
 
-    ``path`` is relative to the target, ``location`` where it lies (or would lie, once installed).
+    ``path`` is relative to the target, ``location`` where it lies (or would lie, once installed), ``sha256`` the hash
+    of its bytes in hexadecimal.
     """
 
     path: str
     location: str
+    sha256: str
     facts: SharedObject
-    source: ElfSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +69,9 @@ def read_target(path: Path, files: Files, site: str, torch_package: str) -> Targ
 
 
 def _read_object(path: Path, files: Files) -> Target:
-    source = DiskFile(path)
     location = str(path.absolute())
-    facts = source.open().facts()
+    extension = _extension(path.name, location, DiskFile(path))
+    facts = extension.facts
     if facts.executable:
         raise InputError(str(path), "a program, not a shared object", "give the .so of the extension")
     files.put(location, facts)
@@ -79,7 +80,7 @@ def _read_object(path: Path, files: Files) -> Target:
     return Target(
         name=str(path),
         root=folder,
-        extensions=(Extension(path=path.name, location=location, facts=facts, source=source),),
+        extensions=(extension,),
         siblings=siblings,
         unreadable=(),
         requires_torch=None,
@@ -131,6 +132,11 @@ def _requires_torch(wheel: Wheel, names: list[str]) -> str | None:
     return None
 
 
+def _extension(path: str, location: str, source: ElfSource) -> Extension:
+    file = source.open()
+    return Extension(path=path, location=location, sha256=file.sha256(), facts=file.facts())
+
+
 def _read_members(
     name: str, root: str, members: Iterable[tuple[str, str, ElfSource]], files: Files, requires_torch: str | None
 ) -> Target:
@@ -140,12 +146,11 @@ def _read_members(
         try:
             if not source.head(len(MAGIC)).startswith(MAGIC):
                 continue  # a linker script, a data file: nothing that a process could load
-            facts = source.open().facts()
+            objects[location] = _extension(path, location, source)
         except InputError as error:
             unreadable.append(error)
             continue
-        files.put(location, facts)
-        objects[location] = Extension(path=path, location=location, facts=facts, source=source)
+        files.put(location, objects[location].facts)
     if not objects and not unreadable:
         raise InputError(name, "holds no shared object (ELF)", "give the .so, the wheel or the folder of an extension")
     siblings: dict[str, str] = {}

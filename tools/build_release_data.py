@@ -1,11 +1,11 @@
 """Make ``abiscan/releases/data/exports.bin``, the torch releases inside the package.
 
 Each release is read from the libraries in its wheel, which is fetched with pip, unpacked into the work folder as far as
-needed, and deleted. What was read stays there as one file per release, so a second run only reads what is new; the
-output depends on those files alone, byte for byte.
+needed, and deleted. What was read stays there as one file per release and machine, so a second run only reads what is
+new; the output depends on those files alone, byte for byte.
 
-    python tools/build_release_data.py                    # the releases of RELEASES
-    python tools/build_release_data.py 2.13.0 --torch DIR  # take one of them from a folder instead of a wheel
+    python tools/build_release_data.py             # reads what is missing: 40 GB of downloads, one wheel at a time
+    python tools/build_release_data.py 2.15.0      # reads one release anew, and one that is not in the list yet
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import lzma
+import re
 import subprocess
 import sys
 import tempfile
@@ -22,25 +23,69 @@ from typing import Any, Final
 
 from packaging.version import Version
 
-from abiscan.elf import SymbolTable
+from abiscan.elf import Machine, SymbolTable
 from abiscan.files import Files, read_facts
+from abiscan.libraries import Libraries
+from abiscan.linkage.names import is_torch_library
 from abiscan.releases import embedded, from_libs
-from abiscan.releases.libraries import TorchLibraries
 from abiscan.releases.names import pack
 
 OUTPUT: Final = Path(embedded.__file__).with_name("data") / "exports.bin"
 
-# Release → the Python whose wheel is read. Between Pythons, only libtorch_python.so of a release differs, and there
-# nothing that extensions link to.
-RELEASES: Final = {"2.5.1": "3.11", "2.6.0": "3.11", "2.8.0": "3.11", "2.9.1": "3.11", "2.13.0": "3.11"}
-PLATFORMS: Final = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64", "manylinux1_x86_64")
+VERSIONS: Final = (
+    *(
+        "1.4.0",
+        "1.5.0",
+        "1.5.1",
+        "1.6.0",
+        "1.7.0",
+        "1.7.1",
+        "1.8.0",
+        "1.8.1",
+        "1.9.0",
+        "1.9.1",
+        "1.10.0",
+        "1.10.1",
+        "1.10.2",
+    ),
+    *("1.11.0", "1.12.0", "1.12.1", "1.13.0", "1.13.1", "2.0.0", "2.0.1", "2.1.0", "2.1.1", "2.1.2", "2.2.0", "2.2.1"),
+    *(
+        "2.2.2",
+        "2.3.0",
+        "2.3.1",
+        "2.4.0",
+        "2.4.1",
+        "2.5.0",
+        "2.5.1",
+        "2.6.0",
+        "2.7.0",
+        "2.7.1",
+        "2.8.0",
+        "2.9.0",
+        "2.9.1",
+    ),
+    *("2.10.0", "2.11.0", "2.12.0", "2.12.1", "2.13.0", "2.14.0", "2.14.1", "2.15.0"),
+)
+
+PLATFORMS: Final = {
+    Machine.X86_64: ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64", "manylinux1_x86_64"),
+    Machine.AARCH64: ("manylinux_2_28_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64"),
+}
+
+
+def python_of(version: str) -> str:
+    """The Python whose wheel is read.
+
+    Between Pythons, only libtorch_python.so of a release differs, and there nothing that extensions link to.
+    """
+    return "3.8" if Version(version) < Version("2.0") else "3.11"
 
 
 def read(package: Path) -> dict[str, Any]:
     """What is kept of the torch in a folder: its description, and for each library the names it exports."""
     files = Files(read_facts)
     release = from_libs.from_path(package, files)
-    libraries = dict(TorchLibraries(release, files))
+    libraries = dict(Libraries(release.own_libraries, files))
     exports = {}
     for name, facts in libraries.items():
         assert isinstance(facts.symbols, SymbolTable)
@@ -53,9 +98,7 @@ def merge(records: list[dict[str, Any]]) -> bytes:
     columns: dict[str, int] = {}
     column = 0
     releases = []
-    for record in sorted(
-        records, key=lambda record: (Version(record["release"]["build"]), record["release"]["machine"])
-    ):
+    for record in sorted(records, key=_order):
         release = record["release"]
         for name in sorted(release["libraries"]):
             release["libraries"][name]["column"] = column
@@ -70,22 +113,30 @@ def _order(record: dict[str, Any]) -> tuple[Version, str]:
     return Version(record["release"]["build"]), record["release"]["machine"]
 
 
-def fetch(version: str, folder: Path) -> Path:
-    """Unpack the libraries of a release into ``folder``; its package folder."""
-    platforms = [word for platform in PLATFORMS for word in ("--platform", platform)]
-    subprocess.run(
+def fetch(version: str, machine: Machine, folder: Path) -> Path | None:
+    """Unpack torch's own libraries of a release into ``folder``; its package folder, None if there is no such wheel."""
+    platforms = [word for platform in PLATFORMS[machine] for word in ("--platform", platform)]
+    done = subprocess.run(
         [
-            *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"),
-            *("--implementation", "cp", "--python-version", RELEASES[version], *platforms),
-            *("--dest", str(folder), f"torch=={version}"),
+            *(sys.executable, "-m", "pip", "download", "--quiet", "--no-cache-dir", "--no-deps"),
+            *("--only-binary", ":all:", "--implementation", "cp", "--python-version", python_of(version)),
+            *(*platforms, "--dest", str(folder), f"torch=={version}"),
         ],
-        check=True,
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    path = next(folder.glob("torch-*.whl"))
+    path = next(folder.glob("torch-*.whl"), None)
+    if path is None:
+        if "No matching distribution" in done.stderr:
+            return None
+        raise SystemExit(done.stderr)
     with zipfile.ZipFile(path) as wheel:
         for name in wheel.namelist():
-            if name.startswith("torch/") and (".so" in Path(name).name or name == "torch/version.py"):
-                wheel.extract(name, folder)
+            if re.fullmatch(r"torch/(lib/[^/]+|_C\.[^/]+\.so|version\.py)", name):
+                base = name.rpartition("/")[2]
+                if not name.startswith("torch/lib/") or is_torch_library(base):
+                    wheel.extract(name, folder)
     path.unlink()
     return folder / "torch"
 
@@ -93,32 +144,31 @@ def fetch(version: str, folder: Path) -> Path:
 def main() -> int:
     """Read what is missing, then write the data file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "versions", nargs="*", metavar="VERSION", help="releases to read anew (default: those not read yet)"
-    )
-    parser.add_argument("--torch", type=Path, metavar="DIR", help="the folder of the one release named")
+    parser.add_argument("versions", nargs="*", metavar="VERSION", help="releases to read anew")
     parser.add_argument("--work", type=Path, default=Path("corpus/releases"), help="where what was read stays")
     arguments = parser.parse_args()
-    if arguments.torch and len(arguments.versions) != 1:
-        parser.error("--torch goes with one release")
     arguments.work.mkdir(parents=True, exist_ok=True)
-    for version in arguments.versions or RELEASES:
-        record = arguments.work / f"{version}.json.xz"
-        if record.exists() and not arguments.versions:
-            continue
-        print(f"reading torch {version}", flush=True)
-        with tempfile.TemporaryDirectory(dir=arguments.work) as scratch:
-            data = read(arguments.torch or fetch(version, Path(scratch)))
-        part = record.with_suffix(".part")
-        part.write_bytes(lzma.compress(json.dumps(data).encode()))
-        part.replace(record)
-    records = [
-        json.loads(lzma.decompress((arguments.work / f"{version}.json.xz").read_bytes())) for version in RELEASES
-    ]
-    merged = merge(records)
+    records = []
+    for version in dict.fromkeys((*VERSIONS, *arguments.versions)):
+        for machine in Machine:
+            path = arguments.work / f"{version}-{machine.value}.json.xz"
+            if not path.exists() or version in arguments.versions:
+                _read_release(version, machine, path)
+            records.append(json.loads(lzma.decompress(path.read_bytes())))
+    merged = merge([record for record in records if record])
     OUTPUT.write_bytes(merged)
-    print(f"{OUTPUT.name}: {len(records)} releases, {len(merged) / 1e6:.2f} MB")
+    print(f"{OUTPUT.name}: {sum(map(bool, records))} releases and machines, {len(merged) / 1e6:.2f} MB")
     return 0
+
+
+def _read_release(version: str, machine: Machine, path: Path) -> None:
+    print(f"reading torch {version} for {machine.value}", flush=True)
+    with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+        package = fetch(version, machine, Path(scratch))
+        data = read(package) if package else None  # remembered too: there is no wheel
+    part = path.with_suffix(".part")
+    part.write_bytes(lzma.compress(json.dumps(data).encode(), preset=3))
+    part.replace(path)
 
 
 if __name__ == "__main__":

@@ -122,7 +122,9 @@ def _key(source: ElfSource) -> str:
     """
     head = source.head(_HEAD)
     identity = (
-        hashlib.sha256(head + str(source.size).encode()).hexdigest() if _BUILD_ID_NOTE.search(head) else source.sha256()
+        hashlib.sha256(head + str(source.size).encode()).hexdigest()
+        if _BUILD_ID_NOTE.search(head)
+        else source.open().sha256()
     )
     return f"{identity[:40]}-v{FORMAT}"
 
