@@ -29,7 +29,7 @@ class TorchRelease:
 
     @property
     def own_libraries(self) -> dict[str, str]:
-        """Base name → path of torch's own libraries: without what else wheels put into ``torch/lib`` (cuDNN, OpenMP)."""
+        """Base name → path of torch's own libraries, without what else wheels put beside them (cuDNN, OpenMP)."""
         by_name = {posixpath.basename(path): path for path in self.libraries}
         return {name: path for name, path in by_name.items() if is_torch_library(name)}
 
