@@ -56,6 +56,12 @@ def demangle(name: str) -> str:
     return text
 
 
+def demangle_type(name: str) -> str:
+    """The same for the mangled name of a type, such as ``FN2at6TensorERKS0_E``: ``at::Tensor (at::Tensor const&)``."""
+    text = demangle(f"_ZTS{name}")  # "typeinfo name for …" is how the demangler is given a type
+    return text.removeprefix("typeinfo name for ") if text != f"_ZTS{name}" else name
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
     """A demangled function: ``name(parameters)suffix``. ``parameters`` is None for what is no function."""

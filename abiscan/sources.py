@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.version import Version
 
 from abiscan.elf import MAGIC, SharedObject
 from abiscan.errors import InputError
@@ -33,6 +34,7 @@ class Extension:
     location: str
     sha256: str
     facts: SharedObject
+    source: ElfSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +51,10 @@ class Target:
     siblings: Mapping[str, str]
     unreadable: tuple[InputError, ...]
     requires_torch: str | None
+
+    def admits_torch(self, version: Version) -> bool:
+        """Whether the metadata admits a torch, if it says anything about it."""
+        return self.requires_torch is None or Requirement(self.requires_torch).specifier.contains(version)
 
 
 def read_target(path: Path, files: Files, site: str, torch_package: str) -> Target:
@@ -134,7 +140,7 @@ def _requires_torch(wheel: Wheel, names: list[str]) -> str | None:
 
 def _extension(path: str, location: str, source: ElfSource) -> Extension:
     file = source.open()
-    return Extension(path=path, location=location, sha256=file.sha256(), facts=file.facts())
+    return Extension(path=path, location=location, sha256=file.sha256(), facts=file.facts(), source=source)
 
 
 def _read_members(

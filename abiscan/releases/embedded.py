@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any, Final
@@ -46,6 +46,27 @@ class EmbeddedSymbols:
 def versions() -> tuple[Version, ...]:
     """The embedded releases, oldest first."""
     return tuple(sorted({Version(Version(record["build"]).public) for record in _table().meta["releases"]}))
+
+
+def releases_exporting(names: Iterable[str], machine: Machine) -> tuple[Version, ...]:
+    """The releases that export all of ``names``, oldest first.
+
+    Names that no release exports do not count; nor do, for a release embedded as a CPU build, names of CUDA's.
+    """
+    table = _table()
+    remaining = [record for record in table.meta["releases"] if record["machine"] == machine.value]
+    masks = {
+        record["build"]: sum(1 << library["column"] for library in record["libraries"].values()) for record in remaining
+    }
+    for name in names:
+        if columns := table.columns(name):
+            of_cuda = "cuda" in name.lower()
+            remaining = [
+                record
+                for record in remaining
+                if columns & masks[record["build"]] or (of_cuda and "libtorch_cuda.so" not in record["libraries"])
+            ]
+    return tuple(sorted(Version(Version(record["build"]).public) for record in remaining))
 
 
 def is_version(text: str) -> bool:
