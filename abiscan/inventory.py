@@ -1,14 +1,15 @@
-"""The pipeline behind ``abiscan ops``: what the extensions of a target register, and for which torch they were built."""
+"""The pipeline behind ``abiscan ops``: what the extensions of a target register, and for which torch they were made."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.version import Version
 
 from abiscan.dispatch.keys import DispatchKeys, keys_of
+from abiscan.dispatch.tags import Tags, tags_of
 from abiscan.emulation import Gap, Registrations, recover
 from abiscan.files import Files
 from abiscan.linkage.names import is_torch_symbol
@@ -21,13 +22,14 @@ from abiscan.sources import Extension, Target, read_target
 class Inventory:
     """What one extension registers.
 
-    ``built_for`` are the releases it can have been built for, oldest first; ``keys`` names the numbers of dispatch keys as
-    they do.
+    ``built_for`` are the releases it can have been built for, oldest first; ``keys`` and ``tags`` name the numbers of
+    dispatch keys and tags as the newest of them does.
     """
 
     path: str
     built_for: tuple[Version, ...]
     keys: DispatchKeys
+    tags: Tags
     registrations: Registrations
     gaps: tuple[Gap, ...]
 
@@ -52,36 +54,31 @@ def _built_for(target: Target) -> tuple[Version, ...]:
 
 
 def _recover(extension: Extension, built_for: tuple[Version, ...]) -> Inventory:
-    file = extension.source.open()
-    registrations = recover(file, extension.facts)
-    keys, doubts = _keys(registrations, built_for)
+    registrations = recover(extension.source.open(), extension.facts)
+    assumed = (built_for or embedded.versions())[-1]
     return Inventory(
         path=extension.path,
         built_for=built_for,
-        keys=keys,
+        keys=keys_of(assumed),
+        tags=tags_of(assumed),
         registrations=registrations,
-        gaps=(*registrations.gaps, *doubts),
+        gaps=(*registrations.gaps, *_doubts(registrations, built_for, assumed)),
     )
 
 
-def _keys(registrations: Registrations, built_for: Sequence[Version]) -> tuple[DispatchKeys, list[Gap]]:
-    """The key table to read the numbers with, and a gap if the choice is not certain."""
-    used = {
-        entry.dispatch_key
-        for entry in (*registrations.libraries, *registrations.kernels, *registrations.fallbacks)
-        if isinstance(entry.dispatch_key, int)
-    }
-    newest = keys_of((built_for or embedded.versions())[-1])
-    if not used:
-        return newest, []
-    if not built_for:
-        reason = f"built for no torch known here: dispatch keys are named as torch {newest.minor} names them"
-        return newest, [Gap(stage="keys", reason=reason, address=None, symbol=None)]
-    names = {tuple(keys_of(version).name(number) for number in sorted(used)) for version in built_for}
-    if len(names) == 1:
-        return newest, []
-    reason = (
-        f"built for torch {built_for[0]} to {built_for[-1]}, which number dispatch keys differently: they are named as "
-        f"torch {newest.minor} names them"
-    )
-    return newest, [Gap(stage="keys", reason=reason, address=None, symbol=None)]
+def _doubts(registrations: Registrations, built_for: tuple[Version, ...], assumed: Version) -> Iterator[Gap]:
+    """A gap if the releases in question name the keys that are used differently."""
+    keys = [
+        *(library.dispatch_key for library in registrations.libraries),
+        *(kernel.dispatch_key for kernel in registrations.kernels),
+        *(fallback.dispatch_key for fallback in registrations.fallbacks),
+    ]
+    used = {key for key in keys if isinstance(key, int)}
+    readings = {tuple(keys_of(version).name(number) for number in sorted(used)) for version in built_for}
+    if used and len(readings) != 1:
+        if built_for:
+            why = f"built for torch {built_for[0]} to {built_for[-1]}, which number dispatch keys differently"
+        else:
+            why = "built for no torch known here"
+        reason = f"{why}: they are named as torch {assumed} names them"
+        yield Gap(stage="keys", reason=reason, address=None, symbol=None)

@@ -1,8 +1,8 @@
 """Dispatch keys: what a number in the machine code of an extension means.
 
-An extension carries the numbers of the torch whose headers it was compiled with, and they change with every few releases.
-``data/dispatch-keys.txt`` has the numbers of one release per minor version, a row per name: what ``c10::toString`` says of
-each number there, with the names that ``c10/core/DispatchKey.h`` keeps for older code beside them.
+An extension carries the numbers of the torch whose headers it was compiled with, and they change every few releases.
+``data/dispatch-keys.txt`` has the numbers of one release per minor version, a row per name: what ``c10::toString`` says
+of each number there, with the names that ``c10/core/DispatchKey.h`` keeps for older code beside them.
 """
 
 from __future__ import annotations

@@ -33,8 +33,12 @@ def _inventory(inventory: Inventory) -> dict[str, Any]:
         "operators": [_operator(each, inventory) for each in found.operators],
         "kernels": [_kernel(each, inventory) for each in found.kernels],
         "fallbacks": [_fallback(each, inventory) for each in found.fallbacks],
-        "classes": [{"name": each.name, "methods": list(each.methods), "phase": each.phase.value} for each in found.classes],
-        "registries": [{"registry": each.what, "key": each.key, "phase": each.phase.value} for each in found.registries],
+        "classes": [
+            {"name": each.name, "methods": list(each.methods), "phase": each.phase.value} for each in found.classes
+        ],
+        "registries": [
+            {"registry": each.what, "key": each.key, "phase": each.phase.value} for each in found.registries
+        ],
         "lookups": [{"operator": each.operator, "schema_known": None} for each in found.lookups],
         "gaps": [_gap(each) for each in inventory.gaps],
     }
