@@ -15,17 +15,18 @@ from typing import Final, NamedTuple
 from abiscan.elf import ElfFile
 from abiscan.emulation.arch import Arch
 from abiscan.emulation.machine import PAGE_SIZE
+from abiscan.errors import NotElfError
 
 BASE: Final = 0x10_0000_0000  # where the object's address 0 lies
 
-_DT_STRTAB, _DT_SYMTAB, _DT_RELA, _DT_RELASZ, _DT_INIT = 5, 6, 7, 8, 12
+_DT_STRTAB, _DT_SYMTAB, _DT_RELA, _DT_RELASZ, _DT_STRSZ, _DT_INIT = 5, 6, 7, 8, 10, 12
 _DT_JMPREL, _DT_PLTRELSZ, _DT_INIT_ARRAY, _DT_INIT_ARRAYSZ = 23, 2, 25, 27
 _DT_RELRSZ, _DT_RELR, _DT_RELACOUNT = 35, 36, 0x6FFFFFF9
 _PT_TLS, _PT_GNU_EH_FRAME = 7, 0x6474E550
 _PF_X, _PF_W = 1, 2
 _SYMBOL: Final = struct.Struct("<IBBHQQ")
 _PROGRAM_HEADER: Final = struct.Struct("<IIQQQQQQ")
-_STT_TLS, _STT_GNU_IFUNC = 6, 10
+_STT_FUNC, _STT_GNU_IFUNC = 2, 10
 _WORD: Final = 0xFFFF_FFFF_FFFF_FFFF
 
 # Module numbers for __tls_get_addr: offsets count from the object's own block, or from the thread pointer.
@@ -240,6 +241,57 @@ class Image:
         return -((self.tls.size + 63) & ~63) if self.tls else 0
 
     # Where execution starts
+
+    def slots_of(self, names: Callable[[str], bool]) -> dict[int, str]:
+        """The addresses, in the file's own space, of the words that lead to imported functions with such names."""
+        wanted: dict[int, str | None] = {}
+        found = {}
+        for table in self._tables:
+            for offset, info in zip(table[::3].tolist(), table[1::3].tolist(), strict=True):
+                if info & 0xFFFF_FFFF not in self._arch.slots:
+                    continue
+                index = info >> 32
+                if index not in wanted:
+                    symbol = self.symbol(index)
+                    wanted[index] = symbol.name if not symbol.defined and names(symbol.name) else None
+                name = wanted[index]
+                if name is not None:
+                    found[offset] = name
+        return found
+
+    def constant_text(self, address: int) -> str | None:
+        """The text, ended by a zero byte, at an address in the file's own space; None where there is none."""
+        try:
+            data = bytes(self.file.tail_at(address)[:1024])
+        except NotElfError:
+            return None
+        text, end, _ = data.partition(b"\0")
+        return text.decode("utf-8", "backslashreplace") if end else None
+
+    def definition_of(self, name: str) -> int | None:
+        """The address, in the file's own space, of a symbol that the object defines."""
+        size = self.file.dynamic.get(_DT_STRSZ, 0)
+        text = bytes(self._strings[:size])
+        at = text.find(b"\0" + name.encode() + b"\0") + 1
+        if not at:
+            return None
+        names = self._symbol_table[: len(self._symbol_table) // 24 * 24].cast("I")[::6].tolist()
+        symbol = self.symbol(names.index(at)) if at in names else None
+        return symbol.value if symbol is not None and symbol.defined else None
+
+    def nearest_symbol(self, address: int) -> str | None:
+        """The exported function that ``address``, in the file's own space, lies in or behind."""
+        best: Symbol | None = None
+        count = min(len(self._symbol_table) // _SYMBOL.size, self._symbol_count())
+        for name_at, info, _, section, value, size in _SYMBOL.iter_unpack(self._symbol_table[: count * _SYMBOL.size]):
+            if section and info & 0xF == _STT_FUNC and value <= address and (best is None or value > best.value):
+                best = Symbol(self._name(name_at), value, size, info & 0xF, defined=True)
+        return best.name if best else None
+
+    def _symbol_count(self) -> int:
+        """An upper bound of the number of symbols: linkers put the string table behind the symbol table."""
+        symbols, strings = self.file.dynamic.get(_DT_SYMTAB, 0), self.file.dynamic.get(_DT_STRTAB, 0)
+        return (strings - symbols) // _SYMBOL.size if strings > symbols else 0
 
     def initialisers(self) -> list[int]:
         """DT_INIT and the entries of DT_INIT_ARRAY, as emulated addresses, in the order of their execution."""

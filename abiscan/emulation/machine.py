@@ -79,7 +79,7 @@ class Machine:
         regions = {STACK_TOP - _STACK_SIZE: _STACK_SIZE, HEAP_BASE: HEAP_SIZE, IMPORT_BASE: _IMPORT_SIZE}
         for base, size in regions.items():
             self.vm.mem_map(base, size, MemoryProtection.ReadWrite)
-        self.executed: set[int] | None = None
+        self.reached: set[int] = set()
 
     # Memory
 
@@ -171,6 +171,10 @@ class Machine:
 
     # Execution
 
+    def watch(self, address: int) -> None:
+        """Have ``address`` entered into ``reached`` when the code there is executed."""
+        self.vm.add_breakpoint(address)
+
     def start(self, address: int, arguments: tuple[int, ...], instructions: int) -> int:
         """Run the function at ``address`` from a fresh stack, and give its result.
 
@@ -216,6 +220,10 @@ class Machine:
         while True:
             status = vm.run()
             if status != RunStatus.UnhandledException:
+                if status == RunStatus.Breakpoint:
+                    self.reached.add(vm.pc)
+                    vm.remove_breakpoint(vm.pc)
+                    continue
                 if status == RunStatus.InstructionLimit:
                     raise Stop("out of its budget of instructions", vm.pc)
                 raise Stop(f"the emulator stopped: {status}", vm.pc)

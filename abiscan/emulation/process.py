@@ -8,6 +8,7 @@ records it. A function without a double returns zero and is counted.
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from collections.abc import Callable
 from typing import Final
@@ -38,15 +39,19 @@ _VTABLE_FUNCTIONS: Final = IMPORT_SLOT // 8 - 2
 # The size of an allocation matters to realloc only, so operator new need not tell it.
 _SLOW_ALLOCATOR: Final = "operator new"
 _ALLOCATORS: Final = ("_Znwm", "_Znam")
+_STRING_ENDS: Final = ("D1", "D2", "10_M_dispose")
 # Memory is never reused, and the process never ends.
 _WITHOUT_EFFECT: Final = (
     *("_ZdlPv", "_ZdlPvm", "_ZdaPv", "_ZdaPvm", "_ZdlPvSt11align_val_t", "_ZdlPvmSt11align_val_t", "free"),
     *("__cxa_atexit", "__cxa_thread_atexit", "__cxa_thread_atexit_impl", "atexit", "__cxa_finalize"),
     *("_ZNSt8ios_base4InitC1Ev", "_ZNSt8ios_base4InitD1Ev", "_ZSt21ios_base_library_initv"),
     *("_ZNSs4_Rep10_M_destroyERKSaIcE", "_ZNSs4_Rep10_M_disposeERKSaIcE", "_ZNSaIcEC1Ev", "_ZNSaIcED1Ev"),
+    *("_ZNSsD1Ev", "_ZNSsD2Ev", *(f"_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE{m}Ev" for m in _STRING_ENDS)),
     *("pthread_mutex_lock", "pthread_mutex_unlock", "pthread_rwlock_wrlock", "pthread_rwlock_unlock"),
     *("__cudaRegisterFunction", "__cudaRegisterVar", "__cudaRegisterFatBinaryEnd"),
 )
+_STREAM_TABLE: Final = 24
+_IOS_IN_CXX11, _IOS_IN_COW = 112, 88
 _TYPE_INFO_VTABLE: Final = "_ZTVN10__cxxabiv117__class_type_infoE"
 
 
@@ -54,19 +59,33 @@ class Process:
     """One object, ready to have its functions called.
 
     :param find_double: the double of an imported function, by its mangled name; None when there is none
+    :param fill_datum: gives an imported datum its content, by its name and address
     """
 
-    def __init__(self, file: ElfFile, machine: ElfMachine, find_double: Callable[[str], Double | None]) -> None:
+    def __init__(
+        self,
+        file: ElfFile,
+        machine: ElfMachine,
+        find_double: Callable[[str], Double | None],
+        fill_datum: Callable[[Process, str, int], None],
+    ) -> None:
         self._find_double = find_double
+        self._fill_datum = fill_datum
         self._native: dict[str, int] = {}
         self._slots: dict[str, int] = {"": IMPORT_BASE}  # the first slot is where functions return to
         self._names: list[str] = [""]
         self._doubles: dict[int, tuple[str, Double | None]] = {}
         self._tls_imports: dict[str, int] = {}
         self._sizes: dict[int, int] = {}
+        # What doubles remember of objects that live in the process, by address.
         self.streams: dict[int, bytes] = {}
+        self.texts: dict[int, bytes] = {}
+        self.locale = 0
+        self.capsules: dict[int, int] = {}
+        self.python_version = "3.11"
         self.calls = 0
         self.call_limit = 0
+        self.heap_limit = HEAP_BASE + HEAP_SIZE
         self.calls_by_name: Counter[str] = Counter()
         self.unknown: Counter[str] = Counter()
         self.call_sites: set[int] = set()
@@ -87,7 +106,7 @@ class Process:
             raise Stop(f"allocation of {size} bytes", self.machine.vm.pc)
         address = -(-self.machine.word(_HEAP_TOP) // alignment) * alignment
         top = address + (max(size, 1) + 15 & ~15)
-        if top > HEAP_BASE + HEAP_SIZE:
+        if top > self.heap_limit:
             raise Stop("out of its budget of memory", self.machine.vm.pc)
         self.machine.set_word(_HEAP_TOP, top)
         self._sizes[address] = size
@@ -172,13 +191,23 @@ class Process:
 
     def _fill(self, name: str, slot: int) -> None:
         """Give a datum the content that inlined code relies on (Itanium C++ ABI, 2.9.5 and 2.5)."""
-        if name.startswith("_ZTV"):
+        if name.startswith("_ZTT"):  # a table of virtual tables: all lead to the virtual table of the class
+            table = self.bind("_ZTV" + name[4:]) + _STREAM_TABLE
+            self.machine.write(slot, table.to_bytes(8, "little") * (IMPORT_SLOT // 8))
+        elif name.startswith("_ZTV") and "stringstream" in name:
+            # Three words before the functions, the first: where std::basic_ios lies, seen from std::ostream.
+            functions = [_IOS_IN_CXX11 if "__cxx11" in name else _IOS_IN_COW, 0, 0]
+            functions += [self.bind("virtual function of " + name)] * _VTABLE_FUNCTIONS
+            self.machine.write(slot, struct.pack(f"<{len(functions)}Q", *functions)[:IMPORT_SLOT])
+        elif name.startswith("_ZTV"):
             functions = [0, 0] + [self.bind("virtual function of " + name)] * _VTABLE_FUNCTIONS
             self.machine.write(slot, b"".join(word.to_bytes(8, "little") for word in functions))
         elif name.startswith("_ZTI"):
             text = self.store(name[4:].encode() + b"\0")
             self.machine.set_word(slot, self.bind(_TYPE_INFO_VTABLE) + 16)
             self.machine.set_word(slot + 8, text)
+        elif name.startswith(("Py", "_Py")):
+            self._fill_datum(self, name, slot)
 
     def _call_out(self, address: int) -> None:
         found = self._doubles.get(address)

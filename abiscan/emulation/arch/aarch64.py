@@ -41,8 +41,8 @@ class Aarch64:
         """
         code = (
             0xF144001F,  # cmp x0, #0x100, lsl #12
-            0x54000128,  # b.hi to the last two
-            0x58000149,  # ldr x9, top
+            0x54000188,  # b.hi to the last part
+            *_load(9, top),
             0xF940012A,  # ldr x10, [x9]
             0x8B00014B,  # add x11, x10, x0
             0x91007D6B,  # add x11, x11, #31
@@ -50,10 +50,10 @@ class Aarch64:
             0xF900012B,  # str x11, [x9]
             0xAA0A03E0,  # mov x0, x10
             0xD65F03C0,  # ret
-            0x58000090,  # ldr x16, otherwise
+            *_load(16, otherwise),
             0xD61F0200,  # br x16
         )
-        return struct.pack("<12I2Q", *code, top, otherwise)
+        return struct.pack(f"<{len(code)}I", *code)
 
     def enter(self, vm: Icicle, return_to: int) -> None:
         """Set the link register, and keep the stack aligned."""
@@ -74,3 +74,12 @@ class Aarch64:
     def step_over(self, vm: Icicle, memory: Memory, code: bytes) -> str | None:  # noqa: ARG002 - the interface of every architecture
         """No instruction is done here; give its encoding."""
         return "instruction " + code[:4][::-1].hex()
+
+
+def _load(register: int, value: int) -> list[int]:
+    """``movz`` and three ``movk``; icicle gives zero for a load from a literal pool."""
+    first, *rest = (value >> 16 * part & 0xFFFF for part in range(4))
+    return [
+        0xD2800000 | first << 5 | register,
+        *(0xF2800000 | part << 21 | word << 5 | register for part, word in enumerate(rest, 1)),
+    ]

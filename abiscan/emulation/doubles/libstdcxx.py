@@ -493,6 +493,70 @@ def _swap_lists(call: Call) -> None:
             machine.set_word(before, head)
 
 
+# Locales. Only the classic one exists, and its one facet is std::ctype<char>, which std::regex looks characters up in:
+# tables of upper and lower case and of the classes of <ctype.h>, then two tables that map every character to itself.
+
+_FACETS: Final = 64
+_CTYPE_SIZE: Final = 0x240
+_CLASSES: Final = (  # bits of glibc's <ctype.h>, little endian
+    (0x100, bytes.isupper),
+    (0x200, bytes.islower),
+    (0x400, bytes.isalpha),
+    (0x800, bytes.isdigit),
+    (0x1000, lambda character: character in b"0123456789abcdefABCDEF"),
+    (0x2000, bytes.isspace),
+    (0x4000, lambda character: b" " <= character <= b"~"),
+    (0x8000, lambda character: b"!" <= character <= b"~"),
+    (0x1, lambda character: character in b" \t"),
+    (0x2, lambda character: character < b" " or character == b"\x7f"),
+    (0x4, lambda character: b"!" <= character <= b"~" and not character.isalnum()),
+    (0x8, bytes.isalnum),
+)
+
+
+def _classic_locale(call: Call) -> int:
+    """The address of the classic ``std::locale::_Impl``: reference count, facets, their number."""
+    process = call.process
+    if not process.locale:
+        characters = [bytes((number,)) for number in range(256)]
+        masks = [
+            sum(bit for bit, belongs in _CLASSES if number < 128 and belongs(character))
+            for number, character in enumerate(characters)
+        ]
+        upper = process.store(b"".join(struct.pack("<i", ord(character.upper())) for character in characters))
+        lower = process.store(b"".join(struct.pack("<i", ord(character.lower())) for character in characters))
+        facet = struct.pack("<QQQQQQ", process.bind("_ZTVSt5ctypeIcE") + 16, 1 << 20, 0, 0, upper, lower)
+        facet += struct.pack("<Q", process.store(struct.pack("<256H", *masks)))
+        for _ in range(2):
+            facet += b"\1" + bytes(range(256))
+        address = process.store(facet.ljust(_CTYPE_SIZE, b"\0"))
+        facets = process.store(struct.pack("<Q", address) * _FACETS)
+        process.locale = process.store(struct.pack("<QQQ", 1 << 20, facets, _FACETS))
+    return process.locale
+
+
+@LIBSTDCXX.matching(r"_ZNSt6localeC[12]E", r"_ZNSt6localeaSERKS_")
+def _construct_locale(call: Call) -> int:
+    call.machine.set_word(call.argument(0), _classic_locale(call))
+    return call.argument(0)
+
+
+@LIBSTDCXX.named("_ZNSt6locale7classicEv", "_ZNKSt8ios_base6getlocEv")
+def _locale(call: Call) -> int:
+    return call.process.store(_classic_locale(call).to_bytes(8, "little"))
+
+
+@LIBSTDCXX.named("virtual function of _ZTVSt5ctypeIcE")
+def _map_character(call: Call) -> int:
+    """``do_tolower``, ``do_widen`` and ``do_narrow`` of one character, which change nothing that matters."""
+    return call.argument(1) & 0xFF
+
+
+@LIBSTDCXX.matching(r"_ZSt9use_facetI")
+def _facet(call: Call) -> int:
+    return call.machine.word(call.machine.word(_classic_locale(call) + 8))
+
+
 # String streams. What is written to a stream is kept by the address of its std::ostream part, which the string buffer
 # follows in std::ostringstream as in std::stringstream; the buffer's put area is kept up to date as well, for ``str()``
 # is inlined by some compilers.

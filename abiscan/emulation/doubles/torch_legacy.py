@@ -51,6 +51,8 @@ def _register_operators(state: TorchState, doubles: Doubles) -> None:
         # optional<variant<OperatorName, FunctionSchema>>: the flag is before the value or behind it, eight bytes either
         # way, so what follows is where it is.
         given = state.read_name_or_schema(options if _is_string(state, options) else options + 8)
+        if not given.name:
+            raise Stop("a definition without a name", call.return_address)
         begin, end = call.machine.words(options + state.schema_size + 16, 2)
         functions = _kernels(state, begin, end)
         inferred = next((function.schema.arguments for function in functions if function.schema), None)
@@ -123,6 +125,8 @@ def _classes(state: TorchState, doubles: Doubles) -> None:
     @doubles.matching(r"_ZN5torch6detail10class_baseC[12]E")
     def _open(call: Call) -> None:
         """(this, namespace, name, documentation, type_info of the holder, type_info of the capsule)."""
+        if not state.string(call.argument(2)):
+            raise Stop("a class without a name", call.return_address)
         this, name = call.argument(0), f"{state.string(call.argument(1))}.{state.string(call.argument(2))}"
         recorder.custom_class(name)
         documented = (

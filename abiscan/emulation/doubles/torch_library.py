@@ -15,6 +15,7 @@ from abiscan.emulation.torch_state import Schema, TorchState, optional_text_argu
 _KINDS: Final = (LibraryKind.DEF, LibraryKind.IMPL, LibraryKind.FRAGMENT)  # torch::Library::Kind
 _MAX_TAGS: Final = 64
 
+_OPTIONAL_HANDLE_SIZE: Final = 24
 _LIBRARY: Final = r"_ZN5torch7Library"
 
 
@@ -29,6 +30,8 @@ def torch_library(state: TorchState) -> Doubles:
         if kind >= len(_KINDS):
             raise Stop(f"torch::Library of kind {kind}", call.return_address)
         namespace = state.string(call.argument(2))
+        if not namespace:
+            raise Stop("a torch::Library without a namespace", call.return_address)
         key = read_optional_key(call.argument(3), flag_first="3c108optional" in call.name)
         file = optional_text_argument(call, 4)
         line = call.argument(5) & 0xFFFF_FFFF
@@ -60,6 +63,11 @@ def torch_library(state: TorchState) -> Doubles:
     def _parse_schema_or_name(call: Call) -> None:
         result = call.result
         state.write_name_or_schema(result, state.string(call.argument(0)))
+
+    @doubles.matching(r"_ZN3c1010Dispatcher(6findOp|10findSchema)ERKNS_12OperatorNameE")
+    def _find(call: Call) -> None:
+        """``optional<OperatorHandle>``, a handle of two words: nothing is registered in an empty process."""
+        call.machine.write(call.result, bytes(_OPTIONAL_HANDLE_SIZE))
 
     @doubles.matching(r"_ZN5torch3jit9parseNameE")
     def _parse_name(call: Call) -> None:

@@ -41,6 +41,8 @@ def torch_stable(state: TorchState) -> Doubles:
         key = text_argument(call, 1) if shift else None
         file = optional_text_argument(call, 1 + shift)
         line = call.argument(2 + shift) & 0xFFFF_FFFF
+        if not text_argument(call, 0):
+            raise Stop("a library without a namespace", call.return_address)
         handle = call.process.allocate(_HANDLE_SIZE)
         state.libraries[handle] = recorder.library(kind, text_argument(call, 0), key, file, line)
         call.machine.set_word(call.argument(3 + shift), handle)
