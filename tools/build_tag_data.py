@@ -1,7 +1,7 @@
 """Make ``abiscan/dispatch/data/tags.txt``: the numbers of ``at::Tag``, release by release.
 
-Read from ``core/enum_tag.h`` in the wheels (those for aarch64, which are small; the header is the same everywhere),
-which are fetched with pip and deleted. A line holds for its minor version and the newer ones up to the next line; tags count
+Read from ``core/enum_tag.h`` in the wheels, which are fetched with pip and deleted: those for aarch64, which are small;
+the header is the same everywhere. A line holds for its minor version and the newer ones up to the next line; tags count
 from 0.
 
     python tools/build_tag_data.py
