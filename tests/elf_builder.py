@@ -155,8 +155,8 @@ class _Builder:
         note = struct.pack("<III4s", 4, len(elf.build_id), 3, b"GNU\0") + elf.build_id if elf.build_id else b""
         note_at = self.place(note)
         scratch = self.place(bytes(8 * (len(elf.undefined) + 1)))
-        for text in elf.texts:
-            self.place(b"\0" + text + b"\0")
+        for characters in elf.texts:
+            self.place(b"\0" + characters + b"\0")
         self._symbols(scratch)
         self._versions()
         self._relocations(scratch)

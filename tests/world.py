@@ -22,9 +22,10 @@ from typing import Any, Final
 from abiscan.elf import Definition, Machine, Reference, SharedObject, SymbolTable, SymbolVersion
 from abiscan.interpreter import Interpreter, PythonTag
 from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.model import LoadError
 from abiscan.linkage.names import is_torch_library
 from abiscan.linkage.python_import import import_error
-from abiscan.linkage.resolve import resolve
+from abiscan.linkage.resolve import NO_SUCH_FILE, resolve
 from abiscan.linkage.scope import Loader, SearchPath
 from abiscan.releases.model import TorchRelease
 
@@ -198,7 +199,11 @@ def linkage(case: Mapping[str, Any]) -> Linkage:
         interpreter=interpreter,
         torch_libraries={name: facts for name, facts in libraries.items() if is_torch_library(name)},
         resolution=resolution,
-        error=(resolution.error if resolution else None) or import_error(path, facts, interpreter),
+        error=(
+            resolution.error or import_error(path, facts, interpreter)
+            if resolution
+            else LoadError(object=posixpath.basename(path), message=NO_SUCH_FILE)
+        ),
         requires_torch=case.get("requires_torch"),
     )
 
@@ -207,7 +212,8 @@ def _merged(case: Mapping[str, Any]) -> dict[str, Any]:
     world = copy.deepcopy(BASE)
     world["torch"] |= case.get("torch", {})
     world["search"] |= case.get("search", {})
-    world["python"] = world["python"] | case["python"] if case.get("python", {}) is not None else None
+    python = case.get("python", {})
+    world["python"] = None if python is None else world["python"] | python
     for path, fields in case["objects"].items():
         if fields is None:
             del world["objects"][path]

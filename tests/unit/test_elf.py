@@ -72,7 +72,8 @@ def test_runpath_is_apart_from_rpath() -> None:
 def test_an_object_that_says_nothing() -> None:
     facts = read(Elf())
     assert (facts.soname, facts.needed, facts.rpath, facts.runpath, facts.build_id) == (None, (), (), (), None)
-    assert (facts.version_needs, facts.version_definitions, facts.references, facts.imports) == ((), None, (), set())
+    assert (facts.version_needs, facts.version_definitions, facts.references) == ((), None, ())
+    assert facts.imports == frozenset()
     assert (facts.pybind11_internals, facts.pybind11_python, facts.python_modules) == (None, (), ())
     assert names(facts) == set()
 
@@ -138,7 +139,7 @@ def test_versions_of_definitions() -> None:
             version_definitions=("V_0",),
         )
     )
-    assert facts.version_definitions == {"V_0", "V_1", "V_2"}  # not the base version, which is the soname
+    assert facts.version_definitions == frozenset(("V_0", "V_1", "V_2"))  # not the base version, which is the soname
     assert {(d.version, d.hidden, d.version_index) for d in facts.symbols.find("f")} == {
         ("V_1", True, 3),
         ("V_2", False, 4),
