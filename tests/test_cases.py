@@ -16,7 +16,7 @@ from typing import Any, Final
 import pytest
 
 from abiscan import rules
-from abiscan.findings import Finding
+from abiscan.findings import Finding, Rule
 from tests import world
 from tests.conftest import Golden
 
@@ -66,7 +66,7 @@ def test_every_rule_on_every_case(golden: Golden) -> None:
 
 
 @pytest.mark.parametrize("rule", rules.RULES, ids=lambda rule: rule.name)
-def test_a_rule_has_cases_that_fire_and_one_that_does_not(rule: rules.Rule) -> None:
+def test_a_rule_has_cases_that_fire_and_one_that_does_not(rule: Rule) -> None:
     cases = [read(file) for file in FILES if file.parent.name == rule.name.replace("-", "_")]
     assert sum(bool(case["findings"]) for case in cases) >= 2
     assert any(not case["findings"] for case in cases)
@@ -81,7 +81,7 @@ def test_a_finding_that_stops_the_load_goes_with_an_error(file: Path) -> None:
 
 
 @pytest.mark.parametrize("rule", rules.RULES, ids=lambda rule: rule.name)
-def test_a_rule_is_documented(rule: rules.Rule) -> None:
+def test_a_rule_is_documented(rule: Rule) -> None:
     sections = [*SECTIONS]
     if "**Why it matters.**" in rule.documentation:  # of what stops nothing
         sections[1] = "**Why it matters.**"
@@ -92,7 +92,7 @@ def test_a_rule_is_documented(rule: rules.Rule) -> None:
 
 
 @pytest.mark.parametrize("rule", rules.RULES, ids=lambda rule: rule.name)
-def test_a_rule_is_called_as_its_module(rule: rules.Rule) -> None:
+def test_a_rule_is_called_as_its_module(rule: Rule) -> None:
     assert rule.check.__module__ == f"abiscan.rules.{rule.name.replace('-', '_')}"
 
 
