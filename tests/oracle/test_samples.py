@@ -107,7 +107,9 @@ def test_all_undefined_symbols_of_a_sample_are_listed(store: Store) -> None:
     # nm -uD undefined_symbol_signature.so against nm -D of torch 2.13.0; ld.so names the first of them only.
     result = predict(SAMPLES / "undefined_symbol_signature" / "undefined_symbol_signature.so", store)
     assert set(result.undefined_symbols) == {
-        "_ZN2at4_ops5zeros4callEN3c108ArrayRefINS2_6SymIntEEENS2_8optionalINS2_10ScalarTypeEEENS6_INS2_6LayoutEEE"
-        "NS6_INS2_6DeviceEEENS6_IbEE",
+        (
+            "_ZN2at4_ops5zeros4callEN3c108ArrayRefINS2_6SymIntEEENS2_8optionalINS2_10ScalarTypeEEENS6_INS2_6LayoutEEE"
+            "NS6_INS2_6DeviceEEENS6_IbEE"
+        ),
         "_ZN2at4_ops8align_as4callERKNS_6TensorES4_",
     }
