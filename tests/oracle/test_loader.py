@@ -227,6 +227,13 @@ CASES: Final[Mapping[str, dict[str, Elf]]] = {
         "old/libboth_a.so": elf(undefined=uses("found_by_rpath")),
         "new/libboth_a.so": elf(undefined=uses("found_by_runpath")),
     },
+    "RPATH beside RUNPATH is not inherited": {
+        "ext.so": elf(runpath="$ORIGIN/new", rpath="$ORIGIN/old", needed=("libinh_a.so",)),
+        "new/libinh_a.so": elf(runpath=None, rpath="$ORIGIN/../third", needed=("libinh_b.so",)),
+        "old/libinh_b.so": elf(undefined=uses("found_by_rpath_of_ext")),
+        "third/libinh_b.so": elf(runpath=None, needed=("libinh_c.so",), undefined=uses("found_by_rpath_of_a")),
+        "third/libinh_c.so": elf(undefined=uses("inherited")),
+    },
     "RPATH with an origin of its own": {
         "ext.so": elf(runpath=None, rpath="${ORIGIN}/r", needed=("libor_a.so",)),
         "r/libor_a.so": elf(runpath=None, rpath="$ORIGIN/deep", needed=("libor_b.so", "libor_c.so")),

@@ -67,7 +67,20 @@ def test_a_function_is_split(text: str, name: str, parameters: tuple[str, ...], 
     assert str(signature) == text
 
 
-@pytest.mark.parametrize("text", ["", "vtable for c10::Error", "x", "f(", "f)", ")(", "(anonymous namespace)", "(a)"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "vtable for c10::Error",
+        "x",
+        "f(",
+        "f)",
+        ")(",
+        "(anonymous namespace)",
+        "(a)",
+        "guard of at::(anonymous namespace)::x",
+    ],
+)
 def test_what_is_no_function_has_no_parameters(text: str) -> None:
     assert Signature.of(text) == Signature(name=text)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from abiscan.elf import Machine, SharedObject
 from abiscan.linkage.model import Absence, Closure, Process
 from abiscan.linkage.scope import Loader, SearchPath
@@ -82,6 +84,15 @@ def test_runpath_switches_inherited_rpath_off() -> None:
 def test_rpath_beside_runpath_is_ignored() -> None:
     objects = {"/x/ext.so": obj("a", rpath=("/r",), runpath=("/elsewhere",)), "/r/a": obj()}
     assert [missing.name for missing in opened(objects).missing] == ["a"]
+
+
+def test_rpath_beside_runpath_is_not_inherited_either() -> None:
+    objects = {
+        "/x/ext.so": obj("a", rpath=("/r",), runpath=("/n",)),
+        "/n/a": obj("b"),
+        "/r/b": obj(),
+    }
+    assert [missing.name for missing in opened(objects).missing] == ["b"]
 
 
 def test_nearer_rpath_comes_first() -> None:
@@ -197,10 +208,10 @@ def test_no_program_no_python() -> None:
     assert not loader({}).start((), global_libraries=(), libraries=()).has_python
 
 
-def test_what_torch_needed_and_we_do_not_have_was_there() -> None:
-    objects = {"/torch/_C.so": obj("libcudart.so.12"), "/x/ext.so": obj("libcudart.so.12")}
-    one = loader(objects)
+@pytest.mark.parametrize("name", ["libcudart.so.12", "libtorch_cuda.so"])
+def test_what_torch_needed_and_we_do_not_have_was_there(name: str) -> None:
+    one = loader({"/torch/_C.so": obj(name), "/x/ext.so": obj(name)})
     process = one.start((), global_libraries=(), libraries=("/torch/_C.so",))
     closure = one.open(process, "/x/ext.so")
     assert closure.missing == ()
-    assert [module.name for module in closure.modules] == ["ext.so", "libcudart.so.12"]
+    assert [module.name for module in closure.modules] == ["ext.so", name]

@@ -109,6 +109,14 @@ def test_another_library_is_another(change: dict[str, object], library: DiskFile
     assert len(kept(store)) == 2
 
 
+def test_a_library_that_grew_is_another(library: DiskFile, store: Store) -> None:
+    store.facts_of(library)
+    with library.path.open("ab") as stream:
+        stream.write(b"more")
+    store.facts_of(library)
+    assert len(kept(store)) == 2
+
+
 def test_without_a_build_id_every_byte_counts(store: Store, tmp_path: Path) -> None:
     data = bytearray(dataclasses.replace(RICH, build_id=None).build())
     for name, last in (("one.so", 0), ("two.so", 1)):
