@@ -58,7 +58,11 @@ BASE: Final[dict[str, Any]] = {
         "/site/torch/lib/libc10.so": {
             "soname": "libc10.so",
             "needed": ["libstdc++.so.6"],
-            "defines": [f"_ZN3c105ErrorC2ENS_14SourceLocationE{NEW_STRING}", "_ZN3c104warnEv"],
+            "defines": [
+                "_ZN3c105ErrorC2ERKS0_",  # the copy constructor tells nothing about strings
+                f"_ZN3c105ErrorC2ENS_14SourceLocationE{NEW_STRING}",
+                "_ZN3c104warnEv",
+            ],
         },
         "/site/torch/lib/libtorch_cpu.so": {
             "soname": "libtorch_cpu.so",

@@ -100,3 +100,8 @@ def test_a_torch_for_the_running_version_runs_in_it(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(interpreter, "running", lambda: here)
     assert interpreter.of_torch(tmp_path / "torch", here.tag) == here
     assert interpreter.of_torch(tmp_path / "torch", None) == here
+
+
+def test_the_installed_torch_runs_in_the_running_interpreter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interpreter, "installed_torch", lambda: tmp_path / "torch")
+    assert interpreter.of_torch(tmp_path / "torch", PythonTag(major=3, minor=99)) == interpreter.running()

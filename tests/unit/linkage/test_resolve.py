@@ -143,6 +143,14 @@ def test_versions_are_asked_of_a_library_by_its_soname() -> None:
     assert [missing.provider.name for missing in resolution.missing_versions] == ["a"]
 
 
+def test_versions_are_asked_of_what_is_loaded_even_if_it_is_not_needed() -> None:
+    objects = {"ext": obj(needs_versions=["V_2:a"]), "a": obj(soname="a", versions=["V_1"])}
+    loader = Loader(ObjectsByPath(objects), SearchPath(), Machine.X86_64)
+    process = loader.start((), global_libraries=(), libraries=("a",))
+    resolution = resolve(process, loader.open(process, "ext"))  # glibc, find_needed: all objects of the namespace
+    assert [missing.provider.name for missing in resolution.missing_versions] == ["a"]
+
+
 def test_versions_are_checked_in_the_order_of_the_search() -> None:
     broken = {"needs_versions": ["V_9:c"]}
     resolution = loaded(

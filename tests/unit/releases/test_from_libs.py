@@ -38,6 +38,11 @@ def test_its_lib_folder_stands_for_the_package(tmp_path: Path) -> None:
     assert read(package / "lib") == read(package)
 
 
+def test_a_package_that_is_called_lib(tmp_path: Path) -> None:
+    package = torch_package(tmp_path).rename(tmp_path / "lib")
+    assert read(package).package == str(package)
+
+
 @pytest.mark.parametrize("name", ["libtorch_cpu.so", "libc10.so"])
 def test_one_library_stands_for_its_folder(name: str, tmp_path: Path) -> None:
     package = torch_package(tmp_path)
