@@ -210,6 +210,16 @@ def test_verbose_and_quiet(bad: Path, noted: Path, torch: Path) -> None:
     assert "gap" not in run(noted, "--torch", torch).stdout
 
 
+def test_a_library_beside_it_that_cannot_be_read_is_a_gap(tmp_path: Path, torch: Path) -> None:
+    path = extension(needed=("libtorch_cpu.so", "libside.so"), runpath="$ORIGIN").write(tmp_path / "x" / "_C.so")
+    (path.parent / "libside.so").write_bytes(extension().build()[:200])
+    (one,) = json.loads(run(path, "--torch", torch, "--format", "json").stdout)["results"]
+    assert one["external"] == ["libside.so"]
+    assert [gap["reason"].partition(":")[0] for gap in one["gaps"] if gap["stage"] == "elf"] == [
+        str(path.parent / "libside.so")
+    ]
+
+
 def test_a_wheel_in_place(tmp_path: Path, torch: Path) -> None:
     members = {
         "pkg/_C.so": extension(needed=("libside.so", "libtorch_cpu.so"), runpath="$ORIGIN/../pkg.libs").build(),

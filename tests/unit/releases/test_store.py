@@ -117,6 +117,13 @@ def test_a_library_that_grew_is_another(library: DiskFile, store: Store) -> None
     assert len(kept(store)) == 2
 
 
+def test_another_format_is_kept_apart(library: DiskFile, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.facts_of(library)
+    monkeypatch.setattr(module, "FORMAT", module.FORMAT + 1)
+    store.facts_of(library)
+    assert len(kept(store)) == 2
+
+
 def test_without_a_build_id_every_byte_counts(store: Store, tmp_path: Path) -> None:
     data = bytearray(dataclasses.replace(RICH, build_id=None).build())
     for name, last in (("one.so", 0), ("two.so", 1)):
