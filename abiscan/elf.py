@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import hashlib
 import io
 import mmap
 import re
@@ -234,20 +235,22 @@ class ElfFile:
             raise NotElfError(subject, "truncated: a segment ends beyond the end of the file", "fetch it again")
 
     @classmethod
-    def open(cls, path: Path) -> ElfFile:
+    def open(cls, path: Path, subject: str | None = None) -> ElfFile:
         """Map the file at ``path``.
 
+        :param subject: how to call it in messages, if not by its path
         :raises NotElfError: it is something else, or damaged
         :raises InputError: it cannot be read
         """
+        subject = subject or str(path)
         try:
             with path.open("rb") as stream:
-                check_header(stream.read(_EHDR_SIZE), str(path))
+                check_header(stream.read(_EHDR_SIZE), subject)
                 data = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
         except OSError as error:
-            raise InputError(str(path), f"cannot be read: {error.strerror or error}") from error
-        with _damage_reported(str(path)):
-            return cls(data, _parse(str(path), str(path)), str(path))
+            raise InputError(subject, f"cannot be read: {error.strerror or error}") from error
+        with _damage_reported(subject):
+            return cls(data, _parse(str(path), subject), subject)
 
     @classmethod
     def from_bytes(cls, data: bytes, subject: str) -> ElfFile:
@@ -283,6 +286,10 @@ class ElfFile:
         """A table that two entries of the dynamic section place; empty where the object has none."""
         address, size = self.dynamic.get(int(address_tag.value)), self.dynamic.get(int(size_tag.value), 0)
         return self.bytes_at(address, size) if address and size else memoryview(b"")
+
+    def sha256(self) -> str:
+        """The hash of the whole file, in hexadecimal."""
+        return hashlib.sha256(self.data).hexdigest()
 
     def facts(self) -> SharedObject:
         """Copy out what the analysis needs.
@@ -347,6 +354,8 @@ class _Reader:
         symbols = self._symbols()
         versions = self._symbol_versions(len(symbols))
         order = self._relocated_symbols()
+        imports = frozenset(self._name(symbol[0]) for symbol in symbols[1:] if symbol[3] == _SHN_UNDEF)
+        uses_python = any(name.startswith(("Py", "_Py")) for name in imports)
         return SharedObject(
             machine=_MACHINES[self.parsed.header.machine_type],
             executable=(
@@ -366,9 +375,10 @@ class _Reader:
             ),
             symbols=SymbolTable(self._definitions(symbols, versions)),
             references=self._references(symbols, versions, order),
-            imports=frozenset(self._name(s[0]) for s in symbols[1:] if s[3] == _SHN_UNDEF),
-            pybind11_internals=self._pybind11_internals(),
-            pybind11_python=self._pybind11_python(),
+            imports=imports,
+            # Only what uses Python can be a pybind11 module; a CUDA library of a gigabyte need not be searched for it.
+            pybind11_internals=self._pybind11_internals() if uses_python else None,
+            pybind11_python=self._pybind11_python() if uses_python else (),
         )
 
     def _name(self, offset: int) -> str:

@@ -114,9 +114,15 @@ def of_torch(package: Path, tag: PythonTag | None) -> Interpreter | None:
     here = running()
     if installed_torch() == package or tag is None:
         return here
-    for parent in package.parents:
-        executable = parent / "bin" / f"python{tag.version}{tag.flags}"
-        if executable.is_file():
-            known = executable.resolve() == here.executable
-            return here if known else Interpreter(tag=tag, executable=executable.resolve())
+    environment = _environment_of(package)
+    executable = environment / "bin" / f"python{tag}" if environment else None
+    if executable and executable.is_file():
+        known = executable.resolve() == here.executable
+        return here if known else Interpreter(tag=tag, executable=executable.resolve())
     return here if here.tag == tag else Interpreter(tag=tag)
+
+
+def _environment_of(package: Path) -> Path | None:
+    """The prefix of the environment that a package is installed in: ``prefix/lib/pythonX.Y/site-packages/torch``."""
+    installed = re.search(r"/lib(?:64)?/python[0-9.]+t?/(?:site|dist)-packages/[^/]+$", package.as_posix())
+    return Path(package.as_posix()[: installed.start()] or "/") if installed else None

@@ -4,72 +4,103 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from abiscan import interpreter as python
 from abiscan import system
+from abiscan.elf import Machine
 from abiscan.errors import InputError
 from abiscan.files import Files
 from abiscan.findings import Finding, Rule
 from abiscan.interpreter import Interpreter
+from abiscan.libraries import Libraries
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence, LoadError, Process, Resolution
 from abiscan.linkage.python_import import import_error
 from abiscan.linkage.resolve import NO_SUCH_FILE, resolve
 from abiscan.linkage.scope import Loader, SearchPath
-from abiscan.releases import from_libs
-from abiscan.releases.libraries import TorchLibraries
+from abiscan.releases import embedded, from_libs
 from abiscan.releases.model import TorchRelease
 from abiscan.releases.store import Store
 from abiscan.report.model import Gap, How, PredictedError, Report, Result, Verdict
 from abiscan.sources import Extension, Target, read_target
 
 
-def check(targets: Sequence[Path], torch: TorchChoice, rules: Sequence[Rule], store: Store) -> Report:
+def check(targets: Sequence[Path], choice: TorchChoice, rules: Sequence[Rule], store: Store) -> Report:
     """Judge every extension in ``targets`` against one torch.
 
     :raises InputError: a target, the torch or the interpreter cannot be read as such
     """
     files = Files(store.facts_of)
-    release, interpreter = torch(files)
-    site = posixpath.dirname(release.package)
-    libraries = TorchLibraries(release, files)
+    torch = choice(files)
     results: list[Result] = []
     for path in targets:
-        target = read_target(path, files, site, release.package)
-        loader = _loader(target, files, release)
-        process = loader.start(
-            (str(interpreter.executable),) if interpreter and interpreter.executable else (),
-            global_libraries=release.global_libraries,
-            libraries=release.local_libraries,
-        )
-        for extension in target.extensions:
-            resolution = _resolve(loader, process, extension, release)
-            linkage = Linkage(
-                name=posixpath.basename(extension.path),
-                facts=extension.facts,
-                release=release,
-                interpreter=interpreter,
-                torch_libraries=libraries,
-                resolution=resolution,
-                error=_error(extension, resolution, interpreter),
-                requires_torch=target.requires_torch,
-            )
-            findings = tuple(finding for rule in rules for finding in rule.check(linkage))
-            results.append(_result(target, extension, linkage, findings, files.unread()))
-        results += (_unread(target, release, error) for error in target.unreadable)
+        target = read_target(path, files, posixpath.dirname(torch.package), torch.package)
+        siblings = Libraries(target.siblings, files)
+        for machine in dict.fromkeys(extension.facts.machine for extension in target.extensions):
+            release = torch.release_for(machine)
+            libraries = Libraries(release.own_libraries, files)
+            loader, process = _start(torch, release, target, files)
+            for extension in target.extensions:
+                if extension.facts.machine is machine:
+                    linkage = _link(
+                        loader, process, extension, torch, release, libraries, siblings, target.requires_torch
+                    )
+                    findings = tuple(finding for rule in rules for finding in rule.check(linkage))
+                    results.append(_result(target, extension, linkage, findings, files.unread()))
+        results += (_unread(target, torch, error) for error in target.unreadable)
     return Report(results=tuple(results))
 
 
-TorchChoice = Callable[[Files], tuple[TorchRelease, Interpreter | None]]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Torch:
+    """The torch to judge against.
+
+    :param package: the folder of its package
+    :param build: its version, None if unknown
+    :param interpreter: the Python it runs in, None if none is meant in particular
+    :param here: whether it will run on this system, whose libraries then count
+    :param release_for: what is known of it, for an extension made for a given machine
+    """
+
+    package: str
+    build: str | None
+    interpreter: Interpreter | None
+    here: bool
+    release_for: Callable[[Machine], TorchRelease]
+
+
+TorchChoice = Callable[[Files], Torch]
+
+
+def torch_numbered(version: str) -> TorchChoice:
+    """An embedded release, on no system in particular.
+
+    :raises InputError: (when called for a machine) it is not embedded
+    """
+
+    def read(files: Files) -> Torch:
+        return Torch(
+            package=posixpath.join(embedded.SITE, "torch"),
+            build=version,
+            interpreter=None,
+            here=False,
+            release_for=lambda machine: embedded.release(version, machine, files),
+        )
+
+    return read
 
 
 def torch_at(path: Path) -> TorchChoice:
-    """The torch in a folder, a library or a wheel, with the interpreter that it belongs to."""
+    """The torch in a folder, a library or a wheel, with the interpreter that it belongs to.
 
-    def read(files: Files) -> tuple[TorchRelease, Interpreter | None]:
+    :raises InputError: (when called) there is none
+    """
+
+    def read(files: Files) -> Torch:
         release = from_libs.from_path(path, files)
-        return release, python.of_torch(Path(release.package), release.python)
+        return _known(release, python.of_torch(Path(release.package), release.python))
 
     return read
 
@@ -77,31 +108,71 @@ def torch_at(path: Path) -> TorchChoice:
 def torch_of(executable: str | None) -> TorchChoice:
     """The torch of an interpreter; of the running one for None.
 
-    :raises InputError: it has none
+    :raises InputError: (when called) it has none
     """
 
-    def read(files: Files) -> tuple[TorchRelease, Interpreter | None]:
+    def read(files: Files) -> Torch:
         if executable is None:
             interpreter, package = python.running(), python.installed_torch()
         else:
             interpreter, package = python.ask(executable)
         if package is None:
             raise InputError(str(interpreter.executable), "has no torch", "say which torch with --torch or --python")
-        return from_libs.from_path(package, files), interpreter
+        return _known(from_libs.from_path(package, files), interpreter)
 
     return read
 
 
-def _loader(target: Target, files: Files, release: TorchRelease) -> Loader:
-    return Loader(
-        files,
-        SearchPath(
-            environment=system.environment_folders(release.machine),
-            siblings=target.siblings,
-            system=system.library_folders(release.machine),
-            native=release.machine is system.machine(),
-        ),
-        release.machine,
+def _known(release: TorchRelease, interpreter: Interpreter | None) -> Torch:
+    return Torch(
+        package=release.package,
+        build=release.build,
+        interpreter=interpreter,
+        here=release.machine is system.machine(),
+        release_for=lambda _: release,
+    )
+
+
+def _start(torch: Torch, release: TorchRelease, target: Target, files: Files) -> tuple[Loader, Process]:
+    """The loader of a process, and the process as ``import torch`` leaves it."""
+    search = SearchPath(
+        environment=system.environment_folders() if torch.here else (),
+        siblings=target.siblings,
+        system=system.library_folders(release.machine) if torch.here else (),
+        native=torch.here,
+    )
+    loader = Loader(files, search, release.machine)
+    executable = torch.interpreter.executable if torch.interpreter else None
+    process = loader.start(
+        (str(executable),) if executable else (),
+        global_libraries=release.global_libraries,
+        libraries=release.local_libraries,
+    )
+    return loader, process
+
+
+def _link(
+    loader: Loader,
+    process: Process,
+    extension: Extension,
+    torch: Torch,
+    release: TorchRelease,
+    libraries: Libraries,
+    siblings: Libraries,
+    requires_torch: str | None,
+) -> Linkage:
+    resolution = _resolve(loader, process, extension, release)
+    return Linkage(
+        name=posixpath.basename(extension.path),
+        facts=extension.facts,
+        release=release,
+        interpreter=torch.interpreter,
+        torch_libraries=libraries,
+        resolution=resolution,
+        error=_error(extension, resolution, torch.interpreter),
+        requires_torch=requires_torch,
+        siblings=siblings,
+        here=torch.here,
     )
 
 
@@ -130,7 +201,7 @@ def _result(
     return Result(
         target=target.name,
         path=extension.path,
-        sha256=extension.source.sha256(),
+        sha256=extension.sha256,
         torch=linkage.release.version,
         torch_build=linkage.release.build,
         verdict=Verdict.FAILS if error else Verdict.LOADS,
@@ -145,31 +216,27 @@ def _result(
 def _gaps(linkage: Linkage) -> Iterator[Gap]:
     if linkage.resolution is None:
         return
-    if linkage.interpreter is None or linkage.interpreter.executable is None:
-        tag = linkage.interpreter.tag if linkage.interpreter else None
-        which = f"Python {tag}" if tag else "the Python of this torch"
+    if linkage.interpreter and linkage.interpreter.executable is None:
+        which = f"Python {linkage.interpreter.tag}"
         yield Gap(stage="linkage", reason=f"{which} is not on this machine: symbols of its C API were not checked")
     assumed = [library for library in linkage.resolution.closure.missing if library.absence is Absence.SYSTEM]
     if assumed:
         names = ", ".join(dict.fromkeys(library.name for library in assumed))
-        machine = linkage.release.machine.value
-        yield Gap(stage="linkage", reason=f"no {machine} system on this machine: {names} were not checked")
+        yield Gap(stage="linkage", reason=f"not the system of this machine: {names} were not checked")
     external = [library.name for library in linkage.resolution.closure.missing if library.absence is Absence.EXTERNAL]
     if external:
         names, count = ", ".join(dict.fromkeys(external)), len(linkage.resolution.unchecked)
-        yield Gap(
-            stage="linkage", reason=f"not found here: {names}; {count} symbols that may be theirs were not checked"
-        )
+        yield Gap(stage="linkage", reason=f"not at hand: {names}; {count} symbols that may be theirs were not checked")
 
 
-def _unread(target: Target, release: TorchRelease, error: InputError) -> Result:
+def _unread(target: Target, torch: Torch, error: InputError) -> Result:
     path = error.subject.rpartition("!")[2] if "!" in error.subject else posixpath.relpath(error.subject, target.root)
     return Result(
         target=target.name,
         path=path,
         sha256=None,
-        torch=release.version,
-        torch_build=release.build,
+        torch=torch.build.partition("+")[0] if torch.build else None,
+        torch_build=torch.build,
         verdict=Verdict.UNKNOWN,
         predicted_error=None,
         undefined_symbols=(),

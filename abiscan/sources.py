@@ -11,24 +11,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.version import Version
+
 from abiscan.elf import MAGIC, SharedObject
 from abiscan.errors import InputError
 from abiscan.files import DiskFile, ElfSource, Files, Wheel, installed_path
 from abiscan.linkage.names import is_torch_library, is_torch_symbol
 
 _SHARED_OBJECT: Final = re.compile(r"\.so(\.[0-9]+)*$")
-_REQUIRES_TORCH: Final = re.compile(r"torch(?![\w.-])", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extension:
     """One ELF object of a target that uses torch.
 
-    ``path`` is relative to the target, ``location`` where it lies (or would lie, once installed).
+    ``path`` is relative to the target, ``location`` where it lies (or would lie, once installed), ``sha256`` the hash
+    of its bytes in hexadecimal.
     """
 
     path: str
     location: str
+    sha256: str
     facts: SharedObject
     source: ElfSource
 
@@ -47,6 +51,10 @@ class Target:
     siblings: Mapping[str, str]
     unreadable: tuple[InputError, ...]
     requires_torch: str | None
+
+    def admits_torch(self, version: Version) -> bool:
+        """Whether the metadata admits a torch, if it says anything about it."""
+        return self.requires_torch is None or Requirement(self.requires_torch).specifier.contains(version)
 
 
 def read_target(path: Path, files: Files, site: str, torch_package: str) -> Target:
@@ -67,9 +75,9 @@ def read_target(path: Path, files: Files, site: str, torch_package: str) -> Targ
 
 
 def _read_object(path: Path, files: Files) -> Target:
-    source = DiskFile(path)
     location = str(path.absolute())
-    facts = source.open().facts()
+    extension = _extension(path.name, location, DiskFile(path))
+    facts = extension.facts
     if facts.executable:
         raise InputError(str(path), "a program, not a shared object", "give the .so of the extension")
     files.put(location, facts)
@@ -78,7 +86,7 @@ def _read_object(path: Path, files: Files) -> Target:
     return Target(
         name=str(path),
         root=folder,
-        extensions=(Extension(path=path.name, location=location, facts=facts, source=source),),
+        extensions=(extension,),
         siblings=siblings,
         unreadable=(),
         requires_torch=None,
@@ -120,8 +128,19 @@ def _requires_torch(wheel: Wheel, names: list[str]) -> str | None:
     if metadata is None:
         return None
     fields = email.parser.HeaderParser().parsestr(wheel.text(metadata))
-    requirements = (str(value) for value in fields.get_all("Requires-Dist", ()))
-    return next((text for text in requirements if _REQUIRES_TORCH.match(text)), None)
+    for text in map(str, fields.get_all("Requires-Dist", ())):
+        try:
+            requirement = Requirement(text)
+        except InvalidRequirement:
+            continue
+        if requirement.name.lower() == "torch" and (requirement.marker is None or requirement.marker.evaluate()):
+            return f"torch{requirement.specifier}"
+    return None
+
+
+def _extension(path: str, location: str, source: ElfSource) -> Extension:
+    file = source.open()
+    return Extension(path=path, location=location, sha256=file.sha256(), facts=file.facts(), source=source)
 
 
 def _read_members(
@@ -133,12 +152,11 @@ def _read_members(
         try:
             if not source.head(len(MAGIC)).startswith(MAGIC):
                 continue  # a linker script, a data file: nothing that a process could load
-            facts = source.open().facts()
+            objects[location] = _extension(path, location, source)
         except InputError as error:
             unreadable.append(error)
             continue
-        files.put(location, facts)
-        objects[location] = Extension(path=path, location=location, facts=facts, source=source)
+        files.put(location, objects[location].facts)
     if not objects and not unreadable:
         raise InputError(name, "holds no shared object (ELF)", "give the .so, the wheel or the folder of an extension")
     siblings: dict[str, str] = {}

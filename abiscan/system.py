@@ -36,13 +36,13 @@ def machine() -> Machine | None:
 
 
 def library_folders(of: Machine) -> tuple[str, ...]:
-    """The folders of ``ld.so.conf``, then the built-in ones; nothing for a machine that is not this one."""
-    return (*_configured(_CONFIGURATION, depth=0), *_BUILT_IN[of]) if of is machine() else ()
+    """The folders of ``ld.so.conf``, then those built into the ``ld.so`` of a machine."""
+    return (*_configured(_CONFIGURATION, depth=0), *_BUILT_IN[of])
 
 
-def environment_folders(of: Machine) -> tuple[str, ...]:
-    """``LD_LIBRARY_PATH``; nothing for a machine that is not this one."""
-    return tuple(part for part in os.environ.get("LD_LIBRARY_PATH", "").split(":") if part) if of is machine() else ()
+def environment_folders() -> tuple[str, ...]:
+    """``LD_LIBRARY_PATH``."""
+    return tuple(part for part in os.environ.get("LD_LIBRARY_PATH", "").split(":") if part)
 
 
 def _configured(file: str, depth: int) -> list[str]:

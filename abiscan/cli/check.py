@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from abiscan import scan
-from abiscan.cli.common import cache_folder, errors_reported, output_to
+from abiscan.cli.common import cache_folder, errors_reported, output_to, torch_choice
 from abiscan.findings import Effect, Rule
 from abiscan.releases.store import Store
 from abiscan.report.model import Report
@@ -28,9 +28,9 @@ def _rules(context: click.Context, parameter: click.Parameter, names: tuple[str,
 @click.argument("targets", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="TARGET...")
 @click.option(
     "--torch",
-    type=click.Path(path_type=Path),
     metavar="SPEC",
-    help="The torch: its folder, its lib, a libtorch_cpu.so, or a wheel. Default: that of the current environment.",
+    help="The torch: a release number, its folder, its lib, a libtorch_cpu.so, or a wheel. "
+    "Default: that of the current environment.",
 )
 @click.option("--python", metavar="EXE", help="Take the torch of this Python instead.")
 @click.option(
@@ -54,7 +54,7 @@ def _rules(context: click.Context, parameter: click.Parameter, names: tuple[str,
 def check(
     *,
     targets: tuple[Path, ...],
-    torch: Path | None,
+    torch: str | None,
     python: str | None,
     form: str,
     output: Path | None,
@@ -72,6 +72,7 @@ def check(
     \b
     Examples:
       abiscan check _C.so
+      abiscan check _C.so --torch 2.9.1
       abiscan check torchvision-0.20.1-cp311-cp311-manylinux1_x86_64.whl --torch ~/torch-2.6.0/torch
       abiscan check dist/*.whl --torch torch-2.9.1-cp311-cp311-manylinux_2_28_x86_64.whl --format json
       abiscan check build/ --python ~/venv/bin/python --strict
@@ -87,7 +88,7 @@ def check(
         raise click.UsageError("--torch and --python exclude each other")
     if verbose and quiet:
         raise click.UsageError("-v and -q exclude each other")
-    choice = scan.torch_at(torch) if torch else scan.torch_of(python)
+    choice = torch_choice(torch) if torch else scan.torch_of(python)
     rules = [rule for rule in select or RULES if rule not in ignore]
     with errors_reported():
         report = scan.check(targets, choice, rules, Store(cache_folder()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from abiscan.elf import SharedObject
 from abiscan.interpreter import Interpreter
@@ -16,7 +16,9 @@ class Linkage:
     """One load, judged.
 
     ``name`` is the base name of the extension; ``torch_libraries`` are all libraries of the torch by base name, loaded
-    or not; ``resolution`` is None where the extension is made for another machine, which ends the matter.
+    or not, ``siblings`` those beside the extension; ``resolution`` is None where the extension is made for another
+    machine, which ends the matter; ``here`` says whether libraries were looked for on this system (for a release number
+    they are not).
     """
 
     name: str
@@ -27,6 +29,8 @@ class Linkage:
     resolution: Resolution | None
     error: LoadError | None
     requires_torch: str | None
+    siblings: Mapping[str, SharedObject] = field(default_factory=dict)
+    here: bool = True
 
     @property
     def undefined(self) -> tuple[UndefinedSymbol, ...]:

@@ -24,6 +24,8 @@ _TORCH_SYMBOL: Final = re.compile(
 _PYTHON_SYMBOL: Final = re.compile(r"_?Py[A-Z_]")
 _CXX_SYMBOL: Final = re.compile(rf"{_SPECIAL}(?:N[rVK]*[RO]?)?S[tabsiod]|__cxa_|__gxx_|_Zna|_Znw|_Zda|_Zdl")
 
+_CXX_LIBRARY: Final = re.compile(r"lib(stdc\+\+|c\+\+|c\+\+abi|supc\+\+)\.so")
+
 _TORCH_LIBRARY: Final = re.compile(
     r"lib(torch|torch_(cpu|cuda|hip|xpu|python|global_deps|nvshmem|cuda_\w+|hip_\w+|xpu_\w+)"
     r"|c10(_cuda|_hip|_xpu)?|caffe2(_\w+)?|shm|torchbind_test|jitbackend_test|backend_with_compiler)\.so"
@@ -50,6 +52,11 @@ def is_python_symbol(name: str) -> bool:
 def is_cxx_symbol(name: str) -> bool:
     """Whether the C++ runtime library defines it, if anyone does."""
     return _CXX_SYMBOL.match(name) is not None
+
+
+def is_cxx_library(name: str) -> bool:
+    """Whether ``name`` is a C++ runtime library."""
+    return _CXX_LIBRARY.match(name) is not None
 
 
 def is_torch_library(name: str) -> bool:

@@ -21,7 +21,7 @@ from abiscan.linkage.model import (
     Resolution,
     UndefinedSymbol,
 )
-from abiscan.linkage.names import is_cxx_symbol, is_python_symbol, is_torch_symbol
+from abiscan.linkage.names import is_cxx_library, is_cxx_symbol, is_python_symbol, is_torch_symbol
 
 NO_SUCH_FILE: Final = "cannot open shared object file: No such file or directory"
 
@@ -114,7 +114,9 @@ def _may_be_elsewhere(reference: Reference, process: Process, scope: tuple[Modul
         return reference.version.file in absent
     if is_python_symbol(reference.name):
         return not process.has_python
-    return bool(absent) and not is_torch_symbol(reference.name) and not is_cxx_symbol(reference.name)
+    if is_cxx_symbol(reference.name):
+        return any(is_cxx_library(name) for name in absent)
+    return bool(absent) and not is_torch_symbol(reference.name)
 
 
 def _missing_versions(process: Process, closure: Closure) -> Iterable[MissingVersion]:

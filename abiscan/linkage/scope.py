@@ -94,25 +94,27 @@ class Loader:
         needed: dict[Module, tuple[Module, ...]] = {}
         missing: list[MissingLibrary] = []
         self._register(names, root)
+        known = set(process.modules)
         queue = deque([root])
         while queue:
             module = queue.popleft()
             direct: list[Module] = []
             for name in module.facts.needed if module.facts else ():
                 found = names.get(name) or self._find(name, module, names)
-                if found is None:
+                # A library that torch itself is assumed to have got from somewhere is as absent as any other.
+                if found is None or (found.facts is None and module not in known):
                     absence = self._absence_of(name)
-                    missing.append(MissingLibrary(name=name, needed_by=module, absence=absence))
-                    if absence is Absence.TORCH:
+                    if found is None or absence is not Absence.TORCH:
+                        missing.append(MissingLibrary(name=name, needed_by=module, absence=absence))
+                    if found is None and absence is Absence.TORCH:
                         continue
-                    found = _assumed(name, module)
+                    found = found or _assumed(name, module)
                 names[name] = found
                 direct.append(found)
                 if found not in modules:
                     modules[found] = None
                     queue.append(found)
             needed[module] = tuple(direct)
-        known = set(process.modules)
         return Closure(
             modules=tuple(modules),
             new=tuple(module for module in modules if module not in known),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import posixpath
 from dataclasses import dataclass
 
 from abiscan.elf import Machine
 from abiscan.interpreter import PythonTag
+from abiscan.linkage.names import is_torch_library
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +26,12 @@ class TorchRelease:
     libraries: tuple[str, ...]
     global_libraries: tuple[str, ...]
     local_libraries: tuple[str, ...]
+
+    @property
+    def own_libraries(self) -> dict[str, str]:
+        """Base name → path of torch's own libraries, without what else wheels put beside them (cuDNN, OpenMP)."""
+        by_name = {posixpath.basename(path): path for path in self.libraries}
+        return {name: path for name, path in by_name.items() if is_torch_library(name)}
 
     @property
     def version(self) -> str | None:

@@ -116,15 +116,14 @@ class Store:
 
 
 def _key(source: ElfSource) -> str:
-    """What tells this library from every other: its build id with the header and the size, or all its bytes.
+    """What tells this library from every other: its build id, else the fingerprint of the file.
 
-    The header beside the build id sees a library that was rewritten after the link (``patchelf``).
+    The header beside the build id sees a library that was rewritten after the link (``patchelf``), which moves the note
+    out of the first page, too.
     """
     head = source.head(_HEAD)
-    identity = (
-        hashlib.sha256(head + str(source.size).encode()).hexdigest() if _BUILD_ID_NOTE.search(head) else source.sha256()
-    )
-    return f"{identity[:40]}-v{FORMAT}"
+    identity = str(source.size) if _BUILD_ID_NOTE.search(head) else source.fingerprint()
+    return f"{hashlib.sha256(head + identity.encode()).hexdigest()[:40]}-v{FORMAT}"
 
 
 def _load(path: Path) -> SharedObject | None:

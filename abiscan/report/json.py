@@ -23,9 +23,12 @@ def render(report: Report) -> str:
     return json.dumps(document, indent=1) + "\n"
 
 
-def schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) that every document made here satisfies."""
-    text = resources.files("abiscan.report").joinpath("schema/check-v1.json").read_text("utf-8")
+def schema(command: str = "check") -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) that every JSON document of a command satisfies.
+
+    :param command: ``check`` or ``ops``
+    """
+    text = resources.files("abiscan.report").joinpath(f"schema/{command}-v1.json").read_text("utf-8")
     return json.loads(text)  # type: ignore[no-any-return]
 
 

@@ -33,44 +33,44 @@ def _result(result: Result, verbosity: int) -> Iterator[Text]:
         for finding in result.findings:
             yield from _finding(finding, verbosity)
         for gap in result.gaps if verbosity > 0 or result.verdict is Verdict.UNKNOWN else ():
-            yield Text.assemble((f"gap[{gap.stage}]", "yellow"), f": {_clean(gap.reason)}")
+            yield Text.assemble((f"gap[{gap.stage}]", "yellow"), f": {clean(gap.reason)}")
     yield _verdict(result)
 
 
 def _finding(finding: Finding, verbosity: int) -> Iterator[Text]:
     label, style = ("note", "cyan") if finding.effect is Effect.NOTE else ("error", "bold red")
-    yield Text.assemble((f"{label}[{finding.rule}]", style), (f": {_clean(finding.message)}", "bold"))
+    yield Text.assemble((f"{label}[{finding.rule}]", style), (f": {clean(finding.message)}", "bold"))
     shown = finding.evidence if verbosity > 0 else finding.evidence[:_EVIDENCE_SHOWN]
     for evidence in shown:
         yield from _evidence(evidence)
     if hidden := len(finding.evidence) - len(shown):
         yield Text(f"    … {hidden} more, -v shows them", style="dim")
     yield Text(f"  = effect: {finding.effect.value}")
-    yield Text(f"  = fix: {_clean(finding.fix)}")
+    yield Text(f"  = fix: {clean(finding.fix)}")
     yield Text(f"  = help: abiscan explain {finding.rule}", style="dim")
 
 
 def _evidence(evidence: Evidence) -> Iterator[Text]:
-    where = f"  ({_clean(evidence.object)})" if evidence.object else ""
-    yield Text.assemble("    ", _clean(evidence.readable or evidence.subject), (where, "dim"))
+    where = f"  ({clean(evidence.object)})" if evidence.object else ""
+    yield Text.assemble("    ", clean(evidence.readable or evidence.subject), (where, "dim"))
     if evidence.readable and evidence.readable != evidence.subject:
-        yield Text(f"      {_clean(evidence.subject)}", style="dim")
+        yield Text(f"      {clean(evidence.subject)}", style="dim")
     if evidence.instead:
-        yield Text.assemble(("      here: ", "dim"), _clean(evidence.instead))
+        yield Text.assemble(("      here: ", "dim"), clean(evidence.instead))
 
 
 def _verdict(result: Result) -> Text:
     torch = f"torch {result.torch_build}" if result.torch_build else "this torch"
     where = result.target if result.target.endswith(result.path) else f"{result.target}: {result.path}"
-    line = Text.assemble(_clean(where), ": ", (result.verdict.value, _LOADER_ERRORS[result.verdict]), f" on {torch}")
+    line = Text.assemble(clean(where), ": ", (result.verdict.value, _LOADER_ERRORS[result.verdict]), f" on {torch}")
     if result.predicted_error:
         prefix = f"{result.predicted_error.object}: " if result.predicted_error.object else ""
-        line.append(f" - {_clean(prefix + result.predicted_error.message)}")
+        line.append(f" - {clean(prefix + result.predicted_error.message)}")
     elif result.external:
-        line.append(f", if {_clean(', '.join(result.external))} can be found when it is used (not found here)")
+        line.append(f", if {clean(', '.join(result.external))} can be found when it is used")
     return line
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
     """``text`` without control characters: names in a hostile file must not steer the terminal."""
     return text.translate(_CONTROL)

@@ -35,7 +35,8 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     if of_torch := missing_torch_libraries(linkage):
         yield _torch_lacks(linkage, of_torch)
     missing = linkage.resolution.closure.missing if linkage.resolution else ()
-    if external := [library for library in missing if library.absence is Absence.EXTERNAL]:
+    external = [library for library in missing if library.absence is Absence.EXTERNAL]
+    if external and linkage.here:
         names = ", ".join(dict.fromkeys(library.name for library in external))
         yield Finding(
             rule=RULE.name,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from abiscan.elf import SharedObject
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence, MissingLibrary
 from abiscan.linkage.names import is_torch_symbol
@@ -41,9 +43,9 @@ def nearest_export(linkage: Linkage, name: str) -> Nearest | None:
     return Nearest(name=best[1], signature=best[2].marked_against(wanted)) if best else None
 
 
-def library_with(linkage: Linkage, name: str) -> str | None:
-    """The base name of the library of this torch that exports ``name``."""
-    return next((file for file, library in linkage.torch_libraries.items() if library.symbols.find(name)), None)
+def library_with(libraries: Mapping[str, SharedObject], name: str) -> str | None:
+    """The base name of the library among ``libraries`` that exports ``name``."""
+    return next((file for file, library in libraries.items() if library.symbols.find(name)), None)
 
 
 # What the names of torch's libraries for a kind of device, and of the symbols in them, have in common.

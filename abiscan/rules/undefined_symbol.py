@@ -35,11 +35,14 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     """Group what is undefined by its cause."""
     changed: list[tuple[UndefinedSymbol, str]] = []
     elsewhere: dict[str, list[UndefinedSymbol]] = {}
+    beside: dict[str, list[UndefinedSymbol]] = {}
     gone: list[UndefinedSymbol] = []
     foreign: list[UndefinedSymbol] = []
     for symbol in _unexplained(linkage):
         name = symbol.reference.name
-        if library := library_with(linkage, name):
+        if library := library_with(linkage.siblings, name):
+            beside.setdefault(library, []).append(symbol)
+        elif library := library_with(linkage.torch_libraries, name):
             elsewhere.setdefault(library, []).append(symbol)
         elif not is_torch_symbol(name):
             foreign.append(symbol)
@@ -66,6 +69,12 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             f"{symbols[0].module.name} {_count(symbols)} of {library}, which it does not need",
             list(map(_evidence, symbols)),
             f"link the extension with {library} (torch's own libraries are loaded with RTLD_LOCAL)",
+        )
+    for library, symbols in beside.items():
+        yield _finding(
+            f"{symbols[0].module.name} {_count(symbols)} of {library} beside it, which it does not need",
+            list(map(_evidence, symbols)),
+            f"link it with {library}, or load {library} first with RTLD_GLOBAL, as the package may do by itself",
         )
     if foreign:
         yield _finding(

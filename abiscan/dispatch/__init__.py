@@ -1,0 +1,1 @@
+"""The dispatcher of torch, modelled: keys and schemas."""

@@ -1,0 +1,37 @@
+"""Tags of operators: what a number of ``at::Tag`` in an extension means. They are renumbered as names are added.
+
+``data/tags.txt`` is made by ``tools/build_tag_data.py`` from the headers of the releases.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from importlib import resources
+
+from packaging.version import Version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tags:
+    """The tags of a release, in the order of their numbers."""
+
+    names: tuple[str, ...]
+
+    def name(self, number: int) -> str:
+        """The name of a tag; ``Unknown(<number>)`` for a number that this torch does not have."""
+        return self.names[number] if 0 <= number < len(self.names) else f"Unknown({number})"
+
+
+def tags_of(version: Version) -> Tags:
+    """The tags of a release; none before 1.13."""
+    minor = Version(f"{version.major}.{version.minor}")
+    known = [tags for since, tags in _table() if since <= minor]
+    return known[-1] if known else Tags(names=())
+
+
+@functools.cache
+def _table() -> tuple[tuple[Version, Tags], ...]:
+    text = resources.files("abiscan.dispatch").joinpath("data/tags.txt").read_text("utf-8")
+    lines = (line.split() for line in text.splitlines())
+    return tuple((Version(since), Tags(names=tuple(names))) for since, *names in lines)

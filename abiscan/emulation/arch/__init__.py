@@ -1,0 +1,61 @@
+"""What differs between processors: registers, calling convention, relocations, instructions that the emulator lacks."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final, Protocol
+
+from icicle import Icicle  # type: ignore[import-untyped]
+
+from abiscan.elf import Machine as ElfMachine
+from abiscan.emulation.arch.aarch64 import Aarch64
+from abiscan.emulation.arch.vector import Memory
+from abiscan.emulation.arch.x86_64 import X8664
+
+
+class Arch(Protocol):
+    """One processor architecture, for the machine and the loader. Stateless."""
+
+    name: ClassVar[str]
+    stack_pointer: ClassVar[str]
+    arguments: ClassVar[tuple[str, ...]]
+    result: ClassVar[str]
+    thread_pointer: ClassVar[str]
+    thread_pointer_offset: ClassVar[int]
+    hidden_result: ClassVar[str | None]
+    absolute: ClassVar[int]
+    slots: ClassVar[tuple[int, ...]]
+    relative: ClassVar[int]
+    irelative: ClassVar[int]
+    tls_module: ClassVar[int]
+    tls_offset: ClassVar[int]
+    tls_thread_offset: ClassVar[int]
+    tls_descriptor: ClassVar[int]
+
+    return_zero: ClassVar[bytes]
+
+    def allocator(self, top: int, otherwise: int) -> bytes:
+        """Code of a function that takes memory from where the word at ``top`` points, and moves it on.
+
+        More than 1 MiB at once is left to the function at ``otherwise``.
+        """
+
+    def enter(self, vm: Icicle, return_to: int) -> None:
+        """Make it look as if a call had just been made whose return address is ``return_to``."""
+
+    def leave(self, vm: Icicle) -> int:
+        """Undo a call: take the return address, as the return instruction would, and give it."""
+
+    def return_address(self, vm: Icicle) -> int:
+        """The return address at the very entry of a function."""
+
+    def return_object(self, vm: Icicle, address: int) -> None:
+        """Set the result of a function that returned an object in memory at ``address``."""
+
+    def step_over(self, vm: Icicle, memory: Memory, code: bytes) -> str | None:
+        """Execute an instruction that the emulator lacks, the first of ``code``.
+
+        :returns: None when it is done, else the text of the instruction
+        """
+
+
+ARCHITECTURES: Final[dict[ElfMachine, Arch]] = {ElfMachine.X86_64: X8664(), ElfMachine.AARCH64: Aarch64()}

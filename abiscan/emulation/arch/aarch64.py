@@ -1,0 +1,85 @@
+"""AArch64: the calling convention of AAPCS64 (section 6, "The Base Procedure Call Standard")."""
+
+from __future__ import annotations
+
+import struct
+from typing import ClassVar
+
+from icicle import Icicle  # type: ignore[import-untyped]
+
+from abiscan.emulation.arch.vector import Memory
+
+
+class Aarch64:
+    """The AArch64 processor under AAPCS64."""
+
+    name: ClassVar[str] = "aarch64"
+    stack_pointer: ClassVar[str] = "sp"
+    arguments: ClassVar[tuple[str, ...]] = ("x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7")
+    result: ClassVar[str] = "x0"
+    # Variant I of thread-local storage: the variables follow the thread pointer and the two words that it points to.
+    thread_pointer: ClassVar[str] = "tpidr_el0"
+    thread_pointer_offset: ClassVar[int] = 16
+    hidden_result: ClassVar[str | None] = "x8"  # AAPCS64 section 6.9, "Result return"
+
+    # Relocation types, "ELF for the Arm 64-bit Architecture", section 5.7.11.
+    absolute: ClassVar[int] = 257  # R_AARCH64_ABS64
+    slots: ClassVar[tuple[int, ...]] = (1025, 1026)  # R_AARCH64_GLOB_DAT, R_AARCH64_JUMP_SLOT
+    relative: ClassVar[int] = 1027
+    irelative: ClassVar[int] = 1032
+    tls_module: ClassVar[int] = 1028
+    tls_offset: ClassVar[int] = 1029
+    tls_thread_offset: ClassVar[int] = 1030
+    tls_descriptor: ClassVar[int] = 1031
+
+    return_zero: ClassVar[bytes] = struct.pack("<2I", 0xD2800000, 0xD65F03C0)  # mov x0, #0; ret
+
+    def allocator(self, top: int, otherwise: int) -> bytes:
+        """Code of a function that takes memory from where the word at ``top`` points, and moves it on.
+
+        More than 1 MiB at once is left to the function at ``otherwise``.
+        """
+        code = (
+            0xF144001F,  # cmp x0, #0x100, lsl #12
+            0x54000188,  # b.hi to the last part
+            *_load(9, top),
+            0xF940012A,  # ldr x10, [x9]
+            0x8B00014B,  # add x11, x10, x0
+            0x91007D6B,  # add x11, x11, #31
+            0x927CED6B,  # and x11, x11, #-16
+            0xF900012B,  # str x11, [x9]
+            0xAA0A03E0,  # mov x0, x10
+            0xD65F03C0,  # ret
+            *_load(16, otherwise),
+            0xD61F0200,  # br x16
+        )
+        return struct.pack(f"<{len(code)}I", *code)
+
+    def enter(self, vm: Icicle, return_to: int) -> None:
+        """Set the link register, and keep the stack aligned."""
+        vm.sp &= ~0xF
+        vm.reg_write("x30", return_to)
+
+    def leave(self, vm: Icicle) -> int:
+        """The link register."""
+        return int(vm.reg_read("x30"))
+
+    def return_address(self, vm: Icicle) -> int:
+        """The link register."""
+        return int(vm.reg_read("x30"))
+
+    def return_object(self, vm: Icicle, address: int) -> None:
+        """Nothing: ``x8`` need not be preserved, and nothing else is returned (AAPCS64, section 6.9)."""
+
+    def step_over(self, vm: Icicle, memory: Memory, code: bytes) -> str | None:  # noqa: ARG002 - the interface of every architecture
+        """No instruction is done here; give its encoding."""
+        return "instruction " + code[:4][::-1].hex()
+
+
+def _load(register: int, value: int) -> list[int]:
+    """``movz`` and three ``movk``; icicle gives zero for a load from a literal pool."""
+    first, *rest = (value >> 16 * part & 0xFFFF for part in range(4))
+    return [
+        0xD2800000 | first << 5 | register,
+        *(0xF2800000 | part << 21 | word << 5 | register for part, word in enumerate(rest, 1)),
+    ]

@@ -1,0 +1,87 @@
+"""x86-64: the calling convention of the SysV psABI 1.0, section 3.2, and the vector instructions that icicle lacks."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from icicle import Icicle  # type: ignore[import-untyped]
+
+from abiscan.emulation.arch.vector import Memory, VectorUnit
+
+
+class X8664:
+    """The x86-64 processor under the System V ABI."""
+
+    name: ClassVar[str] = "x86_64"
+    stack_pointer: ClassVar[str] = "RSP"
+    arguments: ClassVar[tuple[str, ...]] = ("RDI", "RSI", "RDX", "RCX", "R8", "R9")
+    result: ClassVar[str] = "RAX"
+    # Variant II of thread-local storage: the thread pointer holds its own address, the variables lie below it.
+    thread_pointer: ClassVar[str] = "FS_OFFSET"
+    thread_pointer_offset: ClassVar[int] = 0
+    hidden_result: ClassVar[str | None] = None  # the address of a result in memory is the first argument
+
+    # Relocation types, psABI table 4.9.
+    absolute: ClassVar[int] = 1  # R_X86_64_64
+    slots: ClassVar[tuple[int, ...]] = (6, 7)  # R_X86_64_GLOB_DAT, R_X86_64_JUMP_SLOT
+    relative: ClassVar[int] = 8
+    irelative: ClassVar[int] = 37
+    tls_module: ClassVar[int] = 16  # R_X86_64_DTPMOD64
+    tls_offset: ClassVar[int] = 17  # R_X86_64_DTPOFF64
+    tls_thread_offset: ClassVar[int] = 18  # R_X86_64_TPOFF64
+    tls_descriptor: ClassVar[int] = 36  # R_X86_64_TLSDESC
+
+    return_zero: ClassVar[bytes] = b"\x31\xc0\xc3"  # xor eax, eax; ret
+
+    def allocator(self, top: int, otherwise: int) -> bytes:
+        """Code of a function that takes memory from where the word at ``top`` points, and moves it on.
+
+        More than 1 MiB at once is left to the function at ``otherwise``.
+        """
+        return b"".join(
+            (
+                b"\x48\x81\xff\x00\x00\x10\x00",  # cmp rdi, 0x100000
+                b"\x77\x1a",  # ja to the last two
+                b"\x48\xb9" + top.to_bytes(8, "little"),  # mov rcx, top
+                b"\x48\x8b\x01",  # mov rax, [rcx]
+                b"\x48\x8d\x54\x38\x1f",  # lea rdx, [rax + rdi + 31]
+                b"\x48\x83\xe2\xf0",  # and rdx, -16
+                b"\x48\x89\x11",  # mov [rcx], rdx
+                b"\xc3",  # ret
+                b"\x48\xb8" + otherwise.to_bytes(8, "little"),  # mov rax, otherwise
+                b"\xff\xe0",  # jmp rax
+            )
+        )
+
+    def enter(self, vm: Icicle, return_to: int) -> None:
+        """Push the return address onto a stack aligned as the ABI asks for at a call."""
+        stack = (vm.sp & ~0xF) - 8
+        vm.mem_write(stack, return_to.to_bytes(8, "little"))
+        vm.sp = stack
+
+    def leave(self, vm: Icicle) -> int:
+        """Pop the return address."""
+        stack = vm.sp
+        vm.sp = stack + 8
+        return int.from_bytes(vm.mem_read(stack, 8), "little")
+
+    def return_address(self, vm: Icicle) -> int:
+        """The word on top of the stack."""
+        return int.from_bytes(vm.mem_read(vm.sp, 8), "little")
+
+    def return_object(self, vm: Icicle, address: int) -> None:
+        """A function that returns in memory gives the address back in ``rax``."""
+        vm.reg_write("RAX", address)
+
+    def step_over(self, vm: Icicle, memory: Memory, code: bytes) -> str | None:
+        """Execute one vector instruction, or ``cpuid``, which knows no feature here."""
+        if code.startswith(_CPUID):
+            for register in ("RAX", "RBX", "RCX", "RDX"):
+                vm.reg_write(register, 0)
+            vm.pc += len(_CPUID)
+            return None
+        return _UNIT.execute(vm, memory, code)
+
+
+_CPUID: Final = b"\x0f\xa2"
+_UNIT: Final = VectorUnit()

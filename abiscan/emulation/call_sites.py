@@ -1,0 +1,191 @@
+"""Finds, without executing anything, where the code of an object calls given imported functions.
+
+This is the yardstick of completeness: a call of the registration API that was not executed is a registration that may
+have been missed. On x86-64 a call is ``call`` or ``jmp`` to a stub of the procedure linkage table, which jumps through
+a slot of the global offset table, or goes through that slot itself; on AArch64 it is ``bl`` or ``b`` to such a stub.
+The bounds of functions come from the table in ``.eh_frame_hdr`` (LSB 5.0, 10.6.2), which stripping leaves alone.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from abiscan.elf import Machine, Segment
+from abiscan.emulation.loader import Image
+
+_PF_X: Final = 1
+_WINDOW: Final = 1 << 20
+# Patterns begin with a plain byte: that makes the search several times faster.
+_INDIRECT: Final = re.compile(rb"\xff([\x15\x25])(....)", re.DOTALL)  # call, jmp [rip + displacement]
+_INDIRECT_JUMP: Final = b"\x25"
+_CALL, _JUMP = b"\xe8", b"\xe9"
+# Loads of an address into the register of an argument, by the argument's number: ModRM of lea, number of the register.
+_LOAD_ADDRESS: Final = {0x3D: 0, 0x35: 1, 0x15: 2, 0x0D: 3}
+_ARGUMENT_REGISTERS: Final = range(4)
+_BACK: Final = 64
+_TABLE_ENCODING: Final = 0x3B  # DW_EH_PE_datarel | DW_EH_PE_sdata4
+
+
+class CallSite(NamedTuple):
+    """A call of the function ``target``.
+
+    ``address`` is where the call returns to, or, if it is the last thing that a function does (``is_jump``), where the
+    jump itself lies.
+    """
+
+    address: int
+    target: str
+    is_jump: bool
+
+
+def find_call_sites(image: Image, machine: Machine, slots: Mapping[int, str]) -> list[CallSite]:
+    """The calls of imported functions.
+
+    :param slots: the slots of the global offset table, by address, with the function that each leads to
+    """
+    if not slots:
+        return []
+    find = _find_x86_64 if machine is Machine.X86_64 else _find_aarch64
+    segments = [segment for segment in image.file.segments if segment.flags & _PF_X]
+    return sorted(set(find(image, segments, slots)))
+
+
+def _bytes_of(image: Image, segment: Segment) -> memoryview:
+    return image.file.data[segment.offset : segment.offset + segment.file_size]
+
+
+def _find_x86_64(image: Image, segments: Iterable[Segment], slots: Mapping[int, str]) -> Iterator[CallSite]:
+    stubs: dict[int, str] = {}
+    for segment in segments:
+        for match in _INDIRECT.finditer(_bytes_of(image, segment)):
+            end = segment.address + match.end()
+            target = slots.get(end + int.from_bytes(match.group(2), "little", signed=True))
+            if target is None:
+                continue
+            if match.group(1) == _INDIRECT_JUMP:
+                # The stub may begin with endbr64 and a bnd prefix; calls lead to its first byte.
+                stubs.update({segment.address + match.start() - before: target for before in (0, 1, 4, 5)})
+            else:
+                yield CallSite(end, target, is_jump=False)
+    if not stubs:
+        return
+    low, high = min(stubs), max(stubs)
+    for segment in segments:
+        data = _bytes_of(image, segment)
+        for at in range(0, len(data), _WINDOW):
+            start = segment.address + at
+            window = data[at : at + _WINDOW + 4]
+            for opcode in (_CALL, _JUMP):
+                for match in _relative(opcode, low - start - _WINDOW - 5, high - start).finditer(window):
+                    end = start + match.end()
+                    target = stubs.get(end + int.from_bytes(match.group()[1:], "little", signed=True))
+                    if target is not None:
+                        is_jump = opcode == _JUMP
+                        yield CallSite(start + match.start() if is_jump else end, target, is_jump)
+
+
+def _relative(opcode: bytes, low: int, high: int) -> re.Pattern[bytes]:
+    """``call`` or ``jmp`` with a displacement between the two numbers, as nearly as its two high bytes can tell."""
+    by_top: dict[int, list[int]] = {}
+    for upper in range(low >> 16, (high >> 16) + 1):
+        by_top.setdefault(upper >> 8 & 0xFF, []).append(upper & 0xFF)
+    ends = (
+        b"[" + b"".join(_escaped(third) for third in thirds) + b"]" + _escaped(top) for top, thirds in by_top.items()
+    )
+    return re.compile(opcode + rb"..(?:" + b"|".join(ends) + b")", re.DOTALL)
+
+
+def _escaped(byte: int) -> bytes:
+    return b"\\x%02x" % byte
+
+
+def _find_aarch64(image: Image, segments: Iterable[Segment], slots: Mapping[int, str]) -> Iterator[CallSite]:
+    stubs: dict[int, str] = {}
+    codes = [(segment.address, _words(_bytes_of(image, segment))) for segment in segments]
+    for address, words in codes:
+        for index, word in enumerate(words[:-1]):
+            # adrp x16, page; ldr x17, [x16, #offset]
+            if word & 0x9F00001F == 0x90000010 and words[index + 1] & 0xFFC003FF == 0xF9400211:
+                here = address + 4 * index
+                slot = _page(word, here) + (words[index + 1] >> 10 & 0xFFF) * 8
+                if slot in slots:
+                    stubs[here] = slots[slot]
+    for address, words in codes:
+        for index, word in enumerate(words):
+            if word & 0x7C000000 == 0x14000000:  # b, bl
+                offset = (word & 0x3FFFFFF) - (word << 1 & 0x4000000)
+                target = stubs.get(address + 4 * (index + offset))
+                if target is not None:
+                    here, is_jump = address + 4 * index, not word >> 31
+                    yield CallSite(here if is_jump else here + 4, target, is_jump)
+
+
+def _words(data: memoryview) -> list[int]:
+    return data[: len(data) & ~3].cast("I").tolist()
+
+
+def _page(adrp: int, here: int) -> int:
+    """The page that an ``adrp`` at ``here`` computes."""
+    offset = (adrp >> 5 & 0x7FFFF) << 2 | adrp >> 29 & 3
+    return (here & ~0xFFF) + ((offset - (offset >> 20 << 21)) << 12)
+
+
+def constant_arguments(image: Image, machine: Machine, site: CallSite) -> dict[int, int]:
+    """Which of the first four arguments of a call are addresses of data, as the instructions before it tell."""
+    start = site.address - _BACK
+    segment = next((s for s in image.file.segments if s.address <= start < s.address + s.file_size), None)
+    if segment is None:
+        return {}
+    code = bytes(image.file.data[segment.offset + start - segment.address :][:_BACK])
+    return _loaded_x86_64(code, start) if machine is Machine.X86_64 else _loaded_aarch64(code, start)
+
+
+def _loaded_x86_64(code: bytes, start: int) -> dict[int, int]:
+    found = {}
+    for at in range(len(code) - 6):
+        if code[at : at + 2] == b"\x48\x8d" and code[at + 2] in _LOAD_ADDRESS:
+            displacement = int.from_bytes(code[at + 3 : at + 7], "little", signed=True)
+            found[_LOAD_ADDRESS[code[at + 2]]] = start + at + 7 + displacement
+    return found
+
+
+def _loaded_aarch64(code: bytes, start: int) -> dict[int, int]:
+    pages: dict[int, int] = {}
+    found = {}
+    for index, (word,) in enumerate(struct.iter_unpack("<I", code)):
+        if word & 0x9F000000 == 0x90000000:  # adrp
+            pages[word & 0x1F] = _page(word, start + 4 * index)
+        elif (
+            word & 0xFFC00000 == 0x91000000 and word >> 5 & 0x1F in pages and word & 0x1F in _ARGUMENT_REGISTERS
+        ):  # add
+            found[word & 0x1F] = pages[word >> 5 & 0x1F] + (word >> 10 & 0xFFF)
+    return found
+
+
+class Functions:
+    """The starts of an object's functions."""
+
+    def __init__(self, image: Image) -> None:
+        self._starts = _function_starts(image)
+
+    def containing(self, address: int) -> int | None:
+        """The start of the function that ``address`` belongs to, None if it is not known."""
+        index = bisect.bisect_right(self._starts, address) - 1
+        return self._starts[index] if index >= 0 else None
+
+
+def _function_starts(image: Image) -> list[int]:
+    header = image.exception_header
+    if header is None or header.file_size < 12:
+        return []
+    data = image.file.data[header.offset : header.offset + header.file_size]
+    version, pointer, count_encoding, table_encoding = data[:4]
+    if version != 1 or table_encoding != _TABLE_ENCODING or pointer & 0xF not in (0xB, 0x3) or count_encoding != 3:
+        return []
+    count = min(int.from_bytes(data[8:12], "little"), (len(data) - 12) // 8)
+    offsets = data[12 : 12 + 8 * count].cast("i")[::2].tolist()
+    return sorted(header.address + offset for offset in offsets)

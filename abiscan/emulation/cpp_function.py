@@ -1,0 +1,65 @@
+"""Reads kernels out of the objects that carry them: ``torch::CppFunction`` and ``KernelRegistrationConfig``.
+
+Both hold an optional dispatch key, a ``KernelFunction`` (functor, boxed function, unboxed functions), an optional
+``CppSignature`` (from 1.6 on) and a ``unique_ptr`` to the inferred schema, in this order. Sources: ``torch/library.h``,
+``ATen/core/boxing/KernelFunction.h``, ``ATen/core/op_registration/op_registration.h``.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from abiscan.emulation.torch_state import Schema, TorchState
+
+CPP_FUNCTION_WORDS: Final = 12  # up to the last member that is looked at, in every release
+_OLD_CONFIG_WORDS: Final = 10  # a KernelFunction of 64 bytes, up to 1.5: std::function, shared_ptr, then the functions
+_FALLTHROUGH: Final = "fallthrough_kernel"
+
+
+class Function(NamedTuple):
+    """A kernel."""
+
+    key: int | None
+    signature: str | None
+    schema: Schema | None
+    boxed: bool
+    fallthrough: bool
+
+
+def read_optional_key(value: int, *, flag_first: bool) -> int | None:
+    """An ``optional<DispatchKey>`` from its bytes as a number; None for no key, and for the key 0, ``Undefined``.
+
+    ``std::optional`` keeps the value before the flag; the key has 16 bits. ``c10::optional``, before 2.1, keeps
+    the flag before the value, and the key has 8 bits up to 1.11: then the byte after the flag is the key, else padding.
+    """
+    if not flag_first:
+        return value & 0xFFFF if value >> 16 & 1 and value & 0xFFFF else None
+    if not value & 1:
+        return None
+    return value >> 8 & 0xFF or value >> 16 & 0xFFFF or None
+
+
+def read_function(state: TorchState, address: int, size: int) -> Function:
+    """The kernel in the object of ``size`` words at ``address``."""
+    machine, image = state.process.machine, state.process.image
+    words = machine.words(address, size)
+    boxed_at = 7 if size == _OLD_CONFIG_WORDS else 2
+    signature, schema = None, None
+    for word in words[boxed_at + 1 :]:
+        signature = signature or _function_type(state, word)
+        schema = schema or (state.marked_schema(word) if machine.is_heap(word) else None)
+    fallthrough = _FALLTHROUGH in (state.process.name_at(words[boxed_at]) or "")
+    typed = signature is not None or any(image.is_code(word) for word in words[boxed_at + 1 : boxed_at + 3])
+    return Function(
+        key=read_optional_key(words[0], flag_first=state.flag_first),
+        signature=signature,
+        schema=schema,
+        boxed=not typed and not fallthrough,
+        fallthrough=fallthrough,
+    )
+
+
+def _function_type(state: TorchState, address: int) -> str | None:
+    """The function type whose ``type_info`` lies at ``address`` (Itanium C++ ABI 5.1.5.3: ``F ... E``, or noexcept)."""
+    name = state.type_info_name(address)
+    return name if name is not None and name.startswith(("F", "DoF")) else None

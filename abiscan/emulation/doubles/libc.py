@@ -1,0 +1,402 @@
+"""Doubles of the C library and of the C++ runtime support (Itanium C++ ABI, chapter 3)."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from typing import Final
+
+from abiscan.emulation.doubles import Doubles
+from abiscan.emulation.machine import Stop
+from abiscan.emulation.process import Call
+
+LIBC: Final = Doubles()
+
+_MAX_COPY: Final = 1 << 26
+_ALL_ONES: Final = 0xFFFF_FFFF_FFFF_FFFF
+_PAGE_SIZE: Final = 4096
+_PROCESSORS: Final = 4
+_SC_PAGESIZE, _SC_NPROCESSORS_CONF, _SC_NPROCESSORS_ONLN = 30, 83, 84
+
+
+def _checked(call: Call, size: int) -> int:
+    if size > _MAX_COPY:
+        raise Stop(f"{call.name} of {size} bytes", call.return_address)
+    return size
+
+
+def _signed(value: int, bits: int = 64) -> int:
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value
+
+
+# Memory
+
+
+@LIBC.named("memcpy", "memmove", "__memcpy_chk", "__memmove_chk")
+def _copy(call: Call) -> int:
+    target, source, size = call.argument(0), call.argument(1), _checked(call, call.argument(2))
+    if size:
+        call.machine.write(target, call.machine.read(source, size))
+    return target
+
+
+@LIBC.named("memset", "__memset_chk")
+def _fill(call: Call) -> int:
+    target, size = call.argument(0), _checked(call, call.argument(2))
+    if size:
+        call.machine.write(target, bytes((call.argument(1) & 0xFF,)) * size)
+    return target
+
+
+@LIBC.named("memcmp", "bcmp")
+def _compare_memory(call: Call) -> int:
+    size = _checked(call, call.argument(2))
+    if not size:
+        return 0
+    first, second = call.machine.read(call.argument(0), size), call.machine.read(call.argument(1), size)
+    return (first > second) - (first < second)
+
+
+@LIBC.named("memchr")
+def _find_in_memory(call: Call) -> int:
+    start, size = call.argument(0), _checked(call, call.argument(2))
+    at = call.machine.read(start, size).find(call.argument(1) & 0xFF) if size else -1
+    return start + at if at >= 0 else 0
+
+
+@LIBC.named("malloc", "valloc", "operator new", "_ZnwmRKSt9nothrow_t", "_ZnamRKSt9nothrow_t")
+def _allocate(call: Call) -> int:
+    return call.process.allocate(call.argument(0))
+
+
+@LIBC.named("calloc")
+def _allocate_array(call: Call) -> int:
+    return call.process.allocate(call.argument(0) * call.argument(1))
+
+
+@LIBC.named("realloc")
+def _reallocate(call: Call) -> int:
+    old, size = call.argument(0), call.argument(1)
+    new = call.process.allocate(size)
+    kept = min(call.process.size_of(old), size)
+    if old and kept:
+        call.machine.write(new, call.machine.read(old, kept))
+    return new
+
+
+@LIBC.named(
+    "aligned_alloc", "memalign", "_ZnwmSt11align_val_t", "_ZnamSt11align_val_t", "_ZnwmSt11align_val_tRKSt9nothrow_t"
+)
+def _allocate_aligned(call: Call) -> int:
+    first, second = call.argument(0), call.argument(1)
+    size, alignment = (first, second) if call.name.startswith("_Z") else (second, first)
+    return call.process.allocate(size, min(max(alignment, 16), 1 << 20))
+
+
+@LIBC.named("posix_memalign")
+def _allocate_aligned_posix(call: Call) -> int:
+    alignment = min(max(call.argument(1), 16), 1 << 20)
+    call.machine.set_word(call.argument(0), call.process.allocate(call.argument(2), alignment))
+    return 0
+
+
+@LIBC.named("malloc_usable_size")
+def _usable_size(call: Call) -> int:
+    return call.process.size_of(call.argument(0))
+
+
+# Text
+
+
+@LIBC.named("strlen")
+def _length(call: Call) -> int:
+    return len(call.machine.text(call.argument(0)))
+
+
+@LIBC.named("strnlen")
+def _bounded_length(call: Call) -> int:
+    return min(len(call.machine.text(call.argument(0))), call.argument(1))
+
+
+@LIBC.named("strcmp", "strcoll", "strcasecmp", "strncmp", "strncasecmp")
+def _compare(call: Call) -> int:
+    first, second = call.machine.text(call.argument(0)), call.machine.text(call.argument(1))
+    if "case" in call.name:
+        first, second = first.lower(), second.lower()
+    if call.name.startswith("strn"):
+        first, second = first[: call.argument(2)], second[: call.argument(2)]
+    return (first > second) - (first < second)
+
+
+@LIBC.named("strchr", "strrchr", "index", "rindex", "strchrnul")
+def _find_character(call: Call) -> int:
+    text, wanted = call.machine.text(call.argument(0)) + b"\0", call.argument(1) & 0xFF
+    at = text.rfind(wanted) if "r" in call.name[3:4] or call.name == "rindex" else text.find(wanted)
+    if at < 0:
+        return call.argument(0) + len(text) - 1 if call.name == "strchrnul" else 0
+    return call.argument(0) + at
+
+
+@LIBC.named("strstr", "strcasestr")
+def _find_text(call: Call) -> int:
+    text, wanted = call.machine.text(call.argument(0)), call.machine.text(call.argument(1))
+    at = text.lower().find(wanted.lower()) if "case" in call.name else text.find(wanted)
+    return call.argument(0) + at if at >= 0 else 0
+
+
+@LIBC.named("strcpy", "stpcpy", "__strcpy_chk", "__stpcpy_chk")
+def _copy_text(call: Call) -> int:
+    text = call.machine.text(call.argument(1))
+    call.machine.write(call.argument(0), text + b"\0")
+    return call.argument(0) + (len(text) if "stp" in call.name else 0)
+
+
+@LIBC.named("strncpy", "__strncpy_chk")
+def _copy_text_bounded(call: Call) -> int:
+    size = _checked(call, call.argument(2))
+    call.machine.write(call.argument(0), call.machine.text(call.argument(1))[:size].ljust(size, b"\0"))
+    return call.argument(0)
+
+
+@LIBC.named("strcat", "__strcat_chk")
+def _append_text(call: Call) -> int:
+    end = call.argument(0) + len(call.machine.text(call.argument(0)))
+    call.machine.write(end, call.machine.text(call.argument(1)) + b"\0")
+    return call.argument(0)
+
+
+@LIBC.named("strdup", "__strdup", "strndup")
+def _duplicate(call: Call) -> int:
+    text = call.machine.text(call.argument(0))
+    return call.process.store((text[: call.argument(1)] if call.name == "strndup" else text) + b"\0")
+
+
+_NUMBER: Final = re.compile(rb"\s*([+-]?)(0[xX])?([0-9A-Za-z]*)")
+
+
+@LIBC.named("strtol", "strtoll", "strtoul", "strtoull", "__isoc23_strtol", "__isoc23_strtoul", "atoi", "atol", "atoll")
+def _parse_integer(call: Call) -> int:
+    text = call.machine.text(call.argument(0))
+    base = 10 if call.name.startswith("ato") else call.argument(2) & 0xFF
+    match = _NUMBER.match(text)
+    assert match is not None
+    sign, prefix, digits = match.groups()
+    if base == 0:
+        base = 16 if prefix else 8 if digits.startswith(b"0") else 10
+    if prefix and base != 16:
+        digits = b"0"
+    count = 0
+    while count < len(digits) and int(chr(digits[count]), 36) < base:
+        count += 1
+    value = int(digits[:count], base) if count else 0
+    if not call.name.startswith("ato") and call.argument(1):
+        call.machine.set_word(call.argument(1), call.argument(0) + (match.start(3) + count if count else 0))
+    return -value if sign == b"-" else value
+
+
+_CONVERSION: Final = re.compile(rb"%([-+ #0]*)(\d*|\*)(?:\.(\d*|\*))?(hh|h|ll|l|z|j|t)?([diuxXcspo%])")
+
+
+def _format(call: Call, form: bytes, next_argument: object) -> bytes:
+    def convert(match: re.Match[bytes]) -> bytes:
+        flags, width, precision, length, kind = match.groups()
+        if kind == b"%":
+            return b"%"
+        pull = next_argument
+        assert callable(pull)
+        if width == b"*":
+            width = str(_signed(pull(), 32)).encode()
+        if precision == b"*":
+            precision = str(_signed(pull(), 32)).encode()
+        value = pull()
+        bits = 64 if length in (b"l", b"ll", b"z", b"j", b"t") else 32
+        if kind == b"s":
+            text = call.machine.text(value) if value else b"(null)"
+            text = text[: int(precision or 0)] if precision is not None else text
+            spec = b"%" + (b"-" if b"-" in flags else b"") + width + b"s"
+            return spec % text
+        if kind == b"c":
+            return bytes((value & 0xFF,))
+        if kind == b"p":
+            return b"%#x" % value
+        number = _signed(value, bits) if kind in b"di" else value & ((1 << bits) - 1)
+        spec = b"%" + flags + width + (b"." + precision if precision is not None else b"")
+        return (spec + (b"d" if kind == b"u" else kind)) % number
+
+    return _CONVERSION.sub(convert, form)
+
+
+def _from_registers(call: Call, first: int) -> object:
+    position = iter(range(first, first + 64))
+    return lambda: call.argument(next(position))
+
+
+def _from_list(call: Call, address: int) -> object:
+    """Arguments of a ``va_list`` (SysV psABI, figure 3.34): those left in registers, then those on the stack."""
+    if call.process.arch.hidden_result is not None:
+        raise Stop(f"{call.name} with a va_list", call.return_address)
+    machine = call.machine
+    offset = machine.word(address) & 0xFFFF_FFFF
+    overflow, saved = machine.word(address + 8), machine.word(address + 16)
+
+    def pull() -> int:
+        nonlocal offset, overflow
+        if offset < 48:
+            value = machine.word(saved + offset)
+            offset += 8
+        else:
+            value = machine.word(overflow)
+            overflow += 8
+        return value
+
+    return pull
+
+
+def _store_bounded(call: Call, target: int, size: int, text: bytes) -> int:
+    if target and size:
+        call.machine.write(target, text[: size - 1] + b"\0")
+    return len(text)
+
+
+@LIBC.named("snprintf", "sprintf", "__snprintf_chk", "__sprintf_chk")
+def _print(call: Call) -> int:
+    shift = 2 if "chk" in call.name else 0
+    bounded = "snp" in call.name
+    form_at = 1 + bounded + shift
+    text = _format(call, call.machine.text(call.argument(form_at)), _from_registers(call, form_at + 1))
+    return _store_bounded(call, call.argument(0), call.argument(1) if bounded else _MAX_COPY, text)
+
+
+@LIBC.named("vsnprintf", "__vsnprintf_chk")
+def _print_list(call: Call) -> int:
+    shift = 2 if "chk" in call.name else 0
+    arguments = _from_list(call, call.argument(3 + shift))
+    text = _format(call, call.machine.text(call.argument(2 + shift)), arguments)
+    return _store_bounded(call, call.argument(0), call.argument(1), text)
+
+
+# Threads and thread-local storage
+
+
+@LIBC.named("__tls_get_addr")
+def _thread_variable(call: Call) -> int:
+    return call.process.thread_variable(*call.machine.words(call.argument(0), 2))
+
+
+@LIBC.named("pthread_once")
+def _once(call: Call) -> int:
+    control, function = call.argument(0), call.argument(1)
+    if call.machine.read(control, 4) == bytes(4):
+        call.machine.write(control, (2).to_bytes(4, "little"))
+        call.machine.call(function)
+    return 0
+
+
+@LIBC.named("__once_proxy")
+def _call_once(call: Call) -> int:
+    """What ``std::call_once`` hands to ``pthread_once``: calls the function that it left in a thread-local variable."""
+    call.machine.call(call.machine.word(call.process.imported_thread_variable("_ZSt11__once_call")))
+    return 0
+
+
+@LIBC.named("pthread_key_create", "__pthread_key_create")
+def _create_key(call: Call) -> int:
+    call.machine.write(
+        call.argument(0), zlib.crc32(str(call.return_address).encode()).to_bytes(4, "little")[:2] + b"\0\0"
+    )
+    return 0
+
+
+@LIBC.named("pthread_self")
+def _thread(_: Call) -> int:
+    return 1
+
+
+# The system, as an initialiser may look at it: an empty environment on an ordinary machine
+
+
+@LIBC.named("sysconf")
+def _system_value(call: Call) -> int:
+    return {
+        _SC_PAGESIZE: _PAGE_SIZE,
+        _SC_NPROCESSORS_CONF: _PROCESSORS,
+        _SC_NPROCESSORS_ONLN: _PROCESSORS,
+    }.get(call.argument(0) & 0xFFFF_FFFF, _ALL_ONES)
+
+
+@LIBC.named("getpagesize")
+def _page_size(_: Call) -> int:
+    return _PAGE_SIZE
+
+
+@LIBC.named("_ZNSt6thread20hardware_concurrencyEv", "get_nprocs", "omp_get_max_threads", "omp_get_num_procs")
+def _processors(_: Call) -> int:
+    return _PROCESSORS
+
+
+@LIBC.named("open", "open64", "openat", "dlopen", "dlsym", "fopen", "fopen64", "getenv", "secure_getenv", "setlocale")
+def _absent(call: Call) -> int:
+    """No file, no library, no variable: -1 where a descriptor is asked for, else a null pointer."""
+    return _ALL_ONES if call.name.startswith("open") else 0
+
+
+@LIBC.named("__errno_location")
+def _errno(call: Call) -> int:
+    return call.process.bind("datum errno")
+
+
+@LIBC.named("getcwd")
+def _directory(call: Call) -> int:
+    where = call.argument(0) or call.process.allocate(2)
+    call.machine.write(where, b"/\0")
+    return where
+
+
+# Ends
+
+
+@LIBC.named(
+    "abort", "exit", "_exit", "_Exit", "quick_exit", "__assert_fail", "__stack_chk_fail", "__fortify_fail", "__chk_fail"
+)
+def _end(call: Call) -> int:
+    raise Stop(f"the code calls {call.name}", call.return_address)
+
+
+# The C++ runtime
+
+
+@LIBC.named("__cxa_guard_acquire")
+def _guard(call: Call) -> int:
+    return int(call.machine.read(call.argument(0), 1) == b"\0")
+
+
+@LIBC.named("__cxa_guard_release")
+def _release_guard(call: Call) -> None:
+    call.machine.write(call.argument(0), b"\1")
+
+
+@LIBC.named("__cxa_allocate_exception")
+def _allocate_exception(call: Call) -> int:
+    return call.process.allocate(call.argument(0) + 128) + 128  # the runtime's own header lies before it
+
+
+@LIBC.named("__cxa_throw")
+def _throw(call: Call) -> int:
+    name = call.machine.text(call.machine.word(call.argument(1) + 8)).decode("utf-8", "backslashreplace")
+    raise Stop(f"the code throws {name}", call.return_address)
+
+
+@LIBC.named("__cxa_rethrow", "_Unwind_Resume", "__cxa_pure_virtual", "__cxa_bad_cast", "_ZSt9terminatev")
+def _unwind(call: Call) -> int:
+    raise Stop(f"the code calls {call.name}", call.return_address)
+
+
+@LIBC.matching(r"_ZSt\d+__throw_", r"_ZN3c106detail\d+torch(CheckFail|InternalAssertFail)E")
+def _throw_helper(call: Call) -> int:
+    raise Stop(f"the code throws, by {call.name}", call.return_address)
+
+
+@LIBC.named("__dynamic_cast")
+def _cast(call: Call) -> int:
+    return call.argument(0)

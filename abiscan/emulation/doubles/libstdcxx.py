@@ -1,0 +1,640 @@
+"""Doubles of libstdc++: the members of ``std::string`` in both layouts, node-based containers, string streams.
+
+What templates inline into an extension runs as it is; only the out-of-line parts need a stand-in. Layouts: libstdc++'s
+bits/basic_string.h, bits/cow_string.h, bits/stl_tree.h, bits/stl_list.h, bits/hashtable_policy.h, <streambuf>.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable
+from typing import Final
+
+from abiscan.emulation.doubles import Doubles
+from abiscan.emulation.process import Call, Double
+from abiscan.emulation.strings import COW, CXX11, EMPTY_REP, REP_SIZE, StringAbi, abi_in
+
+LIBSTDCXX: Final = Doubles()
+
+_NPOS: Final = 0xFFFF_FFFF_FFFF_FFFF
+_CXX11_CLASS: Final = "St7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE"
+
+
+def _spellings(member: str, *, const: bool) -> tuple[str, str]:
+    """Both mangled names of a member of ``std::string``, given as the old layout spells it."""
+    start = "_ZNK" if const else "_ZN"
+    modern = member.replace("RKSaIcE", "RKS3_")
+    for qualifier in ("RK", "O", "R"):
+        modern = modern.replace(f"{qualifier}Ss", f"{qualifier}S4_")
+    return f"{start}Ss{member}", f"{start}{_CXX11_CLASS}{modern}"
+
+
+def _member(*members: str, const: bool = False) -> Callable[[Double], Double]:
+    return LIBSTDCXX.named(*(name for member in members for name in _spellings(member, const=const)))
+
+
+def _constructor(*signatures: str) -> Callable[[Double], Double]:
+    return _member(*(f"C{kind}E{signature}" for kind in "12" for signature in signatures))
+
+
+def _abi(call: Call) -> StringAbi:
+    return abi_in(call.name) or CXX11
+
+
+def _text(call: Call, index: int = 0) -> bytes:
+    return _abi(call).read(call.process, call.argument(index))
+
+
+def _set(call: Call, text: bytes, index: int = 0) -> int:
+    _abi(call).create(call.process, call.argument(index), text)
+    return call.argument(index)
+
+
+# Construction and assignment
+
+
+@_constructor("v", "RKSaIcE")
+def _construct_empty(call: Call) -> None:
+    _set(call, b"")
+
+
+@_constructor("PKcRKSaIcE")
+def _construct_from_c(call: Call) -> None:
+    _set(call, call.machine.text(call.argument(1)))
+
+
+LIBSTDCXX.named(f"_ZN{_CXX11_CLASS}C1IS3_EEPKcRKS3_", f"_ZN{_CXX11_CLASS}C2IS3_EEPKcRKS3_")(_construct_from_c)
+
+
+@_constructor("PKcmRKSaIcE")
+def _construct_from_range(call: Call) -> None:
+    _set(call, call.machine.read(call.argument(1), call.argument(2)))
+
+
+@_constructor("RKSs", "OSs")
+def _construct_from_string(call: Call) -> None:
+    text = _text(call, 1)
+    if call.name.endswith(("OS4_", "OSs")):
+        _set(call, b"", 1)
+    _set(call, text)
+
+
+@_constructor("RKSsmm", "RKSsm", "RKSsmRKSaIcE")
+def _construct_from_part(call: Call) -> None:
+    count = call.argument(3) if call.name.endswith("mm") else _NPOS
+    _set(call, _text(call, 1)[call.argument(2) :][:count])
+
+
+@_constructor("mcRKSaIcE")
+def _construct_repeated(call: Call) -> None:
+    _set(call, bytes((call.argument(2) & 0xFF,)) * call.argument(1))
+
+
+@LIBSTDCXX.named(f"_ZN{_CXX11_CLASS}12_M_constructEmc")
+def _construct_in_place(call: Call) -> None:
+    _set(call, bytes((call.argument(2) & 0xFF,)) * call.argument(1))
+
+
+@LIBSTDCXX.matching(
+    rf"_ZN{_CXX11_CLASS}12?1?[0-9]_M_constructI(PKc|Pc|N9__gnu_cxx)", rf"_ZN{_CXX11_CLASS}12_M_constructILb"
+)
+def _construct_between(call: Call) -> None:
+    first, second = call.argument(1), call.argument(2)
+    size = second if "ILb" in call.name else second - first  # from GCC 15 on: pointer and length
+    _set(call, call.machine.read(first, size) if size else b"")
+
+
+@_member("D1Ev", "D2Ev", "10_M_disposeEv", "10_M_destroyEm", "13shrink_to_fitEv", "4_Rep10_M_disposeERKSaIcE")
+def _nothing(_: Call) -> None:
+    """Memory is never reused, so there is nothing to give back."""
+
+
+@_member("6assignERKSs", "aSERKSs", "9_M_assignERKSs", "aSEOSs", "6assignEOSs")
+def _assign(call: Call) -> int:
+    return _set(call, _text(call, 1))
+
+
+@_member("6assignEPKc", "aSEPKc")
+def _assign_c(call: Call) -> int:
+    return _set(call, call.machine.text(call.argument(1)))
+
+
+@_member("6assignEPKcm")
+def _assign_range(call: Call) -> int:
+    return _set(call, call.machine.read(call.argument(1), call.argument(2)) if call.argument(2) else b"")
+
+
+@_member("4swapERSs")
+def _swap(call: Call) -> None:
+    first, second = _text(call), _text(call, 1)
+    _set(call, second)
+    _set(call, first, 1)
+
+
+# Growing and editing
+
+
+@_member("6appendERKSs", "pLERKSs")
+def _append(call: Call) -> int:
+    return _set(call, _text(call) + _text(call, 1))
+
+
+@_member("6appendEPKc", "pLEPKc")
+def _append_c(call: Call) -> int:
+    return _set(call, _text(call) + call.machine.text(call.argument(1)))
+
+
+@_member("6appendEPKcm", "9_M_appendEPKcm")
+def _append_range(call: Call) -> int:
+    added = call.machine.read(call.argument(1), call.argument(2)) if call.argument(2) else b""
+    return _set(call, _text(call) + added)
+
+
+@_member("6appendEmc")
+def _append_repeated(call: Call) -> int:
+    return _set(call, _text(call) + bytes((call.argument(2) & 0xFF,)) * call.argument(1))
+
+
+@_member("6appendERKSsmm")
+def _append_part(call: Call) -> int:
+    return _set(call, _text(call) + _text(call, 1)[call.argument(2) :][: call.argument(3)])
+
+
+@_member("9push_backEc", "pLEc")
+def _push(call: Call) -> int:
+    return _set(call, _text(call) + bytes((call.argument(1) & 0xFF,)))
+
+
+@_member("6insertEmPKc", "6insertEmRKSs", "6insertEmPKcm")
+def _insert(call: Call) -> int:
+    text, at = _text(call), call.argument(1)
+    if call.name.endswith("PKcm"):
+        added = call.machine.read(call.argument(2), call.argument(3)) if call.argument(3) else b""
+    else:
+        added = call.machine.text(call.argument(2)) if call.name.endswith("PKc") else _text(call, 2)
+    return _set(call, text[:at] + added + text[at:])
+
+
+@_member("7replaceEmmPKc", "7replaceEmmPKcm", "10_M_replaceEmmPKcm", "7replaceEmmRKSs", "15_M_replace_safeEmmPKcm")
+def _replace(call: Call) -> int:
+    text, at, count = _text(call), call.argument(1), call.argument(2)
+    if call.name.endswith("PKcm"):
+        added = call.machine.read(call.argument(3), call.argument(4)) if call.argument(4) else b""
+    else:
+        added = call.machine.text(call.argument(3)) if call.name.endswith("PKc") else _text(call, 3)
+    return _set(call, text[:at] + added + text[at + count :])
+
+
+@_member("14_M_replace_auxEmmmc", "7replaceEmmmc")
+def _replace_repeated(call: Call) -> int:
+    text, at, count = _text(call), call.argument(1), call.argument(2)
+    added = bytes((call.argument(4) & 0xFF,)) * call.argument(3)
+    return _set(call, text[:at] + added + text[at + count :])
+
+
+@_member("5eraseEmm", "8_M_eraseEmm")
+def _erase(call: Call) -> int:
+    text, at = _text(call), call.argument(1)
+    return _set(call, text[:at] + text[at:][call.argument(2) :])
+
+
+@_member("6resizeEmc", "6resizeEm")
+def _resize(call: Call) -> None:
+    filler = call.argument(2) & 0xFF if call.name.endswith("mc") else 0
+    _set(call, _text(call)[: call.argument(1)].ljust(call.argument(1), bytes((filler,))))
+
+
+@_member("7reserveEm")
+def _reserve(call: Call) -> None:
+    """Room for so many characters: inlined code writes behind the end afterwards."""
+    text, capacity = _text(call), call.argument(1)
+    machine = call.machine
+    if _abi(call) is COW:
+        machine.set_word(call.argument(0), COW.new_text(call.process, text, max(capacity, 1)))
+    elif capacity > 15:
+        buffer = call.process.allocate(capacity + 1)
+        machine.write(buffer, text + b"\0")
+        machine.write(call.argument(0), struct.pack("<QQQ", buffer, len(text), capacity))
+
+
+@LIBSTDCXX.named(f"_ZN{_CXX11_CLASS}9_M_createERmm")
+def _create_buffer(call: Call) -> int:
+    """A buffer for at least the capacity in the first argument, twice the old one where that is more."""
+    wanted, old = call.machine.word(call.argument(1)), call.argument(2)
+    capacity = max(wanted, 2 * old) if wanted > old else wanted
+    buffer = call.process.allocate(capacity + 1)
+    call.machine.set_word(call.argument(1), capacity)
+    return buffer
+
+
+@LIBSTDCXX.named(f"_ZN{_CXX11_CLASS}9_M_mutateEmmPKcm")
+def _mutate(call: Call) -> None:
+    text, at, count, added = _text(call), call.argument(1), call.argument(2), call.argument(4)
+    middle = call.machine.read(call.argument(3), added) if call.argument(3) and added else bytes(added)
+    length = call.machine.word(call.argument(0) + 8)
+    new = text[:at] + middle + text[at + count :]
+    buffer = call.process.allocate(2 * len(new) + 32)
+    call.machine.write(buffer, new + b"\0")
+    call.machine.write(call.argument(0), struct.pack("<QQQ", buffer, length, 2 * len(new) + 31))
+
+
+# Looking
+
+
+@_member("7compareEPKc", "7compareERKSs", const=True)
+def _compare(call: Call) -> int:
+    other = call.machine.text(call.argument(1)) if call.name.endswith("PKc") else _text(call, 1)
+    text = _text(call)
+    return (text > other) - (text < other)
+
+
+@_member("4findEPKcmm", "4findEcm", "5rfindEcm", "5rfindEPKcmm", "4findERKSsm", "4findEPKcm", const=True)
+def _find(call: Call) -> int:
+    text, start = _text(call), call.argument(2)
+    if call.name.endswith("cm") and not call.name.endswith("PKcm"):
+        wanted = bytes((call.argument(1) & 0xFF,))
+    elif call.name.endswith("PKcmm"):
+        wanted = call.machine.read(call.argument(1), call.argument(3)) if call.argument(3) else b""
+    else:
+        wanted = call.machine.text(call.argument(1)) if call.name.endswith("PKcm") else _text(call, 1)
+    at = (
+        text.rfind(wanted, 0, min(start, len(text)) + len(wanted)) if "rfind" in call.name else text.find(wanted, start)
+    )
+    return at if at >= 0 else _NPOS
+
+
+@_member(
+    "13find_first_ofEPKcmm", "12find_last_ofEPKcmm", "17find_first_not_ofEPKcmm", "16find_last_not_ofEPKcmm", const=True
+)
+def _find_any(call: Call) -> int:
+    text, start = _text(call), call.argument(2)
+    wanted = call.machine.read(call.argument(1), call.argument(3)) if call.argument(3) else b""
+    places = range(min(start, len(text) - 1), -1, -1) if "_last_" in call.name else range(start, len(text))
+    return next((at for at in places if (text[at] in wanted) != ("_not_" in call.name)), _NPOS)
+
+
+@_member("6substrEmm", const=True)
+def _part(call: Call) -> None:
+    result = call.result
+    _abi(call).create(call.process, result, _text(call)[call.argument(1) :][: call.argument(2)])
+
+
+@_member("5c_strEv", "4dataEv", const=True)
+def _characters(call: Call) -> int:
+    return call.machine.word(call.argument(0))
+
+
+@_member("4sizeEv", "6lengthEv", const=True)
+def _size(call: Call) -> int:
+    return len(_text(call))
+
+
+# The parts of a copy-on-write string
+
+
+@LIBSTDCXX.named("_ZNSs4_Rep9_S_createEmmRKSaIcE")
+def _create_rep(call: Call) -> int:
+    capacity = call.argument(0)
+    if capacity > call.argument(1):
+        capacity = max(capacity, 2 * call.argument(1))
+    rep = call.process.allocate(REP_SIZE + capacity + 1)
+    call.machine.set_word(rep + 8, capacity)
+    return rep
+
+
+@LIBSTDCXX.named("_ZNSs4_Rep26_M_set_length_and_sharableEm")
+def _set_length(call: Call) -> None:
+    rep, length = call.argument(0), call.argument(1)
+    if rep != call.process.bind(EMPTY_REP):
+        call.machine.set_word(rep, length)
+        call.machine.write(rep + 16, bytes(4))
+        call.machine.write(rep + REP_SIZE + length, b"\0")
+
+
+@LIBSTDCXX.named("_ZNSs4_Rep10_M_refdataEv", "_ZNSs4_Rep10_M_refcopyEv", "_ZNSs4_Rep7_M_grabERKSaIcES2_")
+def _rep_text(call: Call) -> int:
+    """The text behind a rep. Sharing it is as good as copying it: nothing here is ever given back."""
+    return call.argument(0) + REP_SIZE
+
+
+@LIBSTDCXX.named("_ZNSs4_Rep8_M_cloneERKSaIcEm")
+def _clone_rep(call: Call) -> int:
+    text = call.machine.read(call.argument(0) + REP_SIZE, call.machine.word(call.argument(0)))
+    return COW.new_text(call.process, text, len(text) + call.argument(2))
+
+
+@LIBSTDCXX.named("_ZNSs12_S_empty_repEv", "_ZNSs4_Rep12_S_empty_repEv")
+def _empty_rep(call: Call) -> int:
+    return call.process.bind(EMPTY_REP)
+
+
+@LIBSTDCXX.named("_ZNSs12_Alloc_hiderC1EPcRKSaIcE", "_ZNSs12_Alloc_hiderC2EPcRKSaIcE")
+def _construct_hider(call: Call) -> None:
+    call.machine.set_word(call.argument(0), call.argument(1))
+
+
+@LIBSTDCXX.matching(r"_ZNSs13_S_copy_charsEPc")
+def _copy_characters(call: Call) -> None:
+    first, end = call.argument(1), call.argument(2)
+    if end > first:
+        call.machine.write(call.argument(0), call.machine.read(first, end - first))
+
+
+@LIBSTDCXX.matching(r"_ZNSs12_S_constructI")
+def _construct_text(call: Call) -> int:
+    first, end = call.argument(0), call.argument(1)
+    return COW.new_text(call.process, call.machine.read(first, end - first) if end > first else b"")
+
+
+@LIBSTDCXX.named("_ZNSs12_S_constructEmcRKSaIcE")
+def _construct_repeated_text(call: Call) -> int:
+    return COW.new_text(call.process, bytes((call.argument(1) & 0xFF,)) * call.argument(0))
+
+
+@LIBSTDCXX.named("_ZNSs12_M_leak_hardEv", "_ZNSs7_M_leakEv")
+def _unshare(call: Call) -> None:
+    _set(call, _text(call))
+
+
+@LIBSTDCXX.named("_ZNSs9_M_mutateEmmm")
+def _mutate_cow(call: Call) -> None:
+    text, at, count, added = _text(call), call.argument(1), call.argument(2), call.argument(3)
+    _set(call, text[:at] + bytes(added) + text[at + count :])
+
+
+# Red-black trees: color, parent, left, right. Kept ordered but not balanced, which no reader of them notices.
+
+_PARENT, _LEFT, _RIGHT = 8, 16, 24
+
+
+@LIBSTDCXX.named("_ZSt29_Rb_tree_insert_and_rebalancebPSt18_Rb_tree_node_baseS0_RS_")
+def _insert_node(call: Call) -> None:
+    machine = call.machine
+    left, node, parent, header = call.argument(0) & 1, call.argument(1), call.argument(2), call.argument(3)
+    machine.write(node, struct.pack("<QQQQ", 1, parent, 0, 0))
+    machine.set_word(parent + (_LEFT if left else _RIGHT), node)
+    if parent == header:  # the first node is root, leftmost and rightmost
+        machine.write(header + _PARENT, struct.pack("<QQQ", node, node, node))
+    elif left and machine.word(header + _LEFT) == parent:
+        machine.set_word(header + _LEFT, node)
+    elif not left and machine.word(header + _RIGHT) == parent:
+        machine.set_word(header + _RIGHT, node)
+
+
+def _step(call: Call, near: int, far: int) -> int:
+    """The neighbour of a node in order: ``near`` is the side stepped to."""
+    machine, node = call.machine, call.argument(0)
+    if child := machine.word(node + near):
+        while child:
+            node, child = child, machine.word(child + far)
+        return node
+    parent = machine.word(node + _PARENT)
+    while node == machine.word(parent + near):
+        node, parent = parent, machine.word(parent + _PARENT)
+    return parent if machine.word(node + near) != parent else node
+
+
+@LIBSTDCXX.matching(r"_ZSt18_Rb_tree_incrementP")
+def _next_node(call: Call) -> int:
+    return _step(call, _RIGHT, _LEFT)
+
+
+@LIBSTDCXX.matching(r"_ZSt18_Rb_tree_decrementP")
+def _previous_node(call: Call) -> int:
+    machine, node = call.machine, call.argument(0)
+    is_header = machine.read(node, 4) == bytes(4) and machine.word(machine.word(node + _PARENT) + _PARENT) == node
+    return machine.word(node + _RIGHT) if is_header else _step(call, _LEFT, _RIGHT)
+
+
+# Hash tables and lists
+
+
+def _next_prime(number: int) -> int:
+    candidate = max(number, 2)
+    while any(candidate % divisor == 0 for divisor in range(2, int(candidate**0.5) + 1)):
+        candidate += 1
+    return candidate
+
+
+@LIBSTDCXX.named("_ZNKSt8__detail20_Prime_rehash_policy11_M_next_bktEm")
+def _next_bucket_count(call: Call) -> int:
+    count = _next_prime(min(call.argument(1), 1 << 24))
+    (load,) = struct.unpack("<f", call.machine.read(call.argument(0), 4))
+    call.machine.set_word(call.argument(0) + 8, int(count * (load or 1.0)))
+    return count
+
+
+@LIBSTDCXX.named("_ZNKSt8__detail20_Prime_rehash_policy14_M_need_rehashEmmm")
+def _need_rehash(call: Call) -> int:
+    """``pair<bool, size_t>`` in the two result registers: whether, and to how many buckets."""
+    policy, buckets, elements, added = (call.argument(index) for index in range(4))
+    (load,) = struct.unpack("<f", call.machine.read(policy, 4))
+    needed = (elements + added) / (load or 1.0)
+    second = "RDX" if call.process.arch.hidden_result is None else "x1"
+    if needed < buckets:
+        call.machine.set_word(policy + 8, int(buckets * (load or 1.0)))
+        call.machine.vm.reg_write(second, 0)
+        return 0
+    count = _next_prime(min(max(int(needed) + 1, 2 * buckets, 11), 1 << 24))
+    call.machine.set_word(policy + 8, int(count * (load or 1.0)))
+    call.machine.vm.reg_write(second, count)
+    return 1
+
+
+@LIBSTDCXX.named("_ZSt11_Hash_bytesPKvmm", "_ZSt15_Fnv_hash_bytesPKvmm")
+def _hash(call: Call) -> int:
+    data = call.machine.read(call.argument(0), call.argument(1)) if call.argument(1) else b""
+    return zlib.crc32(data) << 32 | zlib.adler32(data, call.argument(2) & 0xFFFF)
+
+
+@LIBSTDCXX.named("_ZNSt8__detail15_List_node_base7_M_hookEPS0_")
+def _hook(call: Call) -> None:
+    machine, node, after = call.machine, call.argument(0), call.argument(1)
+    before = machine.word(after + 8)
+    machine.write(node, struct.pack("<QQ", after, before))
+    machine.set_word(before, node)
+    machine.set_word(after + 8, node)
+
+
+@LIBSTDCXX.named("_ZNSt8__detail15_List_node_base9_M_unhookEv")
+def _unhook(call: Call) -> None:
+    machine = call.machine
+    after, before = machine.words(call.argument(0), 2)
+    machine.set_word(before, after)
+    machine.set_word(after + 8, before)
+
+
+@LIBSTDCXX.named("_ZNSt8__detail15_List_node_base11_M_transferEPS0_S1_")
+def _transfer(call: Call) -> None:
+    """Move the nodes from ``first`` up to ``last`` in front of ``this``."""
+    machine, this, first, last = call.machine, call.argument(0), call.argument(1), call.argument(2)
+    if this == last:
+        return
+    end, before_first, before_this = machine.word(last + 8), machine.word(first + 8), machine.word(this + 8)
+    machine.set_word(end, this)
+    machine.set_word(before_first, last)
+    machine.set_word(before_this, first)
+    machine.set_word(this + 8, end)
+    machine.set_word(last + 8, before_first)
+    machine.set_word(first + 8, before_this)
+
+
+@LIBSTDCXX.named("_ZNSt8__detail15_List_node_base4swapERS0_S1_")
+def _swap_lists(call: Call) -> None:
+    machine, heads = call.machine, (call.argument(0), call.argument(1))
+    links = [machine.words(head, 2) for head in heads]
+    for head, other, (after, before) in zip(heads, reversed(heads), reversed(links), strict=True):
+        if after == other:  # the other list is empty
+            machine.write(head, struct.pack("<QQ", head, head))
+        else:
+            machine.write(head, struct.pack("<QQ", after, before))
+            machine.set_word(after + 8, head)
+            machine.set_word(before, head)
+
+
+# Locales. Only the classic one exists, and its one facet is std::ctype<char>, which std::regex looks characters up in:
+# tables of upper and lower case and of the classes of <ctype.h>, then two tables that map every character to itself.
+
+_FACETS: Final = 64
+_CTYPE_SIZE: Final = 0x240
+_CLASSES: Final = (  # bits of glibc's <ctype.h>, little endian
+    (0x100, bytes.isupper),
+    (0x200, bytes.islower),
+    (0x400, bytes.isalpha),
+    (0x800, bytes.isdigit),
+    (0x1000, lambda character: character in b"0123456789abcdefABCDEF"),
+    (0x2000, bytes.isspace),
+    (0x4000, lambda character: b" " <= character <= b"~"),
+    (0x8000, lambda character: b"!" <= character <= b"~"),
+    (0x1, lambda character: character in b" \t"),
+    (0x2, lambda character: character < b" " or character == b"\x7f"),
+    (0x4, lambda character: b"!" <= character <= b"~" and not character.isalnum()),
+    (0x8, bytes.isalnum),
+)
+
+
+def _classic_locale(call: Call) -> int:
+    """The address of the classic ``std::locale::_Impl``: reference count, facets, their number."""
+    process = call.process
+    if not process.locale:
+        characters = [bytes((number,)) for number in range(256)]
+        masks = [
+            sum(bit for bit, belongs in _CLASSES if number < 128 and belongs(character))
+            for number, character in enumerate(characters)
+        ]
+        upper = process.store(b"".join(struct.pack("<i", ord(character.upper())) for character in characters))
+        lower = process.store(b"".join(struct.pack("<i", ord(character.lower())) for character in characters))
+        facet = struct.pack("<QQQQQQ", process.bind("_ZTVSt5ctypeIcE") + 16, 1 << 20, 0, 0, upper, lower)
+        facet += struct.pack("<Q", process.store(struct.pack("<256H", *masks)))
+        for _ in range(2):
+            facet += b"\1" + bytes(range(256))
+        address = process.store(facet.ljust(_CTYPE_SIZE, b"\0"))
+        facets = process.store(struct.pack("<Q", address) * _FACETS)
+        process.locale = process.store(struct.pack("<QQQ", 1 << 20, facets, _FACETS))
+    return process.locale
+
+
+@LIBSTDCXX.matching(r"_ZNSt6localeC[12]E", r"_ZNSt6localeaSERKS_")
+def _construct_locale(call: Call) -> int:
+    call.machine.set_word(call.argument(0), _classic_locale(call))
+    return call.argument(0)
+
+
+@LIBSTDCXX.named("_ZNSt6locale7classicEv", "_ZNKSt8ios_base6getlocEv")
+def _locale(call: Call) -> int:
+    return call.process.store(_classic_locale(call).to_bytes(8, "little"))
+
+
+@LIBSTDCXX.named("virtual function of _ZTVSt5ctypeIcE")
+def _map_character(call: Call) -> int:
+    """``do_tolower``, ``do_widen`` and ``do_narrow`` of one character, which change nothing that matters."""
+    return call.argument(1) & 0xFF
+
+
+@LIBSTDCXX.matching(r"_ZSt9use_facetI")
+def _facet(call: Call) -> int:
+    return call.machine.word(call.machine.word(_classic_locale(call) + 8))
+
+
+# String streams. What is written to a stream is kept by the address of its std::ostream part, which the string buffer
+# follows in std::ostringstream as in std::stringstream; the buffer's put area is kept up to date as well, for ``str()``
+# is inlined by some compilers.
+
+_CLASS: Final = r"St(7__cxx11)?1[89]basic_(o?stringstream)IcSt11char_traitsIcESaIcEE"
+_PUT_AREA: Final = 8 + 32  # streambuf: virtual pointer, three pointers of the get area, three of the put area
+_OSTREAM_IN_STRINGSTREAM: Final = 16  # after the virtual pointer and the count of std::istream
+
+
+def _ostream_of(call: Call, stream: int) -> int:
+    return stream + (_OSTREAM_IN_STRINGSTREAM if "basic_stringstream" in call.name else 0)
+
+
+@LIBSTDCXX.matching(rf"_ZN{_CLASS}C[12]E")
+def _construct_stream(call: Call) -> None:
+    call.process.streams.pop(_ostream_of(call, call.argument(0)), None)
+
+
+@LIBSTDCXX.matching(r"_ZNSt9basic_iosIcSt11char_traitsIcEE4initE")
+def _attach_buffer(call: Call) -> None:
+    """Part of an inlined constructor: the buffer is the second argument."""
+    call.process.streams.pop(call.argument(1) - 8, None)
+
+
+def _put(call: Call, text: bytes) -> int:
+    stream = call.argument(0)
+    content = call.process.streams[stream] = call.process.streams.get(stream, b"") + text
+    if call.process.name_at(stream) is None:  # not std::cout
+        begin = call.process.store(content + b"\0")
+        pointers = struct.pack("<QQQ", begin, begin + len(content), begin + len(content))
+        call.machine.write(stream + _PUT_AREA, pointers)
+    return stream
+
+
+@LIBSTDCXX.matching(r"_ZSt16__ostream_insertIcSt11char_traitsIcEE", r"_ZNSo5writeEPKcl")
+def _put_range(call: Call) -> int:
+    return _put(call, call.machine.read(call.argument(1), call.argument(2)) if call.argument(2) else b"")
+
+
+@LIBSTDCXX.named("_ZStlsISt11char_traitsIcEERSt13basic_ostreamIcT_ES5_PKc")
+def _put_c(call: Call) -> int:
+    return _put(call, call.machine.text(call.argument(1)))
+
+
+@LIBSTDCXX.matching(r"_ZStlsISt11char_traitsIcEERSt13basic_ostreamIcT_ES5_[ach]$", r"_ZNSo3putEc")
+def _put_character(call: Call) -> int:
+    return _put(call, bytes((call.argument(1) & 0xFF,)))
+
+
+@LIBSTDCXX.matching(r"_ZStlsIcSt11char_traitsIcESaIcEERSt13basic_ostreamIT_T0_ES7_RK")
+def _put_string(call: Call) -> int:
+    abi = COW if "RKSbI" in call.name else CXX11
+    return _put(call, abi.read(call.process, call.argument(1)))
+
+
+@LIBSTDCXX.matching(r"_ZNSolsE[ijlmxysth]$", r"_ZNSo9_M_insertI[lmxyb]EERSoT_$")
+def _put_integer(call: Call) -> int:
+    kind = call.name[-1] if call.name.startswith("_ZNSols") else call.name[call.name.index("_M_insertI") + 10]
+    bits = {"i": 32, "j": 32, "s": 16, "t": 16, "h": 8, "b": 8}.get(kind, 64)
+    value = call.argument(1) & ((1 << bits) - 1)
+    if kind in "ilxs" and value >> (bits - 1):
+        value -= 1 << bits
+    return _put(call, str(value).encode())
+
+
+@LIBSTDCXX.matching(r"_ZNKR?St(7__cxx11)?1[589]basic_(o?stringstream|stringbuf)IcSt11char_traitsIcESaIcEE3strEv")
+def _stream_text(call: Call) -> None:
+    result = call.result
+    abi = CXX11 if "__cxx11" in call.name else COW
+    stream = call.argument(0) - 8 if "stringbuf" in call.name else _ostream_of(call, call.argument(0))
+    abi.create(call.process, result, call.process.streams.get(stream, b""))
+
+
+@LIBSTDCXX.matching(r"_ZNSt7__cxx119to_stringE[ijlmxy]")
+def _format_integer(call: Call) -> None:
+    result, kind = call.result, call.name[-1]
+    bits = 32 if kind in "ij" else 64
+    value = call.argument(0) & ((1 << bits) - 1)
+    if kind in "ilx" and value >> (bits - 1):
+        value -= 1 << bits
+    CXX11.create(call.process, result, str(value).encode())

@@ -1,0 +1,197 @@
+"""Doubles of the other registration APIs: ``RegisterOperators`` of c10 and of the JIT, classes, backends.
+
+Sources: ``ATen/core/op_registration/op_registration.h``, ``torch/csrc/jit/runtime/operator.h`` (``csrc/jit/operator.h``
+up to 1.4), ``torch/custom_class_detail.h``, ``c10/core/impl/DeviceGuardImplInterface.h``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from abiscan.emulation.cpp_function import Function, read_function
+from abiscan.emulation.doubles import Doubles
+from abiscan.emulation.machine import Stop
+from abiscan.emulation.process import Call, Double
+from abiscan.emulation.torch_state import Schema, TorchState
+
+# sizeof(KernelRegistrationConfig): key, KernelFunction (32, 40, 24), signature, schema; up to 1.5 a KernelFunction of
+# 64 bytes and no signature. In the order of how likely they are where nothing else tells.
+_CONFIG_SIZES: Final = (64, 72, 56, 80)
+_MAX_KERNELS_SIZE: Final = 1 << 16
+_CLASS_PREFIX: Final = "__torch__.torch.classes."
+
+# Registries with an entry per device type or the like: what is registered, and which argument says for what.
+_REGISTRIES: Final = {
+    r"_ZN3c104impl24DeviceGuardImplRegistrarC[12]E": ("device-guard", 1),
+    r"_ZN3c1012SetAllocatorENS_10DeviceTypeE": ("allocator", 0),
+    r"_ZN3c1020SetStorageImplCreateENS_10DeviceTypeE": ("storage", 0),
+    r"_ZN3c1024registerPrivateUse1HooksInterfaceE|_ZN2at33RegisterPrivateUse1HooksInterfaceE": (
+        "privateuse1-hooks",
+        None,
+    ),
+}
+
+
+def torch_legacy(state: TorchState) -> Doubles:
+    """The doubles of everything that registers without ``torch::Library``."""
+    doubles = Doubles()
+    _register_operators(state, doubles)
+    _jit_operators(state, doubles)
+    _classes(state, doubles)
+    _backends(state, doubles)
+    return doubles
+
+
+def _register_operators(state: TorchState, doubles: Doubles) -> None:
+    recorder = state.recorder
+
+    @doubles.matching(r"_ZN3c1017RegisterOperators25checkSchemaAndRegisterOp_EONS0_7OptionsE")
+    def _register(call: Call) -> None:
+        options = call.argument(1)
+        # optional<variant<OperatorName, FunctionSchema>>: the flag is before the value or behind it, eight bytes either
+        # way, so what follows is where it is.
+        given = state.read_name_or_schema(options if _is_string(state, options) else options + 8)
+        if not given.name:
+            raise Stop("a definition without a name", call.return_address)
+        begin, end = call.machine.words(options + state.schema_size + 16, 2)
+        functions = _kernels(state, begin, end)
+        inferred = next((function.schema.arguments for function in functions if function.schema), None)
+        name = recorder.define(None, given.name + (given.arguments or ""), inferred=inferred)
+        for function in functions:
+            recorder.kernel(
+                None,
+                name,
+                function.key,
+                signature=function.signature,
+                inferred=function.schema.arguments if function.schema else None,
+                boxed=function.boxed,
+                fallthrough=function.fallthrough,
+            )
+
+
+def _is_string(state: TorchState, address: int) -> bool:
+    try:
+        return bool(state.string(address))
+    except Stop:
+        return False
+
+
+def _kernels(state: TorchState, begin: int, end: int) -> list[Function]:
+    """The elements of a ``std::vector<KernelRegistrationConfig>``, whose size is one that puts every schema last."""
+    machine, size = state.process.machine, end - begin
+    if not 0 < size <= _MAX_KERNELS_SIZE:
+        return []
+    words = machine.words(begin, size // 8)
+    ends = [8 * at + 8 for at, word in enumerate(words) if machine.is_heap(word) and state.marked_schema(word)]
+    fitting = (each for each in _CONFIG_SIZES if size % each == 0 and all(where % each == 0 for where in ends))
+    each = next(fitting, None)
+    if each is None:
+        raise Stop(f"kernels of a size that no release has ({size} bytes in all)", machine.vm.pc)
+    return [read_function(state, at, each // 8) for at in range(begin, end, each)]
+
+
+def _jit_operators(state: TorchState, doubles: Doubles) -> None:
+    @doubles.matching(r"_ZN5torch3jit16registerOperatorEONS0_8OperatorE")
+    def _register(call: Call) -> None:
+        """The schema is the first member: as text not parsed yet, or a ``FunctionSchema``, which begins with its name.
+
+        Up to 1.4 it is the third: ``shared_ptr<FunctionSchema>``, then ``optional<string>``.
+        """
+        operator = call.argument(0)
+        at = next((at for at in (operator, operator + 24) if _is_string(state, at)), None)
+        if at is None:
+            raise Stop("a JIT operator without a readable schema", call.return_address)
+        text = state.string(at)
+        if "(" not in text:
+            schema = state.marked_schema(at)
+            text = schema.name + (schema.arguments or "") if schema else state.read_operator_name(at)
+        state.recorder.define(None, text, jit_only=True)
+
+    @doubles.matching(r"_ZN3c106Symbol14fromQualStringE")
+    def _intern(call: Call) -> int:
+        return state.symbol(state.string(call.argument(0)))
+
+    @doubles.matching(r"_ZNK3c106Symbol12toQualStringE")
+    def _symbol_text(call: Call) -> int:
+        number = call.machine.word(call.argument(0)) & 0xFFFF_FFFF
+        text = call.process.allocate(state.strings.size)
+        state.strings.create(call.process, text, state.symbol_text(number).encode())
+        return call.machine.word(text)
+
+
+def _classes(state: TorchState, doubles: Doubles) -> None:
+    recorder = state.recorder
+
+    @doubles.matching(r"_ZN5torch6detail10class_baseC[12]E")
+    def _open(call: Call) -> None:
+        """(this, namespace, name, documentation, type_info of the holder, type_info of the capsule)."""
+        if not state.string(call.argument(2)):
+            raise Stop("a class without a name", call.return_address)
+        this, name = call.argument(0), f"{state.string(call.argument(1))}.{state.string(call.argument(2))}"
+        recorder.custom_class(name)
+        documented = (
+            call.name.count("S7_") > 1 or "ES9_S7_" in call.name or "EESs" in call.name or "S1_SsRK" in call.name
+        )
+        first = 4 if documented else 3
+        for index in (first, first + 1):
+            holder = state.type_info_name(call.argument(index))
+            if holder is not None:
+                state.class_names[holder] = name
+        state.strings.create(call.process, this, (_CLASS_PREFIX + name).encode())
+        state.write_shared(this + state.strings.size, state.type_object(_CLASS_PREFIX + name))
+
+    @doubles.matching(r"_ZN5torch6detail10class_base16withNewArgumentsE")
+    def _with_defaults(call: Call) -> None:
+        result = call.result
+        schema = state.read_schema(call.argument(0))
+        state.write_schema(result, schema or Schema("", None))
+
+    @doubles.matching(r"_ZN5torch25registerCustomClassMethodE")
+    def _add_method(call: Call) -> None:
+        """A ``unique_ptr<Function>``, which lives on under its class."""
+        recorder.method(*_method_name(state, call.machine.word(call.argument(0))))
+
+    methods: dict[tuple[int, str], int] = {}
+
+    @doubles.matching(r"_ZN3c109ClassType9addMethodE")
+    def _attach_method(call: Call) -> None:
+        methods[call.argument(0), _method_name(state, call.argument(1))[1]] = call.argument(1)
+
+    @doubles.matching(r"_ZNK3c109ClassType(9get|10find)MethodE")
+    def _get_method(call: Call) -> int:
+        return methods.get((call.argument(0), state.string(call.argument(1))), 0)
+
+    @doubles.matching(r"_ZN5torch19registerCustomClassESt10shared_ptrIN3c109ClassTypeE")
+    def _register_class(call: Call) -> None:
+        """Up to 1.7 the constructor of ``class_`` is inlined; the class is made by ``ClassType::create``."""
+        text = state.type_text(call.machine.word(call.argument(0)))
+        recorder.custom_class(text.removeprefix(_CLASS_PREFIX))
+
+    @doubles.matching(r"_ZN3c109ClassType6createE")
+    def _create_class(call: Call) -> None:
+        """(optional<QualifiedName>, ...): the whole name follows its parts, and the flag is before or behind."""
+        result = call.result
+        name = call.argument(0)
+        at = next((at for at in (name + 24, name + 32) if _is_string(state, at)), None)
+        state.write_shared(result, state.type_object(state.string(at) if at is not None else "?"))
+
+
+def _method_name(state: TorchState, function: int) -> tuple[str, str]:
+    """(class, method) of a ``jit::Function``: virtual pointer, then its qualified name (the parts, then the whole)."""
+    class_name, _, method = state.string(function + 8 + 24).rpartition(".")
+    return class_name.removeprefix(_CLASS_PREFIX), method
+
+
+def _backends(state: TorchState, doubles: Doubles) -> None:
+    def entry(what: str, index: int | None) -> Double:
+        def double(call: Call) -> None:
+            state.recorder.registry(what, None if index is None else call.argument(index) & 0xFF)
+
+        return double
+
+    for pattern, (what, index) in _REGISTRIES.items():
+        doubles.matching(pattern)(entry(what, index))
+
+    @doubles.matching(r"_ZN3c1028register_privateuse1_backendE")
+    def _rename(call: Call) -> None:
+        state.recorder.registry("privateuse1-backend", state.string(call.argument(0)))

@@ -1,0 +1,193 @@
+"""Doubles of ``c10::Type`` and of the inference of schemas from C++ types.
+
+``make_function_schema`` is handed one function per argument that returns the argument's type; those functions belong
+to the extension and are run. They end in the imported functions below. How those return depends on the release: up to
+1.10 every ``XType::get()`` returns a ``shared_ptr`` in memory, from 1.11 on most return a plain pointer in a register,
+and ``TensorType::get()`` a reference to a ``shared_ptr``. Nobody passes a buffer in the stack to a function that takes
+no argument unless its result goes there, which tells the two apart.
+
+Sources: ``ATen/core/jit_type.h``, ``ATen/core/type_ptr.h``, ``ATen/core/op_registration/infer_schema.h``.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from typing import Final
+
+from abiscan.emulation.doubles import Doubles
+from abiscan.emulation.process import Call
+from abiscan.emulation.strings import abi_in
+from abiscan.emulation.torch_state import Schema, TorchState
+
+# How a type without parameters prints (the ``str`` methods of jit_type.h), where it is not the class without "Type".
+_PRINTED: Final = {
+    "IntType": "int",
+    "FloatType": "float",
+    "BoolType": "bool",
+    "StringType": "str",
+    "NumberType": "Scalar",
+    "ComplexType": "complex",
+    "DeviceObjType": "Device",
+    "StreamObjType": "Stream",
+    "NoneType": "NoneType",
+    "AnyListType": "list",
+    "AnyTupleType": "tuple",
+    "AnyClassType": "AnyClassType",
+    "AnyEnumType": "AnyEnumType",
+    "PyObjectType": "PyObject",
+}
+_ELEMENTS: Final = {
+    "Tensors": "Tensor",
+    "OptionalTensors": "Tensor?",
+    "Ints": "int",
+    "SymInts": "SymInt",
+    "Floats": "float",
+    "ComplexDoubles": "complex",
+    "Bools": "bool",
+    "Strings": "str",
+    "Numbers": "Scalar",
+    "Tensor": "Tensor",
+    "Int": "int",
+    "SymInt": "SymInt",
+    "Float": "float",
+    "Bool": "bool",
+    "String": "str",
+    "Number": "Scalar",
+}
+_NAME: Final = re.compile(r"_ZN3c10(\d+)")
+_CUSTOM: Final = "__torch__.torch.classes."
+
+
+def _class_name(mangled: str) -> str:
+    match = _NAME.match(mangled)
+    return mangled[match.end() : match.end() + int(match.group(1))] if match else ""
+
+
+def torch_types(state: TorchState) -> Doubles:
+    """The doubles that make and give types."""
+    doubles = Doubles()
+
+    def returns_in_memory(call: Call) -> bool:
+        arch = call.process.arch
+        register = arch.hidden_result or arch.arguments[0]
+        return call.machine.is_writable_scratch(call.machine.vm.reg_read(register))
+
+    def forget_result_register(call: Call) -> None:
+        """The register of a result in memory is the callee's to change: leave nothing there to be taken for one."""
+        arch = call.process.arch
+        call.machine.vm.reg_write(arch.hidden_result or arch.arguments[0], 0)
+
+    def give(call: Call, text: str, *, reference: bool = False) -> int | None:
+        address = state.type_object(text)
+        if returns_in_memory(call):
+            state.write_shared(call.result, address)
+            result = call.result
+        else:
+            result = call.process.store(struct.pack("<QQ", *state.shared(address))) if reference else address
+        forget_result_register(call)
+        return result
+
+    def give_shared(call: Call, text: str) -> None:
+        state.write_shared(call.result, state.type_object(text))
+
+    @doubles.matching(r"_ZN3c10\d+\w+Type3getEv$")
+    def _get(call: Call) -> int | None:
+        name = _class_name(call.name)
+        return give(call, _PRINTED.get(name, name.removesuffix("Type")), reference=name == "TensorType")
+
+    @doubles.matching(r"_ZN3c108ListType\d+of\w+Ev$")
+    def _list_of(call: Call) -> int | None:
+        return give(call, _ELEMENTS.get(call.name[call.name.index("of") + 2 : -2], "?") + "[]", reference=True)
+
+    @doubles.matching(r"_ZN3c1012OptionalType\d+of\w+Ev$")
+    def _optional_of(call: Call) -> int | None:
+        return give(call, _ELEMENTS.get(call.name[call.name.index("of", 20) + 2 : -2], "?") + "?", reference=True)
+
+    def inner(call: Call, index: int) -> str:
+        """A ``TypePtr`` by value: the address of its two words."""
+        return state.type_text(call.machine.word(call.argument(index)))
+
+    @doubles.matching(r"_ZN3c1012OptionalType(3get|6create)E")
+    def _optional(call: Call) -> None:
+        result = call.result
+        state.write_shared(result, state.type_object(inner(call, 0) + "?"))
+
+    @doubles.matching(r"_ZN3c108ListType3getE", r"_ZN3c108ListType6createE")
+    def _list(call: Call) -> None:
+        result = call.result
+        index = 1 if abi_in(call.name) else 0
+        state.write_shared(result, state.type_object(inner(call, index) + "[]"))
+
+    @doubles.matching(r"_ZN3c108DictType3getE", r"_ZN3c108DictType6createE")
+    def _dict(call: Call) -> None:
+        result = call.result
+        index = 1 if abi_in(call.name) else 0
+        state.write_shared(result, state.type_object(f"Dict({inner(call, index)}, {inner(call, index + 1)})"))
+
+    @doubles.matching(r"_ZN3c109TupleTypeC[12]E")
+    def _tuple(call: Call) -> None:
+        begin, end = call.machine.words(call.argument(1), 2)
+        elements = [state.type_text(call.machine.word(at)) for at in range(begin, min(end, begin + 4096), 16)]
+        state.name_type(call.argument(0), f"({', '.join(elements)})")
+
+    @doubles.matching(r"_ZN3c1022getCustomClassTypeImplERKSt10type_index")
+    def _custom_class(call: Call) -> None:
+        result = call.result
+        name = state.type_info_name(call.machine.word(call.argument(0))) or "?"
+        state.write_shared(result, state.type_object(_CUSTOM + state.class_names.get(name, name)))
+
+    @doubles.matching(r"virtual function of _ZTVN3c10\d+\w*TypeE")
+    def _virtual(call: Call) -> int | None:
+        """A virtual function of a type, told by its shape: a text in memory, a comparison with another type, a yes.
+
+        The order of the virtual functions differs between releases; inlined code asks for ``str``, for ``equals``,
+        ``isSubtypeOf`` and ``symmetric``.
+        """
+        if returns_in_memory(call):
+            result = call.result
+            state.strings.create(call.process, result, state.type_text(call.argument(0)).encode())
+            return None
+        this, other = call.argument(0), call.argument(1)
+        return int(not state.is_type(other) or state.type_text(this) == state.type_text(other))
+
+    @doubles.matching(r"_ZN3c106detail12infer_schema20make_function_schemaE")
+    def _infer(call: Call) -> None:
+        result = call.result
+        named = abi_in(call.name) is not None
+        name = ""
+        if named:
+            name = state.string(call.argument(0))
+            overload = state.string(call.argument(1))
+            name = f"{name}.{overload}" if overload else name
+        (arguments, count), (returns, return_count) = call.views(2 if named else 0, 2)
+        stride = _argument_stride(call, arguments, count, returns, return_count)
+        given = _types(call, arguments, count, stride)
+        returned = _types(call, returns, return_count, stride)
+        state.write_schema(result, Schema.inferred(name, tuple(given), tuple(returned)))
+
+    def _types(call: Call, address: int, count: int, stride: int) -> list[str]:
+        machine = call.machine
+        found = []
+        for function in machine.words(address, count * stride // 8)[:: stride // 8] if count else ():
+            # A buffer in the heap, so that the stack tells who passes a buffer of his own (see above).
+            buffer = call.process.allocate(16)
+            machine.call_with_result(function, buffer)
+            found.append(state.type_text(machine.word(buffer)))
+        return found
+
+    return doubles
+
+
+def _argument_stride(call: Call, arguments: int, count: int, returns: int, return_count: int) -> int:
+    """``sizeof(ArgumentDef)``: one function pointer up to 1.12, two (the real type's and the shown one's) after.
+
+    The arrays hold as many pointers to code as there are arguments, or twice as many, and do not overlap.
+    """
+    image, machine = call.process.image, call.machine
+    for address, number, other in ((arguments, count, returns), (returns, return_count, arguments)):
+        if not number or address <= other < address + 16 * number:
+            continue
+        words = machine.words(address, 2 * number)
+        return 16 if all(image.is_code(word) for word in words) else 8
+    return 8

@@ -1,0 +1,311 @@
+"""The image of one object in the emulated address space, brought in page by page as it is touched.
+
+Of a library of 400 MB the initialisers touch a few MB, so nothing is mapped up front: a page is copied from the file
+when something touches it, and just that page's relocations are applied. Formats are those of the ELF gABI, chapters
+4 and 5; relocation types come from ``arch``.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from abiscan.elf import ElfFile
+from abiscan.emulation.arch import Arch
+from abiscan.emulation.machine import PAGE_SIZE
+from abiscan.errors import NotElfError
+
+BASE: Final = 0x10_0000_0000  # where the object's address 0 lies
+
+_DT_STRTAB, _DT_SYMTAB, _DT_RELA, _DT_RELASZ, _DT_STRSZ, _DT_INIT = 5, 6, 7, 8, 10, 12
+_DT_JMPREL, _DT_PLTRELSZ, _DT_INIT_ARRAY, _DT_INIT_ARRAYSZ = 23, 2, 25, 27
+_DT_RELRSZ, _DT_RELR, _DT_RELACOUNT = 35, 36, 0x6FFFFFF9
+_PT_TLS, _PT_GNU_EH_FRAME = 7, 0x6474E550
+_PF_X, _PF_W = 1, 2
+_SYMBOL: Final = struct.Struct("<IBBHQQ")
+_PROGRAM_HEADER: Final = struct.Struct("<IIQQQQQQ")
+_STT_FUNC, _STT_GNU_IFUNC = 2, 10
+_WORD: Final = 0xFFFF_FFFF_FFFF_FFFF
+
+# Module numbers for __tls_get_addr: offsets count from the object's own block, or from the thread pointer.
+OWN_MODULE, OTHER_MODULE = 1, 2
+
+# Weak references that nothing on a system of today defines: ld.so leaves zero, and the code tests for it.
+_NEVER_DEFINED: Final = frozenset(
+    {"__gmon_start__", "_ITM_deregisterTMCloneTable", "_ITM_registerTMCloneTable", "_Jv_RegisterClasses"}
+)
+
+
+class Symbol(NamedTuple):
+    """An entry of the dynamic symbol table. ``value`` is an address in the file's own space."""
+
+    name: str
+    value: int
+    size: int
+    type: int
+    defined: bool
+
+
+class Header(NamedTuple):
+    """The part of a program header that matters here."""
+
+    address: int
+    offset: int
+    file_size: int
+    size: int
+
+
+class Image:
+    """One object.
+
+    :param bind: gives the address that a reference to an imported symbol gets
+    :param bind_tls: gives the offset from the thread pointer of an imported thread-local variable
+    :param resolver: gives the address of a way to what the function at an address chooses (``STT_GNU_IFUNC``)
+    """
+
+    def __init__(
+        self,
+        file: ElfFile,
+        arch: Arch,
+        bind: Callable[[str], int],
+        bind_tls: Callable[[str], int],
+        resolver: Callable[[int], int],
+    ) -> None:
+        self.file = file
+        self._arch = arch
+        self._bind, self._bind_tls, self._resolver = bind, bind_tls, resolver
+        self._symbols: dict[int, Symbol] = {}
+        self._symbol_table = file.tail_at(file.dynamic[_DT_SYMTAB]) if _DT_SYMTAB in file.dynamic else memoryview(b"")
+        self._strings = file.tail_at(file.dynamic[_DT_STRTAB]) if _DT_STRTAB in file.dynamic else memoryview(b"")
+        self.size = max((segment.address + segment.size for segment in file.segments), default=0)
+        headers = self._program_headers()
+        self.tls = headers.get(_PT_TLS)
+        self.exception_header = headers.get(_PT_GNU_EH_FRAME)
+        self._relocations = self._read_relocations()
+        self._extra = self._read_relative()
+
+    def _program_headers(self) -> dict[int, Header]:
+        data = self.file.data
+        offset, size, count = struct.unpack_from("<Q14xHH", data, 32)
+        found = {}
+        for index in range(count):
+            at = offset + index * size
+            if at + _PROGRAM_HEADER.size > len(data):
+                break
+            kind, _, file_offset, address, _, file_size, memory_size, _ = _PROGRAM_HEADER.unpack_from(data, at)
+            found[kind] = Header(address, file_offset, file_size, memory_size)
+        return found
+
+    # Relocations, kept as indexes into the two tables by the page that they patch
+
+    def _read_relocations(self) -> dict[int, list[int]]:
+        file = self.file
+        self._tables: list[memoryview] = []
+        by_page: dict[int, list[int]] = defaultdict(list)
+        start = 0
+        for address_tag, size_tag in ((_DT_RELA, _DT_RELASZ), (_DT_JMPREL, _DT_PLTRELSZ)):
+            address, size = file.dynamic.get(address_tag), file.dynamic.get(size_tag, 0)
+            words = file.bytes_at(address, size // 24 * 24).cast("Q") if address and size else memoryview(b"").cast("Q")
+            self._tables.append(words)
+            for index, offset in enumerate(words[::3].tolist(), start):
+                by_page[offset >> 12].append(index)
+            start += len(words) // 3
+        return by_page
+
+    def _read_relative(self) -> dict[int, list[int]]:
+        """Addresses that only need the base added: DT_RELR, an address and bitmaps for what follows it (gABI)."""
+        address, size = self.file.dynamic.get(_DT_RELR), self.file.dynamic.get(_DT_RELRSZ, 0)
+        by_page: dict[int, list[int]] = defaultdict(list)
+        where = 0
+        for word in self.file.bytes_at(address, size & ~7).cast("Q").tolist() if address and size else ():
+            if word & 1 == 0:
+                by_page[word >> 12].append(word)
+                where = word + 8
+            else:
+                for bit in range(63):
+                    if word >> (bit + 1) & 1:
+                        by_page[(where + 8 * bit) >> 12].append(where + 8 * bit)
+                where += 63 * 8
+        return by_page
+
+    def _relocation(self, index: int) -> tuple[int, int, int, int]:
+        """(offset, symbol index, type, addend) of one relocation."""
+        first = len(self._tables[0]) // 3
+        words, at = (self._tables[0], index) if index < first else (self._tables[1], index - first)
+        offset, info, addend = words[3 * at], words[3 * at + 1], words[3 * at + 2]
+        return offset, info >> 32, info & 0xFFFF_FFFF, addend
+
+    # Symbols
+
+    def symbol(self, index: int) -> Symbol:
+        """An entry of the dynamic symbol table."""
+        if index not in self._symbols:
+            name_at, info, _, section, value, size = _SYMBOL.unpack_from(self._symbol_table, index * _SYMBOL.size)
+            self._symbols[index] = Symbol(self._name(name_at), value, size, info & 0xF, section != 0)
+        return self._symbols[index]
+
+    def _name(self, offset: int) -> str:
+        size = 256  # names are short, and the table is large: look at a little of it at first
+        while True:
+            chunk = bytes(self._strings[offset : offset + size])
+            name, end, _ = chunk.partition(b"\0")
+            if end or len(chunk) < size:
+                return name.decode("utf-8", "backslashreplace")
+            size *= 16
+
+    def address_of(self, symbol: Symbol) -> int:
+        """Where a reference to ``symbol`` leads."""
+        if symbol.defined:
+            address = BASE + symbol.value
+            return self._resolver(address) if symbol.type == _STT_GNU_IFUNC else address
+        return 0 if not symbol.name or symbol.name in _NEVER_DEFINED else self._bind(symbol.name)
+
+    # Pages
+
+    def contains(self, address: int) -> bool:
+        """Whether ``address``, in the emulated space, belongs to the object."""
+        return BASE <= address < BASE + self.size
+
+    def is_code(self, address: int) -> bool:
+        """Whether ``address``, in the emulated space, lies in an executable segment."""
+        start = address - BASE
+        return any(s.flags & _PF_X and s.address <= start < s.address + s.size for s in self.file.segments)
+
+    def page(self, address: int) -> tuple[bytes, bool, bool] | None:
+        """(content, writable, executable) of the page at ``address``, relocated; None where the object has no page."""
+        start = address - BASE
+        content, flags = bytearray(PAGE_SIZE), None
+        for segment in self.file.segments:
+            low, high = max(segment.address, start), min(segment.address + segment.size, start + PAGE_SIZE)
+            if low >= high:
+                continue
+            flags = (flags or 0) | segment.flags
+            high = min(high, segment.address + segment.file_size)
+            if low < high:
+                at = segment.offset + low - segment.address
+                content[low - start : high - start] = self.file.data[at : at + high - low]
+        if flags is None:
+            return None
+        for offset in self._extra.get(start >> 12, ()):
+            self._patch(content, offset - start, (self._word(content, offset - start) + BASE) & _WORD)
+        for index in self._relocations.get(start >> 12, ()):
+            self._relocate(content, start, index)
+        return bytes(content), bool(flags & _PF_W), bool(flags & _PF_X)
+
+    @staticmethod
+    def _word(content: bytearray, at: int) -> int:
+        return int.from_bytes(content[at : at + 8], "little")
+
+    @staticmethod
+    def _patch(content: bytearray, at: int, value: int) -> None:
+        """Store a word; the part beyond the page, of a word that straddles two, is dropped."""
+        data = (value & _WORD).to_bytes(8, "little")
+        content[at : at + 8] = data[: PAGE_SIZE - at]
+
+    def _relocate(self, content: bytearray, start: int, index: int) -> None:
+        offset, symbol_index, kind, addend = self._relocation(index)
+        arch, at = self._arch, offset - start
+        if kind == arch.relative:
+            self._patch(content, at, BASE + addend)
+        elif kind == arch.absolute or kind in arch.slots:
+            self._patch(content, at, self.address_of(self.symbol(symbol_index)) + addend)
+        elif kind == arch.irelative:
+            self._patch(content, at, self._resolver((BASE + addend) & _WORD))
+        elif kind == arch.tls_module:
+            own = not symbol_index or self.symbol(symbol_index).defined
+            self._patch(content, at, OWN_MODULE if own else OTHER_MODULE)
+        elif kind == arch.tls_offset:
+            symbol = self.symbol(symbol_index)
+            offset = symbol.value if symbol.defined or not symbol_index else self._bind_tls(symbol.name)
+            self._patch(content, at, offset + addend)
+        elif kind == arch.tls_thread_offset:
+            self._patch(content, at, self._tls_offset(symbol_index) + addend)
+        elif kind == arch.tls_descriptor:
+            self._patch(content, at, self._bind("__tlsdesc_resolve"))
+            self._patch(content, at + 8, self._tls_offset(symbol_index) + addend)
+
+    def _tls_offset(self, symbol_index: int) -> int:
+        """The offset from the thread pointer of a thread-local variable."""
+        symbol = self.symbol(symbol_index)
+        if symbol_index and not symbol.defined:
+            return self._bind_tls(symbol.name)
+        return self.tls_start + symbol.value
+
+    @property
+    def tls_start(self) -> int:
+        """The offset from the thread pointer of the object's own thread-local variables."""
+        if self._arch.thread_pointer_offset:  # variant I: above the thread pointer
+            return self._arch.thread_pointer_offset
+        return -((self.tls.size + 63) & ~63) if self.tls else 0
+
+    # Where execution starts
+
+    def slots_of(self, names: Callable[[str], bool]) -> dict[int, str]:
+        """The addresses, in the file's own space, of the words that lead to imported functions with such names."""
+        wanted: dict[int, str | None] = {}
+        found = {}
+        for table in self._tables:
+            for offset, info in zip(table[::3].tolist(), table[1::3].tolist(), strict=True):
+                if info & 0xFFFF_FFFF not in self._arch.slots:
+                    continue
+                index = info >> 32
+                if index not in wanted:
+                    symbol = self.symbol(index)
+                    wanted[index] = symbol.name if not symbol.defined and names(symbol.name) else None
+                name = wanted[index]
+                if name is not None:
+                    found[offset] = name
+        return found
+
+    def constant_text(self, address: int) -> str | None:
+        """The text, ended by a zero byte, at an address in the file's own space; None where there is none."""
+        try:
+            data = bytes(self.file.tail_at(address)[:1024])
+        except NotElfError:
+            return None
+        text, end, _ = data.partition(b"\0")
+        return text.decode("utf-8", "backslashreplace") if end else None
+
+    def definition_of(self, name: str) -> int | None:
+        """The address, in the file's own space, of a symbol that the object defines."""
+        size = self.file.dynamic.get(_DT_STRSZ, 0)
+        text = bytes(self._strings[:size])
+        at = text.find(b"\0" + name.encode() + b"\0") + 1
+        if not at:
+            return None
+        names = self._symbol_table[: len(self._symbol_table) // 24 * 24].cast("I")[::6].tolist()
+        symbol = self.symbol(names.index(at)) if at in names else None
+        return symbol.value if symbol is not None and symbol.defined else None
+
+    def nearest_symbol(self, address: int) -> str | None:
+        """The exported function that ``address``, in the file's own space, lies in or behind."""
+        best: Symbol | None = None
+        count = min(len(self._symbol_table) // _SYMBOL.size, self._symbol_count())
+        for name_at, info, _, section, value, size in _SYMBOL.iter_unpack(self._symbol_table[: count * _SYMBOL.size]):
+            if section and info & 0xF == _STT_FUNC and value <= address and (best is None or value > best.value):
+                best = Symbol(self._name(name_at), value, size, info & 0xF, defined=True)
+        return best.name if best else None
+
+    def _symbol_count(self) -> int:
+        """An upper bound of the number of symbols: linkers put the string table behind the symbol table."""
+        symbols, strings = self.file.dynamic.get(_DT_SYMTAB, 0), self.file.dynamic.get(_DT_STRTAB, 0)
+        return (strings - symbols) // _SYMBOL.size if strings > symbols else 0
+
+    def initialisers(self) -> list[int]:
+        """DT_INIT and the entries of DT_INIT_ARRAY, as emulated addresses, in the order of their execution."""
+        dynamic = self.file.dynamic
+        found = [BASE + dynamic[_DT_INIT]] if dynamic.get(_DT_INIT) else []
+        address, size = dynamic.get(_DT_INIT_ARRAY, 0), dynamic.get(_DT_INIT_ARRAYSZ, 0)
+        pages: dict[int, bytes] = {}
+        for at in range(address, address + min(size, 8 << 20) // 8 * 8, 8):
+            page = (BASE + at) & ~(PAGE_SIZE - 1)
+            if page not in pages:
+                loaded = self.page(page)
+                if loaded is None:
+                    break
+                pages[page] = loaded[0]
+            start = BASE + at - page
+            found.append(int.from_bytes(pages[page][start : start + 8], "little"))
+        return [entry for entry in found if entry not in (0, _WORD)]

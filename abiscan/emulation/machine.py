@@ -1,0 +1,289 @@
+"""An emulated processor with its memory: runs functions, and hands every call out of the object to Python.
+
+Nothing of the emulated code runs on the host's processor, and it has no way out: a system call, like anything else that
+the machine does not know, ends the function that was started with ``Stop``.
+
+Memory beyond the object is laid out at fixed addresses far apart, so that a stray pointer hits nothing::
+
+    heap, stack    readable and writable, cleared
+    imports        one slot per imported symbol: data to whoever reads it, a call out to whoever jumps there
+    code           the few imported functions that are called so often that they are worth code of their own
+"""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+from collections.abc import Callable
+from typing import Final
+
+from icicle import ExceptionCode, Icicle, MemoryException, MemoryProtection, RunStatus  # type: ignore[import-untyped]
+
+from abiscan.emulation.arch import Arch
+from abiscan.emulation.arch.vector import is_mapped
+
+PAGE_SIZE: Final = 0x1000
+_PAGE_MASK: Final = ~(PAGE_SIZE - 1)
+
+STACK_TOP: Final = 0x7E_0000_0000
+_STACK_SIZE: Final = 0x80_0000
+HEAP_BASE: Final = 0x60_0000_0000
+HEAP_SIZE: Final = 0x4000_0000
+IMPORT_BASE: Final = 0x70_0000_0000
+IMPORT_SLOT: Final = 0x400
+_IMPORT_SIZE: Final = 1 << 28
+CODE_BASE: Final = 0x74_0000_0000
+_RETURN: Final = IMPORT_BASE  # the first slot: where a function returns to that Python called
+
+# All pages that can ever be mapped, in pages of 4 KiB: memory that a runaway initialiser fills ends as a gap.
+_CAPACITY: Final = 150_000
+_CANARY: Final = 0x5AFE_C0DE_0DD5_EED5
+_CODE_WINDOW: Final = 16  # no instruction of x86-64 is longer than 15 bytes
+_MAX_DEPTH: Final = 60  # of calls from a double back into the emulated code
+
+# icicle's enumerations compare but do not hash.
+_ACCESS: Final = (ExceptionCode.ReadUnmapped, ExceptionCode.WriteUnmapped)
+_UNKNOWN: Final = (ExceptionCode.UnimplementedOp, ExceptionCode.InvalidInstruction, ExceptionCode.UnknownCpuID)
+
+
+class Stop(Exception):  # noqa: N818 - not an error: the way in which an emulated function ends early
+    """The function that was started cannot go on. ``address`` is where, in the emulated address space."""
+
+    def __init__(self, reason: str, address: int) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.address = address
+
+
+class OutOfBudgetError(Exception):
+    """No more instructions may be executed, for any function."""
+
+
+class Machine:
+    """One processor, one address space.
+
+    :param pager: asked to map the page at an address that was touched; False when there is nothing to map
+    :param call_out: called when the code jumps into the import slots, with the slot's address; it does what the
+        imported function would do, its return included
+    """
+
+    def __init__(self, arch: Arch, pager: Callable[[int], bool], call_out: Callable[[int], None]) -> None:
+        self.arch = arch
+        # Most code runs once: translating it to host code, or optimising it, costs more than interpreting it as it is.
+        self.vm = Icicle(arch.name, jit=False, jit_mem=False, optimize_instructions=False, recompilation=False)
+        self.vm.mem_capacity = max(self.vm.mem_capacity, _CAPACITY)
+        self._pager = pager
+        self._call_out = call_out
+        self._depth = 0
+        self._last_fault = (-1, -1)
+        regions = {STACK_TOP - _STACK_SIZE: _STACK_SIZE, HEAP_BASE: HEAP_SIZE, IMPORT_BASE: _IMPORT_SIZE}
+        for base, size in regions.items():
+            self.vm.mem_map(base, size, MemoryProtection.ReadWrite)
+        self.reached: set[int] = set()
+
+    # Memory
+
+    def map_page(self, address: int, content: bytes, *, writable: bool, executable: bool) -> None:
+        """Map one page (``PAGE_SIZE`` bytes at a multiple of it) with this content."""
+        if executable:
+            protection = MemoryProtection.ExecuteReadWrite if writable else MemoryProtection.ExecuteRead
+        else:
+            protection = MemoryProtection.ReadWrite if writable else MemoryProtection.ReadOnly
+        self.vm.mem_map(address, PAGE_SIZE, protection)
+        self.vm.mem_write(address, content)
+
+    def read(self, address: int, size: int) -> bytes:
+        """``size`` bytes at ``address``.
+
+        :raises Stop: nothing is there
+        """
+        if not 0 <= size <= HEAP_SIZE:
+            raise Stop(f"read of {size} bytes at {address:#x}", self.vm.pc)
+        try:
+            return bytes(self.vm.mem_read(address, size))
+        except (MemoryException, OverflowError):
+            self._page_in(address, size)
+        try:
+            return bytes(self.vm.mem_read(address, size))
+        except MemoryException as error:
+            raise Stop(f"read of {size} bytes at {address:#x}", self.vm.pc) from error
+
+    def write(self, address: int, data: bytes) -> None:
+        """Store ``data`` at ``address``.
+
+        :raises Stop: nothing is there
+        """
+        with contextlib.suppress(MemoryException, OverflowError):
+            self.vm.mem_write(address, data)
+            return
+        self._page_in(address, len(data))
+        try:
+            self.vm.mem_write(address, data)
+        except MemoryException as error:
+            raise Stop(f"write of {len(data)} bytes at {address:#x}", self.vm.pc) from error
+
+    def _page_in(self, address: int, size: int) -> None:
+        if not 0 <= address < 1 << 64 or size > HEAP_SIZE:
+            raise Stop(f"access to {size} bytes at {address:#x}", self.vm.pc)
+        for page in range(address & _PAGE_MASK, address + max(size, 1), PAGE_SIZE):
+            if not is_mapped(self.vm, page) and not self._pager(page):
+                raise Stop(f"access to unmapped memory at {max(address, page):#x}", self.vm.pc)
+
+    def clear(self, address: int, size: int) -> None:
+        """Make a part of the heap as it was at first. Both numbers are multiples of ``PAGE_SIZE``."""
+        self.vm.mem_unmap(address, size)
+        self.vm.mem_map(address, size, MemoryProtection.ReadWrite)
+
+    def word(self, address: int) -> int:
+        """The eight bytes at ``address`` as an unsigned number."""
+        return int.from_bytes(self.read(address, 8), "little")
+
+    def words(self, address: int, count: int) -> tuple[int, ...]:
+        """``count`` words of eight bytes at ``address``."""
+        return struct.unpack(f"<{count}Q", self.read(address, 8 * count))
+
+    def set_word(self, address: int, value: int) -> None:
+        """Store eight bytes at ``address``."""
+        self.write(address, (value & 0xFFFF_FFFF_FFFF_FFFF).to_bytes(8, "little"))
+
+    def text(self, address: int, limit: int = 1 << 20) -> bytes:
+        """The bytes from ``address`` up to a zero byte.
+
+        :raises Stop: nothing is there, or no zero byte within ``limit``
+        """
+        found = bytearray()
+        while len(found) < limit:
+            chunk = self.read(address, min(256, PAGE_SIZE - address % PAGE_SIZE))
+            end = chunk.find(0)
+            if end >= 0:
+                return bytes(found + chunk[:end])
+            found += chunk
+            address += len(chunk)
+        raise Stop(f"text of more than {limit} bytes", self.vm.pc)
+
+    def is_writable_scratch(self, address: int) -> bool:
+        """Whether ``address`` lies in the stack."""
+        return STACK_TOP - _STACK_SIZE <= address < STACK_TOP
+
+    def is_heap(self, address: int) -> bool:
+        """Whether ``address`` lies in the heap."""
+        return HEAP_BASE <= address < HEAP_BASE + HEAP_SIZE
+
+    # Execution
+
+    def watch(self, address: int) -> None:
+        """Have ``address`` entered into ``reached`` when the code there is executed."""
+        self.vm.add_breakpoint(address)
+
+    def start(self, address: int, arguments: tuple[int, ...], instructions: int) -> int:
+        """Run the function at ``address`` from a fresh stack, and give its result.
+
+        :param instructions: how many instructions it may execute
+        :raises Stop: it cannot be run to its end
+        """
+        self._depth = 0
+        self.vm.sp = STACK_TOP - 0x1000
+        self.vm.icount_limit = self.vm.icount + instructions
+        return self.call(address, *arguments)
+
+    def call(self, address: int, *arguments: int) -> int:
+        """Call a function from within a double (or ``start``), on the current stack."""
+        if self._depth >= _MAX_DEPTH:
+            raise Stop("calls nested too deeply", address)
+        vm, arch = self.vm, self.arch
+        pc, stack, link = vm.pc, vm.sp, arch.return_address(vm) if self._depth else 0
+        vm.sp = stack - 0x100  # clear of the red zone
+        for register, value in zip(arch.arguments, arguments, strict=False):
+            vm.reg_write(register, value & 0xFFFF_FFFF_FFFF_FFFF)
+        arch.enter(vm, _RETURN)
+        vm.pc = address
+        self._depth += 1
+        try:
+            self._run()
+        finally:
+            self._depth -= 1
+        result = int(vm.reg_read(arch.result))
+        vm.pc, vm.sp = pc, stack
+        if self._depth and arch.hidden_result is not None:
+            vm.reg_write("x30", link)
+        return result
+
+    def call_with_result(self, address: int, result: int, *arguments: int) -> int:
+        """Call a function that returns an object in memory, at ``result``."""
+        if self.arch.hidden_result is None:
+            return self.call(address, result, *arguments)
+        self.vm.reg_write(self.arch.hidden_result, result)
+        return self.call(address, *arguments)
+
+    def _run(self) -> None:
+        vm = self.vm
+        while True:
+            status = vm.run()
+            if status != RunStatus.UnhandledException:
+                if status == RunStatus.Breakpoint:
+                    self.reached.add(vm.pc)
+                    vm.remove_breakpoint(vm.pc)
+                    continue
+                if status == RunStatus.InstructionLimit:
+                    raise Stop("out of its budget of instructions", vm.pc)
+                raise Stop(f"the emulator stopped: {status}", vm.pc)
+            code = vm.exception_code
+            if code == ExceptionCode.ExecViolation:
+                pc = vm.pc
+                if pc == _RETURN:
+                    return
+                if IMPORT_BASE <= pc < IMPORT_BASE + _IMPORT_SIZE:
+                    self._call_out(pc)
+                else:
+                    self._fetch(pc)
+            elif code in _ACCESS:
+                self._access(vm.exception_value)
+            elif code in _UNKNOWN:
+                text = self.arch.step_over(vm, self, self._code_at(vm.pc))
+                if text is not None:
+                    raise Stop(f"unknown instruction: {text}", vm.pc)
+            else:
+                raise Stop(_describe(code, vm.exception_value), vm.pc)
+
+    def _code_at(self, address: int) -> bytes:
+        try:
+            return self.read(address, _CODE_WINDOW)
+        except Stop:  # the last instruction of a segment
+            return self.read(address, PAGE_SIZE - address % PAGE_SIZE)
+
+    def _fetch(self, pc: int) -> None:
+        """Map the page of ``pc``, or the next one when an instruction straddles the two.
+
+        icicle keeps what it decoded: code that once ran into an unmapped page ends there with a fault ever after. So a
+        fault in a mapped page is worth another try, once.
+        """
+        pages = (pc & _PAGE_MASK, (pc + _CODE_WINDOW - 1) & _PAGE_MASK)
+        here = (pc, self.vm.icount)
+        if not self._map_one_of(pages) and here == self._last_fault:
+            raise Stop(f"jump to {pc:#x}, where there is no code", pc)
+        self._last_fault = here
+
+    def _access(self, address: int) -> None:
+        """Map the page of ``address``, or the next one when an access straddles the two."""
+        pages = (address & _PAGE_MASK, (address + 63) & _PAGE_MASK)
+        if not self._map_one_of(pages):
+            raise Stop(f"access to unmapped memory at {address:#x}", self.vm.pc)
+
+    def _map_one_of(self, pages: tuple[int, ...]) -> bool:
+        for page in dict.fromkeys(pages):
+            if not is_mapped(self.vm, page):
+                return self._pager(page)
+        return False
+
+
+def _describe(code: ExceptionCode, value: int) -> str:
+    names = (
+        (ExceptionCode.Syscall, "a system call"),
+        (ExceptionCode.WritePerm, f"write to read-only memory at {value:#x}"),
+        (ExceptionCode.ReadPerm, f"read of protected memory at {value:#x}"),
+        (ExceptionCode.SelfModifyingCode, "code that modifies itself"),
+        (ExceptionCode.OutOfMemory, "out of its budget of memory"),
+        (ExceptionCode.DivisionException, "division by zero"),
+    )
+    known = next((text for known, text in names if known == code), None)
+    return known or f"processor exception {str(code).rpartition('.')[2]}"

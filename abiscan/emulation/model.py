@@ -1,0 +1,144 @@
+"""What an extension registers, as plain data: the result of emulating it."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class Phase(enum.Enum):
+    """When a registration happens: as the object is loaded, as its module is imported, or when somebody calls it."""
+
+    STATIC_INIT = "static-init"
+    MODULE_INIT = "module-init"
+    ON_CALL = "on-call"
+
+
+class LibraryKind(enum.Enum):
+    """The macro that opened a library: ``TORCH_LIBRARY``, ``_FRAGMENT``, ``_IMPL`` (``torch::Library::Kind``)."""
+
+    DEF = "def"
+    FRAGMENT = "fragment"
+    IMPL = "impl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Library:
+    """One ``torch::Library``.
+
+    ``namespace`` is None for the wildcard ``_``. ``dispatch_key`` is the number in the machine code, which means what
+    the torch that the extension was built for means by it, or the name where the code gives a name (stable ABI).
+    ``file`` and ``line`` are those of the source, as the compiler left them.
+    """
+
+    kind: LibraryKind
+    namespace: str | None
+    dispatch_key: int | str | None
+    file: str | None
+    line: int | None
+    phase: Phase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operator:
+    """One definition. ``name`` is ``ns::name`` or ``ns::name.overload``; ``schema`` the whole text, as written.
+
+    ``inferred`` tells that torch makes the schema from the C++ function. ``schema`` is None where neither was readable.
+    ``tags`` are the numbers of ``at::Tag`` of the torch that the extension was built for. ``jit_only`` marks those
+    of TorchScript's own registry (``torch::jit::RegisterOperators``), which the dispatcher does not know.
+    """
+
+    name: str
+    schema: str | None
+    inferred: bool
+    tags: tuple[int, ...]
+    jit_only: bool
+    file: str | None
+    line: int | None
+    phase: Phase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """One kernel. ``dispatch_key`` as in ``Library``; None is torch's "no key" (CompositeImplicitAutograd from 1.8 on).
+
+    ``signature`` is the C++ function type, mangled (``FN2at6TensorERKS0_E``), None for a kernel given boxed.
+    ``inferred_schema`` is ``(Tensor _0) -> Tensor _0``, None where torch infers none. ``abi_version`` is the version
+    that a stable-ABI extension declares with its kernel.
+    """
+
+    operator: str
+    dispatch_key: int | str | None
+    signature: str | None
+    inferred_schema: str | None
+    boxed: bool
+    fallthrough: bool
+    abi_version: int | None
+    file: str | None
+    line: int | None
+    phase: Phase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fallback:
+    """A kernel for every operator that has none of its own for ``dispatch_key``."""
+
+    dispatch_key: int | str | None
+    fallthrough: bool
+    file: str | None
+    line: int | None
+    phase: Phase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CustomClass:
+    """A ``torch::class_``: ``name`` is ``ns.Name``; ``methods`` in the order of their definition."""
+
+    name: str
+    methods: tuple[str, ...]
+    phase: Phase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registry:
+    """An entry of another of torch's registries: ``what`` names it, ``key`` is the number or name entered."""
+
+    what: str
+    key: int | str | None
+    phase: Phase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lookup:
+    """An operator that the code fetches by name when it runs, at ``address`` (of the call, in the file's own space)."""
+
+    operator: str
+    address: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """Something that could not be read: where (``address`` in the file's own space, nearest symbol) and why."""
+
+    stage: str
+    reason: str
+    address: int | None
+    symbol: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registrations:
+    """Everything recovered from one object, each list in the order in which the code registers.
+
+    ``unknown_calls`` counts the calls of imported functions that have no double and were answered with zero.
+    """
+
+    libraries: tuple[Library, ...] = ()
+    operators: tuple[Operator, ...] = ()
+    kernels: tuple[Kernel, ...] = ()
+    fallbacks: tuple[Fallback, ...] = ()
+    classes: tuple[CustomClass, ...] = ()
+    registries: tuple[Registry, ...] = ()
+    lookups: tuple[Lookup, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    unknown_calls: tuple[tuple[str, int], ...] = ()

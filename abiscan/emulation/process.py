@@ -1,0 +1,309 @@
+"""The emulated process: the object, its heap, its thread, and what its imports are bound to.
+
+An imported symbol gets a slot of ``IMPORT_SLOT`` bytes. To code that reads it, it is a datum (zeroes, or what
+``_DATA_IMAGES`` says: a ``std::type_info`` knows its name, a vtable leads to functions). Code that jumps there calls
+the *double* of that name: a Python function of this package that does what the real one does to the process, or
+records it. A function without a double returns zero and is counted.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+from abiscan.elf import ElfFile
+from abiscan.elf import Machine as ElfMachine
+from abiscan.emulation.arch import ARCHITECTURES
+from abiscan.emulation.loader import BASE, OWN_MODULE, Image
+from abiscan.emulation.machine import (
+    CODE_BASE,
+    HEAP_BASE,
+    HEAP_SIZE,
+    IMPORT_BASE,
+    IMPORT_SLOT,
+    PAGE_SIZE,
+    Machine,
+    Stop,
+)
+
+Double = Callable[["Call"], "int | None"]
+
+_THREAD_POINTER: Final = HEAP_BASE + 0x10_0000  # the heap proper starts above the thread's block
+_HEAP_START: Final = HEAP_BASE + 0x20_0000
+_CANARY: Final = 0x5AFE_C0DE_0DD5_EE00  # what the stack protector compares; any value will do
+_HEAP_TOP: Final = HEAP_BASE  # holds the address of the first free byte
+_MAX_ALLOCATION: Final = 0x1000_0000
+_VTABLE_FUNCTIONS: Final = IMPORT_SLOT // 8 - 2
+# The size of an allocation matters to realloc only, so operator new need not tell it.
+_SLOW_ALLOCATOR: Final = "operator new"
+_ALLOCATORS: Final = ("_Znwm", "_Znam")
+_STRING_ENDS: Final = ("D1", "D2", "10_M_dispose")
+# Memory is never reused, and the process never ends.
+_WITHOUT_EFFECT: Final = (
+    *("_ZdlPv", "_ZdlPvm", "_ZdaPv", "_ZdaPvm", "_ZdlPvSt11align_val_t", "_ZdlPvmSt11align_val_t", "free"),
+    *("__cxa_atexit", "__cxa_thread_atexit", "__cxa_thread_atexit_impl", "atexit", "__cxa_finalize"),
+    *("_ZNSt8ios_base4InitC1Ev", "_ZNSt8ios_base4InitD1Ev", "_ZSt21ios_base_library_initv"),
+    *("_ZNSs4_Rep10_M_destroyERKSaIcE", "_ZNSs4_Rep10_M_disposeERKSaIcE", "_ZNSaIcEC1Ev", "_ZNSaIcED1Ev"),
+    *("_ZNSsD1Ev", "_ZNSsD2Ev", *(f"_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE{m}Ev" for m in _STRING_ENDS)),
+    *("pthread_mutex_lock", "pthread_mutex_unlock", "pthread_rwlock_wrlock", "pthread_rwlock_unlock"),
+    *("__cudaRegisterFunction", "__cudaRegisterVar", "__cudaRegisterFatBinaryEnd"),
+)
+_STREAM_TABLE: Final = 24
+_IOS_IN_CXX11, _IOS_IN_COW = 112, 88
+_TYPE_INFO_VTABLE: Final = "_ZTVN10__cxxabiv117__class_type_infoE"
+
+
+class Process:
+    """One object, ready to have its functions called.
+
+    :param find_double: the double of an imported function, by its mangled name; None when there is none
+    :param fill_datum: gives an imported datum its content, by its name and address
+    """
+
+    def __init__(
+        self,
+        file: ElfFile,
+        machine: ElfMachine,
+        find_double: Callable[[str], Double | None],
+        fill_datum: Callable[[Process, str, int], None],
+    ) -> None:
+        self._find_double = find_double
+        self._fill_datum = fill_datum
+        self._native: dict[str, int] = {}
+        self._slots: dict[str, int] = {"": IMPORT_BASE}  # the first slot is where functions return to
+        self._names: list[str] = [""]
+        self._doubles: dict[int, tuple[str, Double | None]] = {}
+        self._tls_imports: dict[str, int] = {}
+        self._sizes: dict[int, int] = {}
+        # What doubles remember of objects that live in the process, by address.
+        self.streams: dict[int, bytes] = {}
+        self.texts: dict[int, bytes] = {}
+        self.locale = 0
+        self.capsules: dict[int, int] = {}
+        self.python_version = "3.11"
+        self.calls = 0
+        self.call_limit = 0
+        self.heap_limit = HEAP_BASE + HEAP_SIZE
+        self.calls_by_name: Counter[str] = Counter()
+        self.unknown: Counter[str] = Counter()
+        self.call_sites: set[int] = set()
+        self.arch = ARCHITECTURES[machine]
+        self.machine = Machine(self.arch, self._page_in, self._call_out)
+        self.image = Image(file, self.arch, self.bind, self._bind_tls, self._bind_resolver)
+        self._native = self._set_up_code()
+        self._set_up_thread()
+
+    # Memory
+
+    def allocate(self, size: int, alignment: int = 16) -> int:
+        """Fresh, cleared memory.
+
+        :raises Stop: more than any initialiser needs
+        """
+        if size > _MAX_ALLOCATION:
+            raise Stop(f"allocation of {size} bytes", self.machine.vm.pc)
+        address = -(-self.machine.word(_HEAP_TOP) // alignment) * alignment
+        top = address + (max(size, 1) + 15 & ~15)
+        if top > self.heap_limit:
+            raise Stop("out of its budget of memory", self.machine.vm.pc)
+        self.machine.set_word(_HEAP_TOP, top)
+        self._sizes[address] = size
+        return address
+
+    def heap_top(self) -> int:
+        """Where the next allocation will be."""
+        return self.machine.word(_HEAP_TOP)
+
+    def release(self, top: int) -> None:
+        """Give back everything that was allocated since ``heap_top`` was ``top``."""
+        start = -(-top // PAGE_SIZE) * PAGE_SIZE
+        self.machine.clear(start, HEAP_BASE + HEAP_SIZE - start)
+        self.machine.set_word(_HEAP_TOP, start)
+
+    def size_of(self, address: int) -> int:
+        """The size that was asked for of the allocation at ``address``, 0 if it is none."""
+        return self._sizes.get(address, 0)
+
+    def store(self, data: bytes) -> int:
+        """The address of a fresh copy of ``data``."""
+        address = self.allocate(len(data))
+        self.machine.write(address, data)
+        return address
+
+    def _page_in(self, address: int) -> bool:
+        loaded = self.image.page(address)
+        if loaded is None:
+            return False
+        content, writable, executable = loaded
+        self.machine.map_page(address, content, writable=writable, executable=executable)
+        return True
+
+    def _set_up_code(self) -> dict[str, int]:
+        """Code for the functions that initialisers call most, and for those that have nothing to do."""
+        self.machine.set_word(_HEAP_TOP, _HEAP_START)
+        allocator = self.arch.allocator(_HEAP_TOP, self.bind(_SLOW_ALLOCATOR)).ljust(128, b"\0")
+        page = (allocator + self.arch.return_zero).ljust(PAGE_SIZE, b"\0")
+        self.machine.map_page(CODE_BASE, page, writable=False, executable=True)
+        return dict.fromkeys(_ALLOCATORS, CODE_BASE) | dict.fromkeys(_WITHOUT_EFFECT, CODE_BASE + len(allocator))
+
+    def _set_up_thread(self) -> None:
+        machine, image = self.machine, self.image
+        machine.vm.reg_write(self.arch.thread_pointer, _THREAD_POINTER)
+        machine.set_word(_THREAD_POINTER, _THREAD_POINTER)  # %fs:0 holds the thread pointer itself
+        machine.set_word(_THREAD_POINTER + 0x28, _CANARY)
+        if image.tls is not None and image.tls.size < 0x8_0000:
+            initial = image.file.data[image.tls.offset : image.tls.offset + image.tls.file_size]
+            machine.write(_THREAD_POINTER + image.tls_start, bytes(initial))
+
+    def thread_variable(self, module: int, offset: int) -> int:
+        """The address of a thread-local variable, from the two words that ``__tls_get_addr`` is given."""
+        start = self.image.tls_start if module == OWN_MODULE else 0
+        return (_THREAD_POINTER + start + offset) & 0xFFFF_FFFF_FFFF_FFFF
+
+    def imported_thread_variable(self, name: str) -> int:
+        """The address of a thread-local variable that the object imports."""
+        return _THREAD_POINTER + self._bind_tls(name)
+
+    # Imports
+
+    def bind(self, name: str) -> int:
+        """The address of the import slot for ``name``."""
+        slot = self._slots.get(name) or self._native.get(name)
+        if slot is None:
+            slot = IMPORT_BASE + IMPORT_SLOT * len(self._names)
+            self._slots[name] = slot
+            self._names.append(name)
+            self._fill(name, slot)
+        return slot
+
+    def name_at(self, address: int) -> str | None:
+        """The imported symbol whose slot holds ``address``."""
+        index, _ = divmod(address - IMPORT_BASE, IMPORT_SLOT)
+        return self._names[index] if 0 < index < len(self._names) else None
+
+    def _bind_tls(self, name: str) -> int:
+        return self._tls_imports.setdefault(name, 0x8_0000 + 64 * len(self._tls_imports))
+
+    def _bind_resolver(self, address: int) -> int:
+        return self.bind(f"ifunc:{address:x}")
+
+    def _fill(self, name: str, slot: int) -> None:
+        """Give a datum the content that inlined code relies on (Itanium C++ ABI, 2.9.5 and 2.5)."""
+        if name.startswith("_ZTT"):  # a table of virtual tables: all lead to the virtual table of the class
+            table = self.bind("_ZTV" + name[4:]) + _STREAM_TABLE
+            self.machine.write(slot, table.to_bytes(8, "little") * (IMPORT_SLOT // 8))
+        elif name.startswith("_ZTV") and "stringstream" in name:
+            # Three words before the functions, the first: where std::basic_ios lies, seen from std::ostream.
+            functions = [_IOS_IN_CXX11 if "__cxx11" in name else _IOS_IN_COW, 0, 0]
+            functions += [self.bind("virtual function of " + name)] * _VTABLE_FUNCTIONS
+            self.machine.write(slot, struct.pack(f"<{len(functions)}Q", *functions)[:IMPORT_SLOT])
+        elif name.startswith("_ZTV"):
+            functions = [0, 0] + [self.bind("virtual function of " + name)] * _VTABLE_FUNCTIONS
+            self.machine.write(slot, b"".join(word.to_bytes(8, "little") for word in functions))
+        elif name.startswith("_ZTI"):
+            text = self.store(name[4:].encode() + b"\0")
+            self.machine.set_word(slot, self.bind(_TYPE_INFO_VTABLE) + 16)
+            self.machine.set_word(slot + 8, text)
+        elif name.startswith(("Py", "_Py")):
+            self._fill_datum(self, name, slot)
+
+    def _call_out(self, address: int) -> None:
+        found = self._doubles.get(address)
+        if found is None:
+            if (address - IMPORT_BASE) % IMPORT_SLOT:
+                raise Stop(f"jump into the datum {self.name_at(address)}", self.machine.vm.pc)
+            name = self.name_at(address) or ""
+            if name.startswith("ifunc:"):
+                self._jump_to_chosen(int(name[6:], 16))
+                return
+            found = self._doubles[address] = (name, self._find_double(name))
+        name, double = found
+        call = Call(self, name)
+        if self.image.contains(call.return_address):
+            self.call_sites.add(call.return_address - BASE)
+        self.calls += 1
+        if self.calls > self.call_limit:
+            raise Stop("out of its budget of calls", call.return_address)
+        if double is None:
+            self.unknown[name] += 1
+            call.finish(0)
+        else:
+            call.finish(double(call))
+
+    def _jump_to_chosen(self, resolver: int) -> None:
+        """Go on in the function that an indirect function's resolver chooses, with the registers as they are."""
+        vm, arch = self.machine.vm, self.arch
+        saved = [vm.reg_read(name) for name in arch.arguments]
+        stack, link = vm.sp, arch.return_address(vm)
+        target = self.machine.call(resolver)
+        for name, value in zip(arch.arguments, saved, strict=True):
+            vm.reg_write(name, value)
+        vm.sp = stack
+        if arch.hidden_result is not None:
+            vm.reg_write("x30", link)
+        vm.pc = target
+
+
+class Call:
+    """One call of an imported function: its arguments, and the process it acts upon.
+
+    Arguments are read when they are asked for: ask before calling back into the emulated code.
+    """
+
+    __slots__ = ("_hidden", "_shift", "machine", "name", "process", "return_address")
+
+    def __init__(self, process: Process, name: str) -> None:
+        self.process = process
+        self.machine = process.machine
+        self.name = name
+        vm = self.machine.vm
+        self.return_address = process.arch.return_address(vm)
+        self._hidden: int | None = None
+        self._shift = 0
+
+    @property
+    def result(self) -> int:
+        """Where the caller wants the object that this function returns in memory. Ask before any argument."""
+        if self._hidden is None:
+            register = self.process.arch.hidden_result
+            if register is None:
+                self._hidden, self._shift = self.argument(0), 1
+            else:
+                self._hidden = self.machine.vm.reg_read(register)
+        return self._hidden
+
+    def argument(self, index: int) -> int:
+        """An integer or pointer argument, counted from 0, ``this`` and pointers to by-value objects included."""
+        index += self._shift
+        names, vm = self.process.arch.arguments, self.machine.vm
+        registers = len(names)
+        if index < registers:
+            return int(vm.reg_read(names[index]))
+        above = vm.sp + (8 if self.process.arch.hidden_result is None else 0)  # x86-64: beyond the return address
+        return self.machine.word(above + 8 * (index - registers))
+
+    def views(self, first: int, count: int) -> list[tuple[int, int]]:
+        """``count`` consecutive arguments of two words each, such as ``c10::ArrayRef``, from argument ``first`` on.
+
+        One that the registers left cannot hold as a whole lies in the stack (SysV psABI 3.2.3, AAPCS64 6.8.2 C.12).
+        """
+        found, registers = [], len(self.process.arch.arguments) - self._shift
+        position, in_stack = first, registers
+        for _ in range(count):
+            if position + 2 <= registers:
+                at, position = position, position + 2
+            else:
+                at, in_stack = in_stack, in_stack + 2
+            found.append((self.argument(at), self.argument(at + 1)))
+        return found
+
+    def finish(self, result: int | None) -> None:
+        """Return to the caller, with ``result`` (an integer or a pointer; None for none)."""
+        arch, vm = self.process.arch, self.machine.vm
+        if self._hidden is not None:
+            arch.return_object(vm, self._hidden)
+        elif result is not None:
+            vm.reg_write(arch.result, result & 0xFFFF_FFFF_FFFF_FFFF)
+        vm.pc = arch.leave(vm)

@@ -1,0 +1,154 @@
+"""Collects registrations as the doubles of torch's API are called, in the terms of torch's ``library.cpp``.
+
+A name without a namespace takes the library's; a kernel without a dispatch key takes the library's; the key
+``Undefined``, number 0, is no key. Sources: ``aten/src/ATen/core/library.cpp``, ``op_registration.cpp``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from abiscan.emulation.model import (
+    CustomClass,
+    Fallback,
+    Kernel,
+    Library,
+    LibraryKind,
+    Lookup,
+    Operator,
+    Phase,
+    Registry,
+)
+
+NAMESPACE_SEPARATOR = "::"
+
+
+def operator_name(schema: str) -> str:
+    """``ns::name.overload`` at the head of a schema's text, without a trailing dot."""
+    return schema.partition("(")[0].strip().removesuffix(".")
+
+
+class Recorder:
+    """The lists of ``Registrations``, growing. ``phase`` is that of the function being emulated."""
+
+    def __init__(self) -> None:
+        self.phase = Phase.STATIC_INIT
+        self.libraries: list[Library] = []
+        self.operators: list[Operator] = []
+        self.kernels: list[Kernel] = []
+        self.fallbacks: list[Fallback] = []
+        self.classes: dict[str, CustomClass] = {}
+        self.registries: list[Registry] = []
+        self.lookups: list[Lookup] = []
+
+    def library(
+        self, kind: LibraryKind, namespace: str | None, key: int | str | None, file: str | None, line: int | None
+    ) -> Library:
+        """A library is opened."""
+        opened = Library(
+            kind=kind,
+            namespace=None if namespace == "_" else namespace,
+            dispatch_key=key or None,
+            file=file,
+            line=line,
+            phase=self.phase,
+        )
+        self.libraries.append(opened)
+        return opened
+
+    def define(
+        self,
+        library: Library | None,
+        text: str,
+        *,
+        inferred: str | None = None,
+        tags: tuple[int, ...] = (),
+        jit_only: bool = False,
+    ) -> str:
+        """An operator is defined: by its whole schema, or by its name with the schema inferred from its kernel.
+
+        :returns: its full name
+        """
+        name = operator_name(text)
+        full = _qualified(library, name)
+        has_arguments = "(" in text
+        schema = full + text[text.index("(") :] if has_arguments else None
+        if not has_arguments and inferred is not None:
+            schema = full + inferred
+        self.operators.append(
+            Operator(
+                name=full,
+                schema=schema,
+                inferred=not has_arguments,
+                tags=tags,
+                jit_only=jit_only,
+                file=library.file if library else None,
+                line=library.line if library else None,
+                phase=self.phase,
+            )
+        )
+        return full
+
+    def kernel(
+        self,
+        library: Library | None,
+        name: str,
+        key: int | str | None,
+        *,
+        signature: str | None = None,
+        inferred: str | None = None,
+        boxed: bool = False,
+        fallthrough: bool = False,
+        abi_version: int | None = None,
+    ) -> None:
+        """A kernel is registered for an operator."""
+        self.kernels.append(
+            Kernel(
+                operator=_qualified(library, name.removesuffix(".")),
+                dispatch_key=key or (library.dispatch_key if library else None),
+                signature=signature,
+                inferred_schema=inferred,
+                boxed=boxed,
+                fallthrough=fallthrough,
+                abi_version=abi_version,
+                file=library.file if library else None,
+                line=library.line if library else None,
+                phase=self.phase,
+            )
+        )
+
+    def fallback(self, library: Library | None, key: int | str | None, *, fallthrough: bool) -> None:
+        """A kernel is registered for a whole dispatch key."""
+        self.fallbacks.append(
+            Fallback(
+                dispatch_key=key or (library.dispatch_key if library else None),
+                fallthrough=fallthrough,
+                file=library.file if library else None,
+                line=library.line if library else None,
+                phase=self.phase,
+            )
+        )
+
+    def custom_class(self, name: str) -> None:
+        """A class is registered under ``ns.Name``."""
+        self.classes.setdefault(name, CustomClass(name=name, methods=(), phase=self.phase))
+
+    def method(self, class_name: str, method: str) -> None:
+        """A method is added to a class."""
+        self.custom_class(class_name)
+        known = self.classes[class_name]
+        self.classes[class_name] = replace(known, methods=(*known.methods, method))
+
+    def registry(self, what: str, key: int | str | None) -> None:
+        """Another of torch's registries gets an entry."""
+        self.registries.append(Registry(what=what, key=key, phase=self.phase))
+
+    def lookup(self, operator: str, address: int | None) -> None:
+        """An operator is fetched by name."""
+        self.lookups.append(Lookup(operator=operator, address=address))
+
+
+def _qualified(library: Library | None, name: str) -> str:
+    if NAMESPACE_SEPARATOR in name or library is None or library.namespace is None:
+        return name
+    return library.namespace + NAMESPACE_SEPARATOR + name

@@ -1,0 +1,192 @@
+"""From an object's bytes to its registrations: the stages of the emulation in their order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from abiscan.elf import ElfFile, SharedObject
+from abiscan.emulation.call_sites import CallSite, Functions, constant_arguments, find_call_sites
+from abiscan.emulation.doubles import finder
+from abiscan.emulation.doubles.cpython import CPYTHON, fill_datum, module_functions, new_object
+from abiscan.emulation.doubles.libc import LIBC
+from abiscan.emulation.doubles.libstdcxx import LIBSTDCXX
+from abiscan.emulation.doubles.torch_legacy import torch_legacy
+from abiscan.emulation.doubles.torch_library import torch_library
+from abiscan.emulation.doubles.torch_stable import torch_stable
+from abiscan.emulation.doubles.torch_types import torch_types
+from abiscan.emulation.loader import BASE
+from abiscan.emulation.machine import Stop
+from abiscan.emulation.model import Gap, Phase, Registrations
+from abiscan.emulation.process import Double, Process
+from abiscan.emulation.recorder import NAMESPACE_SEPARATOR, Recorder
+from abiscan.emulation.torch_state import TorchState
+
+_STAGE: Final = "emulation"
+_INSTRUCTIONS_PER_FUNCTION: Final = 20_000_000
+_INSTRUCTIONS_ON_CALL: Final = 1_000_000  # with arguments that mean nothing, nothing long can come of it
+_INSTRUCTIONS_PER_OBJECT: Final = 120_000_000
+_CALLS_PER_FUNCTION: Final = 300_000
+_HEAP_PER_FUNCTION: Final = 0x400_0000
+_ARGUMENT_SIZE: Final = 4096
+_ARGUMENTS: Final = 6
+_MAX_ON_CALL: Final = 200
+
+# The functions that register: a call of one that was not executed is a gap.
+_REGISTERS: Final = re.compile(
+    r"_ZN5torch7LibraryC[12]ENS0_4KindE|_ZNR5torch7Library(4_def|5_impl|9_fallback)E"
+    r"|_ZN3c1017RegisterOperators25checkSchemaAndRegisterOp_E|_ZN5torch3jit16registerOperatorE"
+    r"|aoti_torch_library_(init_(def|fragment|impl)|def|impl)$|torch_library_(impl|def_with_tags)$"
+    r"|_ZN5torch6detail10class_baseC|_ZN3c104impl24DeviceGuardImplRegistrarC|_ZN3c1028register_privateuse1_backendE"
+)
+_FINDS: Final = "_ZN3c1010Dispatcher17findSchemaOrThrowEPKcS2_"
+
+
+def recover(file: ElfFile, facts: SharedObject) -> Registrations:
+    """Recover everything that an object registers, without running it.
+
+    :param file: the object; its bytes are read as they are needed
+    :param facts: what ``file.facts()`` gave
+    :returns: the registrations, and a ``Gap`` for everything that could not be read; nothing in the file raises
+    """
+    return _Recovery(file, facts).run()
+
+
+class _Recovery:
+    def __init__(self, file: ElfFile, facts: SharedObject) -> None:
+        self.facts = facts
+        self.recorder = Recorder()
+        self.gaps: list[Gap] = []
+        self.find: Callable[[str], Double | None] = lambda _: None
+        self.process = Process(file, facts.machine, self._find_double, fill_datum)
+        if facts.pybind11_python:
+            self.process.python_version = facts.pybind11_python[-1]
+        state = TorchState(self.process, facts.imports, self.recorder)
+        torch = (torch_library(state), torch_stable(state), torch_legacy(state), torch_types(state))
+        self.find = finder((*torch, LIBC, LIBSTDCXX, CPYTHON))
+
+    def _find_double(self, name: str) -> Double | None:
+        return self.find(name)
+
+    def run(self) -> Registrations:
+        image = self.process.image
+        slots = image.slots_of(lambda name: bool(_REGISTERS.match(name) or name == _FINDS))
+        sites = find_call_sites(image, self.facts.machine, slots)
+        registering = [site for site in sites if _REGISTERS.match(site.target)]
+        for site in registering:
+            if site.is_jump:
+                self.process.machine.watch(BASE + site.address)
+
+        for address in image.initialisers():
+            self.emulate(address)
+        if self.missing(registering):
+            self.recorder.phase = Phase.MODULE_INIT
+            for module in self.facts.python_modules:
+                self.initialise_module(module)
+        if self.missing(registering):
+            self.recorder.phase = Phase.ON_CALL
+            self.emulate_callers(registering)
+        self.report_missing(registering)
+        self.find_lookups(site for site in sites if site.target == _FINDS)
+        return self.result()
+
+    def result(self) -> Registrations:
+        recorder = self.recorder
+        return Registrations(
+            libraries=tuple(recorder.libraries),
+            operators=tuple(recorder.operators),
+            kernels=tuple(recorder.kernels),
+            fallbacks=tuple(recorder.fallbacks),
+            classes=tuple(recorder.classes.values()),
+            registries=tuple(recorder.registries),
+            lookups=tuple(recorder.lookups),
+            gaps=tuple(self.gaps),
+            unknown_calls=tuple(self.process.unknown.most_common()),
+        )
+
+    # Roots
+
+    def emulate(self, address: int, *arguments: int) -> int | None:
+        """Run one function to its end, and give its result; None, and a gap, where it does not get there."""
+        reason = self.attempt(address, *arguments)
+        if isinstance(reason, Stop):
+            self.report(reason.reason, self.own(reason.address) or self.own(address))
+            return None
+        return reason
+
+    def attempt(self, address: int, *arguments: int, instructions: int = _INSTRUCTIONS_PER_FUNCTION) -> int | Stop:
+        """The same without a gap. Each function has budgets of its own, all of them together one more."""
+        process = self.process
+        machine, top = process.machine, process.heap_top()
+        left = _INSTRUCTIONS_PER_OBJECT - machine.vm.icount
+        process.call_limit = process.calls + _CALLS_PER_FUNCTION
+        process.heap_limit = top + _HEAP_PER_FUNCTION
+        if left <= 0:
+            return Stop("out of the budget of instructions for the whole object", address)
+        try:
+            return machine.start(address, arguments, min(left, instructions))
+        except Stop as stop:
+            if process.heap_top() > process.heap_limit:
+                process.release(top)
+            return stop
+
+    def initialise_module(self, name: str) -> None:
+        """Run what the import of a Python module runs."""
+        address = self.process.image.definition_of("PyInit_" + name)
+        if address is None:
+            return
+        definition = self.emulate(BASE + address)
+        for function in module_functions(self.process, definition or 0):
+            self.emulate(function, new_object(self.process))
+
+    def emulate_callers(self, sites: list[CallSite]) -> None:
+        """Run each function that still has a call that was not executed, as if somebody had called it."""
+        functions = Functions(self.process.image)
+        # Arguments that can be read, and say nothing: whatever needs a real one stops there. Then none at all, for code
+        # that chooses by a small number.
+        blank = tuple(self.process.allocate(_ARGUMENT_SIZE) for _ in range(_ARGUMENTS))
+        tried: set[int] = set()
+        for site in sites:
+            start = functions.containing(site.address - (not site.is_jump))
+            if start is None or start in tried or self.is_executed(site) or len(tried) >= _MAX_ON_CALL:
+                continue
+            tried.add(start)
+            for arguments in (blank, (0,) * _ARGUMENTS):
+                if not self.is_executed(site):
+                    self.attempt(BASE + start, *arguments, instructions=_INSTRUCTIONS_ON_CALL)
+
+    # Completeness
+
+    def is_executed(self, site: CallSite) -> bool:
+        reached = self.process.machine.reached if site.is_jump else self.process.call_sites
+        return (site.address + BASE if site.is_jump else site.address) in reached
+
+    def missing(self, sites: list[CallSite]) -> bool:
+        return not all(self.is_executed(site) for site in sites)
+
+    def report_missing(self, sites: list[CallSite]) -> None:
+        for site in sites:
+            if not self.is_executed(site):
+                self.report(f"a call of {site.target} was not executed", site.address)
+
+    def report(self, reason: str, address: int | None) -> None:
+        symbol = None if address is None else self.process.image.nearest_symbol(address)
+        self.gaps.append(Gap(stage=_STAGE, reason=reason, address=address, symbol=symbol))
+
+    def own(self, address: int) -> int | None:
+        """An address of the emulated space in the file's own, None where it does not lie in the object."""
+        return address - BASE if self.process.image.contains(address) else None
+
+    # Lookups
+
+    def find_lookups(self, sites: Iterable[CallSite]) -> None:
+        """Read the two constant texts, name and overload, that are handed to ``Dispatcher::findSchemaOrThrow``."""
+        image = self.process.image
+        first = 1 if self.process.arch.hidden_result else 2  # after the place of the result, where that is an argument
+        for site in sites:
+            texts = constant_arguments(image, self.facts.machine, site)
+            name = image.constant_text(texts[first]) if first in texts else None
+            if name is not None and NAMESPACE_SEPARATOR in name:
+                overload = image.constant_text(texts[first + 1]) if first + 1 in texts else None
+                self.recorder.lookup(f"{name}.{overload}" if overload else name, site.address)

@@ -1,0 +1,106 @@
+"""``std::string`` in the memory of the emulated process, in both layouts that libstdc++ has.
+
+``CXX11`` is ``std::__cxx11::basic_string``: pointer, length, then a buffer of 16 bytes for short texts or the capacity.
+``COW`` is the old copy-on-write string, ``Ss`` in mangled names: one pointer to the text, before which lie length,
+capacity and reference count (``_Rep``). libstdc++ manual, "Dual ABI"; bits/basic_string.h, bits/cow_string.h.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from abiscan.emulation.machine import Stop
+from abiscan.emulation.process import Process
+
+_LOCAL_CAPACITY: Final = 15
+_MAX_LENGTH: Final = 1 << 24
+REP_SIZE: Final = 24
+EMPTY_REP: Final = "_ZNSs4_Rep20_S_empty_rep_storageE"
+
+
+class StringAbi(Protocol):
+    """How a ``std::string`` lies in memory. ``size`` is its ``sizeof``."""
+
+    size: int
+
+    def read(self, process: Process, address: int) -> bytes:
+        """The text of the string at ``address``; ``Stop`` where there is none."""
+
+    def create(self, process: Process, address: int, text: bytes) -> None:
+        """Make a string at ``address``, whatever was there before."""
+
+
+class _Cxx11:
+    size = 32
+
+    def read(self, process: Process, address: int) -> bytes:
+        pointer, length = process.machine.words(address, 2)
+        if length > _MAX_LENGTH:
+            raise Stop(f"text of {length} bytes", process.machine.vm.pc)
+        return process.machine.read(pointer, length) if length else b""
+
+    def create(self, process: Process, address: int, text: bytes) -> None:
+        machine = process.machine
+        if len(text) <= _LOCAL_CAPACITY:
+            machine.write(address + 16, text + b"\0")
+            pointer = address + 16
+        else:
+            pointer = process.store(text + b"\0")
+            machine.set_word(address + 16, len(text))
+        machine.set_word(address, pointer)
+        machine.set_word(address + 8, len(text))
+
+
+class _Cow:
+    size = 8
+
+    def read(self, process: Process, address: int) -> bytes:
+        pointer = process.machine.word(address)
+        length = process.machine.word(pointer - REP_SIZE)
+        if length > _MAX_LENGTH:
+            raise Stop(f"text of {length} bytes", process.machine.vm.pc)
+        return process.machine.read(pointer, length) if length else b""
+
+    def create(self, process: Process, address: int, text: bytes) -> None:
+        process.machine.set_word(address, self.new_text(process, text))
+
+    def new_text(self, process: Process, text: bytes, capacity: int = 0) -> int:
+        """The address of a fresh text with its ``_Rep`` before it."""
+        if not text and not capacity:
+            return process.bind(EMPTY_REP) + REP_SIZE
+        capacity = max(capacity, len(text))
+        rep = process.allocate(REP_SIZE + capacity + 1)
+        head = b"".join(word.to_bytes(8, "little") for word in (len(text), capacity, 0))
+        process.machine.write(rep, head + text)
+        return rep + REP_SIZE
+
+
+CXX11: Final = _Cxx11()
+COW: Final = _Cow()
+
+_CXX11_MARK: Final = "__cxx11"
+_COW_ENDINGS: Final = ("RKSs", "OSs", "ESs", "RSs", "KSs")
+
+
+def abi_in(name: str) -> StringAbi | None:
+    """The string layout that a mangled name speaks of, None if it speaks of none."""
+    if _CXX11_MARK in name or "B5cxx11" in name:
+        return CXX11
+    if name.startswith(("_ZNSs", "_ZNKSs")) or any(mark in name for mark in _COW_ENDINGS):
+        return COW
+    return None
+
+
+def abi_of(imports: frozenset[str]) -> StringAbi:
+    """The string layout of an object that imports these names.
+
+    What torch's own functions take decides, for it is their objects that must fit; then what the C++ library is asked
+    for; without any evidence the layout of every compiler since GCC 5.
+    """
+    torch = [abi_in(name) for name in imports if name.startswith(("_ZN5torch", "_ZN3c10", "_ZNR5torch", "_ZN2at"))]
+    others = [abi_in(name) for name in imports if name.startswith("_ZN")]
+    for votes in (torch, others):
+        cow, cxx11 = votes.count(COW), votes.count(CXX11)
+        if cow or cxx11:
+            return COW if cow > cxx11 else CXX11
+    return CXX11

@@ -1,0 +1,264 @@
+"""What the doubles of torch share: the objects they have handed out, and how torch's classes lie in memory.
+
+Only classes whose layout the extension itself relies on are written, each exactly as long as it is, for they lie in
+the extension's stack frames and statics:
+
+* ``FunctionSchema`` (``ATen/core/function_schema.h``): two strings, two vectors, two flags, an optional byte. From 1.4
+  on its size depends on ``sizeof(std::string)`` alone: 2 * string + 56.
+* ``variant<OperatorName, FunctionSchema>``, before 2.1 ``c10::either``: the larger one, then the index, 0 for the name.
+* ``KernelFunction`` inside ``CppFunction`` grows from release to release (24, from 1.13 on 32, from 2.9 on 40). To read
+  one, its words are searched for what is known by its address: an inferred schema, a ``type_info`` of a function. To
+  write one, when a kernel is given boxed, the smallest size that the object's imports allow is taken: the members
+  behind it are empty, and code only moves them.
+
+Which ``optional`` torch used (``c10::optional`` keeps its flag before the value, ``std::optional``, from 2.1 on, after
+it) is in the names that the object imports, and so is the layout of ``std::string``.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from abiscan.emulation.machine import Stop
+from abiscan.emulation.model import Library
+from abiscan.emulation.process import Call, Process
+from abiscan.emulation.recorder import Recorder
+from abiscan.emulation.strings import abi_of
+
+_VECTOR: Final = 24
+_CONTROL_BLOCK: Final = struct.Struct("<QII8x")  # virtual pointer, use count, weak count (bits/shared_ptr_base.h)
+_MANY: Final = 0x1000_0000  # owners, so that none is the last
+_TYPE_OBJECT_SIZE: Final = 192
+_UNKNOWN_TYPE: Final = "?"
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A ``FunctionSchema`` that was handed out: its text from the opening parenthesis on, and its name in full.
+
+    ``given`` and ``returned`` are the types of a schema that was inferred, as they print; None for one that was parsed.
+    """
+
+    name: str
+    arguments: str | None
+    given: tuple[str, ...] | None = None
+    returned: tuple[str, ...] | None = None
+
+    @classmethod
+    def inferred(cls, name: str, given: tuple[str, ...], returned: tuple[str, ...]) -> Schema:
+        """The schema that torch infers for a function of these types: every argument is called by its number."""
+        results = _numbered(returned)
+        text = f"({_numbered(given)}) -> " + (results if len(returned) == 1 else f"({results})")
+        return cls(name, text, given, returned)
+
+
+def _numbered(types: tuple[str, ...]) -> str:
+    return ", ".join(f"{text} _{number}" for number, text in enumerate(types))
+
+
+class TorchState:
+    """The objects of torch in one process."""
+
+    def __init__(self, process: Process, imports: frozenset[str], recorder: Recorder) -> None:
+        self.process = process
+        self.recorder = recorder
+        self.strings = abi_of(imports)
+        self.flag_first = any("N3c108optional" in name for name in imports if "torch7Library" in name)
+        # SymInt came with 1.13: KernelFunction got a third function, and c10::Argument a second type.
+        newer = any("3TagE" in name or "_RegisterOrVerify" in name for name in imports) or not self.flag_first
+        self.has_two_types = newer
+        self.kernel_function_size = 32 if newer else 24
+        self.libraries: dict[int, Library] = {}
+        self.class_names: dict[str, str] = {}  # mangled type name of the holder -> ns.Name
+        self._schemas: dict[int, Schema] = {}  # by the address in its argument vector
+        self._last_schema: dict[str, Schema] = {}
+        self._types: dict[int, str] = {}
+        self._type_objects: dict[str, int] = {}
+        self._control = 0
+        self._symbols: list[str] = []
+
+    # Schemas
+
+    @property
+    def schema_size(self) -> int:
+        """``sizeof(c10::FunctionSchema)``."""
+        return 2 * self.strings.size + 2 * _VECTOR + 8
+
+    def write_schema(self, address: int, schema: Schema) -> None:
+        """Make a ``FunctionSchema`` at ``address``.
+
+        Its vector of arguments begins at an address of its own. Moving the object keeps that address, and so
+        ``read_schema`` knows the object wherever it went. A schema that was inferred has its arguments in it as well,
+        for there is code that copies such a schema under a new name; the vectors of one that was parsed are empty.
+        """
+        process, strings = self.process, self.strings
+        name, _, overload = schema.name.partition(".")
+        strings.create(process, address, name.encode())
+        strings.create(process, address + strings.size, overload.encode())
+        given, given_end = self._make_arguments(schema.given or ())
+        returned, returned_end = self._make_arguments(schema.returned or ())
+        self._schemas[given] = schema
+        self._last_schema[schema.name] = schema
+        rest = struct.pack("<QQQQQQQ", given, given_end, given_end, returned, returned_end, returned_end, 0)
+        process.machine.write(address + 2 * strings.size, rest)
+
+    @property
+    def _argument_size(self) -> int:
+        """``sizeof(c10::Argument)`` from 1.13 on: name, two types, length, default value, alias, flags."""
+        return self.strings.size + 80
+
+    def _make_arguments(self, types: tuple[str, ...]) -> tuple[int, int]:
+        """The bounds of an array of ``c10::Argument``; an empty one where the layout is another."""
+        size = self._argument_size if self.has_two_types else 0
+        begin = self.process.allocate(size * len(types))
+        for number, text in enumerate(types if size else ()):
+            at = begin + number * size
+            self.strings.create(self.process, at, f"_{number}".encode())
+            self.write_shared(at + self.strings.size, self.type_object(text))
+            self.write_shared(at + self.strings.size + 16, self.type_object(text))
+        return begin, begin + size * len(types)
+
+    def _read_arguments(self, vector: int) -> tuple[str, ...] | None:
+        """The types in a ``std::vector<c10::Argument>``, None where it holds something else."""
+        begin, end = self.process.machine.words(vector, 2)
+        size = self._argument_size
+        if not self.has_two_types or not 0 <= end - begin <= 256 * size or (end - begin) % size:
+            return None
+        real_types = range(begin + self.strings.size + 16, end, size)
+        return tuple(self.type_text(self.process.machine.word(at)) for at in real_types)
+
+    def write_name_or_schema(self, address: int, text: str) -> None:
+        """Make a ``variant<OperatorName, FunctionSchema>`` at ``address`` of what ``parseSchemaOrName`` is given."""
+        process, strings = self.process, self.strings
+        head, parenthesis, rest = text.partition("(")
+        name = head.strip().removesuffix(".")
+        if parenthesis:
+            self.write_schema(address, Schema(name, parenthesis + rest))
+        else:
+            base, _, overload = name.partition(".")
+            strings.create(process, address, base.encode())
+            strings.create(process, address + strings.size, overload.encode())
+        process.machine.set_word(address + self.schema_size, int(bool(parenthesis)))
+
+    def read_operator_name(self, address: int) -> str:
+        """The name in an ``OperatorName``, with which a ``FunctionSchema`` begins too."""
+        name = self.strings.read(self.process, address).decode("utf-8", "backslashreplace")
+        overload = self.strings.read(self.process, address + self.strings.size).decode("utf-8", "backslashreplace")
+        return f"{name}.{overload}" if overload else name
+
+    def read_schema(self, address: int) -> Schema | None:
+        """The schema at ``address``; one that was copied, and lost its mark, is known by its name, or read."""
+        found = self._schemas.get(self.process.machine.word(address + 2 * self.strings.size))
+        if found is not None:
+            return found
+        name = self.read_operator_name(address)
+        if name in self._last_schema:
+            return self._last_schema[name]
+        given = self._read_arguments(address + 2 * self.strings.size)
+        returned = self._read_arguments(address + 2 * self.strings.size + _VECTOR)
+        return None if given is None or returned is None else Schema.inferred(name, given, returned)
+
+    def marked_schema(self, address: int) -> Schema | None:
+        """The schema at ``address`` if one was made there or moved there, whatever else may lie there."""
+        try:
+            return self._schemas.get(self.process.machine.word(address + 2 * self.strings.size))
+        except Stop:
+            return None
+
+    def read_name_or_schema(self, address: int) -> Schema:
+        """The content of a ``variant<OperatorName, FunctionSchema>``; ``arguments`` is None for a name."""
+        index = self.process.machine.read(address + self.schema_size, 1)[0]
+        schema = self.read_schema(address) if index == 1 else None
+        return schema or Schema(self.read_operator_name(address), None)
+
+    # Types
+
+    def type_object(self, text: str) -> int:
+        """The address of the one ``c10::Type`` object that prints as ``text``."""
+        if text not in self._type_objects:
+            address = self.process.allocate(_TYPE_OBJECT_SIZE)
+            self.process.machine.set_word(address, self.process.bind("_ZTVN3c104TypeE") + 16)
+            self._type_objects[text] = address
+            self._types[address] = text
+        return self._type_objects[text]
+
+    def name_type(self, address: int, text: str) -> None:
+        """Let the object at ``address``, which the extension itself made, be the type ``text``."""
+        self._types[address] = text
+
+    def is_type(self, address: int) -> bool:
+        """Whether a known type lies at ``address``."""
+        return address in self._types
+
+    def shared(self, address: int) -> tuple[int, int]:
+        """The two words of a ``shared_ptr`` to the object at ``address``."""
+        if not self._control:
+            block = _CONTROL_BLOCK.pack(self.process.bind("virtual table of a control block") + 16, _MANY, _MANY)
+            self._control = self.process.store(block)
+        return address, self._control
+
+    def write_shared(self, at: int, address: int) -> None:
+        """Make a ``shared_ptr`` at ``at`` to the object at ``address``."""
+        self.process.machine.write(at, struct.pack("<QQ", *self.shared(address)))
+
+    def type_text(self, address: int) -> str:
+        """How the ``c10::Type`` at ``address`` prints; a container that inlined code made is known by its vtable."""
+        known = self._types.get(address)
+        if known is not None:
+            return known
+        try:
+            words = self.process.machine.words(address, 12)
+        except Stop:
+            return _UNKNOWN_TYPE
+        vtable = self.process.name_at(words[0]) or ""
+        elements = [self._types[word] for word in words[1:] if word in self._types]
+        if elements and vtable.startswith("_ZTVN3c108ListType"):
+            return f"{elements[0]}[]"
+        if elements and vtable.startswith("_ZTVN3c1012OptionalType"):
+            return f"{elements[0]}?"
+        if len(elements) > 1 and vtable.startswith("_ZTVN3c108DictType"):
+            return f"Dict({elements[0]}, {elements[1]})"
+        return _UNKNOWN_TYPE
+
+    # Interned names
+
+    def symbol(self, text: str) -> int:
+        """The number of a ``c10::Symbol``, counted from 1 as the names appear; not torch's own."""
+        if text not in self._symbols:
+            self._symbols.append(text)
+        return self._symbols.index(text) + 1
+
+    def symbol_text(self, number: int) -> str:
+        """The name behind the number of a ``c10::Symbol``."""
+        return self._symbols[number - 1] if 0 < number <= len(self._symbols) else ""
+
+    # Texts
+
+    def type_info_name(self, address: int) -> str | None:
+        """The mangled name in the ``std::type_info`` at ``address``, None if there is none."""
+        machine, image = self.process.machine, self.process.image
+        if not image.contains(address) and self.process.name_at(address) is None:
+            return None
+        try:
+            vtable, text = machine.words(address, 2)
+            if not (self.process.name_at(vtable) or "").startswith("_ZTVN10__cxxabiv1"):
+                return None
+            return machine.text(text, 1 << 16).decode("utf-8", "backslashreplace").removeprefix("*")
+        except Stop:
+            return None
+
+    def string(self, address: int) -> str:
+        """The ``std::string`` at ``address``."""
+        return self.strings.read(self.process, address).decode("utf-8", "backslashreplace")
+
+
+def text_argument(call: Call, index: int) -> str:
+    """A ``const char*`` argument."""
+    return call.machine.text(call.argument(index)).decode("utf-8", "backslashreplace")
+
+
+def optional_text_argument(call: Call, index: int) -> str | None:
+    """A ``const char*`` argument that may be null."""
+    return text_argument(call, index) if call.argument(index) else None

@@ -1,0 +1,160 @@
+"""The torch releases inside the package: asked for by number, nothing installed.
+
+``data/exports.bin`` is made by ``tools/build_release_data.py`` from the wheels of the releases. It has what a load
+needs to know of torch: its libraries, what they need, and which names they export.
+"""
+
+from __future__ import annotations
+
+import functools
+import posixpath
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any, Final
+
+from packaging.version import InvalidVersion, Version
+
+from abiscan.elf import Definition, Machine, SharedObject
+from abiscan.errors import InputError
+from abiscan.files import Files
+from abiscan.releases.model import TorchRelease
+from abiscan.releases.names import NameTable
+
+SITE: Final = "/site-packages"
+"""The folder into which an embedded torch is taken to be installed. No real one has that path."""
+
+_EXPORTED: Final = (Definition(version=None, hidden=False, version_index=0, type=0, size=0),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddedSymbols:
+    """``Symbols`` of one library of one release; types and sizes are not kept, versions torch has none."""
+
+    table: NameTable
+    column: int
+
+    def find(self, name: str) -> tuple[Definition, ...]:
+        """One definition if the library exports ``name``."""
+        return _EXPORTED if self.table.columns(name) >> self.column & 1 else ()
+
+    def starting_with(self, prefix: str) -> Iterator[str]:
+        """The names that begin with ``prefix``."""
+        return (name for name, columns in self.table.starting_with(prefix) if columns >> self.column & 1)
+
+
+def versions() -> tuple[Version, ...]:
+    """The embedded releases, oldest first."""
+    return tuple(sorted({Version(Version(record["build"]).public) for record in _table().meta["releases"]}))
+
+
+def releases_exporting(names: Iterable[str], machine: Machine) -> tuple[Version, ...]:
+    """The releases that export all of ``names``, oldest first.
+
+    Names that no release exports do not count; nor do, for a release embedded as a CPU build, names of CUDA's.
+    """
+    table = _table()
+    remaining = [record for record in table.meta["releases"] if record["machine"] == machine.value]
+    masks = {
+        record["build"]: sum(1 << library["column"] for library in record["libraries"].values()) for record in remaining
+    }
+    for name in names:
+        if columns := table.columns(name):
+            of_cuda = "cuda" in name.lower()
+            remaining = [
+                record
+                for record in remaining
+                if columns & masks[record["build"]] or (of_cuda and "libtorch_cuda.so" not in record["libraries"])
+            ]
+    return tuple(sorted(Version(Version(record["build"]).public) for record in remaining))
+
+
+def is_version(text: str) -> bool:
+    """Whether ``text`` is a release number, embedded or not."""
+    try:
+        Version(text)
+    except InvalidVersion:
+        return False
+    return True
+
+
+def release(text: str, machine: Machine, files: Files) -> TorchRelease:
+    """An embedded release.
+
+    :param text: its number, ``2.6.0``
+    :param files: gets the libraries of the release
+    :raises InputError: it is not embedded
+    """
+    version = Version(text)
+    for record in _table().meta["releases"]:
+        if Version(Version(record["build"]).public) == version and record["machine"] == machine.value:
+            return _unpack(record, files)
+    known = ", ".join(str(known) for known in versions())
+    raise InputError(f"torch {text}", f"not among the embedded releases for {machine.value}", f"there are: {known}")
+
+
+def describe(record: TorchRelease, libraries: Mapping[str, SharedObject]) -> dict[str, Any]:
+    """What the data file says of a release, besides its names: the inverse of ``release``.
+
+    :param libraries: base name → facts, the column of each counted from 0 in this order
+    """
+
+    def names(paths: tuple[str, ...]) -> list[str]:
+        # torch/_C is a stub whose one task is to need libtorch_python.so.
+        return [name if name in libraries else "libtorch_python.so" for name in map(posixpath.basename, paths)]
+
+    return {
+        "build": record.build,
+        "machine": record.machine.value,
+        "global": names(record.global_libraries),
+        "local": names(record.local_libraries),
+        "libraries": {
+            name: {
+                "soname": facts.soname,
+                "needed": list(facts.needed),
+                "versions": None if facts.version_definitions is None else sorted(facts.version_definitions),
+                "pybind11": facts.pybind11_internals,
+            }
+            for name, facts in libraries.items()
+        },
+    }
+
+
+@functools.cache
+def _table() -> NameTable:
+    return NameTable(resources.files("abiscan.releases").joinpath("data/exports.bin").read_bytes())
+
+
+def _unpack(record: dict[str, Any], files: Files) -> TorchRelease:
+    package = posixpath.join(SITE, "torch")
+    machine = Machine(record["machine"])
+    paths = {name: posixpath.join(package, "lib", name) for name in record["libraries"]}
+    for name, library in record["libraries"].items():
+        files.put(
+            paths[name],
+            SharedObject(
+                machine=machine,
+                executable=False,
+                soname=library["soname"],
+                needed=tuple(library["needed"]),
+                rpath=(),
+                runpath=("$ORIGIN",),
+                build_id=None,
+                version_needs=(),
+                version_definitions=None if library["versions"] is None else frozenset(library["versions"]),
+                symbols=EmbeddedSymbols(table=_table(), column=library["column"]),
+                references=(),
+                imports=frozenset(),
+                pybind11_internals=library["pybind11"],
+                pybind11_python=(),
+            ),
+        )
+    return TorchRelease(
+        build=record["build"],
+        package=package,
+        machine=machine,
+        python=None,
+        libraries=tuple(paths.values()),
+        global_libraries=tuple(paths[name] for name in record["global"]),
+        local_libraries=tuple(paths[name] for name in record["local"]),
+    )

@@ -1,0 +1,102 @@
+"""How long abiscan takes beside its neighbours, as ratios of one run on one machine.
+
+    python benchmarks/run.py [WHEEL]
+
+The wheel (torchvision 0.28.0 for x86_64 and Python 3.11, fetched with pip if none is named) is judged against the
+installed torch with torch's exports cached, and once with an empty cache. Beside it, on the same wheel:
+``auditwheel show`` and ``abi3audit``; and ``python -c "import torch"``. Each is the best of several runs, in a process
+of its own. The peers are installed into a folder of their own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+RUNS: Final = 5
+WHEEL: Final = "torchvision==0.28.0"
+PLATFORM: Final = "manylinux_2_28_x86_64"
+PEERS: Final = ("auditwheel", "abi3audit")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """The best wall-clock time of some runs, in seconds, and the highest resident memory, in MB."""
+
+    seconds: float
+    megabytes: float
+
+
+def measure(command: Sequence[str], environment: dict[str, str], runs: int = RUNS) -> Timing:
+    """Run a command several times, whatever its exit code."""
+    best = Timing(seconds=float("inf"), megabytes=0)
+    for _ in range(runs):
+        # ru_maxrss of RUSAGE_CHILDREN is the maximum over all children so far: a fresh process waits for each run.
+        script = (
+            "import resource, subprocess, sys, time; start = time.perf_counter();"
+            "subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL);"
+            "print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1000)"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", script, *command], capture_output=True, text=True, check=True, env=environment
+        )
+        seconds, megabytes = map(float, done.stdout.split())
+        best = Timing(seconds=min(best.seconds, seconds), megabytes=max(best.megabytes, megabytes))
+    return best
+
+
+def fetch(folder: Path) -> Path:
+    """The wheel that everything is measured on."""
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"),
+            *("--implementation", "cp", "--python-version", "3.11", "--platform", PLATFORM),
+            *("--dest", str(folder), WHEEL),
+        ],
+        check=True,
+    )
+    return next(folder.glob("*.whl"))
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("wheel", nargs="?", type=Path)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        scratch = Path(name)
+        wheel = str(arguments.wheel or fetch(scratch))
+        peers = scratch / "peers"
+        subprocess.run([sys.executable, "-m", "venv", str(peers)], check=True)
+        subprocess.run([str(peers / "bin" / "pip"), "install", "--quiet", *PEERS], check=True)
+        environment = {**os.environ, "XDG_CACHE_HOME": str(scratch / "cache")}
+        empty = {**os.environ, "XDG_CACHE_HOME": str(scratch / "empty" / str(time.time_ns()))}
+        check = [sys.executable, "-m", "abiscan", "check", "--quiet", wheel]
+        cold = measure(check, empty, runs=1)
+        measure(check, environment, runs=1)
+        cached = measure(check, environment)
+        rows = [
+            ("abiscan check, torch cached", cached),
+            ("abiscan check, nothing cached", cold),
+            ("abiscan check --torch 2.13.0", measure([*check, "--torch", "2.13.0"], environment)),
+            ("auditwheel show", measure([str(peers / "bin" / "auditwheel"), "show", wheel], environment)),
+            ("abi3audit", measure([str(peers / "bin" / "abi3audit"), wheel], environment)),
+            ('python -c "import torch"', measure([sys.executable, "-c", "import torch"], environment)),
+        ]
+    print(f"{'':32}{'seconds':>9}{'MB':>8}{'abiscan cached = 1':>20}")
+    for label, timing in rows:
+        ratio = timing.seconds / cached.seconds
+        print(f"{label:32}{timing.seconds:9.2f}{timing.megabytes:8.0f}{ratio:20.2f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
