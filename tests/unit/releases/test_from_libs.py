@@ -4,13 +4,13 @@ import shutil
 from pathlib import Path
 
 import pytest
+from abiscan.releases.libraries import TorchLibraries
 
 from abiscan.elf import Machine
 from abiscan.errors import InputError
 from abiscan.files import Files, read_facts
 from abiscan.interpreter import PythonTag
 from abiscan.releases.from_libs import WHEEL_MOUNT, from_path
-from abiscan.releases.libraries import TorchLibraries
 from abiscan.releases.model import TorchRelease
 from tests.elf_builder import EM_AARCH64, Elf, exports
 from tests.fakes import torch_libraries, torch_package, wheel
