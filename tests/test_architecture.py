@@ -44,7 +44,10 @@ FORBIDDEN: Final = {
     "abiscan.mangling": ("abiscan",),
     "abiscan.errors": ("abiscan",),
     "abiscan.scan": ("abiscan.cli", "abiscan.rules"),
-    "abiscan.releases.model": (*READERS, "abiscan.linkage"),
+    "abiscan.releases.model": (
+        *READERS,
+        *(f"abiscan.linkage.{name}" for name in ("linkage", "model", "resolve", "scope")),
+    ),
 }
 # Library of others → the modules that may import it.
 ONLY: Final = {
@@ -54,7 +57,7 @@ ONLY: Final = {
     "capstone": ("abiscan.emulation",),
     "sqlite3": ("abiscan.releases.store",),
     "click": ("abiscan.cli",),
-    "rich": ("abiscan.cli", "abiscan.report.text"),
+    "rich": ("abiscan.cli", "abiscan.report"),
     "torch": (),
 }
 

@@ -201,13 +201,17 @@ def test_python_modules() -> None:
 
 
 def test_pybind11_internals() -> None:
-    assert read(Elf(texts=(b"__pybind11_internals_v4_gcc__",))).pybind11_internals == "__pybind11_internals_v4_gcc__"
+    module = Elf(texts=(b"__pybind11_internals_v4_gcc__",), undefined=uses("PyModule_Create2"))
+    assert read(module).pybind11_internals == "__pybind11_internals_v4_gcc__"
+    assert read(Elf(texts=module.texts)).pybind11_internals is None  # it does not use Python
 
 
 def test_python_versions_that_pybind11_compares_with() -> None:
     check = b"Python version mismatch: module was compiled for Python %s, but the interpreter version is %s."
-    assert read(Elf(texts=(check, b"3.12", b"1.3.11", b"3.125"))).pybind11_python == ("3.12",)
-    assert read(Elf(texts=(b"3.12",))).pybind11_python == ()
+    python = uses("Py_GetVersion")
+    assert read(Elf(texts=(check, b"3.12", b"1.3.11", b"3.125"), undefined=python)).pybind11_python == ("3.12",)
+    assert read(Elf(texts=(b"3.12",), undefined=python)).pybind11_python == ()
+    assert read(Elf(texts=(check, b"3.12"))).pybind11_python == ()
 
 
 def test_a_name_that_is_not_utf8() -> None:

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tempfile
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from abiscan import files as files_module
 from abiscan.errors import InputError
 from abiscan.files import DiskFile, Files, Wheel, installed_path, read_facts
 from tests.elf_builder import Elf
@@ -18,8 +20,38 @@ def test_a_file_on_disk(tmp_path: Path) -> None:
     source = DiskFile(path)
     data = path.read_bytes()
     assert (source.name, source.size, source.head(4)) == (str(path), len(data), b"\x7fELF")
-    assert source.sha256() == hashlib.sha256(data).hexdigest()
+    assert source.open().sha256() == hashlib.sha256(data).hexdigest()
     assert source.open().facts().soname == "libx.so"
+
+
+def test_the_fingerprint_of_a_file_tells_that_it_was_changed(tmp_path: Path) -> None:
+    path, other = tmp_path / "x.so", tmp_path / "y.so"
+    for one in (path, other):
+        one.write_bytes(b"same")
+        os.utime(one, ns=(0, 0))
+    known = DiskFile(path).fingerprint()
+    assert DiskFile(path).fingerprint() == known != DiskFile(other).fingerprint()
+    os.utime(path, ns=(0, 1))
+    assert DiskFile(path).fingerprint() != known
+
+
+def test_the_fingerprint_of_a_member_is_that_of_its_content(tmp_path: Path) -> None:
+    one = Wheel(wheel(tmp_path / "one.whl", {"a.so": b"1234", "b.so": b"1234", "c.so": b"5678"}))
+    prints = [one.member(name).fingerprint() for name in ("a.so", "b.so", "c.so")]
+    assert prints[0] == prints[1] != prints[2]
+
+
+def test_a_large_member_is_read_by_way_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = Elf(soname="libx.so", size=5_000).build()
+    path = wheel(tmp_path / "x.whl", {"x.so": data, "cut.so": data[:4_000]})
+    monkeypatch.setattr(files_module, "_LARGE_MEMBER", 1_000)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+    (tmp_path / "scratch").mkdir()
+    opened = Wheel(path).member("x.so").open()
+    assert (opened.sha256(), opened.facts().soname) == (hashlib.sha256(data).hexdigest(), "libx.so")
+    with pytest.raises(InputError, match=r"x\.whl!cut\.so: truncated"):
+        Wheel(path).member("cut.so").open()
+    assert list((tmp_path / "scratch").iterdir()) == []
 
 
 def test_a_member_of_a_wheel(tmp_path: Path) -> None:
@@ -27,7 +59,7 @@ def test_a_member_of_a_wheel(tmp_path: Path) -> None:
     path = wheel(tmp_path / "x.whl", {"pkg/x.so": data, "pkg/notes.txt": "é".encode("latin-1")})
     source = Wheel(path).member("pkg/x.so")
     assert (source.name, source.size, source.head(4)) == (f"{path}!pkg/x.so", len(data), b"\x7fELF")
-    assert source.sha256() == hashlib.sha256(data).hexdigest()
+    assert source.open().sha256() == hashlib.sha256(data).hexdigest()
     assert source.open().facts().soname == "libx.so"
     assert list(Wheel(path).names()) == ["pkg/x.so", "pkg/notes.txt"]
     assert Wheel(path).text("pkg/notes.txt") == "\ufffd"
@@ -57,7 +89,17 @@ def test_a_member_with_a_wrong_checksum(tmp_path: Path) -> None:
         archive.writestr("x.so", b"original")
     path.write_bytes(path.read_bytes().replace(b"original", b"modified", 1))
     with pytest.raises(InputError, match=r"x\.whl!x\.so: cannot be unpacked: Bad CRC-32"):
-        Wheel(path).member("x.so").sha256()
+        Wheel(path).member("x.so").open()
+
+
+def test_a_member_that_cannot_be_inflated(tmp_path: Path) -> None:
+    path = wheel(tmp_path / "x.whl", {"x.so": Elf().build()})
+    data = bytearray(path.read_bytes())
+    for at in range(60, 100):
+        data[at] ^= 0xFF
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=r"x\.whl!x\.so: cannot be unpacked: "):
+        Wheel(path).member("x.so").open()
 
 
 def test_an_encrypted_member(tmp_path: Path) -> None:
@@ -67,7 +109,7 @@ def test_an_encrypted_member(tmp_path: Path) -> None:
     data[data.index(b"PK\x01\x02") + 8] |= 1
     path.write_bytes(data)
     with pytest.raises(InputError, match=r"x\.whl!x\.so: cannot be unpacked: .*encrypted"):
-        Wheel(path).member("x.so").sha256()
+        Wheel(path).member("x.so").open()
 
 
 def test_a_member_that_claims_an_absurd_size(tmp_path: Path) -> None:
@@ -76,7 +118,7 @@ def test_a_member_that_claims_an_absurd_size(tmp_path: Path) -> None:
     member = archive.member("x.so")
     member._info.file_size = 5 << 30
     with pytest.raises(InputError, match=r"x\.whl!x\.so: claims to be 5 GiB large"):
-        member.sha256()
+        member.open()
 
 
 # The binary distribution format, "Spreading the file".

@@ -90,6 +90,12 @@ def test_the_interpreter_of_the_environment_of_a_torch(tmp_path: Path) -> None:
     assert found == Interpreter(tag=PythonTag(major=3, minor=99), executable=python)
 
 
+def test_a_program_above_a_torch_that_is_not_installed_says_nothing(tmp_path: Path) -> None:
+    program(tmp_path / "bin" / "python3.99", "")
+    tag = PythonTag(major=3, minor=99)
+    assert interpreter.of_torch(tmp_path / "downloads" / "torch", tag) == Interpreter(tag=tag)
+
+
 def test_a_torch_outside_of_any_environment_tells_the_version_alone(tmp_path: Path) -> None:
     tag = PythonTag(major=3, minor=99)
     assert interpreter.of_torch(tmp_path / "torch", tag) == Interpreter(tag=tag)

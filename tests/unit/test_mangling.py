@@ -39,6 +39,14 @@ def test_what_would_only_tire_the_demangler_stays(name: str) -> None:
     assert demangle(name) == name
 
 
+def test_a_name_whose_text_doubles_with_every_substitution_stays() -> None:
+    # f(a, p<a, a>, p<p<a, a>, p<a, a>>, …): 40 doublings, in 450 characters
+    digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    seen = ["S_", *(f"S{digit}_" for digit in digits), *(f"S1{digit}_" for digit in digits)]
+    name = "_Z1f1a1pIS_S_E" + "".join(f"S0_I{each}{each}E" for each in seen[2:42])
+    assert demangle(name) == name
+
+
 def test_deep_nesting_ends() -> None:
     name = "_Z1f" + "P" * 10_000 + "i"
     assert demangle(name) in {name, "f(int" + "*" * 10_000 + ")"}

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import zipfile
 from pathlib import Path
 
@@ -31,6 +32,7 @@ def test_a_single_file(tmp_path: Path) -> None:
     assert (target.name, target.root, paths(target)) == (str(path), str(tmp_path), ["_C.so"])
     assert target.siblings == {"_C.so": str(path), "libplain.so.1": str(tmp_path / "libplain.so.1")}
     assert target.extensions[0].location == str(path)
+    assert target.extensions[0].sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def test_a_single_file_is_taken_even_if_it_uses_no_torch(tmp_path: Path) -> None:
@@ -149,14 +151,16 @@ def test_a_wheel(tmp_path: Path) -> None:
     located = {member.path: member.location for member in target.extensions}
     assert located == {"pkg/_C.so": "/site/pkg/_C.so", "pkg-1.0.data/platlib/pkg/_D.so": "/site/pkg/_D.so"}
     assert target.siblings["libv.so"] == target.siblings["libv-1.so.2"] == "/site/pkg.libs/libv-1.so.2"
-    assert (target.root, target.requires_torch) == ("/site", "torch (==2.5.1)")
+    assert (target.root, target.requires_torch) == ("/site", "torch==2.5.1")
 
 
 @pytest.mark.parametrize(
     ("metadata", "requirement"),
     [
         (b"Requires-Dist: torch>=2.0\n", "torch>=2.0"),
-        (b"Requires-Dist: Torch\n", "Torch"),
+        (b"Requires-Dist: Torch\n", "torch"),
+        (b"Requires-Dist: not a requirement !\nRequires-Dist: torch<3\n", "torch<3"),
+        (b"Requires-Dist: torch==1.0; python_version < '3'\n", None),
         (b"Requires-Dist: torch-geometric\nRequires-Dist: torch.x\n", None),
         (b"Name: pkg\n\nRequires-Dist: torch==1.0 is text of the description\n", None),
     ],

@@ -206,7 +206,7 @@ def test_output_that_cannot_be_written_is_2(bad: Path, torch: Path, tmp_path: Pa
 
 def test_verbose_and_quiet(bad: Path, noted: Path, torch: Path) -> None:
     assert run(bad, "--torch", torch, "-q").stdout.count("\n") == 1
-    assert "gap[linkage]: not found here: libvendor.so.1;" in run(noted, "--torch", torch, "-v").stdout
+    assert "gap[linkage]: not at hand: libvendor.so.1;" in run(noted, "--torch", torch, "-v").stdout
     assert "gap" not in run(noted, "--torch", torch).stdout
 
 

@@ -10,6 +10,7 @@ from abiscan.elf import Machine
 from abiscan.errors import InputError
 from abiscan.files import Files, read_facts
 from abiscan.interpreter import PythonTag
+from abiscan.libraries import Libraries
 from abiscan.releases.from_libs import WHEEL_MOUNT, from_path
 from abiscan.releases.model import TorchRelease
 from tests.elf_builder import EM_AARCH64, Elf, exports
@@ -149,7 +150,7 @@ def test_libraries_by_name_are_those_of_torch_alone(tmp_path: Path) -> None:
     Elf().write(package / "lib" / "libgomp-a34b3233.so.1")
     (package / "lib" / "libshm.so").write_text("not ELF", encoding="utf-8")
     files = Files(read_facts)
-    libraries = TorchLibraries(from_path(package, files), files)
+    libraries = Libraries(from_path(package, files).own_libraries, files)
     assert sorted(libraries) == sorted(torch_libraries())
     assert len(libraries) == len(torch_libraries())
     assert libraries["libtorch.so"].needed == ("libtorch_cpu.so",)
@@ -161,7 +162,7 @@ def test_libraries_by_name_are_those_of_torch_alone(tmp_path: Path) -> None:
 def test_libraries_are_read_when_asked_for(tmp_path: Path) -> None:
     package = torch_package(tmp_path)
     files = Files(read_facts)
-    libraries = TorchLibraries(from_path(package, files), files)
+    libraries = Libraries(from_path(package, files).own_libraries, files)
     shutil.rmtree(package / "lib")
     assert libraries["libtorch_cpu.so"].soname == "libtorch_cpu.so"  # read already: it tells the machine
     with pytest.raises(KeyError):
