@@ -340,6 +340,11 @@ _TAG = lief.ELF.DynamicEntry.TAG
 _MACHINES: Final = {lief.ELF.ARCH.X86_64: Machine.X86_64, lief.ELF.ARCH.AARCH64: Machine.AARCH64}
 
 
+def _text(name: str | bytes) -> str:
+    """A name as text; lief hands out those that are not UTF-8 as bytes."""
+    return name.decode("utf-8", "backslashreplace") if isinstance(name, bytes) else str(name)
+
+
 class _Reader:
     """Decodes the tables of one file. Lives as long as ``ElfFile.facts`` runs."""
 
@@ -364,7 +369,7 @@ class _Reader:
             ),
             soname=self._entry_name(lief.ELF.DynamicSharedObject),
             needed=tuple(
-                str(e.name) for e in self.parsed.dynamic_entries if isinstance(e, lief.ELF.DynamicEntryLibrary)
+                _text(e.name) for e in self.parsed.dynamic_entries if isinstance(e, lief.ELF.DynamicEntryLibrary)
             ),
             rpath=self._search_path(lief.ELF.DynamicEntryRpath, "rpath"),
             runpath=self._search_path(lief.ELF.DynamicEntryRunPath, "runpath"),
@@ -388,12 +393,12 @@ class _Reader:
         return self.strings[offset:end].decode("utf-8", "backslashreplace")
 
     def _entry_name(self, kind: type[lief.ELF.DynamicSharedObject]) -> str | None:
-        return next((str(entry.name) for entry in self.parsed.dynamic_entries if isinstance(entry, kind)), None)
+        return next((_text(entry.name) for entry in self.parsed.dynamic_entries if isinstance(entry, kind)), None)
 
     def _search_path(self, kind: type[lief.ELF.DynamicEntry], attribute: str) -> tuple[str, ...]:
         for entry in self.parsed.dynamic_entries:
             if isinstance(entry, kind):
-                return tuple(part for part in str(getattr(entry, attribute)).split(":") if part)
+                return tuple(part for part in _text(getattr(entry, attribute)).split(":") if part)
         return ()
 
     def _build_id(self) -> str | None:
@@ -443,7 +448,7 @@ class _Reader:
 
     def _version_definitions(self) -> dict[int, str]:
         return {
-            definition.ndx: str(definition.auxiliary_symbols[0].name)
+            definition.ndx: _text(definition.auxiliary_symbols[0].name)
             for definition in self.parsed.symbols_version_definition
             if not definition.flags & _VER_FLG_BASE and len(definition.auxiliary_symbols)
         }
@@ -451,7 +456,7 @@ class _Reader:
     def _version_needs(self) -> dict[int, SymbolVersion]:
         return {
             version.other & ~_VERSYM_HIDDEN: SymbolVersion(
-                str(requirement.name), str(version.name), bool(version.flags & _VER_FLG_WEAK)
+                _text(requirement.name), _text(version.name), bool(version.flags & _VER_FLG_WEAK)
             )
             for requirement in self.parsed.symbols_version_requirement
             for version in requirement.get_auxiliary_symbols()

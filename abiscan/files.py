@@ -195,11 +195,13 @@ class Files:
         self._facts_of = facts_of
         self._mounted: dict[str, WheelMember] = {}
         self._objects: dict[str, SharedObject | None] = {}
-        self._unread: list[InputError] = []
+        self._damaged: dict[str, InputError] = {}
+        self._unread: dict[str, InputError] = {}
 
-    def unread(self) -> tuple[InputError, ...]:
-        """What ``object_at`` came across and could not read."""
-        return tuple(self._unread)
+    def take_unread(self) -> tuple[InputError, ...]:
+        """What ``object_at`` was asked for and could not read, since the last time this was called."""
+        unread, self._unread = self._unread, {}
+        return tuple(unread.values())
 
     def mount(self, wheel: Wheel, at: str) -> None:
         """Lay the members of ``wheel`` over the folder ``at``."""
@@ -221,8 +223,10 @@ class Files:
             try:
                 self._objects[path] = self._facts_of(source) if source else None
             except InputError as error:
-                self._unread.append(error)
+                self._damaged[path] = error
                 self._objects[path] = None
+        if path in self._damaged:
+            self._unread[path] = self._damaged[path]
         return self._objects[path]
 
     def put(self, path: str, facts: SharedObject) -> None:

@@ -23,10 +23,10 @@ from abiscan.elf import Definition, Machine, Reference, SharedObject, SymbolTabl
 from abiscan.interpreter import Interpreter, PythonTag
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import LoadError
-from abiscan.linkage.names import is_torch_library
 from abiscan.linkage.python_import import import_error
 from abiscan.linkage.resolve import NO_SUCH_FILE, resolve
 from abiscan.linkage.scope import Loader, SearchPath
+from abiscan.ownership import is_torch_library
 from abiscan.releases.model import TorchRelease
 
 NEW_STRING: Final = "NSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"

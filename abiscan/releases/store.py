@@ -15,6 +15,7 @@ import os
 import re
 import sqlite3
 import tempfile
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -46,6 +47,7 @@ class StoredSymbols:
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
         self._path = path
+        weakref.finalize(self, connection.close)
 
     def find(self, name: str) -> tuple[Definition, ...]:
         """The definitions called ``name``."""
@@ -56,7 +58,7 @@ class StoredSymbols:
 
     def starting_with(self, prefix: str) -> Iterator[str]:
         """The names that begin with ``prefix``."""
-        after = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+        after = prefix + "\U0010ffff"  # sorts behind whatever else can follow
         rows = self._rows("SELECT DISTINCT name FROM symbols WHERE name >= ? AND name < ?", (prefix, after))
         return (name for (name,) in rows)
 
@@ -130,7 +132,9 @@ def _load(path: Path) -> SharedObject | None:
     if not path.is_file():
         return None
     try:
-        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
+        connection = sqlite3.connect(
+            f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False
+        )
         ((text,),) = connection.execute("SELECT value FROM facts").fetchall()
         return _from_json(json.loads(text), StoredSymbols(connection, path))
     except (sqlite3.Error, ValueError, KeyError, TypeError):

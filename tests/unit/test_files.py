@@ -155,7 +155,10 @@ def test_what_cannot_be_read_is_no_object_and_remembered(tmp_path: Path) -> None
     assert files.object_at(str(tmp_path / "text.so")) is None
     assert files.object_at(str(tmp_path / "text.so")) is None
     assert files.object_at(str(tmp_path / "absent.so")) is None
-    assert [error.subject for error in files.unread()] == [str(tmp_path / "text.so")]
+    assert [error.subject for error in files.take_unread()] == [str(tmp_path / "text.so")]
+    assert files.take_unread() == ()
+    assert files.object_at(str(tmp_path / "text.so")) is None
+    assert [error.subject for error in files.take_unread()] == [str(tmp_path / "text.so")]
 
 
 def test_an_object_is_read_once(tmp_path: Path) -> None:

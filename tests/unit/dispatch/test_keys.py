@@ -43,3 +43,8 @@ def test_an_older_release_gets_the_oldest_keys_known() -> None:
 
 def test_a_number_without_a_name_says_so() -> None:
     assert keys_of(Version("2.8.0")).name(4_000) == "Unknown(4000)"
+
+
+@pytest.mark.parametrize(("number", "expected"), [(49, True), (0, True), (4_000, False)])
+def test_a_kernel_is_registered_for_keys_only(number: int, expected: bool) -> None:
+    assert keys_of(Version("2.13.0")).can_register(number) is expected

@@ -4,7 +4,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from abiscan.releases.libraries import TorchLibraries
 
 from abiscan.elf import Machine
 from abiscan.errors import InputError

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.linkage.names import (
+from abiscan.ownership import (
     is_cxx_symbol,
     is_python_symbol,
     is_system_library,
