@@ -1,4 +1,4 @@
-"""Tests that fail today, one per bug. Run: PYTHONPATH=/work/scratch/tests-wt pytest -p no:cacheprovider this file."""
+"""Input that broke something once: damaged, hostile, or only unusual."""
 
 from __future__ import annotations
 
@@ -87,7 +87,10 @@ def test_a_name_that_explodes() -> None:
         return "S_" if i == 0 else f"S{digits[(i - 1) // 36] if i > 36 else ''}{digits[(i - 1) % 36]}_"
 
     name = "_ZN2at1fE1a1pIS0_S0_E" + "".join(f"{sub(2)}I{sub(i)}{sub(i)}E" for i in range(3, 43))
-    code = f"import resource; resource.setrlimit(resource.RLIMIT_AS, (1 << 30,) * 2)\nfrom abiscan.mangling import demangle; demangle({name!r})"
+    code = (
+        "import resource; resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))\n"
+        f"from abiscan.mangling import demangle; demangle({name!r})"
+    )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=5)
 
 
@@ -100,7 +103,8 @@ def test_output_of_a_name_that_is_not_utf8(tmp_path: Path) -> None:
     package = torch_package(tmp_path)
     path = os.fsencode(tmp_path) + b"/caf\xe9.so"
     Path(os.fsdecode(path)).write_bytes(extension(runpath=str(package / "lib")).build())
-    words = [sys.executable, "-m", "abiscan", "check", path, "--torch", package, "--output", tmp_path / "o.txt"]
+    words: list[str | bytes] = [sys.executable, "-m", "abiscan", "check", path]
+    words += ["--torch", str(package), "--output", str(tmp_path / "o.txt")]
     done = subprocess.run(words, capture_output=True, text=True)
     assert (done.returncode, "UnicodeEncodeError" in done.stderr) == (0, False)
 
@@ -126,7 +130,8 @@ def test_a_program_that_answers_other_json(tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/bin/python3.11").is_file(), reason="needs a Python of the system")
 def test_a_torch_in_any_folder_is_not_that_of_the_system(tmp_path: Path) -> None:
     found = of_torch(tmp_path / "torch", PythonTag(major=3, minor=11))
-    assert found is not None and found.executable != Path("/usr/bin/python3.11")
+    assert found is not None
+    assert found.executable != Path("/usr/bin/python3.11")
 
 
 def test_nested_default_allocators() -> None:

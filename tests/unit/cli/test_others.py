@@ -65,8 +65,8 @@ def test_an_empty_cache() -> None:
 def test_a_cache_is_shown_and_cleared() -> None:
     cache_folder().mkdir(parents=True)
     (cache_folder() / "a.sqlite").write_bytes(bytes(1_500_000))
-    assert run("cache").stdout == f"{cache_folder()}: 1 libraries, 1.5 MB\n"
-    assert run("cache", "--clear").stdout == f"deleted from {cache_folder()}: 1 libraries, 1.5 MB\n"
+    assert run("cache").stdout == f"{cache_folder()}: 1 library, 1.5 MB\n"
+    assert run("cache", "--clear").stdout == f"deleted from {cache_folder()}: 1 library, 1.5 MB\n"
     assert run("cache").stdout == f"{cache_folder()}: 0 libraries, 0.0 MB\n"
 
 
