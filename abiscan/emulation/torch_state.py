@@ -6,10 +6,10 @@ the extension's stack frames and statics:
 * ``FunctionSchema`` (``ATen/core/function_schema.h``): two strings, two vectors, two flags, an optional byte. From 1.4
   on its size depends on ``sizeof(std::string)`` alone: 2 * string + 56.
 * ``variant<OperatorName, FunctionSchema>``, before 2.1 ``c10::either``: the larger one, then the index, 0 for the name.
-* ``c10::Argument`` inside ``FunctionSchema``: its size follows from how the extension hands over types (``torch_types``).
-* ``KernelFunction`` inside ``CppFunction`` changes from release to release (64 bytes up to 1.5, 32 up to 1.8, then 24, from
-  1.13 on 32, from 2.9 on 40). To read one, its words are searched for what is known by its address: an inferred schema,
-  a ``type_info`` of a function. To write one, when a kernel is given boxed, the smallest size that the object's imports
+* ``c10::Argument`` inside ``FunctionSchema``: its size follows from how types are handed over (``torch_types``).
+* ``KernelFunction`` inside ``CppFunction`` changes from release to release (64 bytes up to 1.5, 32 up to 1.8, then 24,
+  from 1.13 on 32, from 2.9 on 40). To read one, its words are searched for what is known by its address: an inferred
+  schema, a ``type_info`` of a function. To write one, when a kernel is given boxed, the smallest size that the imports
   allow is taken: the members behind it are empty, and code only moves them.
 
 Which ``optional`` torch used (``c10::optional`` keeps its flag before the value, ``std::optional``, from 2.1 on, after
@@ -31,6 +31,7 @@ from abiscan.emulation.strings import abi_of
 _VECTOR: Final = 24
 # sizeof(c10::Argument) less the string: from 1.13 on, 1.11 and 1.12, up to 1.10.
 ARGUMENT_WITH_TWO_TYPES, ARGUMENT_WITH_PLAIN_TYPE, ARGUMENT_WITH_SHARED_TYPE = 80, 64, 208
+_DEFINE_WITHOUT_TAGS: Final = "_ZNR5torch7Library4_defEON3c1014FunctionSchemaEPNS1_12OperatorNameE"
 _CONTROL_BLOCK: Final = struct.Struct("<QII8x")  # virtual pointer, use count, weak count (bits/shared_ptr_base.h)
 _MANY: Final = 0x1000_0000  # owners, so that none is the last
 _TYPE_OBJECT_SIZE: Final = 192
@@ -69,9 +70,9 @@ class TorchState:
         self.recorder = recorder
         self.strings = abi_of(imports)
         self.flag_first = any("N3c108optional" in name for name in imports if "torch7Library" in name)
-        library = [name for name in imports if "torch7Library" in name]
-        newer = any("3TagE" in name or "_RegisterOrVerify" in name for name in library) or not self.flag_first
-        self.argument_stride = (16 if newer else 8) if library else None
+        newer = any("3TagE" in name or "_RegisterOrVerify" in name for name in imports) or not self.flag_first
+        # sizeof(c10::detail::infer_schema::ArgumentDef); None as long as it is not known.
+        self.argument_stride = 16 if newer else 8 if _DEFINE_WITHOUT_TAGS in imports else None
         self.kernel_function_size = 32 if newer else 24
         self.argument_tail = ARGUMENT_WITH_TWO_TYPES
         self.types_in_memory = False
