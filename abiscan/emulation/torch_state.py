@@ -31,6 +31,7 @@ from abiscan.emulation.strings import abi_of
 _VECTOR: Final = 24
 # sizeof(c10::Argument) less the string: from 1.13 on, 1.11 and 1.12, up to 1.10.
 ARGUMENT_WITH_TWO_TYPES, ARGUMENT_WITH_PLAIN_TYPE, ARGUMENT_WITH_SHARED_TYPE = 80, 64, 208
+_OLD_ARGUMENT_TAIL: Final = 216  # up to 1.5
 _DEFINE_WITHOUT_TAGS: Final = "_ZNR5torch7Library4_defEON3c1014FunctionSchemaEPNS1_12OperatorNameE"
 _CONTROL_BLOCK: Final = struct.Struct("<QII8x")  # virtual pointer, use count, weak count (bits/shared_ptr_base.h)
 _MANY: Final = 0x1000_0000  # owners, so that none is the last
@@ -70,7 +71,8 @@ class TorchState:
         self.recorder = recorder
         self.strings = abi_of(imports)
         self.flag_first = any("N3c108optional" in name for name in imports if "torch7Library" in name)
-        newer = any("3TagE" in name or "_RegisterOrVerify" in name for name in imports) or not self.flag_first
+        marks = ("3TagE", "_RegisterOrVerify", "St8optionalIN3c1011DispatchKeyE")
+        newer = any(mark in name for name in imports if "torch7Library" in name for mark in marks)
         # sizeof(c10::detail::infer_schema::ArgumentDef); None as long as it is not known.
         self.argument_stride = 16 if newer else 8 if _DEFINE_WITHOUT_TAGS in imports else None
         self.kernel_function_size = 32 if newer else 24
@@ -129,10 +131,10 @@ class TorchState:
                 self.write_shared(at + self.strings.size + 16, self.type_object(text))
         return begin, begin + size * len(types)
 
-    def _read_arguments(self, vector: int) -> tuple[str, ...] | None:
+    def _read_arguments(self, vector: int, tail: int) -> tuple[str, ...] | None:
         """The types in a ``std::vector<c10::Argument>``, None where it holds something else."""
         begin, end = self.process.machine.words(vector, 2)
-        size = self._argument_size
+        size = self.strings.size + tail
         if not 0 <= end - begin <= 256 * size or (end - begin) % size:
             return None
         types = range(begin + self.strings.size, end, size)
@@ -165,8 +167,15 @@ class TorchState:
         name = self.read_operator_name(address)
         if name in self._last_schema:
             return self._last_schema[name]
-        given = self._read_arguments(address + 2 * self.strings.size)
-        returned = self._read_arguments(address + 2 * self.strings.size + _VECTOR)
+        return self._read_inferred(address, name, self.argument_tail)
+
+    def read_inlined_schema(self, address: int) -> Schema | None:
+        """The inferred schema at ``address``, made by the extension itself, as it was up to 1.5."""
+        return self._read_inferred(address, "", _OLD_ARGUMENT_TAIL)
+
+    def _read_inferred(self, address: int, name: str, tail: int) -> Schema | None:
+        given = self._read_arguments(address + 2 * self.strings.size, tail)
+        returned = self._read_arguments(address + 2 * self.strings.size + _VECTOR, tail)
         return None if given is None or returned is None else Schema.inferred(name, given, returned)
 
     def marked_schema(self, address: int) -> Schema | None:
