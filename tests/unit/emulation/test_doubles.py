@@ -292,3 +292,25 @@ def test_python_objects(process: Process) -> None:
     assert call(process, "PyObject_Call", made, 0, 0) not in (0, made)
     assert machine.text(call(process, "Py_GetVersion")).startswith(process.python_version.encode() + b".")
     assert machine.word(machine.word(process.bind("PyExc_RuntimeError"))) > 1
+
+
+def test_the_private_parts_of_a_string(process: Process) -> None:
+    """As the constructor of a string calls them when nothing is inlined."""
+    machine, name = process.machine, f"_ZN{CXX11_CLASS}"
+    address, content = process.allocate(32), text(process, b"text of a library")
+    local = call(process, f"{name}13_M_local_dataEv", address)
+    assert local == address + 16
+    call(process, f"{name}12_Alloc_hiderC1EPcRKS3_", address, local, 0)
+    assert call(process, f"_ZNK{CXX11_CLASS}11_M_is_localEv", address) == 1
+    assert call(process, f"_ZNK{CXX11_CLASS}8capacityEv", address) == 15
+    size = process.store((17).to_bytes(8, "little"))
+    buffer = call(process, f"{name}9_M_createERmm", address, size, 0)
+    call(process, f"{name}7_M_dataEPc", address, buffer)
+    call(process, f"{name}11_M_capacityEm", address, machine.word(size))
+    call(process, f"{name}13_S_copy_charsEPcPKcS7_", buffer, content, content + 17)
+    call(process, f"{name}13_M_set_lengthEm", address, 17)
+    assert CXX11.read(process, address) == b"text of a library"
+    assert call(process, f"_ZNK{CXX11_CLASS}7_M_dataEv", address) == buffer
+    assert call(process, f"{name}3endEv", address) == buffer + 17
+    call(process, f"{name}5clearEv", address)
+    assert call(process, f"_ZNK{CXX11_CLASS}5emptyEv", address) == 1

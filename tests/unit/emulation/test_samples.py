@@ -55,7 +55,16 @@ def _read(name: str) -> Registrations:
 
 @pytest.mark.parametrize(
     "name",
-    ["library", "library_avx2", "library_cow", "library_aarch64", "library_1_11_0", "library_1_13_1", "library_2_1_2"],
+    [
+        "library",
+        "library_avx2",
+        "library_unoptimised",
+        "library_cow",
+        "library_aarch64",
+        "library_1_11_0",
+        "library_1_13_1",
+        "library_2_1_2",
+    ],
 )
 def test_every_form_of_torch_library_in_every_build(name: str) -> None:
     found = _read(name)
