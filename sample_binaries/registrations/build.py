@@ -57,12 +57,12 @@ def main() -> None:
     for pair in options.headers:
         release, _, directory = pair.partition("=")
         numbers = tuple(map(int, release.split(".")[:2]))
-        flags = ("-std=c++17" if numbers >= (2, 0) else "-std=c++14", OLD_STRINGS, "-include", "cstdint")
-        legacy = (*flags, f"-DLEGACY_TENSOR_TYPE_ID={int(numbers < (1, 5))}")
+        older = ("-std=c++17" if numbers >= (2, 0) else "-std=c++14", OLD_STRINGS, "-include", "cstdint")
+        legacy = (*older, f"-DLEGACY_TENSOR_TYPE_ID={int(numbers < (1, 5))}")
         suffix = release.replace(".", "_")
         build(f"legacy_{suffix}", "legacy", "g++", [Path(directory)], legacy)
         if numbers >= (1, 9):
-            build(f"library_{suffix}", "library", "g++", [Path(directory)], flags)
+            build(f"library_{suffix}", "library", "g++", [Path(directory)], older)
 
 
 if __name__ == "__main__":
