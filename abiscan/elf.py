@@ -1,8 +1,9 @@
 """ELF facts of one shared object, copied out of the file at once. The only importer of lief.
 
-lief reads the structure: header, segments, dynamic section, version tables, notes. The three tables that grow with the
-program - symbols, their versions, relocations - are decoded in place from the file's bytes: as objects of lief they
-cost seconds for a library of 400 MB, as flat arrays they cost milliseconds.
+The file is mapped and decoded in place: a few pages of it are all that is touched, whatever its size, and nothing is
+read that ``ld.so`` would not read (section headers, for one, may be stripped or lie). lief has names for what is not
+supported, and is the second opinion on every fact in the tests; parsing with it would read the whole file, and to
+import it takes longer than most checks.
 
 Terms and layouts are those of the ELF gABI, chapters 4 and 5, and of the LSB for symbol versions.
 """
@@ -12,17 +13,13 @@ from __future__ import annotations
 import contextlib
 import enum
 import hashlib
-import io
 import mmap
 import re
 import struct
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
-
-import lief
 
 from abiscan.errors import InputError, NotElfError
 
@@ -40,7 +37,14 @@ _OTHER_FORMATS: Final = (
     (b"/* GNU ld script", "a linker script"),
 )
 
-_EHDR_SIZE: Final = 64
+_EHDR: Final = struct.Struct("<16sHHIQQQIHHHHHH")  # Elf64_Ehdr
+_PHDR: Final = struct.Struct("<IIQQQQQQ")  # Elf64_Phdr: type, flags, offset, vaddr, paddr, filesz, memsz, align
+_DYN: Final = struct.Struct("<QQ")  # Elf64_Dyn: tag, value
+_NOTE: Final = struct.Struct("<III")  # Elf64_Nhdr: name size, descriptor size, type
+_VERNEED: Final = struct.Struct("<HHIII")  # Elf64_Verneed: version, count, file, aux, next
+_VERNAUX: Final = struct.Struct("<IHHII")  # Elf64_Vernaux: hash, flags, other, name, next
+_VERDEF: Final = struct.Struct("<HHHHIII")  # Elf64_Verdef: version, flags, index, count, hash, aux, next
+_VERDAUX: Final = struct.Struct("<II")  # Elf64_Verdaux: name, next
 _ELFCLASS64: Final = 2
 _ELFDATA2LSB: Final = 1
 _SYMBOL: Final = struct.Struct("<IBBHQQ")  # Elf64_Sym: name, info, other, shndx, value, size
@@ -52,6 +56,10 @@ _STT_TLS: Final = 6
 _STV_DEFAULT, _STV_PROTECTED = 0, 3
 _VERSYM_HIDDEN: Final = 0x8000
 _DF_1_PIE: Final = 0x0800_0000
+_ET_EXEC, _ET_DYN = 2, 3
+_PT_LOAD, _PT_DYNAMIC, _PT_NOTE = 1, 2, 4
+_NT_GNU_BUILD_ID: Final = 3
+_MOST_SEGMENTS: Final = 1_000
 _VER_FLG_BASE: Final = 1
 _VER_FLG_WEAK: Final = 2
 
@@ -66,6 +74,31 @@ class Machine(enum.Enum):
 
     X86_64 = "x86_64"
     AARCH64 = "aarch64"
+
+
+class Tag(enum.IntEnum):
+    """The entries of the dynamic section that matter here (``DT_…``)."""
+
+    NEEDED = 1
+    PLTRELSZ = 2
+    HASH = 4
+    STRTAB = 5
+    SYMTAB = 6
+    RELA = 7
+    RELASZ = 8
+    STRSZ = 10
+    SONAME = 14
+    RPATH = 15
+    JMPREL = 23
+    RUNPATH = 29
+    GNU_HASH = 0x6FFF_FEF5
+    VERSYM = 0x6FFF_FFF0
+    FLAGS_1 = 0x6FFF_FFFB
+    VERDEF = 0x6FFF_FFFC
+    VERNEED = 0x6FFF_FFFE
+
+
+_MACHINES: Final = {62: Machine.X86_64, 183: Machine.AARCH64}  # EM_X86_64, EM_AARCH64
 
 
 class SymbolVersion(NamedTuple):
@@ -202,7 +235,7 @@ def check_header(head: bytes, subject: str) -> None:
         raise NotElfError(
             subject, f"{describe_other_format(head)}, not a Linux shared object", "give the .so or the wheel"
         )
-    if len(head) < _EHDR_SIZE:
+    if len(head) < _EHDR.size:
         raise NotElfError(subject, "truncated inside the ELF header", "fetch it again")
     if head[4] != _ELFCLASS64:
         raise NotElfError(subject, "a 32-bit ELF file; torch exists for 64-bit machines only", "give the 64-bit build")
@@ -211,28 +244,40 @@ def check_header(head: bytes, subject: str) -> None:
 
 
 class ElfFile:
-    """The bytes of one object with lief's view of their structure. Closed by ``with``; ``facts`` outlive it."""
+    """The bytes of one object and how they are laid out in memory.
 
-    def __init__(self, data: bytes | mmap.mmap, parsed: lief.ELF.Binary, subject: str) -> None:
+    ``segments`` are its PT_LOAD segments; ``entries`` its dynamic section, in order, and ``dynamic`` the same by tag
+    (the last one of a tag, as for ``ld.so``).
+    """
+
+    def __init__(self, data: bytes | mmap.mmap, subject: str) -> None:
         self.subject = subject
         self._bytes = data
         self.data = memoryview(data)
-        self._parsed = parsed
+        header = _EHDR.unpack_from(self.data)
+        file_type, machine, program_headers, count = header[1], header[2], header[5], header[10]
+        if file_type not in (_ET_DYN, _ET_EXEC):
+            raise NotElfError(subject, "an object file or core dump, not a shared object", "give the linked .so")
+        if machine not in _MACHINES:
+            raise NotElfError(subject, f"made for {_machine_name(machine)}", "only x86_64 and aarch64 are supported")
+        self.machine = _MACHINES[machine]
+        self.is_fixed = file_type == _ET_EXEC
+        if count > _MOST_SEGMENTS or program_headers + count * _PHDR.size > len(self.data):
+            raise NotElfError(subject, "truncated inside the program headers", "fetch it again")
+        headers = list(_PHDR.iter_unpack(self.data[program_headers : program_headers + count * _PHDR.size]))
         self.segments = tuple(
-            Segment(
-                address=segment.virtual_address,
-                size=segment.virtual_size,
-                offset=segment.file_offset,
-                file_size=segment.physical_size,
-                flags=int(segment.flags),
-            )
-            for segment in parsed.segments
-            if segment.type == lief.ELF.Segment.TYPE.LOAD
+            Segment(address=address, size=size, offset=offset, file_size=file_size, flags=flags)
+            for kind, flags, offset, address, _, file_size, size, _ in headers
+            if kind == _PT_LOAD
         )
-        # lief hands out the tags it does not know as plain numbers.
-        self.dynamic = {int(getattr(entry.tag, "value", entry.tag)): entry.value for entry in parsed.dynamic_entries}
         if any(segment.offset + segment.file_size > len(self.data) for segment in self.segments):
             raise NotElfError(subject, "truncated: a segment ends beyond the end of the file", "fetch it again")
+        self.notes = tuple(self.data[h[2] : h[2] + h[5]] for h in headers if h[0] == _PT_NOTE)
+        section = next((self.data[h[2] : h[2] + h[5]] for h in headers if h[0] == _PT_DYNAMIC), None)
+        if section is None:
+            raise NotElfError(subject, "without a dynamic section: not a shared object", "give the linked .so")
+        self.entries = tuple(_dynamic_entries(section))
+        self.dynamic = dict(self.entries)
 
     @classmethod
     def open(cls, path: Path, subject: str | None = None) -> ElfFile:
@@ -245,19 +290,19 @@ class ElfFile:
         subject = subject or str(path)
         try:
             with path.open("rb") as stream:
-                check_header(stream.read(_EHDR_SIZE), subject)
+                check_header(stream.read(_EHDR.size), subject)
                 data = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
         except OSError as error:
             raise InputError(subject, f"cannot be read: {error.strerror or error}") from error
         with _damage_reported(subject):
-            return cls(data, _parse(str(path), subject), subject)
+            return cls(data, subject)
 
     @classmethod
     def from_bytes(cls, data: bytes, subject: str) -> ElfFile:
         """The same for a file held in memory, such as a member of a wheel."""
-        check_header(data[:_EHDR_SIZE], subject)
+        check_header(data[: _EHDR.size], subject)
         with _damage_reported(subject):
-            return cls(data, _parse(io.BytesIO(data), subject), subject)
+            return cls(data, subject)
 
     def bytes_at(self, address: int, size: int) -> memoryview:
         """``size`` bytes at a virtual address, from the file.
@@ -282,9 +327,9 @@ class ElfFile:
         """The file offset of the first occurrence of ``text``, -1 if there is none."""
         return self._bytes.find(text)
 
-    def table(self, address_tag: lief.ELF.DynamicEntry.TAG, size_tag: lief.ELF.DynamicEntry.TAG) -> memoryview:
+    def table(self, address_tag: Tag, size_tag: Tag) -> memoryview:
         """A table that two entries of the dynamic section place; empty where the object has none."""
-        address, size = self.dynamic.get(int(address_tag.value)), self.dynamic.get(int(size_tag.value), 0)
+        address, size = self.dynamic.get(address_tag), self.dynamic.get(size_tag, 0)
         return self.bytes_at(address, size) if address and size else memoryview(b"")
 
     def sha256(self) -> str:
@@ -302,47 +347,27 @@ class ElfFile:
 
 @contextlib.contextmanager
 def _damage_reported(subject: str) -> Iterator[None]:
-    """Name the file in whatever trips over a damaged one, and keep what lief warns of (unknown numbers) quiet."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        try:
-            yield
-        except (ValueError, OverflowError, MemoryError, struct.error) as error:  # UnicodeDecodeError is a ValueError
-            raise NotElfError(subject, f"damaged: {error}", "fetch it again") from error
+    """Name the file in whatever trips over a damaged one."""
+    try:
+        yield
+    except (ValueError, OverflowError, MemoryError, struct.error) as error:
+        raise NotElfError(subject, f"damaged: {error}", "fetch it again") from error
 
 
-def _parse(source: str | io.BytesIO, subject: str) -> lief.ELF.Binary:
-    config = lief.ELF.ParserConfig()
-    config.parse_relocations = False
-    config.parse_dyn_symbols = False
-    config.parse_symtab_symbols = False
-    config.parse_overlay = False
-    lief.logging.disable()  # its warnings would land among our output; what matters of them is checked here
-    parsed = lief.ELF.parse(source, config)
-    if not isinstance(parsed, lief.ELF.Binary):
-        raise NotElfError(subject, "damaged: its ELF structure cannot be read", "fetch it again")
-    header = parsed.header
-    if header.file_type not in (lief.ELF.Header.FILE_TYPE.DYN, lief.ELF.Header.FILE_TYPE.EXEC):
-        raise NotElfError(subject, "an object file or core dump, not a shared object", "give the linked .so")
-    if header.machine_type not in _MACHINES:
-        raise NotElfError(subject, f"made for {_name(header.machine_type)}", "only x86_64 and aarch64 are supported")
-    if not parsed.has(lief.ELF.Segment.TYPE.DYNAMIC):
-        raise NotElfError(subject, "without a dynamic section: not a shared object", "give the linked .so")
-    return parsed
+def _dynamic_entries(section: memoryview) -> Iterator[tuple[int, int]]:
+    for tag, value in _DYN.iter_unpack(section[: len(section) // _DYN.size * _DYN.size]):
+        if tag == 0:  # DT_NULL ends the section
+            return
+        yield tag, value
 
 
-def _name(machine: lief.ELF.ARCH | int) -> str:
-    """The name of a machine; lief hands out those it does not know as plain numbers."""
-    return machine.name if isinstance(machine, lief.ELF.ARCH) else f"machine number {machine}"
+def _machine_name(number: int) -> str:
+    import lief  # noqa: PLC0415 - see the head of this module
 
-
-_TAG = lief.ELF.DynamicEntry.TAG
-_MACHINES: Final = {lief.ELF.ARCH.X86_64: Machine.X86_64, lief.ELF.ARCH.AARCH64: Machine.AARCH64}
-
-
-def _text(name: str | bytes) -> str:
-    """A name as text; lief hands out those that are not UTF-8 as bytes."""
-    return name.decode("utf-8", "backslashreplace") if isinstance(name, bytes) else str(name)
+    try:
+        return str(lief.ELF.ARCH(number).name)
+    except ValueError:
+        return f"machine number {number}"
 
 
 class _Reader:
@@ -350,8 +375,7 @@ class _Reader:
 
     def __init__(self, file: ElfFile) -> None:
         self.file = file
-        self.parsed = file._parsed
-        self.strings = bytes(file.table(_TAG.STRTAB, _TAG.STRSZ))
+        self.strings = bytes(file.table(Tag.STRTAB, Tag.STRSZ))
         self.version_definitions = self._version_definitions()
         self.version_needs = self._version_needs()
 
@@ -362,21 +386,16 @@ class _Reader:
         imports = frozenset(self._name(symbol[0]) for symbol in symbols[1:] if symbol[3] == _SHN_UNDEF)
         uses_python = any(name.startswith(("Py", "_Py")) for name in imports)
         return SharedObject(
-            machine=_MACHINES[self.parsed.header.machine_type],
-            executable=(
-                self.parsed.header.file_type == lief.ELF.Header.FILE_TYPE.EXEC
-                or bool(self.file.dynamic.get(int(_TAG.FLAGS_1.value), 0) & _DF_1_PIE)
-            ),
-            soname=self._entry_name(lief.ELF.DynamicSharedObject),
-            needed=tuple(
-                _text(e.name) for e in self.parsed.dynamic_entries if isinstance(e, lief.ELF.DynamicEntryLibrary)
-            ),
-            rpath=self._search_path(lief.ELF.DynamicEntryRpath, "rpath"),
-            runpath=self._search_path(lief.ELF.DynamicEntryRunPath, "runpath"),
+            machine=self.file.machine,
+            executable=self.file.is_fixed or bool(self.file.dynamic.get(Tag.FLAGS_1, 0) & _DF_1_PIE),
+            soname=self._name(self.file.dynamic[Tag.SONAME]) if Tag.SONAME in self.file.dynamic else None,
+            needed=tuple(self._name(value) for tag, value in self.file.entries if tag == Tag.NEEDED),
+            rpath=self._search_path(Tag.RPATH),
+            runpath=self._search_path(Tag.RUNPATH),
             build_id=self._build_id(),
             version_needs=tuple(self.version_needs.values()),
             version_definitions=(
-                frozenset(self.version_definitions.values()) if int(_TAG.VERDEF.value) in self.file.dynamic else None
+                frozenset(self.version_definitions.values()) if Tag.VERDEF in self.file.dynamic else None
             ),
             symbols=SymbolTable(self._definitions(symbols, versions)),
             references=self._references(symbols, versions, order),
@@ -392,24 +411,24 @@ class _Reader:
             raise NotElfError(self.file.subject, "damaged: a name lies outside the string table", "fetch it again")
         return self.strings[offset:end].decode("utf-8", "backslashreplace")
 
-    def _entry_name(self, kind: type[lief.ELF.DynamicSharedObject]) -> str | None:
-        return next((_text(entry.name) for entry in self.parsed.dynamic_entries if isinstance(entry, kind)), None)
-
-    def _search_path(self, kind: type[lief.ELF.DynamicEntry], attribute: str) -> tuple[str, ...]:
-        for entry in self.parsed.dynamic_entries:
-            if isinstance(entry, kind):
-                return tuple(part for part in _text(getattr(entry, attribute)).split(":") if part)
-        return ()
+    def _search_path(self, tag: Tag) -> tuple[str, ...]:
+        text = self._name(self.file.dynamic[tag]) if tag in self.file.dynamic else ""
+        return tuple(part for part in text.split(":") if part)
 
     def _build_id(self) -> str | None:
-        for note in self.parsed.notes:
-            if note.type == lief.ELF.Note.TYPE.GNU_BUILD_ID:
-                return bytes(note.description).hex()
+        for notes in self.file.notes:
+            at = 0
+            while at + _NOTE.size <= len(notes):
+                name_size, size, kind = _NOTE.unpack_from(notes, at)
+                start = at + _NOTE.size + (name_size + 3 & ~3)
+                if kind == _NT_GNU_BUILD_ID and bytes(notes[at + _NOTE.size : at + _NOTE.size + 4]) == b"GNU\0":
+                    return notes[start : start + size].hex()
+                at = start + (size + 3 & ~3)
         return None
 
     def _symbols(self) -> list[tuple[int, int, int, int, int, int]]:
         """The dynamic symbol table, each entry as (name offset, info, other, section index, value, size)."""
-        address = self.file.dynamic.get(int(_TAG.SYMTAB.value))
+        address = self.file.dynamic.get(Tag.SYMTAB)
         if not address:
             return []
         count = self._symbol_count()
@@ -417,9 +436,9 @@ class _Reader:
 
     def _symbol_count(self) -> int:
         """How many symbols there are: the dynamic section does not say, only the hash tables know."""
-        if address := self.file.dynamic.get(int(_TAG.HASH.value)):
+        if address := self.file.dynamic.get(Tag.HASH):
             return struct.unpack("<4xI", self.file.bytes_at(address, 8))[0]  # type: ignore[no-any-return]
-        if address := self.file.dynamic.get(int(_TAG.GNU_HASH.value)):
+        if address := self.file.dynamic.get(Tag.GNU_HASH):
             buckets, first, bloom_words, _ = struct.unpack("<4I", self.file.bytes_at(address, 16))
             table = self.file.tail_at(address)[16 + 8 * bloom_words :]
             if 4 * buckets > len(table):
@@ -440,7 +459,7 @@ class _Reader:
     def _relocated_symbols(self) -> list[int]:
         """Symbol indexes in the order of the relocations that name them, each once, 0 (no symbol) left out."""
         seen: dict[int, None] = {}
-        for table in (self.file.table(_TAG.RELA, _TAG.RELASZ), self.file.table(_TAG.JMPREL, _TAG.PLTRELSZ)):
+        for table in (self.file.table(Tag.RELA, Tag.RELASZ), self.file.table(Tag.JMPREL, Tag.PLTRELSZ)):
             words = table[: len(table) // _RELA_SIZE * _RELA_SIZE].cast("Q")
             seen.update(dict.fromkeys(info >> 32 for info in words[1::3].tolist()))
         seen.pop(0, None)
@@ -448,22 +467,39 @@ class _Reader:
 
     def _version_definitions(self) -> dict[int, str]:
         return {
-            definition.ndx: _text(definition.auxiliary_symbols[0].name)
-            for definition in self.parsed.symbols_version_definition
-            if not definition.flags & _VER_FLG_BASE and len(definition.auxiliary_symbols)
+            index: self._name(_VERDAUX.unpack_from(table, at + aux)[0])
+            for table, at, (_, flags, index, count, _, aux, _) in self._chain(Tag.VERDEF, _VERDEF)
+            if count and not flags & _VER_FLG_BASE
         }
 
     def _version_needs(self) -> dict[int, SymbolVersion]:
-        return {
-            version.other & ~_VERSYM_HIDDEN: SymbolVersion(
-                _text(requirement.name), _text(version.name), bool(version.flags & _VER_FLG_WEAK)
-            )
-            for requirement in self.parsed.symbols_version_requirement
-            for version in requirement.get_auxiliary_symbols()
-        }
+        needs: dict[int, SymbolVersion] = {}
+        for table, start, (_, count, file, first, _) in self._chain(Tag.VERNEED, _VERNEED):
+            at = start + first
+            for _ in range(count):
+                _, flags, other, name, following = _VERNAUX.unpack_from(table, at)
+                version = SymbolVersion(self._name(file), self._name(name), bool(flags & _VER_FLG_WEAK))
+                needs[other & ~_VERSYM_HIDDEN] = version
+                if not following:
+                    break
+                at += following
+        return needs
+
+    def _chain(self, tag: Tag, entry: struct.Struct) -> Iterator[tuple[memoryview, int, tuple[int, ...]]]:
+        """The entries of a version table, each with the table and where in it the entry lies; the last field links."""
+        address = self.file.dynamic.get(tag)
+        if not address:
+            return
+        table, at = self.file.tail_at(address), 0
+        while True:
+            fields = entry.unpack_from(table, at)
+            yield table, at, fields
+            if not fields[-1]:
+                return
+            at += fields[-1]
 
     def _symbol_versions(self, count: int) -> list[int]:
-        address = self.file.dynamic.get(int(_TAG.VERSYM.value))
+        address = self.file.dynamic.get(Tag.VERSYM)
         if not address:
             return [0] * count
         return self.file.bytes_at(address, 2 * count).cast("H").tolist()
