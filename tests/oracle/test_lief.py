@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import sysconfig
 from pathlib import Path
 
@@ -12,9 +11,7 @@ import pytest
 from abiscan.elf import ElfFile, SharedObject, SymbolTable
 
 SAMPLES = sorted(Path(__file__).resolve().parents[2].joinpath("sample_binaries").rglob("*.so"))
-SYSTEM = [
-    Path(path) for path in glob.glob("/lib*/*-linux-gnu/lib[cm]*.so.6") + glob.glob("/lib*/*-linux-gnu/libstdc++.so.6")
-]
+SYSTEM = sorted(Path("/lib").glob("*-linux-gnu/lib[cm].so.6")) + sorted(Path("/lib").glob("*-linux-gnu/libstdc++.so.6"))
 TORCH = sorted(Path(sysconfig.get_path("purelib"), "torch", "lib").glob("lib[cst]*.so"))
 
 
@@ -35,8 +32,8 @@ def test_lief_reads_the_same(path: Path) -> None:
     assert facts.needed == tuple(entry.name for entry in entries if isinstance(entry, lief.ELF.DynamicEntryLibrary))
     sonames = [entry.name for entry in entries if isinstance(entry, lief.ELF.DynamicSharedObject)]
     assert facts.soname == (sonames[0] if sonames else None)
-    rpaths = [entry.rpath for entry in entries if isinstance(entry, lief.ELF.DynamicEntryRpath)]
-    runpaths = [entry.runpath for entry in entries if isinstance(entry, lief.ELF.DynamicEntryRunPath)]
+    rpaths = [str(entry.rpath) for entry in entries if isinstance(entry, lief.ELF.DynamicEntryRpath)]
+    runpaths = [str(entry.runpath) for entry in entries if isinstance(entry, lief.ELF.DynamicEntryRunPath)]
     assert (":".join(facts.rpath), ":".join(facts.runpath)) == ("".join(rpaths), "".join(runpaths))
     identities = [
         bytes(note.description).hex() for note in parsed.notes if note.type == lief.ELF.Note.TYPE.GNU_BUILD_ID
