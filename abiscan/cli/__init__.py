@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import importlib
+
 import click
 
 import abiscan
-from abiscan.cli.cache import cache
-from abiscan.cli.check import check
-from abiscan.cli.explain import explain
-from abiscan.cli.ops import ops
-from abiscan.cli.releases import releases
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(click.Group):
+    """The commands, each in the module of its name, imported when it is called: none waits for what another needs."""
+
+    NAMES = ("cache", "check", "explain", "ops", "releases")
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Their names, in the order of the help."""
+        return list(self.NAMES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
+        """The command of a name; None if there is none."""
+        if cmd_name not in self.NAMES:
+            return None
+        command: click.Command = getattr(importlib.import_module(f"abiscan.cli.{cmd_name}"), cmd_name)
+        return command
+
+
+@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(abiscan.__version__, prog_name="abiscan")
 def main() -> None:
     """Will this compiled PyTorch extension load on that torch?
@@ -27,10 +41,3 @@ def main() -> None:
       abiscan ops _C.so
       abiscan explain undefined-symbol
     """
-
-
-main.add_command(check)
-main.add_command(ops)
-main.add_command(explain)
-main.add_command(releases)
-main.add_command(cache)

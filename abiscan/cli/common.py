@@ -12,20 +12,12 @@ from typing import TextIO
 import click
 import platformdirs
 
-from abiscan import scan
 from abiscan.errors import AbiscanError
-from abiscan.releases.embedded import is_version
 
 
 def cache_folder() -> Path:
     """Where facts of large libraries are kept between runs."""
     return Path(platformdirs.user_cache_dir("abiscan", appauthor=False))
-
-
-def torch_choice(spec: str) -> scan.TorchChoice:
-    """What ``--torch SPEC`` means: a path if there is one, else a release number."""
-    path = Path(spec)
-    return scan.torch_numbered(spec) if is_version(spec) and not path.exists() else scan.torch_at(path)
 
 
 @contextlib.contextmanager
