@@ -119,7 +119,7 @@ def wheels_of(pairs: Iterable[Pair], folder: Path) -> dict[str, Path]:
     """The wheels of the pairs, by ``package-version``; those not in ``folder`` are downloaded."""
     wheels: dict[str, Path] = {}
     for package, version in dict.fromkeys((pair.package, pair.version) for pair in pairs):
-        wheels[f"{package}-{version}"] = _wheel(package, version, folder)
+        wheels[f"{package}-{version}"] = wheel(package, version, folder)
     return wheels
 
 
@@ -132,16 +132,17 @@ def torch_of(version: str, folder: Path) -> Path:
     if not package.is_dir():
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             part = Path(scratch, "part")
-            with zipfile.ZipFile(_wheel("torch", version, Path(scratch))) as wheel:
-                for name in wheel.namelist():
+            with zipfile.ZipFile(wheel("torch", version, Path(scratch))) as archive:
+                for name in archive.namelist():
                     if name.startswith("torch/") and (".so" in Path(name).name or name == "torch/version.py"):
-                        wheel.extract(name, part)
+                        archive.extract(name, part)
             package.parent.mkdir(parents=True, exist_ok=True)
             (part / "torch").rename(package)
     return package
 
 
-def _wheel(package: str, version: str, folder: Path) -> Path:
+def wheel(package: str, version: str, folder: Path) -> Path:
+    """The wheel of a package in ``folder``, downloaded if it is not there yet."""
     pattern = f"{package.replace('-', '_')}-{version}-*.whl"
     if not any(folder.glob(pattern)):
         platforms = [word for platform in _PLATFORMS for word in ("--platform", platform)]

@@ -1,213 +1,85 @@
-"""What is recovered without running anything, against what real loads added to the dispatcher.
-
-Recorded loads: ``ABISCAN_CORPUS`` is a folder ``<package>-<version>/<path in the wheel>``, ``ABISCAN_GROUND_TRUTH`` one
-with ``pairs.jsonl`` and ``registrations/``. Live loads need torch and a C++ compiler's runtime, nothing else.
-"""
+"""What is recovered without running anything, against what real loads added to the dispatcher."""
 
 from __future__ import annotations
 
+import functools
 import gzip
 import json
 import os
-import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.version import Version
 
+from abiscan.dispatch.keys import DispatchKeys, keys_of
 from abiscan.elf import ElfFile
 from abiscan.emulation import Phase, Registrations, recover
+from abiscan.inventory import Inventory, inventory
+from abiscan.releases.store import Store
+from abiscan.report.ops_model import full_schema, key_name
+from tests.oracle import dispatch_dumps
+from tools import ground_truth
 
 SAMPLES = Path(__file__).parents[2] / "sample_binaries" / "registrations"
-CORPUS, TRUTH = os.environ.get("ABISCAN_CORPUS"), os.environ.get("ABISCAN_GROUND_TRUTH")
-
-# Which torch each package of the corpus was built for, and the keys that occur there (c10/core/DispatchKey.h).
-BUILT_FOR = {
-    "torchvision-0.20.1": "2.5.1",
-    "torchvision-0.21.0": "2.6.0",
-    "torchvision-0.23.0": "2.8.0",
-    "torchvision-0.24.1": "2.9.1",
-    "torchaudio-2.5.1": "2.5.1",
-    "torchaudio-2.6.0": "2.6.0",
-    "torchaudio-2.8.0": "2.8.0",
-    "torchaudio-2.9.1": "2.9.1",
-    "intel-extension-for-pytorch-2.6.0": "2.6.0",
-    "intel-extension-for-pytorch-2.8.0": "2.8.0",
-}
-KEYS: dict[str, dict[int, str]] = {
-    "2.5.1": {
-        26: "AutocastCPU",
-        27: "AutocastXPU",
-        32: "AutocastCUDA",
-        49: "CPU",
-        50: "CUDA",
-        63: "Meta",
-        65: "QuantizedCPU",
-        66: "QuantizedCUDA",
-        81: "SparseCPU",
-        129: "AutogradCPU",
-        130: "AutogradCUDA",
-        144: "Autograd",
-        145: "CompositeImplicitAutograd",
-        148: "CompositeExplicitAutograd",
-    },
-    "2.6.0": {
-        26: "AutocastCPU",
-        27: "AutocastXPU",
-        32: "AutocastCUDA",
-        49: "CPU",
-        50: "CUDA",
-        63: "Meta",
-        65: "QuantizedCPU",
-        66: "QuantizedCUDA",
-        81: "SparseCPU",
-        129: "AutogradCPU",
-        130: "AutogradCUDA",
-        144: "Autograd",
-        145: "CompositeImplicitAutograd",
-        148: "CompositeExplicitAutograd",
-    },
-    "2.8.0": {
-        25: "AutocastCPU",
-        28: "AutocastXPU",
-        33: "AutocastCUDA",
-        50: "CPU",
-        51: "CUDA",
-        65: "Meta",
-        67: "QuantizedCPU",
-        68: "QuantizedCUDA",
-        84: "SparseCPU",
-        135: "AutogradCPU",
-        136: "AutogradCUDA",
-        151: "Autograd",
-        152: "CompositeImplicitAutograd",
-        155: "CompositeExplicitAutograd",
-    },
-    "2.9.1": {
-        25: "AutocastCPU",
-        28: "AutocastXPU",
-        33: "AutocastCUDA",
-        50: "CPU",
-        51: "CUDA",
-        65: "Meta",
-        67: "QuantizedCPU",
-        68: "QuantizedCUDA",
-        84: "SparseCPU",
-        135: "AutogradCPU",
-        136: "AutogradCUDA",
-        151: "Autograd",
-        152: "CompositeImplicitAutograd",
-        155: "CompositeExplicitAutograd",
-    },
-}
-
-# A line of torch._C._dispatch_dump: key, [alias], where registered, :: inferred schema [ flags ].
-LINE = re.compile(
-    r"(?P<key>\w+)(\[alias\])?( \(inactive\))?: (fallthrough )?registered "
-    r"(at (?P<file>.*?):(?P<line>\d+)|by RegisterOperators)( :: (?P<schema>.*?))? \[ .* \]"
-)
-
-Kernel = tuple[str, str, str | None, int | None, str | None]
+RECORD = json.loads(gzip.decompress(Path(__file__).with_name("registrations.json.gz").read_bytes()))
+CORPUS = os.environ.get("ABISCAN_CORPUS")
 
 
-def _parse(operator: str, line: str) -> Kernel | None:
-    match = LINE.fullmatch(line)
-    if match is None:
-        return None
-    schema = None if match["schema"] in (None, "(none)") else match["schema"]
-    return operator, match["key"], match["file"], int(match["line"]) if match["line"] else None, schema
-
-
-def _recorded_kernels(truth: dict[str, Any]) -> Counter[Kernel]:
-    found: Counter[Kernel] = Counter()
-    for operator, dump in truth["new_op_dumps"].items():
-        found.update(kernel for line in dump.splitlines() if (kernel := _parse(operator, line)))
-    for operator, change in truth["changed_ops"].items():
-        # A line that only became inactive, or active again, is in both lists.
-        removed = Counter(_parse(operator, line) for line in change["removed"])
-        added = Counter(kernel for line in change["added"] if (kernel := _parse(operator, line)))
-        for kernel, count in added.items():
-            if count > removed[kernel]:
-                found[kernel] += count - removed[kernel]
-    return found
-
-
-def _recorded_schemas(truth: dict[str, Any]) -> set[tuple[str, str]]:
-    return {
-        (operator, line.removeprefix("schema: "))
-        for operator, dump in truth["new_op_dumps"].items()
-        for line in dump.splitlines()
-        if line.startswith("schema: ") and line != "schema: (none)"
-    }
-
-
-def _kernels(found: Registrations, keys: dict[int, str]) -> Counter[Kernel]:
-    def name(key: int | str | None) -> str:
-        return "CompositeImplicitAutograd" if key is None else keys[key] if isinstance(key, int) else key
-
+def kernels(found: Registrations, keys: DispatchKeys) -> Counter[dispatch_dumps.Kernel]:
     return Counter(
-        (kernel.operator, name(kernel.dispatch_key), kernel.file, kernel.line, kernel.inferred_schema)
+        (
+            kernel.operator,
+            key_name(kernel.dispatch_key, keys) or "CompositeImplicitAutograd",  # what torch makes of no key
+            kernel.file,
+            kernel.line,
+            kernel.inferred_schema,
+        )
         for kernel in found.kernels
         if kernel.phase is Phase.STATIC_INIT
     )
 
 
-def _plain(schema: str) -> str:
-    """In the form that torch prints: it keeps no spaces, writes 0. for 0.0, and one result without parentheses."""
-    text = re.sub(r"(\d\.)0+(?!\d)", r"\1", re.sub(r"\s+", "", schema))
-    return text.replace(")->(Tensor)", ")->Tensor")
-
-
-def _schemas(found: Registrations) -> set[tuple[str, str]]:
+def schemas(found: Registrations, release: Version) -> set[tuple[str, str | None]]:
     return {
-        (operator.name, operator.schema or "")
+        (operator.name, full_schema(operator, release))
         for operator in found.operators
         if operator.phase is Phase.STATIC_INIT and not operator.jit_only
     }
 
 
-def _recover(path: Path) -> Registrations:
-    file = ElfFile.open(path)
-    return recover(file, file.facts())
+@functools.cache
+def inventories(package: str, version: str) -> tuple[Inventory, ...]:
+    assert CORPUS is not None
+    wheel = ground_truth.wheel(package, version, Path(CORPUS))
+    return inventory(wheel, Store(Path(CORPUS) / "cache"))[1]
 
 
-def _pairs() -> Iterator[Any]:
-    if not CORPUS or not TRUTH or not (Path(TRUTH) / "pairs.jsonl").is_file():
-        yield pytest.param({}, marks=pytest.mark.skip(reason="needs ABISCAN_CORPUS and ABISCAN_GROUND_TRUTH"))
-        return
-    for line in (Path(TRUTH) / "pairs.jsonl").read_text().splitlines():
-        pair = json.loads(line)
-        built_for = BUILT_FOR.get(pair["corpus"])
-        path = Path(CORPUS) / pair["corpus"] / pair["path"]
-        if pair["verdict"] == "loads" and pair["torch"].partition("+")[0] == built_for and path.is_file():
-            yield pytest.param(pair, id=f"{pair['corpus']}/{pair['path']}")
+@pytest.mark.skipif(CORPUS is None, reason="needs ABISCAN_CORPUS, a folder for downloads")
+@pytest.mark.parametrize(
+    "record", RECORD, ids=lambda record: f"{record['package']}-{record['version']}/{record['path']}"
+)
+def test_recovers_exactly_what_a_recorded_load_registered(record: dict[str, Any]) -> None:
+    release = Version(record["torch"])
+    found: Counter[dispatch_dumps.Kernel] = Counter()
+    defined: set[tuple[str, str | None]] = set()
+    for each in inventories(record["package"], record["version"]):
+        if Path(each.path).name in record["libraries"]:  # the library itself, or one that it brings along
+            found += kernels(each.registrations, keys_of(release))
+            defined |= schemas(each.registrations, release)
+    expected = Counter(map(tuple, record["kernels"]))
+    assert expected - found == Counter(), "missed"
+    assert found - expected == Counter(), "made up"
+    assert defined == set(map(tuple, record["schemas"]))
 
 
-@pytest.mark.parametrize("pair", list(_pairs()))
-def test_recovers_exactly_what_a_recorded_load_registered(pair: dict[str, Any]) -> None:
-    assert CORPUS
-    assert TRUTH
-    with gzip.open(Path(TRUTH) / "registrations" / pair["registrations"], "rt") as stream:
-        truth = json.load(stream)
-    loaded = [Path(name).name for name in truth["new_libs"]]
-    kernels: Counter[Kernel] = Counter()
-    schemas: set[tuple[str, str]] = set()
-    for path in {path.name: path for path in (Path(CORPUS) / pair["corpus"]).rglob("*.so*")}.values():
-        if path.name in loaded:  # the library itself, or one that it brings along
-            found = _recover(path)
-            kernels += _kernels(found, KEYS[BUILT_FOR[pair["corpus"]]])
-            schemas |= _schemas(found)
-    expected = _recorded_kernels(truth)
-    assert expected - kernels == Counter(), "missed"
-    assert kernels - expected == Counter(), "made up"
-    assert {(name, _plain(schema)) for name, schema in schemas} == {
-        (name, _plain(schema)) for name, schema in _recorded_schemas(truth)
-    }
+def test_the_record_is_not_empty() -> None:
+    assert sum(len(record["kernels"]) for record in RECORD) > 1_000
+    assert sum(len(record["schemas"]) for record in RECORD) > 500
 
 
 LOAD = """
@@ -228,8 +100,7 @@ changed = {
     for name, text in old.items()
 }
 print(json.dumps({"new_op_dumps": dumps, "changed_ops": changed}))
-print(json.dumps({number: name for name, number in
-                  ((name, int(key)) for name, key in torch._C.DispatchKey.__members__.items())}))
+print(torch.__version__)
 """
 
 
@@ -241,12 +112,10 @@ def test_recovers_exactly_what_a_live_load_registers(name: str) -> None:
     if run.returncode != 0 and "undefined symbol" in run.stderr:
         pytest.skip("the samples were built for another torch")
     assert run.returncode == 0, run.stderr
-    truth, keys = (json.loads(line) for line in run.stdout.splitlines()[-2:])
-    found = _recover(path)
+    dumped, version = run.stdout.splitlines()[-2:]
+    truth, release = json.loads(dumped), Version(version)
+    file = ElfFile.open(path)
+    found = recover(file, file.facts())
     assert found.gaps == ()
-    expected = _recorded_kernels(truth)
-    kernels = _kernels(found, {int(number): name for number, name in keys.items()})
-    assert kernels == expected
-    assert {(name, _plain(schema)) for name, schema in _schemas(found)} == {
-        (name, _plain(schema)) for name, schema in _recorded_schemas(truth)
-    }
+    assert kernels(found, keys_of(release)) == dispatch_dumps.kernels(truth)
+    assert schemas(found, release) == dispatch_dumps.schemas(truth)
