@@ -35,7 +35,7 @@ _CALLS_PER_FUNCTION: Final = 300_000
 _HEAP_PER_FUNCTION: Final = 0x400_0000
 _ARGUMENT_SIZE: Final = 4096
 _ARGUMENTS: Final = 6
-_MAX_ON_CALL: Final = 200
+_MAX_ON_CALL: Final = 2_000
 
 # The functions that register: a call of one that was not executed is a gap.
 _REGISTERS: Final = re.compile(
@@ -44,6 +44,8 @@ _REGISTERS: Final = re.compile(
     r"|aoti_torch_library_(init_(def|fragment|impl)|def|impl)$|torch_library_(impl|def_with_tags)$"
     r"|_ZN5torch6detail10class_baseC|_ZN3c104impl24DeviceGuardImplRegistrarC|_ZN3c1028register_privateuse1_backendE"
 )
+# Those that open something for the others to register with.
+_OPENS: Final = re.compile(r"_ZN5torch7LibraryC[12]|aoti_torch_library_init_|_ZN5torch6detail10class_baseC")
 # What nonsense in the file, or in the emulated process, comes to in the code that reads it.
 _DAMAGE: Final = (
     *(NotElfError, MemoryException, OverflowError, ValueError, struct.error),
@@ -170,14 +172,16 @@ class _Recovery:
         blank = tuple(self.process.allocate(_ARGUMENT_SIZE) for _ in range(_ARGUMENTS))
         tried = {address - BASE for address in self.process.image.initialisers()}
         limit = len(tried) + _MAX_ON_CALL
-        for site in sites:
+        # A function that opens a library reaches the small ones that need an open one; by themselves they get nowhere.
+        for site in sorted(sites, key=lambda site: not _OPENS.match(site.target)):
             start = functions.containing(site.address - (not site.is_jump))
             if start is None or start in tried or self.is_executed(site) or len(tried) >= limit:
                 continue
             tried.add(start)
+            budget = _INSTRUCTIONS_PER_FUNCTION if _OPENS.match(site.target) else _INSTRUCTIONS_ON_CALL
             for arguments in (blank, (0,) * _ARGUMENTS):
                 if not self.is_executed(site):
-                    self.attempt(BASE + start, *arguments, instructions=_INSTRUCTIONS_ON_CALL)
+                    self.attempt(BASE + start, *arguments, instructions=budget)
 
     # Completeness
 

@@ -49,24 +49,33 @@ def versions() -> tuple[Version, ...]:
 
 
 def releases_exporting(names: Iterable[str], machine: Machine) -> tuple[Version, ...]:
-    """The releases that export all of ``names``, oldest first.
+    """The releases that export the most of ``names``, oldest first; none if all lack more than one in fifty.
 
-    Names that no release exports do not count; nor do, for a release embedded as a CPU build, names of CUDA's.
+    Few names are missing where a package brings them itself. Names that no release exports do not count; nor do, for a
+    release embedded as a CPU build, names of CUDA's.
     """
     table = _table()
-    remaining = [record for record in table.meta["releases"] if record["machine"] == machine.value]
-    masks = {
-        record["build"]: sum(1 << library["column"] for library in record["libraries"].values()) for record in remaining
-    }
+    records = [record for record in table.meta["releases"] if record["machine"] == machine.value]
+    masks = [sum(1 << library["column"] for library in record["libraries"].values()) for record in records]
+    without_cuda = ["libtorch_cuda.so" not in record["libraries"] for record in records]
+    lacking = [0] * len(records)
+    known = 0
     for name in names:
         if columns := table.columns(name):
+            known += 1
             of_cuda = "cuda" in name.lower()
-            remaining = [
-                record
-                for record in remaining
-                if columns & masks[record["build"]] or (of_cuda and "libtorch_cuda.so" not in record["libraries"])
-            ]
-    return tuple(sorted(Version(Version(record["build"]).public) for record in remaining))
+            for number, mask in enumerate(masks):
+                lacking[number] += not columns & mask and not (of_cuda and without_cuda[number])
+    fewest = min(lacking, default=0)
+    if fewest > known // 50:
+        return ()
+    return tuple(
+        sorted(
+            Version(Version(record["build"]).public)
+            for record, count in zip(records, lacking, strict=True)
+            if count == fewest
+        )
+    )
 
 
 def is_version(text: str) -> bool:

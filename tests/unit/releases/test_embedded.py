@@ -72,3 +72,13 @@ def test_names_that_nobody_exports_tell_nothing() -> None:
 @pytest.mark.parametrize(("text", "expected"), [("2.6.0", True), ("2.6", True), ("torch", False), ("./lib", False)])
 def test_tells_a_number_from_a_path(text: str, expected: bool) -> None:
     assert embedded.is_version(text) is expected
+
+
+def test_one_name_in_fifty_may_be_the_package_s_own() -> None:
+    files = Files(read_facts)
+    release = embedded.release("2.6.0", Machine.X86_64, files)
+    facts = files.object_at(release.own_libraries["libtorch_cpu.so"])
+    assert facts is not None
+    names = list(facts.symbols.starting_with("_ZN2at4_ops"))[:100]
+    assert embedded.releases_exporting([*names, NEW_ERROR], Machine.X86_64)[-1] == Version("2.6.0")
+    assert embedded.releases_exporting([OLD_ERROR, NEW_ERROR], Machine.X86_64) == ()
