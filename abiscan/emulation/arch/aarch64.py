@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from icicle import Icicle  # type: ignore[import-untyped]
 
@@ -71,13 +71,39 @@ class Aarch64:
     def return_object(self, vm: Icicle, address: int) -> None:
         """Nothing: ``x8`` need not be preserved, and nothing else is returned (AAPCS64, section 6.9)."""
 
-    def suspects(self, code: bytes) -> list[int]:  # noqa: ARG002 - the interface of every architecture
-        """None."""
-        return []
+    def suspects(self, code: bytes) -> list[int]:
+        """Where the loads from literal pools are: the emulator reads zero there."""
+        words = struct.unpack(f"<{len(code) // 4}I", code[: len(code) & ~3])
+        return [4 * number for number, word in enumerate(words) if word & _LITERAL_MASK == _LITERAL]
 
-    def step_over(self, vm: Icicle, memory: Memory, code: bytes) -> str | None:  # noqa: ARG002 - the interface of every architecture
-        """No instruction is done here; give its encoding."""
-        return "instruction " + code[:4][::-1].hex()
+    def step_over(self, vm: Icicle, memory: Memory, code: bytes) -> str | None:
+        """Execute one load from a literal pool; give the encoding of any other instruction."""
+        (word,) = struct.unpack_from("<I", code)
+        if word & _LITERAL_MASK != _LITERAL:
+            return f"instruction {word:08x}"
+        # Arm ARM, C4.1.96 "Load register (literal)": opc 31:30, V 26, imm19 23:5, Rt 4:0.
+        offset = (word >> 5 & 0x7FFFF) << 2
+        address = vm.pc + offset - (offset >> 20 << 21)
+        kind, number = word >> 30 | word >> 24 & 4, word & 31
+        if kind == _QUADWORD:  # icicle takes no more than 64 bits from outside
+            return f"instruction {word:08x}"
+        if kind in _LITERAL_SIZES and (number != _ZERO_REGISTER or kind & _VECTOR):
+            value = int.from_bytes(memory.read(address, _LITERAL_SIZES[kind]), "little", signed=kind == _SIGNED)
+            # A load into a part of a vector register clears the rest of it.
+            vm.reg_write(f"q{number}" if kind & _VECTOR else f"x{number}", value & _ALL_ONES)
+        vm.pc += 4
+        return None
+
+
+_LITERAL_MASK: Final = 0x3B00_0000
+_LITERAL: Final = 0x1800_0000
+_VECTOR: Final = 4
+_SIGNED: Final = 2  # LDRSW
+# By opc and V: LDR Wt, Xt, LDRSW Xt; LDR St, Dt. PRFM, the one left beside Qt, is a hint.
+_LITERAL_SIZES: Final = {0: 4, 1: 8, _SIGNED: 4, _VECTOR: 4, _VECTOR | 1: 8}
+_QUADWORD: Final = _VECTOR | 2
+_ZERO_REGISTER: Final = 31
+_ALL_ONES: Final = (1 << 64) - 1
 
 
 def _load(register: int, value: int) -> list[int]:
