@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,6 +67,13 @@ def fetch(folder: Path) -> Path:
     return next(folder.glob("*.whl"))
 
 
+def library(wheel: str, folder: Path) -> str:
+    """The largest extension of the wheel, unpacked."""
+    with zipfile.ZipFile(wheel) as archive:
+        members = [info for info in archive.infolist() if info.filename.endswith("_C.so")]
+        return archive.extract(max(members, key=lambda info: info.file_size), folder)
+
+
 def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -87,6 +95,10 @@ def main() -> int:
             ("abiscan check, torch cached", cached),
             ("abiscan check, nothing cached", cold),
             ("abiscan check --torch 2.13.0", measure([*check, "--torch", "2.13.0"], environment)),
+            (
+                "abiscan ops, its _C.so",
+                measure([sys.executable, "-m", "abiscan", "ops", library(wheel, scratch)], environment),
+            ),
             ("auditwheel show", measure([str(peers / "bin" / "auditwheel"), "show", wheel], environment)),
             ("abi3audit", measure([str(peers / "bin" / "abi3audit"), wheel], environment)),
             ('python -c "import torch"', measure([sys.executable, "-c", "import torch"], environment)),
