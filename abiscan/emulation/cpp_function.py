@@ -7,12 +7,14 @@ Both hold an optional dispatch key, a ``KernelFunction`` (functor, boxed functio
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from abiscan.emulation.torch_state import Schema, TorchState
 
 CPP_FUNCTION_WORDS: Final = 12  # up to the last member that is looked at, in every release
 _OLD_CONFIG_WORDS: Final = 10  # a KernelFunction of 64 bytes, up to 1.5: std::function, shared_ptr, then the functions
+_OLD_BOXED_AT: Final = 7
 _FALLTHROUGH: Final = "fallthrough_kernel"
 
 
@@ -39,11 +41,16 @@ def read_optional_key(value: int, *, flag_first: bool) -> int | None:
     return value >> 8 & 0xFF or value >> 16 & 0xFFFF or None
 
 
+def boxed_index(state: TorchState, words: Sequence[int]) -> int:
+    """Which word of a ``KernelFunction`` is the boxed function: it follows the functor, up to 1.8 a ``shared_ptr``."""
+    return 1 if state.process.image.is_code(words[1]) or state.process.name_at(words[1]) is not None else 2
+
+
 def read_function(state: TorchState, address: int, size: int) -> Function:
     """The kernel in the object of ``size`` words at ``address``."""
     machine, image = state.process.machine, state.process.image
     words = machine.words(address, size)
-    boxed_at = 7 if size == _OLD_CONFIG_WORDS else 2
+    boxed_at = _OLD_BOXED_AT if size == _OLD_CONFIG_WORDS else 1 + boxed_index(state, words[1:])
     signature, schema = None, None
     for word in words[boxed_at + 1 :]:
         signature = signature or _function_type(state, word)

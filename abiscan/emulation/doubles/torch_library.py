@@ -5,7 +5,13 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from abiscan.emulation.cpp_function import CPP_FUNCTION_WORDS, Function, read_function, read_optional_key
+from abiscan.emulation.cpp_function import (
+    CPP_FUNCTION_WORDS,
+    Function,
+    boxed_index,
+    read_function,
+    read_optional_key,
+)
 from abiscan.emulation.doubles import Doubles
 from abiscan.emulation.machine import Stop
 from abiscan.emulation.model import Library, LibraryKind
@@ -113,7 +119,9 @@ def torch_library(state: TorchState) -> Doubles:
     def _construct_function(call: Call) -> None:
         """The private constructor, for kernels without a C++ type: only what tells boxed from fallthrough is kept."""
         this, kernel = call.argument(0), call.argument(1)
-        size = state.kernel_function_size
+        # A functor that is a shared_ptr belongs to the 32 bytes of 1.6 to 1.8.
+        shared_functor = boxed_index(state, call.machine.words(kernel, 3)) > 1
+        size = 32 if shared_functor else state.kernel_function_size
         call.machine.write(this, bytes(8) + call.machine.read(kernel, size) + bytes(24))
         state.strings.create(call.process, this + 8 + size + 24, b"")
 
