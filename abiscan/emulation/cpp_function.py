@@ -43,12 +43,12 @@ def read_optional_key(value: int, *, flag_first: bool) -> int | None:
 
 def boxed_index(state: TorchState, words: Sequence[int]) -> int:
     """Which word of a ``KernelFunction`` is the boxed function: it follows the functor, up to 1.8 a ``shared_ptr``."""
-    return 1 if state.process.image.is_code(words[1]) or state.process.name_at(words[1]) is not None else 2
+    return 1 if state.process.is_code(words[1]) or state.process.name_at(words[1]) is not None else 2
 
 
 def read_function(state: TorchState, address: int, size: int) -> Function:
     """The kernel in the object of ``size`` words at ``address``."""
-    machine, image = state.process.machine, state.process.image
+    machine, process = state.process.machine, state.process
     words = machine.words(address, size)
     boxed_at = _OLD_BOXED_AT if size == _OLD_CONFIG_WORDS else 1 + boxed_index(state, words[1:])
     signature, schema = None, None
@@ -56,7 +56,7 @@ def read_function(state: TorchState, address: int, size: int) -> Function:
         signature = signature or _function_type(state, word)
         schema = schema or (state.marked_schema(word) if machine.is_heap(word) else None)
     fallthrough = _FALLTHROUGH in (state.process.name_at(words[boxed_at]) or "")
-    typed = signature is not None or any(image.is_code(word) for word in words[boxed_at + 1 : boxed_at + 3])
+    typed = signature is not None or any(process.is_code(word) for word in words[boxed_at + 1 : boxed_at + 3])
     return Function(
         key=read_optional_key(words[0], flag_first=state.flag_first),
         signature=signature,

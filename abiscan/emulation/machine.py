@@ -80,6 +80,8 @@ class Machine:
         for base, size in regions.items():
             self.vm.mem_map(base, size, MemoryProtection.ReadWrite)
         self.reached: set[int] = set()
+        self._diverted: dict[int, int] = {}
+        self._observed: dict[int, Callable[[], None]] = {}
 
     # Memory
 
@@ -175,6 +177,16 @@ class Machine:
         """Have ``address`` entered into ``reached`` when the code there is executed."""
         self.vm.add_breakpoint(address)
 
+    def divert(self, address: int, slot: int) -> None:
+        """Have the function at ``address`` answered as if its caller had called the import slot ``slot``."""
+        self._diverted[address] = slot
+        self.vm.add_breakpoint(address)
+
+    def observe(self, address: int, observer: Callable[[], None]) -> None:
+        """Have ``observer`` called whenever the function at ``address`` is entered, which then goes on as it is."""
+        self._observed[address] = observer
+        self.vm.add_breakpoint(address)
+
     def start(self, address: int, arguments: tuple[int, ...], instructions: int) -> int:
         """Run the function at ``address`` from a fresh stack, and give its result.
 
@@ -221,8 +233,7 @@ class Machine:
             status = vm.run()
             if status != RunStatus.UnhandledException:
                 if status == RunStatus.Breakpoint:
-                    self.reached.add(vm.pc)
-                    vm.remove_breakpoint(vm.pc)
+                    self._stopped_at(vm.pc)
                     continue
                 if status == RunStatus.InstructionLimit:
                     raise Stop("out of its budget of instructions", vm.pc)
@@ -244,6 +255,20 @@ class Machine:
                     raise Stop(f"unknown instruction: {text}", vm.pc)
             else:
                 raise Stop(_describe(code, vm.exception_value), vm.pc)
+
+    def _stopped_at(self, pc: int) -> None:
+        if pc in self._diverted:
+            self._call_out(self._diverted[pc])
+            return
+        observer = self._observed.get(pc)
+        if observer is None:
+            self.reached.add(pc)
+        else:
+            observer()
+        self.vm.remove_breakpoint(pc)
+        if observer is not None:
+            self.vm.step(1)
+            self.vm.add_breakpoint(pc)
 
     def _code_at(self, address: int) -> bytes:
         try:
