@@ -308,10 +308,24 @@ class Image:
         """
         text = self._strings[: self.file.dynamic.get(_DT_STRSZ, 0)]
         starts = {match.start() for match in pattern.finditer(text) if not match.start() or not text[match.start() - 1]}
-        size = self._symbol_count() * _SYMBOL.size
-        names = self._symbol_table[:size].cast("I")[::6].tolist()
-        symbols = (self.symbol(index) for index, name in enumerate(names) if name in starts)
+        first, end = self._hashed_symbols()
+        table = self._symbol_table[first * _SYMBOL.size : end * _SYMBOL.size]
+        names = table[: len(table) // _SYMBOL.size * _SYMBOL.size].cast("I")[::6].tolist()
+        symbols = (self.symbol(index) for index, name in enumerate(names, first) if name in starts)
         return [symbol for symbol in symbols if symbol.defined and pattern.fullmatch(symbol.name.encode())]
+
+    def _hashed_symbols(self) -> tuple[int, int]:
+        """The bounds of the part of the symbol table that the hash table covers: all that the object defines."""
+        if not self._hashes:
+            return 0, 0
+        count, first, filter_words, _ = self._hashes[:4]
+        chains = 4 + 2 * filter_words + count
+        last = max(self._hashes[chains - count : chains], default=0)
+        while last >= first and chains + last - first < len(self._hashes):
+            last += 1
+            if self._hashes[chains + last - 1 - first] & 1:
+                break
+        return first, last
 
     def constant_text(self, address: int) -> str | None:
         """The text, ended by a zero byte, at an address in the file's own space; None where there is none."""

@@ -269,8 +269,9 @@ class TorchState:
             return self._qualified_name(address)
         if name != "TupleType" and name not in _CONTAINERS:
             return printed_type(vtable)
-        elements = [self.type_text(element) for element in self._elements(address)]
         form = _CONTAINERS.get(name)
+        single = form is not None and form.count("{}") == 1
+        elements = [self.type_text(element) for element in (self._members if single else self._elements)(address)]
         if form is None:
             return f"({', '.join(elements)})"
         return form.format(*elements) if len(elements) >= form.count("{}") else _UNKNOWN_TYPE
@@ -297,21 +298,20 @@ class TorchState:
         return name if name.startswith("_ZTVN3c10") and name.endswith("TypeE") else None
 
     def _elements(self, address: int) -> list[int]:
-        """The types in the type at ``address``: pointers to them, or a ``std::vector<TypePtr>``.
-
-        Up to 1.10 a type begins with a weak pointer to itself, later one with parameters does.
-        """
+        """The types in the type at ``address``, in a ``std::vector<TypePtr>`` or, up to 1.10, as members."""
         machine = self.process.machine
         words = machine.words(address, _TYPE_WORDS)[1:]
-        direct = [word for word in words if word != address and self.is_type(word)]
-        if direct:
-            return direct
         for begin, end in itertools.pairwise(words):
             if machine.is_heap(begin) and begin <= end <= begin + 16 * _MAX_ELEMENTS and not (end - begin) % 16:
                 found = [machine.word(at) for at in range(begin, end, 16)]
                 if found and all(map(self.is_type, found)):
                     return found
-        return []
+        return self._members(address)
+
+    def _members(self, address: int) -> list[int]:
+        """The types that the type at ``address`` points to; a weak pointer to itself comes before them."""
+        words = self.process.machine.words(address, _TYPE_WORDS)[1:]
+        return [word for word in words if word != address and self.is_type(word)]
 
     # Interned names
 

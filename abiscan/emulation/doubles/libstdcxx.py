@@ -166,13 +166,15 @@ def _push(call: Call) -> int:
     return _set(call, _text(call) + bytes((call.argument(1) & 0xFF,)))
 
 
-@_member("6insertEmPKc", "6insertEmRKSs", "6insertEmPKcm")
+@_member("6insertEmPKc", "6insertEmRKSs", "6insertEmPKcm", "6insertEmRKSsmm")
 def _insert(call: Call) -> int:
     text, at = _text(call), call.argument(1)
     if call.name.endswith("PKcm"):
         added = call.machine.read(call.argument(2), call.argument(3)) if call.argument(3) else b""
     else:
         added = call.machine.text(call.argument(2)) if call.name.endswith("PKc") else _text(call, 2)
+        if call.name.endswith("mm"):
+            added = added[call.argument(3) :][: call.argument(4)]
     return _set(call, text[:at] + added + text[at:])
 
 
@@ -334,7 +336,7 @@ def _construct_hider(call: Call) -> None:
     call.machine.set_word(call.argument(0), call.argument(1))
 
 
-@LIBSTDCXX.matching(r"_ZNSs13_S_copy_charsEPc")
+@LIBSTDCXX.matching(r"_ZNSs13_S_copy_charsEPc", rf"_ZN{_CXX11_CLASS}13_S_copy_charsEPc")
 def _copy_characters(call: Call) -> None:
     first, end = call.argument(1), call.argument(2)
     if end > first:

@@ -83,8 +83,8 @@ def _kernels(state: TorchState, begin: int, end: int) -> list[Function]:
         return []
     words = machine.words(begin, size // 8)
     ends = [8 * at + 8 for at, word in enumerate(words) if machine.is_heap(word) and state.marked_schema(word)]
-    fitting = (each for each in _CONFIG_SIZES if size % each == 0 and all(where % each == 0 for where in ends))
-    each = next(fitting, None)
+    fitting = [each for each in _CONFIG_SIZES if size % each == 0]
+    each = min(fitting, key=lambda each: sum(where % each != 0 for where in ends), default=None)
     if each is None:
         raise Stop(f"kernels of a size that no release has ({size} bytes in all)", machine.vm.pc)
     return [read_function(state, at, each // 8) for at in range(begin, end, each)]
