@@ -194,8 +194,14 @@ class Process:
     def observe(self, address: int, name: str) -> None:
         """Have the double of ``name`` see each call of the function at ``address``, which does its work itself."""
         double = self._find_double(name)
-        if double is not None:
-            self.machine.observe(address, lambda: double(Call(self, name)) and None)
+        if double is None:
+            return
+        seen_by = double
+
+        def see() -> None:
+            seen_by(Call(self, name))
+
+        self.machine.observe(address, see)
 
     def call_it(self, address: int, name: str) -> None:
         """Let ``name_at`` know the function or datum at ``address``, which an object defines itself."""

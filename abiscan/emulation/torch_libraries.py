@@ -8,8 +8,10 @@ helper of torch runs as it is. To stand in for more would swallow code that regi
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from abiscan.elf import ElfFile, Machine
@@ -53,16 +55,38 @@ _VTABLE: Final = "_ZTV"
 _VTABLE_HEAD: Final = 16  # a virtual pointer leads past the offset to top and the type information
 
 
-def recover_torch(files: Mapping[str, ElfFile], machine: Machine) -> dict[str, Registrations]:
-    """What each of torch's libraries registers, without running it.
+_KEY_NAME: Final = re.compile(rb"_ZN3c108toStringENS_(?:11DispatchKey|12TensorTypeId)E")
+_IS_INCLUDED: Final = re.compile(rb"_ZN3c1017isIncludedInAliasENS_11DispatchKeyES0_")
+_UNKNOWN_KEY: Final = "UNKNOWN"  # _TENSOR_TYPE_ID; from 1.12 on also Unknown and what is put together with it
+_MAX_KEYS: Final = 256
+_INSTRUCTIONS_PER_QUESTION: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchRegistrations:
+    """What the libraries of a torch register, by library, and what its dispatch keys are called, by number.
+
+    ``aliases`` are the keys that stand for several others: those that each includes.
+    """
+
+    libraries: Mapping[str, Registrations]
+    keys: Mapping[int, str]
+    aliases: Mapping[int, frozenset[int]]
+
+
+def recover_torch(files: Mapping[str, ElfFile], machine: Machine) -> TorchRegistrations:
+    """What torch's libraries register, without running them.
 
     :param files: the libraries by name, each after those that it needs
     :param machine: what they are made for
     """
-    return TorchProcess(files, machine).run()
+    process = _TorchProcess(files, machine)
+    libraries = process.run()
+    keys = process.keys()
+    return TorchRegistrations(libraries=libraries, keys=keys, aliases=process.aliases(keys))
 
 
-class TorchProcess:
+class _TorchProcess:
     """The libraries of a torch in one emulated process."""
 
     def __init__(self, files: Mapping[str, ElfFile], machine: Machine) -> None:
@@ -118,6 +142,39 @@ class TorchProcess:
             where = (stop.address if image.contains(stop.address) else address) - image.base
             symbol = image.nearest_symbol(where)
             self.gaps.append(Gap(stage=_STAGE, reason=stop.reason, address=where, symbol=symbol))
+
+    def ask(self, address: int, *arguments: int) -> int | None:
+        """The result of a function of torch, None where it does not get to its end."""
+        self.process.call_limit = self.process.calls + _CALLS_PER_FUNCTION
+        try:
+            return self.process.machine.start(address, arguments, _INSTRUCTIONS_PER_QUESTION)
+        except Stop:
+            return None
+
+    def keys(self) -> dict[int, str]:
+        """The names of the dispatch keys by number: what ``c10::toString`` says of each."""
+        names = {}
+        for address in self._defined(_KEY_NAME):
+            for number in range(_MAX_KEYS):
+                text = self.ask(address, number)
+                name = self.process.machine.text(text).decode() if text else _UNKNOWN_KEY
+                if not name.upper().startswith(_UNKNOWN_KEY):
+                    names[number] = name
+        return names
+
+    def aliases(self, keys: Mapping[int, str]) -> dict[int, frozenset[int]]:
+        """The alias keys with what each includes: ``c10::isIncludedInAlias``. They are the last of all keys."""
+        found: dict[int, frozenset[int]] = {}
+        for address in self._defined(_IS_INCLUDED):
+            for alias in sorted(keys, reverse=True):
+                includes = functools.partial(self._includes, address, alias)
+                if includes(alias):  # an ordinary key includes itself
+                    break
+                found[alias] = frozenset(filter(includes, keys))
+        return found
+
+    def _includes(self, address: int, alias: int, key: int) -> bool:
+        return bool((self.ask(address, key, alias) or 0) & 1)
 
     def _lists(self) -> dict[str, Sequence[object]]:
         recorder = self.recorder

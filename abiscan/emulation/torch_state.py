@@ -107,6 +107,8 @@ class TorchState:
         self.strings = abi_of(imports)
         self.flag_first = any("N3c108optional" in name for name in imports if "torch7Library" in name)
         library = [name for name in imports if "torch7Library" in name]
+        if not library:  # of the time before torch::Library, or of the C interface, where no optional is passed
+            self.flag_first = not any("St8optional" in name for name in imports)
         newer = any("3TagE" in name or "_RegisterOrVerify" in name for name in library) or not self.flag_first
         self.argument_stride = (16 if newer else 8) if library else None
         self.kernel_function_size = 32 if newer else 24

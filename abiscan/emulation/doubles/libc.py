@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections.abc import Callable
 from typing import Final
 
 from abiscan.emulation.doubles import Doubles
@@ -172,7 +173,7 @@ def _duplicate(call: Call) -> int:
     return call.process.store((text[: call.argument(1)] if call.name == "strndup" else text) + b"\0")
 
 
-_CLASSES: Final = {
+_CLASSES: Final[dict[str, Callable[[bytes], bool]]] = {
     "isalpha": bytes.isalpha,
     "isdigit": bytes.isdigit,
     "isalnum": bytes.isalnum,

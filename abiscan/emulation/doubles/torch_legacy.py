@@ -71,9 +71,10 @@ def _register_operators(state: TorchState, doubles: Doubles) -> None:
 
 def _is_string(state: TorchState, address: int) -> bool:
     try:
-        return bool(state.string(address))
+        text = state.string(address)
     except Stop:
         return False
+    return bool(text) and text.isascii() and text.isprintable()
 
 
 def _kernels(state: TorchState, begin: int, end: int) -> list[Function]:

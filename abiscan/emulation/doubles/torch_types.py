@@ -12,7 +12,6 @@ Sources: ``ATen/core/jit_type.h``, ``ATen/core/type_ptr.h``, ``ATen/core/op_regi
 from __future__ import annotations
 
 import functools
-import re
 import struct
 from typing import Final
 
