@@ -46,8 +46,8 @@ def boxed_index(state: TorchState, words: Sequence[int]) -> int:
     return 1 if state.process.is_code(words[1]) or state.process.name_at(words[1]) is not None else 2
 
 
-def read_function(state: TorchState, address: int, size: int) -> Function:
-    """The kernel in the object of ``size`` words at ``address``."""
+def read_function(state: TorchState, address: int, size: int, *, flag_first: bool) -> Function:
+    """The kernel in the object of ``size`` words at ``address``; ``flag_first`` for optionals of ``c10``."""
     machine, process = state.process.machine, state.process
     words = machine.words(address, size)
     boxed_at = _OLD_BOXED_AT if size == _OLD_CONFIG_WORDS else 1 + boxed_index(state, words[1:])
@@ -55,10 +55,12 @@ def read_function(state: TorchState, address: int, size: int) -> Function:
     for word in words[boxed_at + 1 :]:
         signature = signature or _function_type(state, word)
         schema = schema or (state.marked_schema(word) if machine.is_heap(word) else None)
+    if boxed_at == _OLD_BOXED_AT and machine.is_heap(words[-1]):
+        schema = state.read_inlined_schema(words[-1])
     fallthrough = _FALLTHROUGH in (state.process.name_at(words[boxed_at]) or "")
     typed = signature is not None or any(process.is_code(word) for word in words[boxed_at + 1 : boxed_at + 3])
     return Function(
-        key=read_optional_key(words[0], flag_first=state.flag_first),
+        key=read_optional_key(words[0], flag_first=flag_first),
         signature=signature,
         schema=schema,
         boxed=not typed and not fallthrough,

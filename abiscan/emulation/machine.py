@@ -82,6 +82,8 @@ class Machine:
         self.reached: set[int] = set()
         self._diverted: dict[int, int] = {}
         self._observed: dict[int, Callable[[], None]] = {}
+        self._watched: set[int] = set()
+        self.upper_halves = [bytes(16)] * 16
 
     # Memory
 
@@ -93,6 +95,9 @@ class Machine:
             protection = MemoryProtection.ReadWrite if writable else MemoryProtection.ReadOnly
         self.vm.mem_map(address, PAGE_SIZE, protection)
         self.vm.mem_write(address, content)
+        if executable:
+            for offset in self.arch.suspects(content):
+                self.vm.add_breakpoint(address + offset)
 
     def read(self, address: int, size: int) -> bytes:
         """``size`` bytes at ``address``.
@@ -175,6 +180,7 @@ class Machine:
 
     def watch(self, address: int) -> None:
         """Have ``address`` entered into ``reached`` when the code there is executed."""
+        self._watched.add(address)
         self.vm.add_breakpoint(address)
 
     def divert(self, address: int, slot: int) -> None:
@@ -233,7 +239,7 @@ class Machine:
             status = vm.run()
             if status != RunStatus.UnhandledException:
                 if status == RunStatus.Breakpoint:
-                    self._stopped_at(vm.pc)
+                    self._break()
                     continue
                 if status == RunStatus.InstructionLimit:
                     raise Stop("out of its budget of instructions", vm.pc)
@@ -256,19 +262,27 @@ class Machine:
             else:
                 raise Stop(_describe(code, vm.exception_value), vm.pc)
 
-    def _stopped_at(self, pc: int) -> None:
+    def _break(self) -> None:
+        """At a breakpoint: something diverted, observed or watched, or an instruction not left to the emulator."""
+        pc = self.vm.pc
         if pc in self._diverted:
             self._call_out(self._diverted[pc])
             return
-        observer = self._observed.get(pc)
-        if observer is None:
-            self.reached.add(pc)
-        else:
-            observer()
-        self.vm.remove_breakpoint(pc)
-        if observer is not None:
+        if pc in self._observed:
+            self._observed[pc]()
+            self.vm.remove_breakpoint(pc)
             self.vm.step(1)
             self.vm.add_breakpoint(pc)
+            return
+        if pc in self._watched:
+            self.reached.add(pc)
+        code = self._code_at(pc)
+        if self.arch.suspects(code[:4])[:1] != [0]:
+            self.vm.remove_breakpoint(pc)
+            return
+        text = self.arch.step_over(self.vm, self, code)
+        if text is not None:
+            raise Stop(f"unknown instruction: {text}", pc)
 
     def _code_at(self, address: int) -> bytes:
         try:

@@ -95,7 +95,7 @@ def torch_library(state: TorchState) -> Doubles:
     def _define_with_kernel(call: Call) -> int:
         library = library_of(call)
         given = state.read_name_or_schema(call.argument(1))
-        function = read_function(state, call.argument(2), CPP_FUNCTION_WORDS)
+        function = read_function(state, call.argument(2), CPP_FUNCTION_WORDS, flag_first=flag_first)
         inferred = function.schema.arguments if function.schema else None
         tags = read_tags(call, 3) if "3TagE" in call.name else ()
         name = recorder.define(library, given.name + (given.arguments or ""), inferred=inferred, tags=tags)
@@ -105,13 +105,15 @@ def torch_library(state: TorchState) -> Doubles:
     @doubles.matching(r"_ZNR5torch7Library5_implEPKcONS_11CppFunctionE")
     def _implement(call: Call) -> int:
         record_kernel(
-            library_of(call), text_argument(call, 1), read_function(state, call.argument(2), CPP_FUNCTION_WORDS)
+            library_of(call),
+            text_argument(call, 1),
+            read_function(state, call.argument(2), CPP_FUNCTION_WORDS, flag_first=flag_first),
         )
         return call.argument(0)
 
     @doubles.matching(r"_ZNR5torch7Library9_fallbackEONS_11CppFunctionE")
     def _fall_back(call: Call) -> int:
-        function = read_function(state, call.argument(1), CPP_FUNCTION_WORDS)
+        function = read_function(state, call.argument(1), CPP_FUNCTION_WORDS, flag_first=flag_first)
         recorder.fallback(library_of(call), function.key, fallthrough=function.fallthrough)
         return call.argument(0)
 

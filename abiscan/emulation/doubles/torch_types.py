@@ -186,7 +186,7 @@ def torch_types(state: TorchState) -> Doubles:
 def _argument_stride(state: TorchState, views: list[tuple[int, int]]) -> int:
     """``sizeof(ArgumentDef)``: one function pointer up to 1.12, two (the real type's and the shown one's) after.
 
-    The imports of ``torch::Library`` tell. Where there are none, the arrays do: they hold as many pointers to code as
+    The imports of the object may tell (``TorchState``). Else the arrays do: they hold as many pointers to code as
     there are arguments, or twice as many, and do not overlap; once they were seen to hold single ones, that holds.
     """
     process, machine = state.process, state.process.machine
