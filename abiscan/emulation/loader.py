@@ -85,6 +85,7 @@ class Image:
         self.base = BASE + number * SPACING
         self.module = OWN_MODULE if not number else OTHER_MODULE + number
         self._tls_taken = tls_taken
+        self.patches: dict[int, bytes] = {}  # code to put in the place of the object's own, by emulated address
         self._arch = arch
         self._bind, self._bind_tls, self._resolver = bind, bind_tls, resolver
         self._symbols: dict[int, Symbol] = {}
@@ -206,7 +207,14 @@ class Image:
         for index in self._relocations.get(start >> 12, ()):
             with contextlib.suppress(struct.error, NotElfError):  # a relocation that names no symbol changes nothing
                 self._relocate(content, start, index)
+        for address, code in self.patches.items():
+            if address & ~(PAGE_SIZE - 1) == start + self.base:
+                self._patch_code(content, address - self.base - start, code)
         return bytes(content), bool(flags & _PF_W), bool(flags & _PF_X)
+
+    @staticmethod
+    def _patch_code(content: bytearray, at: int, code: bytes) -> None:
+        content[at : at + len(code)] = code[: PAGE_SIZE - at]
 
     @staticmethod
     def _word(content: bytearray, at: int) -> int:

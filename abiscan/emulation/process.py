@@ -38,6 +38,8 @@ _MAX_ALLOCATION: Final = 0x1000_0000
 _VTABLE_FUNCTIONS: Final = IMPORT_SLOT // 8 - 2
 # The size of an allocation matters to realloc only, so operator new need not tell it.
 _SLOW_ALLOCATOR: Final = "operator new"
+_SLOW_REHASH: Final = "need_rehash"
+_CODE_SLOT: Final = 128
 _ALLOCATORS: Final = ("_Znwm", "_Znam")
 _STRING_ENDS: Final = ("D1", "D2", "10_M_dispose")
 # Memory is never reused, and the process never ends.
@@ -152,10 +154,15 @@ class Process:
     def _set_up_code(self) -> dict[str, int]:
         """Code for the functions that initialisers call most, and for those that have nothing to do."""
         self.machine.set_word(_HEAP_TOP, _HEAP_START)
-        allocator = self.arch.allocator(_HEAP_TOP, self.bind(_SLOW_ALLOCATOR)).ljust(128, b"\0")
-        page = (allocator + self.arch.return_zero).ljust(PAGE_SIZE, b"\0")
+        codes = {
+            _ALLOCATORS: self.arch.allocator(_HEAP_TOP, self.bind(_SLOW_ALLOCATOR)),
+            _WITHOUT_EFFECT: self.arch.return_zero,
+            **{(name,): code for name, code in self.arch.runtime(self.bind(_SLOW_REHASH)).items()},
+        }
+        page = b"".join(code.ljust(_CODE_SLOT, b"\0") for code in codes.values()).ljust(PAGE_SIZE, b"\0")
         self.machine.map_page(CODE_BASE, page, writable=False, executable=True)
-        return dict.fromkeys(_ALLOCATORS, CODE_BASE) | dict.fromkeys(_WITHOUT_EFFECT, CODE_BASE + len(allocator))
+        places = range(CODE_BASE, CODE_BASE + PAGE_SIZE, _CODE_SLOT)
+        return {name: place for place, names in zip(places, codes, strict=False) for name in names}
 
     def _set_up_thread(self) -> None:
         machine = self.machine
@@ -190,6 +197,12 @@ class Process:
     def plant(self, address: int, name: str) -> None:
         """Put the double of ``name`` in the place of the function at ``address``, which an object defines itself."""
         self.machine.divert(address, self.bind(name))
+
+    def skip(self, address: int) -> None:
+        """Let the function at ``address``, which an object defines itself, do nothing."""
+        image = self.image_at(address)
+        if image is not None:
+            image.patches[address] = self.arch.return_zero
 
     def observe(self, address: int, name: str) -> None:
         """Have the double of ``name`` see each call of the function at ``address``, which does its work itself."""

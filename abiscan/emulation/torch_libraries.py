@@ -39,13 +39,14 @@ _HEAP_PER_FUNCTION: Final = 0x400_0000
 _BOUNDARY: Final = re.compile(
     rb"(?:_ZN5torch7LibraryC[12]ENS0_4KindE"
     rb"|_ZNR5torch7Library(?:4_def|5_impl|9_fallback)E"
-    rb"|_ZN5torch11CppFunctionD[12]Ev"
     rb"|_ZN5torch3jit(?:11parseSchema|17parseSchemaOrName|9parseName|16registerOperator)E"
     rb"|_ZN3c1010Dispatcher(?:6findOp|10findSchema)ERKNS_12OperatorNameE"
     rb"|_ZN3c106detail12infer_schema20make_function_schemaE"
     rb"|_ZN3c1017RegisterOperators25checkSchemaAndRegisterOp_E"
     rb"|_ZN3c104impl24DeviceGuardImplRegistrarC[12]E)[A-Za-z0-9_]*"
 )
+# Nothing that is recorded lives in a kernel's object, and there are many.
+_WITHOUT_EFFECT: Final = re.compile(rb"_ZN5torch11CppFunctionD[12]Ev")
 # These make objects that other code of torch works with, so they do it themselves, and are only listened to.
 _OBSERVED: Final = re.compile(rb"_ZN5torch(?:25registerCustomClassMethod|19registerCustomClass)E[A-Za-z0-9_]*")
 _NAMED: Final = re.compile(
@@ -103,6 +104,8 @@ class _TorchProcess:
         self._find = {name: torch(name) for name in (*boundary.values(), *observed.values())}
         for address, name in boundary.items():
             self.process.plant(address, name)
+        for address in self._defined(_WITHOUT_EFFECT):
+            self.process.skip(address)
         for address, name in observed.items():
             self.process.observe(address, name)
         for address, name in named.items():
