@@ -154,7 +154,7 @@ class Process:
     def _set_up_code(self) -> dict[str, int]:
         """Code for the functions that initialisers call most, and for those that have nothing to do."""
         self.machine.set_word(_HEAP_TOP, _HEAP_START)
-        codes = {
+        codes: dict[tuple[str, ...], bytes] = {
             _ALLOCATORS: self.arch.allocator(_HEAP_TOP, self.bind(_SLOW_ALLOCATOR)),
             _WITHOUT_EFFECT: self.arch.return_zero,
             **{(name,): code for name, code in self.arch.runtime(self.bind(_SLOW_REHASH)).items()},

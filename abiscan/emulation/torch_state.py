@@ -120,6 +120,7 @@ class TorchState:
         self.class_names: dict[str, str] = {}  # mangled type name of the holder -> ns.Name
         self._schemas: dict[int, Schema] = {}  # by the address in its argument vector
         self._last_schema: dict[str, Schema] = {}
+        self._vectors: dict[Schema, bytes] = {}
         self._types: dict[int, str] = {}
         self._type_objects: dict[str, int] = {}
         self._control = 0
@@ -144,12 +145,19 @@ class TorchState:
         name, _, overload = schema.name.partition(".")
         strings.create(process, address, name.encode())
         strings.create(process, address + strings.size, overload.encode())
-        given, given_end = self._make_arguments(schema.given or ())
-        returned, returned_end = self._make_arguments(schema.returned or ())
-        self._schemas[given] = schema
-        self._last_schema[schema.name] = schema
-        rest = struct.pack("<QQQQQQQ", given, given_end, given_end, returned, returned_end, returned_end, 0)
-        process.machine.write(address + 2 * strings.size, rest)
+        process.machine.write(address + 2 * strings.size, self._schema_vectors(schema))
+
+    def _schema_vectors(self, schema: Schema) -> bytes:
+        """What follows the strings of a ``FunctionSchema``; equal ones share their arguments, which nobody changes."""
+        known = self._vectors.get(schema)
+        if known is None:
+            given, given_end = self._make_arguments(schema.given or ())
+            returned, returned_end = self._make_arguments(schema.returned or ())
+            self._schemas[given] = schema
+            self._last_schema[schema.name] = schema
+            known = struct.pack("<QQQQQQQ", given, given_end, given_end, returned, returned_end, returned_end, 0)
+            self._vectors[schema] = known
+        return known
 
     @property
     def _argument_size(self) -> int:

@@ -97,10 +97,11 @@ def _jit_operators(state: TorchState, doubles: Doubles) -> None:
     def _register(call: Call) -> None:
         """The schema is the first member: as text not parsed yet, or a ``FunctionSchema``, which begins with its name.
 
-        Up to 1.4 it is the third: ``shared_ptr<FunctionSchema>``, then ``optional<string>``.
+        Up to 1.5 there are both, a ``shared_ptr<FunctionSchema>``, then an ``optional<string>``.
         """
         operator = call.argument(0)
-        at = next((at for at in (operator, operator + 24) if _is_string(state, at)), None)
+        places = (operator, operator + 24, call.machine.word(operator))
+        at = next((at for at in places if _is_string(state, at)), None)
         if at is None:
             raise Stop("a JIT operator without a readable schema", call.return_address)
         text = state.string(at)
