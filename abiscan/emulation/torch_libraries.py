@@ -59,6 +59,7 @@ _VTABLE_HEAD: Final = 16  # a virtual pointer leads past the offset to top and t
 _KEY_NAME: Final = re.compile(rb"_ZN3c108toStringENS_(?:11DispatchKey|12TensorTypeId)E")
 _IS_INCLUDED: Final = re.compile(rb"_ZN3c1017isIncludedInAliasENS_11DispatchKeyES0_")
 _UNKNOWN_KEY: Final = "UNKNOWN"  # _TENSOR_TYPE_ID; from 1.12 on also Unknown and what is put together with it
+_NO_BACKEND: Final = "Undefined"
 _MAX_KEYS: Final = 256
 _INSTRUCTIONS_PER_QUESTION: Final = 100_000
 
@@ -161,7 +162,8 @@ class _TorchProcess:
             for number in range(_MAX_KEYS):
                 text = self.ask(address, number)
                 name = self.process.machine.text(text).decode() if text else _UNKNOWN_KEY
-                if not name.upper().startswith(_UNKNOWN_KEY):
+                # The numbers at which the keys of a functionality start are those of no backend: SparseUndefined.
+                if not name.upper().startswith(_UNKNOWN_KEY) and not (number and name.endswith(_NO_BACKEND)):
                     names[number] = name
         return names
 
@@ -171,10 +173,12 @@ class _TorchProcess:
         for address in self._defined(_IS_INCLUDED):
             for alias in sorted(keys, reverse=True):
                 includes = functools.partial(self._includes, address, alias)
-                if includes(alias):  # an ordinary key includes itself
+                members = frozenset(filter(includes, keys))
+                if not members - {alias}:  # an ordinary key includes itself alone
                     break
-                found[alias] = frozenset(filter(includes, keys))
-        return found
+                found[alias] = members
+        # Of an alias torch says that every alias includes it: in a set of keys it has no bit.
+        return {alias: members - found.keys() for alias, members in found.items()}
 
     def _includes(self, address: int, alias: int, key: int) -> bool:
         return bool((self.ask(address, key, alias) or 0) & 1)
