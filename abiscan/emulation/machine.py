@@ -37,7 +37,6 @@ _RETURN: Final = IMPORT_BASE  # the first slot: where a function returns to that
 
 # All pages that can ever be mapped, in pages of 4 KiB: memory that a runaway initialiser fills ends as a gap.
 _CAPACITY: Final = 150_000
-_CANARY: Final = 0x5AFE_C0DE_0DD5_EED5
 _CODE_WINDOW: Final = 16  # no instruction of x86-64 is longer than 15 bytes
 _MAX_DEPTH: Final = 60  # of calls from a double back into the emulated code
 
