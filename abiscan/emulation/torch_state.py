@@ -149,8 +149,11 @@ class TorchState:
         process.machine.write(address + 2 * strings.size, self._schema_vectors(schema))
 
     def _schema_vectors(self, schema: Schema) -> bytes:
-        """What follows the strings of a ``FunctionSchema``; equal ones share their arguments, which nobody changes."""
-        known = self._vectors.get(schema)
+        """What follows the strings of a ``FunctionSchema``.
+
+        Kernels of one type share their arguments, which nobody changes; those of a class's method are moved from.
+        """
+        known = self._vectors.get(schema) if not schema.name else None
         if known is None:
             given, given_end = self._make_arguments(schema.given or ())
             returned, returned_end = self._make_arguments(schema.returned or ())
@@ -249,9 +252,10 @@ class TorchState:
         return self._type_objects[text]
 
     def adopt_type(self, address: int) -> str:
-        """How the type at ``address`` prints, which from now on is the one to hand out under that text."""
+        """How the type at ``address`` prints; if it is a whole one, not of a double, it is handed out from now on."""
         text = self.type_text(address)
-        self._type_objects.setdefault(text, address)
+        if address not in self._types and self._type_vtable(address) is not None:
+            self._type_objects.setdefault(text, address)
         return text
 
     def name_type(self, address: int, text: str) -> None:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import posixpath
 import re
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from packaging.version import Version
 
 from abiscan.dispatch.tags import Tags, tags_of
-from abiscan.emulation import TorchRegistrations, recover_torch
 from abiscan.errors import InputError
 from abiscan.files import Files, Wheel
 from abiscan.interpreter import PythonTag
 from abiscan.releases.model import TorchRelease
 from abiscan.releases.operators import Fallback, Kernel, Operator, Operators
+
+if TYPE_CHECKING:
+    from abiscan.emulation import TorchRegistrations
 
 WHEEL_MOUNT: Final = "/site-packages"
 """Where the members of a torch wheel are taken to be installed."""
@@ -74,6 +76,9 @@ def read_operators(release: TorchRelease, files: Files) -> Operators:
     """
     sources = {posixpath.basename(path): files.source(path) for path in operator_libraries(release)}
     libraries = {name: source.open() for name, source in sources.items() if source is not None}
+    # The emulator is loaded when it is needed: that takes longer than to read what an earlier run has kept.
+    from abiscan.emulation import recover_torch  # noqa: PLC0415
+
     return _named(recover_torch(libraries, release.machine), release.version)
 
 
