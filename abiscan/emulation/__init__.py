@@ -14,6 +14,7 @@ from abiscan.emulation.model import (
     Registry,
 )
 from abiscan.emulation.recovery import recover
+from abiscan.emulation.torch_libraries import TorchRegistrations, recover_torch
 
 __all__ = [
     "CustomClass",
@@ -27,5 +28,7 @@ __all__ = [
     "Phase",
     "Registrations",
     "Registry",
+    "TorchRegistrations",
     "recover",
+    "recover_torch",
 ]

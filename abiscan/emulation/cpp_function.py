@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from abiscan.emulation.torch_state import Schema, TorchState
 
-CPP_FUNCTION_WORDS: Final = 12  # up to the last member that is looked at, in every release
+CPP_FUNCTION_WORDS: Final = 9  # up to the schema, where it comes last
 _OLD_CONFIG_WORDS: Final = 10  # a KernelFunction of 64 bytes, up to 1.5: std::function, shared_ptr, then the functions
 _OLD_BOXED_AT: Final = 7
 _FALLTHROUGH: Final = "fallthrough_kernel"
@@ -43,22 +43,29 @@ def read_optional_key(value: int, *, flag_first: bool) -> int | None:
 
 def boxed_index(state: TorchState, words: Sequence[int]) -> int:
     """Which word of a ``KernelFunction`` is the boxed function: it follows the functor, up to 1.8 a ``shared_ptr``."""
-    return 1 if state.process.image.is_code(words[1]) or state.process.name_at(words[1]) is not None else 2
+    return 1 if state.process.is_code(words[1]) or state.process.name_at(words[1]) is not None else 2
 
 
 def read_function(state: TorchState, address: int, size: int, *, flag_first: bool) -> Function:
     """The kernel in the object of ``size`` words at ``address``; ``flag_first`` for optionals of ``c10``."""
-    machine, image = state.process.machine, state.process.image
+    machine, process = state.process.machine, state.process
     words = machine.words(address, size)
     boxed_at = _OLD_BOXED_AT if size == _OLD_CONFIG_WORDS else 1 + boxed_index(state, words[1:])
     signature, schema = None, None
-    for word in words[boxed_at + 1 :]:
-        signature = signature or _function_type(state, word)
-        schema = schema or (state.marked_schema(word) if machine.is_heap(word) else None)
+    for at in range(boxed_at + 1, size):
+        signature = signature or _function_type(state, words[at])
+        schema = schema or (state.marked_schema(words[at]) if machine.is_heap(words[at]) else None)
+        if schema is not None and signature is not None:
+            state.schema_at.setdefault(size, at)
+    # Members that are not set hold what the stack held before. Once a kernel with everything has shown where the schema
+    # is, nothing else is taken for one.
+    known_at = state.schema_at.get(size)
+    if known_at is not None and schema is not None and state.marked_schema(words[known_at]) is not schema:
+        signature, schema = None, None
     if boxed_at == _OLD_BOXED_AT and machine.is_heap(words[-1]):
         schema = state.read_inlined_schema(words[-1])
     fallthrough = _FALLTHROUGH in (state.process.name_at(words[boxed_at]) or "")
-    typed = signature is not None or any(image.is_code(word) for word in words[boxed_at + 1 : boxed_at + 3])
+    typed = signature is not None or any(process.is_code(word) for word in words[boxed_at + 1 : boxed_at + 3])
     return Function(
         key=read_optional_key(words[0], flag_first=flag_first),
         signature=signature,

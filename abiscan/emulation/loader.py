@@ -8,6 +8,7 @@ when something touches it, and just that page's relocations are applied. Formats
 from __future__ import annotations
 
 import contextlib
+import re
 import struct
 from collections import defaultdict
 from collections.abc import Callable
@@ -19,10 +20,11 @@ from abiscan.emulation.machine import PAGE_SIZE
 from abiscan.errors import NotElfError
 
 BASE: Final = 0x10_0000_0000  # where the object's address 0 lies
+SPACING: Final = 0x1_0000_0000  # between objects, where a process has several
 
 _DT_STRTAB, _DT_SYMTAB, _DT_RELA, _DT_RELASZ, _DT_STRSZ, _DT_INIT = 5, 6, 7, 8, 10, 12
 _DT_JMPREL, _DT_PLTRELSZ, _DT_INIT_ARRAY, _DT_INIT_ARRAYSZ = 23, 2, 25, 27
-_DT_RELRSZ, _DT_RELR, _DT_RELACOUNT = 35, 36, 0x6FFFFFF9
+_DT_RELRSZ, _DT_RELR, _DT_RELACOUNT, _DT_GNU_HASH = 35, 36, 0x6FFFFFF9, 0x6FFFFEF5
 _PT_TLS, _PT_GNU_EH_FRAME = 7, 0x6474E550
 _PF_X, _PF_W = 1, 2
 _SYMBOL: Final = struct.Struct("<IBBHQQ")
@@ -64,6 +66,8 @@ class Image:
     :param bind: gives the address that a reference to an imported symbol gets
     :param bind_tls: gives the offset from the thread pointer of an imported thread-local variable
     :param resolver: gives the address of a way to what the function at an address chooses (``STT_GNU_IFUNC``)
+    :param number: which object of the process it is; each has a place and thread-local variables of its own
+    :param tls_taken: how many bytes the thread-local variables of the objects before it take
     """
 
     def __init__(
@@ -73,13 +77,22 @@ class Image:
         bind: Callable[[str], int],
         bind_tls: Callable[[str], int],
         resolver: Callable[[int], int],
+        *,
+        number: int = 0,
+        tls_taken: int = 0,
     ) -> None:
         self.file = file
+        self.base = BASE + number * SPACING
+        self.module = OWN_MODULE if not number else OTHER_MODULE + number
+        self._tls_taken = tls_taken
+        self.patches: dict[int, bytes] = {}  # code to put in the place of the object's own, by emulated address
         self._arch = arch
         self._bind, self._bind_tls, self._resolver = bind, bind_tls, resolver
         self._symbols: dict[int, Symbol] = {}
         self._symbol_table = file.tail_at(file.dynamic[_DT_SYMTAB]) if _DT_SYMTAB in file.dynamic else memoryview(b"")
         self._strings = file.tail_at(file.dynamic[_DT_STRTAB]) if _DT_STRTAB in file.dynamic else memoryview(b"")
+        table = file.tail_at(file.dynamic[_DT_GNU_HASH]) if _DT_GNU_HASH in file.dynamic else memoryview(b"")
+        self._hashes = table[: len(table) & ~3].cast("I")
         self.size = max((segment.address + segment.size for segment in file.segments), default=0)
         headers = self._program_headers()
         self.tls = headers.get(_PT_TLS)
@@ -159,7 +172,7 @@ class Image:
     def address_of(self, symbol: Symbol) -> int:
         """Where a reference to ``symbol`` leads."""
         if symbol.defined:
-            address = BASE + symbol.value
+            address = self.base + symbol.value
             return self._resolver(address) if symbol.type == _STT_GNU_IFUNC else address
         return 0 if not symbol.name or symbol.name in _NEVER_DEFINED else self._bind(symbol.name)
 
@@ -167,16 +180,16 @@ class Image:
 
     def contains(self, address: int) -> bool:
         """Whether ``address``, in the emulated space, belongs to the object."""
-        return BASE <= address < BASE + self.size
+        return self.base <= address < self.base + self.size
 
     def is_code(self, address: int) -> bool:
         """Whether ``address``, in the emulated space, lies in an executable segment."""
-        start = address - BASE
+        start = address - self.base
         return any(s.flags & _PF_X and s.address <= start < s.address + s.size for s in self.file.segments)
 
     def page(self, address: int) -> tuple[bytes, bool, bool] | None:
         """(content, writable, executable) of the page at ``address``, relocated; None where the object has no page."""
-        start = address - BASE
+        start = address - self.base
         content, flags = bytearray(PAGE_SIZE), None
         for segment in self.file.segments:
             low, high = max(segment.address, start), min(segment.address + segment.size, start + PAGE_SIZE)
@@ -190,11 +203,18 @@ class Image:
         if flags is None:
             return None
         for offset in self._extra.get(start >> 12, ()):
-            self._patch(content, offset - start, (self._word(content, offset - start) + BASE) & _WORD)
+            self._patch(content, offset - start, (self._word(content, offset - start) + self.base) & _WORD)
         for index in self._relocations.get(start >> 12, ()):
             with contextlib.suppress(struct.error, NotElfError):  # a relocation that names no symbol changes nothing
                 self._relocate(content, start, index)
+        for address, code in self.patches.items():
+            if address & ~(PAGE_SIZE - 1) == start + self.base:
+                self._patch_code(content, address - self.base - start, code)
         return bytes(content), bool(flags & _PF_W), bool(flags & _PF_X)
+
+    @staticmethod
+    def _patch_code(content: bytearray, at: int, code: bytes) -> None:
+        content[at : at + len(code)] = code[: PAGE_SIZE - at]
 
     @staticmethod
     def _word(content: bytearray, at: int) -> int:
@@ -210,14 +230,14 @@ class Image:
         offset, symbol_index, kind, addend = self._relocation(index)
         arch, at = self._arch, offset - start
         if kind == arch.relative:
-            self._patch(content, at, BASE + addend)
+            self._patch(content, at, self.base + addend)
         elif kind == arch.absolute or kind in arch.slots:
             self._patch(content, at, self.address_of(self.symbol(symbol_index)) + addend)
         elif kind == arch.irelative:
-            self._patch(content, at, self._resolver((BASE + addend) & _WORD))
+            self._patch(content, at, self._resolver((self.base + addend) & _WORD))
         elif kind == arch.tls_module:
             own = not symbol_index or self.symbol(symbol_index).defined
-            self._patch(content, at, OWN_MODULE if own else OTHER_MODULE)
+            self._patch(content, at, self.module if own else OTHER_MODULE)
         elif kind == arch.tls_offset:
             symbol = self.symbol(symbol_index)
             offset = symbol.value if symbol.defined or not symbol_index else self._bind_tls(symbol.name)
@@ -239,8 +259,13 @@ class Image:
     def tls_start(self) -> int:
         """The offset from the thread pointer of the object's own thread-local variables."""
         if self._arch.thread_pointer_offset:  # variant I: above the thread pointer
-            return self._arch.thread_pointer_offset
-        return -((self.tls.size + 63) & ~63) if self.tls else 0
+            return self._arch.thread_pointer_offset + self._tls_taken
+        return -self.tls_end
+
+    @property
+    def tls_end(self) -> int:
+        """How many bytes the thread-local variables of this object and those before it take."""
+        return self._tls_taken + ((self.tls.size + 63) & ~63 if self.tls else 0)
 
     # Where execution starts
 
@@ -260,6 +285,57 @@ class Image:
                 if name is not None:
                     found[offset] = name
         return found
+
+    def find(self, name: str) -> Symbol | None:
+        """What the object defines under ``name``, looked up as ld.so does, in the hash table of DT_GNU_HASH.
+
+        The table: number of buckets, first symbol in it, words and shift of a Bloom filter, the filter, the buckets
+        (first symbol each), then a hash per symbol whose lowest bit ends a chain (binutils, bfd/elflink.c).
+        """
+        if not self._hashes:
+            return None
+        count, first, filter_words, _ = self._hashes[:4]
+        wanted = 5381
+        for byte in name.encode():
+            wanted = (wanted * 33 + byte) & 0xFFFF_FFFF
+        buckets = 4 + 2 * filter_words
+        index = self._hashes[buckets + wanted % count] if count else 0
+        while index >= first and index:
+            found = self._hashes[buckets + count + index - first]
+            if found | 1 == wanted | 1:
+                symbol = self.symbol(index)
+                if symbol.name == name:
+                    return symbol if symbol.defined else None
+            if found & 1:
+                break
+            index += 1
+        return None
+
+    def definitions(self, pattern: re.Pattern[bytes]) -> list[Symbol]:
+        """The symbols that the object defines whose names match ``pattern`` from their beginning to their end.
+
+        The pattern is searched for in the string table, for that is many times faster than to look at each name.
+        """
+        text = self._strings[: self.file.dynamic.get(_DT_STRSZ, 0)]
+        starts = {match.start() for match in pattern.finditer(text) if not match.start() or not text[match.start() - 1]}
+        first, end = self._hashed_symbols()
+        table = self._symbol_table[first * _SYMBOL.size : end * _SYMBOL.size]
+        names = table[: len(table) // _SYMBOL.size * _SYMBOL.size].cast("I")[::6].tolist()
+        symbols = (self.symbol(index) for index, name in enumerate(names, first) if name in starts)
+        return [symbol for symbol in symbols if symbol.defined and pattern.fullmatch(symbol.name.encode())]
+
+    def _hashed_symbols(self) -> tuple[int, int]:
+        """The bounds of the part of the symbol table that the hash table covers: all that the object defines."""
+        if not self._hashes:
+            return 0, 0
+        count, first, filter_words, _ = self._hashes[:4]
+        chains = 4 + 2 * filter_words + count
+        last = max(self._hashes[chains - count : chains], default=0)
+        while last >= first and chains + last - first < len(self._hashes):
+            last += 1
+            if self._hashes[chains + last - 1 - first] & 1:
+                break
+        return first, last
 
     def constant_text(self, address: int) -> str | None:
         """The text, ended by a zero byte, at an address in the file's own space; None where there is none."""
@@ -298,16 +374,16 @@ class Image:
     def initialisers(self) -> list[int]:
         """DT_INIT and the entries of DT_INIT_ARRAY, as emulated addresses, in the order of their execution."""
         dynamic = self.file.dynamic
-        found = [BASE + dynamic[_DT_INIT]] if dynamic.get(_DT_INIT) else []
+        found = [self.base + dynamic[_DT_INIT]] if dynamic.get(_DT_INIT) else []
         address, size = dynamic.get(_DT_INIT_ARRAY, 0), dynamic.get(_DT_INIT_ARRAYSZ, 0)
         pages: dict[int, bytes] = {}
         for at in range(address, address + min(size, 8 << 20) // 8 * 8, 8):
-            page = (BASE + at) & ~(PAGE_SIZE - 1)
+            page = (self.base + at) & ~(PAGE_SIZE - 1)
             if page not in pages:
                 loaded = self.page(page)
                 if loaded is None:
                     break
                 pages[page] = loaded[0]
-            start = BASE + at - page
+            start = self.base + at - page
             found.append(int.from_bytes(pages[page][start : start + 8], "little"))
         return [entry for entry in found if entry not in (0, _WORD)]

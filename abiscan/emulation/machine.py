@@ -79,6 +79,8 @@ class Machine:
         for base, size in regions.items():
             self.vm.mem_map(base, size, MemoryProtection.ReadWrite)
         self.reached: set[int] = set()
+        self._diverted: dict[int, int] = {}
+        self._observed: dict[int, Callable[[], None]] = {}
         self._watched: set[int] = set()
         self.upper_halves = [bytes(16)] * 16
 
@@ -180,6 +182,16 @@ class Machine:
         self._watched.add(address)
         self.vm.add_breakpoint(address)
 
+    def divert(self, address: int, slot: int) -> None:
+        """Have the function at ``address`` answered as if its caller had called the import slot ``slot``."""
+        self._diverted[address] = slot
+        self.vm.add_breakpoint(address)
+
+    def observe(self, address: int, observer: Callable[[], None]) -> None:
+        """Have ``observer`` called whenever the function at ``address`` is entered, which then goes on as it is."""
+        self._observed[address] = observer
+        self.vm.add_breakpoint(address)
+
     def start(self, address: int, arguments: tuple[int, ...], instructions: int) -> int:
         """Run the function at ``address`` from a fresh stack, and give its result.
 
@@ -250,8 +262,17 @@ class Machine:
                 raise Stop(_describe(code, vm.exception_value), vm.pc)
 
     def _break(self) -> None:
-        """At a breakpoint: something watched, an instruction that is not left to the emulator, or both."""
+        """At a breakpoint: something diverted, observed or watched, or an instruction not left to the emulator."""
         pc = self.vm.pc
+        if pc in self._diverted:
+            self._call_out(self._diverted[pc])
+            return
+        if pc in self._observed:
+            self._observed[pc]()
+            self.vm.remove_breakpoint(pc)
+            self.vm.step(1)
+            self.vm.add_breakpoint(pc)
+            return
         if pc in self._watched:
             self.reached.add(pc)
         code = self._code_at(pc)

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from abiscan.elf import ElfFile
 from abiscan.elf import Machine as ElfMachine
 from abiscan.emulation.arch import ARCHITECTURES
-from abiscan.emulation.loader import BASE, OWN_MODULE, Image
+from abiscan.emulation.loader import Image
 from abiscan.emulation.machine import (
     CODE_BASE,
     HEAP_BASE,
@@ -38,6 +38,8 @@ _MAX_ALLOCATION: Final = 0x1000_0000
 _VTABLE_FUNCTIONS: Final = IMPORT_SLOT // 8 - 2
 # The size of an allocation matters to realloc only, so operator new need not tell it.
 _SLOW_ALLOCATOR: Final = "operator new"
+_SLOW_REHASH: Final = "need_rehash"
+_CODE_SLOT: Final = 128
 _ALLOCATORS: Final = ("_Znwm", "_Znam")
 _STRING_ENDS: Final = ("D1", "D2", "10_M_dispose")
 # Memory is never reused, and the process never ends.
@@ -60,6 +62,7 @@ class Process:
 
     :param find_double: the double of an imported function, by its mangled name; None when there is none
     :param fill_datum: gives an imported datum its content, by its name and address
+    :param siblings: more objects of the process: what has no double, but is defined in one of them, is that
     """
 
     def __init__(
@@ -68,6 +71,7 @@ class Process:
         machine: ElfMachine,
         find_double: Callable[[str], Double | None],
         fill_datum: Callable[[Process, str, int], None],
+        siblings: Sequence[ElfFile] = (),
     ) -> None:
         self._find_double = find_double
         self._fill_datum = fill_datum
@@ -76,6 +80,7 @@ class Process:
         self._names: list[str] = [""]
         self._doubles: dict[int, tuple[str, Double | None]] = {}
         self._tls_imports: dict[str, int] = {}
+        self._own_names: dict[int, str] = {}
         self._sizes: dict[int, int] = {}
         # What doubles remember of objects that live in the process, by address.
         self.streams: dict[int, bytes] = {}
@@ -90,7 +95,12 @@ class Process:
         self.call_sites: set[int] = set()
         self.arch = ARCHITECTURES[machine]
         self.machine = Machine(self.arch, self._page_in, self._call_out)
-        self.image = Image(file, self.arch, self.bind, self._bind_tls, self._bind_resolver)
+        self.images: list[Image] = []
+        for number, each in enumerate((file, *siblings)):
+            taken = self.images[-1].tls_end if self.images else 0
+            binders = (self.bind, self._bind_tls, self._bind_resolver)
+            self.images.append(Image(each, self.arch, *binders, number=number, tls_taken=taken))
+        self.image = self.images[0]
         self._native = self._set_up_code()
         self._set_up_thread()
 
@@ -132,7 +142,8 @@ class Process:
         return address
 
     def _page_in(self, address: int) -> bool:
-        loaded = self.image.page(address)
+        image = self.image_at(address)
+        loaded = image.page(address) if image is not None else None
         if loaded is None:
             return False
         content, writable, executable = loaded
@@ -142,34 +153,89 @@ class Process:
     def _set_up_code(self) -> dict[str, int]:
         """Code for the functions that initialisers call most, and for those that have nothing to do."""
         self.machine.set_word(_HEAP_TOP, _HEAP_START)
-        allocator = self.arch.allocator(_HEAP_TOP, self.bind(_SLOW_ALLOCATOR)).ljust(128, b"\0")
-        page = (allocator + self.arch.return_zero).ljust(PAGE_SIZE, b"\0")
+        codes: dict[tuple[str, ...], bytes] = {
+            _ALLOCATORS: self.arch.allocator(_HEAP_TOP, self.bind(_SLOW_ALLOCATOR)),
+            _WITHOUT_EFFECT: self.arch.return_zero,
+            **{(name,): code for name, code in self.arch.runtime(self.bind(_SLOW_REHASH)).items()},
+        }
+        page = b"".join(code.ljust(_CODE_SLOT, b"\0") for code in codes.values()).ljust(PAGE_SIZE, b"\0")
         self.machine.map_page(CODE_BASE, page, writable=False, executable=True)
-        return dict.fromkeys(_ALLOCATORS, CODE_BASE) | dict.fromkeys(_WITHOUT_EFFECT, CODE_BASE + len(allocator))
+        places = range(CODE_BASE, CODE_BASE + PAGE_SIZE, _CODE_SLOT)
+        return {name: place for place, names in zip(places, codes, strict=False) for name in names}
 
     def _set_up_thread(self) -> None:
-        machine, image = self.machine, self.image
+        machine = self.machine
         machine.vm.reg_write(self.arch.thread_pointer, _THREAD_POINTER)
         machine.set_word(_THREAD_POINTER, _THREAD_POINTER)  # %fs:0 holds the thread pointer itself
         machine.set_word(_THREAD_POINTER + 0x28, _CANARY)
-        if image.tls is not None and image.tls.size < 0x8_0000:
-            initial = image.file.data[image.tls.offset : image.tls.offset + image.tls.file_size]
-            machine.write(_THREAD_POINTER + image.tls_start, bytes(initial))
+        for image in self.images:
+            if image.tls is not None and image.tls_end < 0x8_0000:
+                initial = image.file.data[image.tls.offset : image.tls.offset + image.tls.file_size]
+                machine.write(_THREAD_POINTER + image.tls_start, bytes(initial))
 
     def thread_variable(self, module: int, offset: int) -> int:
         """The address of a thread-local variable, from the two words that ``__tls_get_addr`` is given."""
-        start = self.image.tls_start if module == OWN_MODULE else 0
+        start = next((image.tls_start for image in self.images if image.module == module), 0)
         return (_THREAD_POINTER + start + offset) & 0xFFFF_FFFF_FFFF_FFFF
 
     def imported_thread_variable(self, name: str) -> int:
         """The address of a thread-local variable that the object imports."""
         return _THREAD_POINTER + self._bind_tls(name)
 
+    # Objects
+
+    def image_at(self, address: int) -> Image | None:
+        """The object that ``address`` belongs to, None if it is none's."""
+        return next((image for image in self.images if image.contains(address)), None)
+
+    def is_code(self, address: int) -> bool:
+        """Whether ``address`` lies in an executable segment of an object."""
+        image = self.image_at(address)
+        return image is not None and image.is_code(address)
+
+    def plant(self, address: int, name: str) -> None:
+        """Put the double of ``name`` in the place of the function at ``address``, which an object defines itself."""
+        self.machine.divert(address, self.bind(name))
+
+    def skip(self, address: int) -> None:
+        """Let the function at ``address``, which an object defines itself, do nothing."""
+        image = self.image_at(address)
+        if image is not None:
+            image.patches[address] = self.arch.return_zero
+
+    def observe(self, address: int, name: str) -> None:
+        """Have the double of ``name`` see each call of the function at ``address``, which does its work itself."""
+        double = self._find_double(name)
+        if double is None:
+            return
+        seen_by = double
+
+        def see() -> None:
+            seen_by(Call(self, name))
+
+        self.machine.observe(address, see)
+
+    def call_it(self, address: int, name: str) -> None:
+        """Let ``name_at`` know the function or datum at ``address``, which an object defines itself."""
+        self._own_names[address] = name
+
+    def _definition(self, name: str) -> int | None:
+        """The address of ``name`` in the object that defines it, where that is not for a double to stand in for."""
+        if len(self.images) == 1 or not name or self._find_double(name) is not None:
+            return None
+        for image in self.images:
+            symbol = image.find(name)
+            if symbol is not None:
+                return image.address_of(symbol)
+        return None
+
     # Imports
 
     def bind(self, name: str) -> int:
         """The address of the import slot for ``name``."""
         slot = self._slots.get(name) or self._native.get(name)
+        if slot is None and (slot := self._definition(name)) is not None:
+            self._slots[name] = slot
         if slot is None:
             slot = IMPORT_BASE + IMPORT_SLOT * len(self._names)
             self._slots[name] = slot
@@ -178,11 +244,15 @@ class Process:
         return slot
 
     def name_at(self, address: int) -> str | None:
-        """The imported symbol whose slot holds ``address``."""
+        """The imported symbol whose slot holds ``address``, or what ``call_it`` was told."""
         index, _ = divmod(address - IMPORT_BASE, IMPORT_SLOT)
-        return self._names[index] if 0 < index < len(self._names) else None
+        return self._names[index] if 0 < index < len(self._names) else self._own_names.get(address)
 
     def _bind_tls(self, name: str) -> int:
+        for image in self.images if len(self.images) > 1 else ():
+            symbol = image.find(name)
+            if symbol is not None:
+                return image.tls_start + symbol.value
         return self._tls_imports.setdefault(name, 0x8_0000 + 64 * len(self._tls_imports))
 
     def _bind_resolver(self, address: int) -> int:
@@ -220,8 +290,8 @@ class Process:
             found = self._doubles[address] = (name, self._find_double(name))
         name, double = found
         call = Call(self, name)
-        if self.image.contains(call.return_address):
-            self.call_sites.add(call.return_address - BASE)
+        if self.image_at(call.return_address) is not None:
+            self.call_sites.add(call.return_address)
         self.calls += 1
         if self.calls > self.call_limit:
             raise Stop("out of its budget of calls", call.return_address)

@@ -187,7 +187,7 @@ class _Recovery:
 
     def is_executed(self, site: CallSite) -> bool:
         reached = self.process.machine.reached if site.is_jump else self.process.call_sites
-        return (site.address + BASE if site.is_jump else site.address) in reached
+        return site.address + BASE in reached
 
     def missing(self, sites: list[CallSite]) -> bool:
         return not all(self.is_executed(site) for site in sites)

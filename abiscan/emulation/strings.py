@@ -7,6 +7,7 @@ capacity and reference count (``_Rep``). libstdc++ manual, "Dual ABI"; bits/basi
 
 from __future__ import annotations
 
+import struct
 from typing import Final, Protocol
 
 from abiscan.emulation.machine import Stop
@@ -42,13 +43,10 @@ class _Cxx11:
     def create(self, process: Process, address: int, text: bytes) -> None:
         machine = process.machine
         if len(text) <= _LOCAL_CAPACITY:
-            machine.write(address + 16, text + b"\0")
-            pointer = address + 16
+            machine.write(address, struct.pack("<QQ", address + 16, len(text)) + text + b"\0")
         else:
             pointer = process.store(text + b"\0")
-            machine.set_word(address + 16, len(text))
-        machine.set_word(address, pointer)
-        machine.set_word(address + 8, len(text))
+            machine.write(address, struct.pack("<QQQ", pointer, len(text), len(text)))
 
 
 class _Cow:

@@ -18,6 +18,8 @@ it) is in the names that the object imports, and so is the layout of ``std::stri
 
 from __future__ import annotations
 
+import itertools
+import re
 import struct
 from dataclasses import dataclass
 from typing import Final
@@ -37,6 +39,41 @@ _CONTROL_BLOCK: Final = struct.Struct("<QII8x")  # virtual pointer, use count, w
 _MANY: Final = 0x1000_0000  # owners, so that none is the last
 _TYPE_OBJECT_SIZE: Final = 192
 _UNKNOWN_TYPE: Final = "?"
+_TYPE_VTABLE: Final = "_ZTVN3c104TypeE of a double"  # the real one, where an object defines it, is abstract
+_TYPE_WORDS: Final = 12  # of an object of a c10::Type that are looked at
+_MAX_ELEMENTS: Final = 64
+
+# How a type without parameters prints (the ``str`` methods of jit_type.h), where it is not the class without "Type".
+_PRINTED: Final = {
+    "IntType": "int",
+    "FloatType": "float",
+    "BoolType": "bool",
+    "StringType": "str",
+    "NumberType": "Scalar",
+    "ComplexType": "complex",
+    "DeviceObjType": "Device",
+    "StreamObjType": "Stream",
+    "NoneType": "NoneType",
+    "AnyListType": "list",
+    "AnyTupleType": "tuple",
+    "AnyClassType": "AnyClassType",
+    "AnyEnumType": "AnyEnumType",
+    "PyObjectType": "PyObject",
+}
+_CONTAINERS: Final = {"ListType": "{}[]", "OptionalType": "{}?", "DictType": "Dict({}, {})", "FutureType": "Future({})"}
+_CLASS: Final = re.compile(r"_Z(?:TV)?N3c10(\d+)")
+
+
+def _class_name(mangled: str) -> str:
+    """The class of namespace ``c10`` whose member or virtual table has this name."""
+    match = _CLASS.match(mangled)
+    return mangled[match.end() : match.end() + int(match.group(1))] if match else ""
+
+
+def printed_type(mangled: str) -> str:
+    """How the type without parameters prints whose member or virtual table has this name."""
+    name = _class_name(mangled)
+    return _PRINTED.get(name, name.removesuffix("Type"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +120,8 @@ class TorchState:
         self.class_names: dict[str, str] = {}  # mangled type name of the holder -> ns.Name
         self._schemas: dict[int, Schema] = {}  # by the address in its argument vector
         self._last_schema: dict[str, Schema] = {}
+        self.schema_at: dict[int, int] = {}  # which word of a kernel of so many words leads to the schema
+        self._vectors: dict[Schema, bytes] = {}
         self._types: dict[int, str] = {}
         self._type_objects: dict[str, int] = {}
         self._control = 0
@@ -107,12 +146,22 @@ class TorchState:
         name, _, overload = schema.name.partition(".")
         strings.create(process, address, name.encode())
         strings.create(process, address + strings.size, overload.encode())
-        given, given_end = self._make_arguments(schema.given or ())
-        returned, returned_end = self._make_arguments(schema.returned or ())
-        self._schemas[given] = schema
-        self._last_schema[schema.name] = schema
-        rest = struct.pack("<QQQQQQQ", given, given_end, given_end, returned, returned_end, returned_end, 0)
-        process.machine.write(address + 2 * strings.size, rest)
+        process.machine.write(address + 2 * strings.size, self._schema_vectors(schema))
+
+    def _schema_vectors(self, schema: Schema) -> bytes:
+        """What follows the strings of a ``FunctionSchema``.
+
+        Kernels of one type share their arguments, which nobody changes; those of a class's method are moved from.
+        """
+        known = self._vectors.get(schema) if not schema.name else None
+        if known is None:
+            given, given_end = self._make_arguments(schema.given or ())
+            returned, returned_end = self._make_arguments(schema.returned or ())
+            self._schemas[given] = schema
+            self._last_schema[schema.name] = schema
+            known = struct.pack("<QQQQQQQ", given, given_end, given_end, returned, returned_end, returned_end, 0)
+            self._vectors[schema] = known
+        return known
 
     @property
     def _argument_size(self) -> int:
@@ -197,18 +246,25 @@ class TorchState:
         """The address of the one ``c10::Type`` object that prints as ``text``."""
         if text not in self._type_objects:
             address = self.process.allocate(_TYPE_OBJECT_SIZE)
-            self.process.machine.set_word(address, self.process.bind("_ZTVN3c104TypeE") + 16)
+            self.process.machine.set_word(address, self.process.bind(_TYPE_VTABLE) + 16)
             self._type_objects[text] = address
             self._types[address] = text
         return self._type_objects[text]
+
+    def adopt_type(self, address: int) -> str:
+        """How the type at ``address`` prints; if it is a whole one, not of a double, it is handed out from now on."""
+        text = self.type_text(address)
+        if address not in self._types and self._type_vtable(address) is not None:
+            self._type_objects.setdefault(text, address)
+        return text
 
     def name_type(self, address: int, text: str) -> None:
         """Let the object at ``address``, which the extension itself made, be the type ``text``."""
         self._types[address] = text
 
     def is_type(self, address: int) -> bool:
-        """Whether a known type lies at ``address``."""
-        return address in self._types
+        """Whether a type lies at ``address``."""
+        return address in self._types or self._type_vtable(address) is not None
 
     def shared(self, address: int) -> tuple[int, int]:
         """The two words of a ``shared_ptr`` to the object at ``address``."""
@@ -228,19 +284,57 @@ class TorchState:
         known = self._types.get(address)
         if known is not None:
             return known
-        try:
-            words = self.process.machine.words(address, 12)
-        except Stop:
+        vtable = self._type_vtable(address)
+        if vtable is None:
             return _UNKNOWN_TYPE
-        vtable = self.process.name_at(words[0]) or ""
-        elements = [self._types[word] for word in words[1:] if word in self._types]
-        if elements and vtable.startswith("_ZTVN3c108ListType"):
-            return f"{elements[0]}[]"
-        if elements and vtable.startswith("_ZTVN3c1012OptionalType"):
-            return f"{elements[0]}?"
-        if len(elements) > 1 and vtable.startswith("_ZTVN3c108DictType"):
-            return f"Dict({elements[0]}, {elements[1]})"
+        name = _class_name(vtable)
+        if name == "ClassType":
+            return self._qualified_name(address)
+        if name != "TupleType" and name not in _CONTAINERS:
+            return printed_type(vtable)
+        form = _CONTAINERS.get(name)
+        single = form is not None and form.count("{}") == 1
+        elements = [self.type_text(element) for element in (self._members if single else self._elements)(address)]
+        if form is None:
+            return f"({', '.join(elements)})"
+        return form.format(*elements) if len(elements) >= form.count("{}") else _UNKNOWN_TYPE
+
+    def _qualified_name(self, address: int) -> str:
+        """The name of the class at ``address``: ``optional<QualifiedName>`` after four words, its parts before it."""
+        for at in (address + 56, address + 64):  # the optional's flag is behind, before
+            try:
+                text = self.string(at)
+            except Stop:
+                continue
+            if text:
+                return text
         return _UNKNOWN_TYPE
+
+    def _type_vtable(self, address: int) -> str | None:
+        """The name of the virtual table of the type at ``address``, None if no type is there."""
+        if address % 8 or not (self.process.machine.is_heap(address) or self.process.image_at(address)):
+            return None
+        try:
+            name = self.process.name_at(self.process.machine.word(address)) or ""
+        except Stop:
+            return None
+        return name if name.startswith("_ZTVN3c10") and name.endswith("TypeE") else None
+
+    def _elements(self, address: int) -> list[int]:
+        """The types in the type at ``address``, in a ``std::vector<TypePtr>`` or, up to 1.10, as members."""
+        machine = self.process.machine
+        words = machine.words(address, _TYPE_WORDS)[1:]
+        for begin, end in itertools.pairwise(words):
+            if machine.is_heap(begin) and begin <= end <= begin + 16 * _MAX_ELEMENTS and not (end - begin) % 16:
+                found = [machine.word(at) for at in range(begin, end, 16)]
+                if found and all(map(self.is_type, found)):
+                    return found
+        return self._members(address)
+
+    def _members(self, address: int) -> list[int]:
+        """The types that the type at ``address`` points to; a weak pointer to itself comes before them."""
+        words = self.process.machine.words(address, _TYPE_WORDS)[1:]
+        return [word for word in words if word != address and self.is_type(word)]
 
     # Interned names
 
@@ -258,8 +352,8 @@ class TorchState:
 
     def type_info_name(self, address: int) -> str | None:
         """The mangled name in the ``std::type_info`` at ``address``, None if there is none."""
-        machine, image = self.process.machine, self.process.image
-        if not image.contains(address) and self.process.name_at(address) is None:
+        machine = self.process.machine
+        if self.process.image_at(address) is None and self.process.name_at(address) is None:
             return None
         try:
             vtable, text = machine.words(address, 2)

@@ -5,18 +5,35 @@ from __future__ import annotations
 import posixpath
 import re
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from packaging.version import Version
+
+from abiscan.dispatch.tags import Tags, tags_of
 from abiscan.errors import InputError
 from abiscan.files import Files, Wheel
 from abiscan.interpreter import PythonTag
 from abiscan.releases.model import TorchRelease
+from abiscan.releases.operators import Fallback, Kernel, Operator, Operators
+
+if TYPE_CHECKING:
+    from abiscan.emulation import TorchRegistrations
 
 WHEEL_MOUNT: Final = "/site-packages"
 """Where the members of a torch wheel are taken to be installed."""
 
 _VERSION: Final = re.compile(r"^__version__\s*(?::\s*str\s*)?=\s*['\"]([^'\"]+)['\"]", re.MULTILINE)
 _SHARED_OBJECT: Final = re.compile(r"\.so(\.[0-9]+)*$")
+# In the order in which ld.so initialises them.
+_LOAD_ORDER: Final = (
+    re.compile(r"libc10\.so"),
+    re.compile(r"libc10_(cuda|hip|xpu)\.so"),
+    re.compile(r"libtorch_cpu\.so"),
+    re.compile(r"libtorch_(cuda|hip|xpu)(_cpp|_cu)?\.so"),
+    re.compile(r"libtorch\.so"),
+    re.compile(r"libtorch_(cuda|hip|xpu)_linalg\.so"),
+    re.compile(r"libtorch_python\.so"),
+)
 _FIX: Final = (
     "give the folder that contains torch/lib, e.g. --torch \"$(python -c 'import torch; print(torch.__path__[0])')\""
 )
@@ -43,6 +60,66 @@ def from_path(path: Path, files: Files) -> TorchRelease:
             str(path.absolute().parent.parent), files, named=str(path), folder=str(path.absolute().parent)
         )
     raise InputError(str(path), "does not exist", _FIX)
+
+
+def operator_libraries(release: TorchRelease) -> tuple[str, ...]:
+    """The libraries of a torch that register operators, or help to, each after those that it needs."""
+    own = release.own_libraries
+    ranked = ((rank, name) for name in own for rank, form in enumerate(_LOAD_ORDER) if form.fullmatch(name))
+    return tuple(own[name] for _, name in sorted(ranked))
+
+
+def read_operators(release: TorchRelease, files: Files) -> Operators:
+    """What a torch registers, read from the code of its libraries. Takes seconds.
+
+    :raises InputError: a library cannot be read
+    """
+    sources = {posixpath.basename(path): files.source(path) for path in operator_libraries(release)}
+    libraries = {name: source.open() for name, source in sources.items() if source is not None}
+    # The emulator is loaded when it is needed: that takes longer than to read what an earlier run has kept.
+    from abiscan.emulation import recover_torch  # noqa: PLC0415
+
+    return _named(recover_torch(libraries, release.machine), release.version)
+
+
+def _named(found: TorchRegistrations, version: str | None) -> Operators:
+    """The same with the names of dispatch keys and tags in place of their numbers."""
+    tags = tags_of(Version(version)) if version is not None else Tags(names=())
+    names = set(found.keys.values())
+    # From 1.8 on a kernel without a key is one for this alias (OperatorEntry.cpp, registerKernel).
+    no_key = "CompositeImplicitAutograd" if "CompositeImplicitAutograd" in names else None
+    no_key = no_key or ("Math" if "DefaultBackend" in names else None)
+
+    def key(number: int | str | None) -> str | None:
+        return no_key if number is None else found.keys.get(int(number), f"Unknown({number})")
+
+    operators: dict[str, Operator] = {}
+    for library in found.libraries.values():
+        for operator in library.operators:
+            if not operator.jit_only:
+                given = tuple(map(tags.name, operator.tags))
+                defined = Operator(operator.name, operator.schema, given, operator.file, operator.line)
+                operators.setdefault(operator.name, defined)
+    return Operators(
+        operators=operators,
+        kernels=tuple(
+            Kernel(k.operator, key(k.dispatch_key), k.signature, k.inferred_schema, k.fallthrough, k.file, k.line)
+            for library in found.libraries.values()
+            for k in library.kernels
+        ),
+        fallbacks=tuple(
+            Fallback(key(f.dispatch_key), f.fallthrough, f.file, f.line)
+            for library in found.libraries.values()
+            for f in library.fallbacks
+        ),
+        keys=found.keys,
+        aliases={found.keys[a]: frozenset(found.keys[k] for k in members) for a, members in found.aliases.items()},
+        gaps=tuple(
+            f"{name}: {gap.reason}" + (f" (at {gap.address:#x})" if gap.address is not None else "")
+            for name, library in found.libraries.items()
+            for gap in library.gaps
+        ),
+    )
 
 
 def _from_package(package: str, files: Files, *, named: str, folder: str | None = None) -> TorchRelease:

@@ -29,6 +29,7 @@ FORMAT: Final = 1
 
 _WORTH_STORING: Final = 4 << 20  # below this size, reading the file anew is as fast as opening the store
 _HEAD: Final = 4096
+_KINDS: Final = ("*.sqlite", "*.operators", "*.part")  # of files that lie in the folder
 _BUILD_ID_NOTE: Final = re.compile(rb"\x04\0\0\0[\x08-\x20]\0\0\0\x03\0\0\0GNU\0")
 
 _SCHEMA: Final = """
@@ -85,7 +86,7 @@ class Store:
         """
         if source.size < _WORTH_STORING:
             return read_facts(source)
-        path = self.folder / f"{_key(source)}.sqlite"
+        path = self.folder / f"{identity_of(source)[:40]}-v{FORMAT}.sqlite"
         stored = _load(path)
         if stored is None:
             facts = read_facts(source)
@@ -114,10 +115,10 @@ class Store:
         return usage
 
     def _files(self) -> list[Path]:
-        return sorted([*self.folder.glob("*.sqlite"), *self.folder.glob("*.part")]) if self.folder.is_dir() else []
+        return sorted([file for kind in _KINDS for file in self.folder.glob(kind)]) if self.folder.is_dir() else []
 
 
-def _key(source: ElfSource) -> str:
+def identity_of(source: ElfSource) -> str:
     """What tells this library from every other: its build id, else the fingerprint of the file.
 
     The header beside the build id sees a library that was rewritten after the link (``patchelf``), which moves the note
@@ -125,7 +126,7 @@ def _key(source: ElfSource) -> str:
     """
     head = source.head(_HEAD)
     identity = str(source.size) if _BUILD_ID_NOTE.search(head) else source.fingerprint()
-    return f"{hashlib.sha256(head + identity.encode()).hexdigest()[:40]}-v{FORMAT}"
+    return hashlib.sha256(head + identity.encode()).hexdigest()
 
 
 def _load(path: Path) -> SharedObject | None:

@@ -39,6 +39,12 @@ class Arch(Protocol):
         More than 1 MiB at once is left to the function at ``otherwise``.
         """
 
+    def runtime(self, slow_rehash: int) -> dict[str, bytes]:
+        """Code of the imported functions that initialisers call most often, by name; position-independent.
+
+        :param slow_rehash: a function that does what ``_M_need_rehash`` does
+        """
+
     def enter(self, vm: Icicle, return_to: int) -> None:
         """Make it look as if a call had just been made whose return address is ``return_to``."""
 

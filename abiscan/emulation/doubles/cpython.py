@@ -17,6 +17,8 @@ _OBJECT_SIZE: Final = 512
 _MANY: Final = 1 << 30
 _HEAP_TYPE_FLAGS: Final = 1 << 9 | 1 << 10  # Py_TPFLAGS_HEAPTYPE, Py_TPFLAGS_BASETYPE
 _FLAGS_OFFSET: Final = 168  # PyTypeObject.tp_flags
+_METHODS_OFFSET: Final = 96  # PyTypeObject.tp_as_number, tp_as_sequence, tp_as_mapping
+_METHODS_SIZE: Final = 36 * 8  # sizeof(PyNumberMethods), the largest
 _SLOTS_OFFSET: Final = 72  # PyModuleDef.m_slots
 _MODULE_EXECUTE: Final = 2  # Py_mod_exec
 _MAX_SLOTS: Final = 32
@@ -53,6 +55,8 @@ def fill_datum(process: Process, name: str, slot: int) -> None:
         meta = slot if name == "PyType_Type" else process.bind("PyType_Type")
         process.machine.write(slot, struct.pack("<QQ", _MANY, meta))
         process.machine.set_word(slot + _FLAGS_OFFSET, _HEAP_TYPE_FLAGS)
+        methods = process.allocate(_METHODS_SIZE)
+        process.machine.write(slot + _METHODS_OFFSET, struct.pack("<QQQ", methods, methods, methods))
     elif name.endswith("Struct"):
         process.machine.write(slot, struct.pack("<QQ", _MANY, process.bind("PyBaseObject_Type")))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections.abc import Callable
 from typing import Final
 
 from abiscan.emulation.doubles import Doubles
@@ -170,6 +171,34 @@ def _append_text(call: Call) -> int:
 def _duplicate(call: Call) -> int:
     text = call.machine.text(call.argument(0))
     return call.process.store((text[: call.argument(1)] if call.name == "strndup" else text) + b"\0")
+
+
+_CLASSES: Final[dict[str, Callable[[bytes], bool]]] = {
+    "isalpha": bytes.isalpha,
+    "isdigit": bytes.isdigit,
+    "isalnum": bytes.isalnum,
+    "isspace": bytes.isspace,
+    "isupper": bytes.isupper,
+    "islower": bytes.islower,
+    "isxdigit": lambda character: character in b"0123456789abcdefABCDEF",
+    "ispunct": lambda character: b"!" <= character <= b"~" and not character.isalnum(),
+    "isprint": lambda character: b" " <= character <= b"~",
+}
+
+
+@LIBC.named(*_CLASSES)
+def _is_of_class(call: Call) -> int:
+    character = call.argument(0) & 0xFFFF_FFFF
+    return int(character < 128 and bool(_CLASSES[call.name](bytes((character,)))))
+
+
+@LIBC.named("tolower", "toupper")
+def _change_case(call: Call) -> int:
+    character = call.argument(0) & 0xFFFF_FFFF
+    if character >= 128:
+        return character
+    text = bytes((character,))
+    return (text.lower() if call.name == "tolower" else text.upper())[0]
 
 
 _NUMBER: Final = re.compile(rb"\s*([+-]?)(0[xX])?([0-9A-Za-z]*)")

@@ -166,13 +166,15 @@ def _push(call: Call) -> int:
     return _set(call, _text(call) + bytes((call.argument(1) & 0xFF,)))
 
 
-@_member("6insertEmPKc", "6insertEmRKSs", "6insertEmPKcm")
+@_member("6insertEmPKc", "6insertEmRKSs", "6insertEmPKcm", "6insertEmRKSsmm")
 def _insert(call: Call) -> int:
     text, at = _text(call), call.argument(1)
     if call.name.endswith("PKcm"):
         added = call.machine.read(call.argument(2), call.argument(3)) if call.argument(3) else b""
     else:
         added = call.machine.text(call.argument(2)) if call.name.endswith("PKc") else _text(call, 2)
+        if call.name.endswith("mm"):
+            added = added[call.argument(3) :][: call.argument(4)]
     return _set(call, text[:at] + added + text[at:])
 
 
@@ -505,7 +507,7 @@ def _next_bucket_count(call: Call) -> int:
     return count
 
 
-@LIBSTDCXX.named("_ZNKSt8__detail20_Prime_rehash_policy14_M_need_rehashEmmm")
+@LIBSTDCXX.named("_ZNKSt8__detail20_Prime_rehash_policy14_M_need_rehashEmmm", "need_rehash")
 def _need_rehash(call: Call) -> int:
     """``pair<bool, size_t>`` in the two result registers: whether, and to how many buckets."""
     policy, buckets, elements, added = (call.argument(index) for index in range(4))

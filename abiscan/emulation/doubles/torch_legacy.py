@@ -6,6 +6,7 @@ up to 1.4), ``torch/custom_class_detail.h``, ``c10/core/impl/DeviceGuardImplInte
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from abiscan.emulation.cpp_function import Function, read_function
@@ -18,6 +19,7 @@ from abiscan.emulation.torch_state import Schema, TorchState
 # 64 bytes and no signature. In the order of how likely they are where nothing else tells.
 _CONFIG_SIZES: Final = (64, 72, 56, 80)
 _MAX_KERNELS_SIZE: Final = 1 << 16
+_NAME: Final = re.compile(r"[\w.:<>-]+\s*(?:\(|$)", re.ASCII)
 _CLASS_PREFIX: Final = "__torch__.torch.classes."
 
 # Registries with an entry per device type or the like: what is registered, and which argument says for what.
@@ -71,10 +73,12 @@ def _register_operators(state: TorchState, doubles: Doubles) -> None:
 
 
 def _is_string(state: TorchState, address: int) -> bool:
+    """Whether a string lies at ``address`` that is, or begins with, the name of an operator or class."""
     try:
-        return bool(state.string(address))
+        text = state.string(address)
     except Stop:
         return False
+    return _NAME.match(text) is not None
 
 
 def _kernels(state: TorchState, begin: int, end: int, *, flag_first: bool) -> list[Function]:
@@ -84,8 +88,8 @@ def _kernels(state: TorchState, begin: int, end: int, *, flag_first: bool) -> li
         return []
     words = machine.words(begin, size // 8)
     ends = [8 * at + 8 for at, word in enumerate(words) if machine.is_heap(word) and state.marked_schema(word)]
-    fitting = (each for each in _CONFIG_SIZES if size % each == 0 and all(where % each == 0 for where in ends))
-    each = next(fitting, None)
+    fitting = [each for each in _CONFIG_SIZES if size % each == 0]
+    each = min(fitting, key=lambda each: sum(where % each != 0 for where in ends), default=None)
     if each is None:
         raise Stop(f"kernels of a size that no release has ({size} bytes in all)", machine.vm.pc)
     return [read_function(state, at, each // 8, flag_first=flag_first) for at in range(begin, end, each)]
@@ -96,10 +100,12 @@ def _jit_operators(state: TorchState, doubles: Doubles) -> None:
     def _register(call: Call) -> None:
         """The schema is the first member: as text not parsed yet, or a ``FunctionSchema``, which begins with its name.
 
-        Up to 1.4 it is the third: ``shared_ptr<FunctionSchema>``, then ``optional<string>``.
+        Up to 1.4 there are both, a ``shared_ptr<FunctionSchema>``, then an ``optional<string>``; in 1.5 an ``either``
+        of the two, which begins with a word or two of its own.
         """
         operator = call.argument(0)
-        at = next((at for at in (operator, operator + 24) if _is_string(state, at)), None)
+        places = (operator, operator + 8, operator + 24, *call.machine.words(operator, 3))
+        at = next((at for at in places if _is_string(state, at)), None)
         if at is None:
             raise Stop("a JIT operator without a readable schema", call.return_address)
         text = state.string(at)

@@ -11,7 +11,7 @@ Sources: ``ATen/core/jit_type.h``, ``ATen/core/type_ptr.h``, ``ATen/core/op_regi
 
 from __future__ import annotations
 
-import re
+import functools
 import struct
 from typing import Final
 
@@ -24,25 +24,9 @@ from abiscan.emulation.torch_state import (
     ARGUMENT_WITH_TWO_TYPES,
     Schema,
     TorchState,
+    printed_type,
 )
 
-# How a type without parameters prints (the ``str`` methods of jit_type.h), where it is not the class without "Type".
-_PRINTED: Final = {
-    "IntType": "int",
-    "FloatType": "float",
-    "BoolType": "bool",
-    "StringType": "str",
-    "NumberType": "Scalar",
-    "ComplexType": "complex",
-    "DeviceObjType": "Device",
-    "StreamObjType": "Stream",
-    "NoneType": "NoneType",
-    "AnyListType": "list",
-    "AnyTupleType": "tuple",
-    "AnyClassType": "AnyClassType",
-    "AnyEnumType": "AnyEnumType",
-    "PyObjectType": "PyObject",
-}
 _ELEMENTS: Final = {
     "Tensors": "Tensor",
     "OptionalTensors": "Tensor?",
@@ -62,13 +46,7 @@ _ELEMENTS: Final = {
     "Number": "Scalar",
 }
 _ONE_FUNCTION, _TWO_FUNCTIONS = 8, 16
-_NAME: Final = re.compile(r"_ZN3c10(\d+)")
 _CUSTOM: Final = "__torch__.torch.classes."
-
-
-def _class_name(mangled: str) -> str:
-    match = _NAME.match(mangled)
-    return mangled[match.end() : match.end() + int(match.group(1))] if match else ""
 
 
 def torch_types(state: TorchState) -> Doubles:
@@ -105,8 +83,8 @@ def torch_types(state: TorchState) -> Doubles:
 
     @doubles.matching(r"_ZN3c10\d+\w+Type3getEv$")
     def _get(call: Call) -> int | None:
-        name = _class_name(call.name)
-        return give(call, _PRINTED.get(name, name.removesuffix("Type")), reference=name == "TensorType")
+        text = printed_type(call.name)
+        return give(call, text, reference=text == "Tensor")
 
     @doubles.matching(r"_ZN3c108ListType\d+of\w+Ev$")
     def _list_of(call: Call) -> int | None:
@@ -175,25 +153,32 @@ def torch_types(state: TorchState) -> Doubles:
         views = call.views(2 if named else 0, 2)
         (arguments, count), (returns, return_count) = views
         stride = _argument_stride(state, views)
-        given = _types(call, arguments, count, stride)
-        returned = _types(call, returns, return_count, stride)
+        given = types(call, arguments, count, stride)
+        returned = types(call, returns, return_count, stride)
         if stride == _TWO_FUNCTIONS:
             state.argument_tail = ARGUMENT_WITH_TWO_TYPES
         else:
             state.argument_tail = ARGUMENT_WITH_SHARED_TYPE if state.types_in_memory else ARGUMENT_WITH_PLAIN_TYPE
-        state.write_schema(result, Schema.inferred(name, tuple(given), tuple(returned)))
+        state.write_schema(result, inferred(name, given, returned))
 
-    def _types(call: Call, address: int, count: int, stride: int) -> list[str]:
-        machine = call.machine
-        found = []
-        for function in machine.words(address, count * stride // 8)[:: stride // 8] if count else ():
-            # A buffer in the heap, so that the stack tells who passes a buffer of his own (see above).
-            buffer = call.process.allocate(16)
-            state.result_buffer = buffer
-            machine.call_with_result(function, buffer)
-            state.types_in_memory |= machine.word(buffer + 8) == state.passed_on
-            found.append(state.type_text(machine.word(buffer)))
-        return found
+    @functools.cache
+    def inferred(name: str, given: tuple[str, ...], returned: tuple[str, ...]) -> Schema:
+        return Schema.inferred(name, given, returned)
+
+    def types(call: Call, address: int, count: int, stride: int) -> tuple[str, ...]:
+        if not count:
+            return ()
+        return tuple(map(type_from, call.machine.words(address, count * stride // 8)[:: stride // 8]))
+
+    @functools.cache
+    def type_from(function: int) -> str:
+        process, machine = state.process, state.process.machine
+        # A buffer in the heap, so that the stack tells who passes a buffer of his own (see above).
+        buffer = process.allocate(16)
+        state.result_buffer = buffer
+        machine.call_with_result(function, buffer)
+        state.types_in_memory |= machine.word(buffer + 8) == state.passed_on
+        return state.adopt_type(machine.word(buffer))
 
     return doubles
 
@@ -204,10 +189,10 @@ def _argument_stride(state: TorchState, views: list[tuple[int, int]]) -> int:
     The imports of the object may tell (``TorchState``). Else the arrays do: they hold as many pointers to code as
     there are arguments, or twice as many, and do not overlap; once they were seen to hold single ones, that holds.
     """
-    image, machine = state.process.image, state.process.machine
+    process, machine = state.process, state.process.machine
     if state.argument_stride is None:
         for (address, number), (other, _) in (views, views[::-1]):
             words = machine.words(address, 2 * number)
-            if address <= other < address + 16 * number or not all(image.is_code(word) for word in words):
+            if address <= other < address + 16 * number or not all(process.is_code(word) for word in words):
                 state.argument_stride = _ONE_FUNCTION
     return state.argument_stride or _TWO_FUNCTIONS

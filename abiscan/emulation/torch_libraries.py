@@ -1,0 +1,203 @@
+"""Recovers what torch's own libraries register: they define the registration API themselves.
+
+All of them are brought into one process, each one's initialisers run after those of what it needs, as ld.so does.
+Doubles stand in for just the functions of the API's boundary, at their very entry; every template, every type and every
+helper of torch runs as it is. To stand in for more would swallow code that registers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from abiscan.elf import ElfFile, Machine
+from abiscan.emulation.doubles import finder
+from abiscan.emulation.doubles.cpython import CPYTHON, fill_datum
+from abiscan.emulation.doubles.libc import LIBC
+from abiscan.emulation.doubles.libstdcxx import LIBSTDCXX
+from abiscan.emulation.doubles.torch_legacy import torch_legacy
+from abiscan.emulation.doubles.torch_library import torch_library
+from abiscan.emulation.doubles.torch_stable import torch_stable
+from abiscan.emulation.doubles.torch_types import torch_types
+from abiscan.emulation.loader import Image
+from abiscan.emulation.machine import Stop
+from abiscan.emulation.model import Gap, Registrations
+from abiscan.emulation.process import Double, Process
+from abiscan.emulation.recorder import Recorder
+from abiscan.emulation.torch_state import TorchState
+
+_STAGE: Final = "emulation of torch"
+_INSTRUCTIONS_PER_FUNCTION: Final = 50_000_000
+_CALLS_PER_FUNCTION: Final = 1_000_000
+_HEAP_PER_FUNCTION: Final = 0x400_0000
+
+# The boundary: what opens a library, defines, implements, and what makes or reads a schema for that.
+_BOUNDARY: Final = re.compile(
+    rb"(?:_ZN5torch7LibraryC[12]ENS0_4KindE"
+    rb"|_ZNR5torch7Library(?:4_def|5_impl|9_fallback)E"
+    rb"|_ZN5torch3jit(?:11parseSchema|17parseSchemaOrName|9parseName|16registerOperator)E"
+    rb"|_ZN3c1010Dispatcher(?:6findOp|10findSchema)ERKNS_12OperatorNameE"
+    rb"|_ZN3c106detail12infer_schema20make_function_schemaE"
+    rb"|_ZN3c1017RegisterOperators25checkSchemaAndRegisterOp_E"
+    rb"|_ZN3c104impl24DeviceGuardImplRegistrarC[12]E)[A-Za-z0-9_]*"
+)
+# Nothing that is recorded lives in a kernel's object, and there are many.
+_WITHOUT_EFFECT: Final = re.compile(rb"_ZN5torch11CppFunctionD[12]Ev")
+# These make objects that other code of torch works with, so they do it themselves, and are only listened to.
+_OBSERVED: Final = re.compile(rb"_ZN5torch(?:25registerCustomClassMethod|19registerCustomClass)E[A-Za-z0-9_]*")
+_NAMED: Final = re.compile(
+    rb"_ZTVN3c10[0-9]+[A-Za-z]*TypeE|_ZN3c10(?:[0-9]+[A-Za-z]*)?18fallthrough_kernel[A-Za-z0-9_]*"
+)
+_VTABLE: Final = "_ZTV"
+_VTABLE_HEAD: Final = 16  # a virtual pointer leads past the offset to top and the type information
+
+
+_KEY_NAME: Final = re.compile(rb"_ZN3c108toStringENS_(?:11DispatchKey|12TensorTypeId)E")
+_IS_INCLUDED: Final = re.compile(rb"_ZN3c1017isIncludedInAliasENS_11DispatchKeyES0_")
+_UNKNOWN_KEY: Final = "UNKNOWN"  # _TENSOR_TYPE_ID; from 1.12 on also Unknown and what is put together with it
+_NO_BACKEND: Final = "Undefined"
+_MAX_KEYS: Final = 256
+_INSTRUCTIONS_PER_QUESTION: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchRegistrations:
+    """What the libraries of a torch register, by library, and what its dispatch keys are called, by number.
+
+    ``aliases`` are the keys that stand for several others: those that each includes.
+    """
+
+    libraries: Mapping[str, Registrations]
+    keys: Mapping[int, str]
+    aliases: Mapping[int, frozenset[int]]
+
+
+def recover_torch(files: Mapping[str, ElfFile], machine: Machine) -> TorchRegistrations:
+    """What torch's libraries register, without running them.
+
+    :param files: the libraries by name, each after those that it needs
+    :param machine: what they are made for
+    """
+    process = _TorchProcess(files, machine)
+    libraries = process.run()
+    keys = process.keys()
+    return TorchRegistrations(libraries=libraries, keys=keys, aliases=process.aliases(keys))
+
+
+class _TorchProcess:
+    """The libraries of a torch in one emulated process."""
+
+    def __init__(self, files: Mapping[str, ElfFile], machine: Machine) -> None:
+        self.names = tuple(files)
+        self.recorder = Recorder()
+        self.gaps: list[Gap] = []
+        self._find: dict[str, Double | None] = {}
+        first, *others = files.values()
+        self._lookup = finder((LIBC, LIBSTDCXX, CPYTHON))
+        self.process = Process(first, machine, self._find_double, fill_datum, others)
+        boundary, observed, named = map(self._defined, (_BOUNDARY, _OBSERVED, _NAMED))
+        state = TorchState(self.process, frozenset(boundary.values()), self.recorder)
+        torch = finder((torch_library(state), torch_stable(state), torch_legacy(state), torch_types(state)))
+        self._find = {name: torch(name) for name in (*boundary.values(), *observed.values())}
+        for address, name in boundary.items():
+            self.process.plant(address, name)
+        for address in self._defined(_WITHOUT_EFFECT):
+            self.process.skip(address)
+        for address, name in observed.items():
+            self.process.observe(address, name)
+        for address, name in named.items():
+            self.process.call_it(address + (_VTABLE_HEAD if name.startswith(_VTABLE) else 0), name)
+
+    def _defined(self, pattern: re.Pattern[bytes]) -> dict[int, str]:
+        """What the libraries define under such names, by address."""
+        images = self.process.images
+        return {image.base + symbol.value: symbol.name for image in images for symbol in image.definitions(pattern)}
+
+    def _find_double(self, name: str) -> Double | None:
+        if name not in self._find:
+            self._find[name] = self._lookup(name)
+        return self._find[name]
+
+    def run(self) -> dict[str, Registrations]:
+        """Run all initialisers."""
+        found = {}
+        for name, image in zip(self.names, self.process.images, strict=True):
+            before = self._sizes()
+            for address in image.initialisers():
+                self.emulate(image, address)
+            found[name] = self._since(before)
+        return found
+
+    def emulate(self, image: Image, address: int) -> None:
+        """Run one function to its end; a gap, where it does not get there."""
+        process = self.process
+        process.call_limit = process.calls + _CALLS_PER_FUNCTION
+        top = process.heap_top()
+        process.heap_limit = top + _HEAP_PER_FUNCTION
+        try:
+            process.machine.start(address, (), _INSTRUCTIONS_PER_FUNCTION)
+        except Stop as stop:
+            if process.heap_top() > process.heap_limit:
+                process.release(top)
+            where = (stop.address if image.contains(stop.address) else address) - image.base
+            symbol = image.nearest_symbol(where)
+            self.gaps.append(Gap(stage=_STAGE, reason=stop.reason, address=where, symbol=symbol))
+
+    def ask(self, address: int, *arguments: int) -> int | None:
+        """The result of a function of torch, None where it does not get to its end."""
+        self.process.call_limit = self.process.calls + _CALLS_PER_FUNCTION
+        try:
+            return self.process.machine.start(address, arguments, _INSTRUCTIONS_PER_QUESTION)
+        except Stop:
+            return None
+
+    def keys(self) -> dict[int, str]:
+        """The names of the dispatch keys by number: what ``c10::toString`` says of each."""
+        names = {}
+        for address in self._defined(_KEY_NAME):
+            for number in range(_MAX_KEYS):
+                text = self.ask(address, number)
+                name = self.process.machine.text(text).decode() if text else _UNKNOWN_KEY
+                # The numbers at which the keys of a functionality start are those of no backend: SparseUndefined.
+                if not name.upper().startswith(_UNKNOWN_KEY) and not (number and name.endswith(_NO_BACKEND)):
+                    names[number] = name
+        return names
+
+    def aliases(self, keys: Mapping[int, str]) -> dict[int, frozenset[int]]:
+        """The alias keys with what each includes: ``c10::isIncludedInAlias``. They are the last of all keys."""
+        found: dict[int, frozenset[int]] = {}
+        for address in self._defined(_IS_INCLUDED):
+            for alias in sorted(keys, reverse=True):
+                includes = functools.partial(self._includes, address, alias)
+                members = frozenset(filter(includes, keys))
+                if not members - {alias}:  # an ordinary key includes itself alone
+                    break
+                found[alias] = members
+        # Of an alias torch says that every alias includes it: in a set of keys it has no bit.
+        return {alias: members - found.keys() for alias, members in found.items()}
+
+    def _includes(self, address: int, alias: int, key: int) -> bool:
+        return bool((self.ask(address, key, alias) or 0) & 1)
+
+    def _lists(self) -> dict[str, Sequence[object]]:
+        recorder = self.recorder
+        return {
+            "libraries": recorder.libraries,
+            "operators": recorder.operators,
+            "kernels": recorder.kernels,
+            "fallbacks": recorder.fallbacks,
+            "classes": list(recorder.classes.values()),
+            "registries": recorder.registries,
+            "gaps": self.gaps,
+        }
+
+    def _sizes(self) -> dict[str, int]:
+        return {name: len(items) for name, items in self._lists().items()}
+
+    def _since(self, before: Mapping[str, int]) -> Registrations:
+        new = {name: tuple(items[before[name] :]) for name, items in self._lists().items()}
+        return dataclasses.replace(Registrations(), **new)  # type: ignore[arg-type]

@@ -1,0 +1,116 @@
+"""The operators of a torch, kept on disk between runs: reading them from the libraries takes seconds.
+
+One file per torch, beside those of ``store``: compressed JSON, written whole and renamed into place. Texts that occur
+many times are kept once, and kernels as columns of numbers: a few hundred kilobytes, read in some ten milliseconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from abiscan.files import Files
+from abiscan.releases.from_libs import operator_libraries, read_operators
+from abiscan.releases.model import TorchRelease
+from abiscan.releases.operators import Fallback, Kernel, Operator, Operators
+from abiscan.releases.store import identity_of
+
+FORMAT: Final = 1
+"""Part of every key: raise it when what is kept, or how it is recovered, changes."""
+
+SUFFIX: Final = ".operators"
+
+# The columns that hold texts, kept as numbers: see the types.
+_OPERATOR_TEXTS: Final = (0, 1, 3)
+_KERNEL_TEXTS: Final = (0, 1, 2, 3, 5)
+_FALLBACK_TEXTS: Final = (0, 2)
+
+
+def operators_of(release: TorchRelease, files: Files, folder: Path) -> Operators:
+    """The operators of a torch, from ``folder`` if they are there, else from its libraries and put there.
+
+    :raises InputError: a library cannot be read
+    """
+    sources = [source for path in operator_libraries(release) if (source := files.source(path)) is not None]
+    identity = " ".join((release.version or "", *map(identity_of, sources)))
+    path = folder / f"{hashlib.sha256(identity.encode()).hexdigest()[:40]}-v{FORMAT}{SUFFIX}"
+    stored = _load(path)
+    if stored is None:
+        stored = read_operators(release, files)
+        with contextlib.suppress(OSError):
+            _save(path, pack(stored))
+    return stored
+
+
+def _load(path: Path) -> Operators | None:
+    try:
+        return unpack(path.read_bytes())
+    except (OSError, zlib.error, ValueError, KeyError, TypeError, IndexError):
+        return None  # absent, damaged, or written by something else
+
+
+def _save(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def pack(operators: Operators) -> bytes:
+    """The bytes of a file."""
+    texts: dict[str | None, int] = {None: 0}
+
+    def columns(rows: Iterable[Sequence[Any]], text_columns: Collection[int]) -> list[list[Any]]:
+        return [
+            [texts.setdefault(value, len(texts)) for value in column] if number in text_columns else list(column)
+            for number, column in enumerate(zip(*rows, strict=True))
+        ]
+
+    content = {
+        "operators": columns(operators.operators.values(), _OPERATOR_TEXTS),
+        "kernels": columns(operators.kernels, _KERNEL_TEXTS),
+        "fallbacks": columns(operators.fallbacks, _FALLBACK_TEXTS),
+        "keys": list(operators.keys.items()),
+        "aliases": {alias: sorted(members) for alias, members in operators.aliases.items()},
+        "gaps": operators.gaps,
+        "texts": list(texts),
+    }
+    return zlib.compress(json.dumps(content, separators=(",", ":")).encode(), 6)
+
+
+def unpack(data: bytes) -> Operators:
+    """The inverse of ``pack``.
+
+    :raises ValueError: or another of Python's own errors: the bytes are of something else
+    """
+    content = json.loads(zlib.decompress(data))
+    texts: list[Any] = content["texts"]
+
+    def rows(name: str, text_columns: Collection[int]) -> Iterator[tuple[Any, ...]]:
+        columns = (
+            map(texts.__getitem__, column) if number in text_columns else column
+            for number, column in enumerate(content[name])
+        )
+        return zip(*columns, strict=True)
+
+    operators = (Operator(*row)._replace(tags=tuple(row[2])) for row in rows("operators", _OPERATOR_TEXTS))
+    return Operators(
+        operators={operator.name: operator for operator in operators},
+        kernels=tuple(map(Kernel._make, rows("kernels", _KERNEL_TEXTS))),
+        fallbacks=tuple(map(Fallback._make, rows("fallbacks", _FALLBACK_TEXTS))),
+        keys=dict(content["keys"]),
+        aliases={alias: frozenset(members) for alias, members in content["aliases"].items()},
+        gaps=tuple(content["gaps"]),
+    )

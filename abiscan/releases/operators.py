@@ -1,0 +1,62 @@
+"""What a torch has in its dispatcher: operators, kernels, fallbacks, dispatch keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Operator(NamedTuple):
+    """An operator. ``schema`` is its text as it was registered, None where it was not readable.
+
+    ``file`` and ``line`` are those of the ``TORCH_LIBRARY`` block, as the compiler left them.
+    """
+
+    name: str
+    schema: str | None
+    tags: tuple[str, ...]
+    file: str | None
+    line: int | None
+
+
+class Kernel(NamedTuple):
+    """A kernel of ``operator`` for ``key``; None is the catch-all of torch up to 1.7.
+
+    ``signature`` is the C++ function type, mangled; ``schema`` what torch infers from it. Both are None for a kernel
+    given boxed.
+    """
+
+    operator: str
+    key: str | None
+    signature: str | None
+    schema: str | None
+    fallthrough: bool
+    file: str | None
+    line: int | None
+
+
+class Fallback(NamedTuple):
+    """A kernel for every operator that has none of its own for ``key``."""
+
+    key: str | None
+    fallthrough: bool
+    file: str | None
+    line: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operators:
+    """The dispatcher of a torch, as its libraries fill it.
+
+    Where several kernels stand for one operator and key, the last one is the one that is called.
+    ``keys`` are the names of the dispatch keys by number, ``aliases`` those that stand for several others.
+    ``gaps`` says what could not be read, a line each.
+    """
+
+    operators: Mapping[str, Operator]
+    kernels: tuple[Kernel, ...]
+    fallbacks: tuple[Fallback, ...]
+    keys: Mapping[int, str]
+    aliases: Mapping[str, frozenset[str]]
+    gaps: tuple[str, ...]

@@ -1,0 +1,196 @@
+"""What is read from torch's own libraries, against what torch itself says of its dispatcher.
+
+Live: torch 2.13.0 of the interpreter that runs the tests, in a process of its own. Recorded: ``ABISCAN_GROUND_TRUTH``
+is a folder with ``torch/torch-<version>.json.gz`` (``schemas``, ``dumps``; for 1.5.0 ``probe``), ``ABISCAN_TORCHES``
+one with ``<version>/torch``, the package as the wheel has it. Only what C++ registers counts: a kernel or operator that
+says it was registered in a Python file is none of the libraries'. Schemas are compared as torch 2.13.0 prints them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from abiscan.files import Files, read_facts
+from abiscan.releases.from_libs import from_path, read_operators
+from abiscan.releases.operators import Operators
+
+LIVE = "2.13.0"
+TRUTH, TORCHES = os.environ.get("ABISCAN_GROUND_TRUTH"), os.environ.get("ABISCAN_TORCHES")
+
+# "CPU: registered at FILE:LINE :: SCHEMA [ boxed unboxed ]" (OperatorEntry::dumpState, KernelFunction::dumpState)
+KERNEL = re.compile(
+    r"(?P<key>\w+)(\[alias\])?( \(inactive\))?: (fallthrough )?"
+    r"registered (?:at (?P<file>.*?):(?P<line>\d+)|by RegisterOperators) :: (?P<schema>.*?) \[ .* \]"
+)
+DEFINITION = re.compile(r"debug: registered (?:at (?P<file>.*):(?P<line>\d+)|by RegisterOperators)")
+ALIASES = re.compile(r"\w+(\|\w+)+")  # a set, printed in the order of its hashes
+OF_PYTHON = re.compile(r".*\.py|/dev/null")
+
+ASK = """
+import json, sys, torch
+C = torch._C
+names = [C._dispatch_get_all_op_names(), C.DispatchKey.__members__]
+aliases = [a for a in names[1] if C._dispatch_is_alias_key(names[1][a])]
+tags = {}
+for name in names[0]:
+    base, _, overload = name.partition(".")
+    if C._dispatch_has_kernel(name):
+        found = C._get_operation_overload(base, overload)
+        tags[name] = sorted(str(tag).rpartition(".")[2] for tag in found[2]) if found else []
+json.dump({
+    "dumps": {name: C._dispatch_dump(name) for name in names[0]},
+    "keys": {name: int(key) for name, key in names[1].items()},
+    "aliases": {
+        a: [k for k in names[1] if C._dispatch_is_included_in_alias(names[1][k], names[1][a])] for a in aliases
+    },
+    "tags": tags,
+}, sys.stdout)
+"""
+PRINT = """
+import json, sys, torch
+def printed(text):
+    try:
+        return str(torch._C.parse_schema(text.replace("Dimname", "str")))  # that is what it was as long as it existed
+    except RuntimeError:  # names a class that this torch has not
+        return text
+json.dump([printed(text) for text in json.load(sys.stdin)], sys.stdout)
+"""
+
+
+def of_torch(code: str, given: object = None) -> Any:
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=json.dumps(given), capture_output=True, text=True, check=True, timeout=600
+    )
+    return json.loads(done.stdout)
+
+
+def is_live() -> bool:
+    return find_spec("torch") is not None and metadata.version("torch").partition("+")[0] == LIVE
+
+
+needs_torch = pytest.mark.skipif(not is_live(), reason=f"needs torch {LIVE} in this interpreter")
+
+
+def read(package: Path) -> Operators:
+    files = Files(read_facts)
+    return read_operators(from_path(package, files), files)
+
+
+def line_of(match: re.Match[str]) -> int | None:
+    return int(match["line"]) if match["line"] else None
+
+
+def kernels_in(dumps: Mapping[str, str]) -> Iterator[tuple[str, str | None, str | None, int | None, str | None]]:
+    for name, dump in dumps.items():
+        for match in filter(None, map(KERNEL.fullmatch, dump.splitlines())):
+            if not OF_PYTHON.fullmatch(match["file"] or ""):
+                schema = None if match["schema"] == "(none)" else match["schema"]
+                yield name, match["key"], match["file"], line_of(match), schema
+
+
+def operators_in(dumps: Mapping[str, str]) -> Iterator[tuple[str, str, str | None, int | None]]:
+    for name, dump in dumps.items():
+        schema = re.search("^schema: (.*)$", dump, re.MULTILINE)
+        match = re.search(f"^{DEFINITION.pattern}$", dump, re.MULTILINE)
+        if schema is not None and match is not None and not OF_PYTHON.fullmatch(match["file"] or ""):
+            yield name, schema[1], match["file"], line_of(match)
+
+
+def printed(rows: Iterable[tuple[str, str | None, str | None, int | None]]) -> Counter[tuple[object, ...]]:
+    """The rows with each schema as torch prints it."""
+    listed = list(rows)
+    texts = [
+        ALIASES.sub(lambda match: "|".join(sorted(match[0].split("|"))), text)
+        for text in of_torch(PRINT, [schema for _, schema, _, _ in listed])
+    ]
+    return Counter((name, text, *rest) for (name, _, *rest), text in zip(listed, texts, strict=True))
+
+
+def check_dumps(found: Operators, dumps: Mapping[str, str]) -> None:
+    expected = Counter(kernels_in(dumps))
+    given = Counter((k.operator, k.key, k.file, k.line, k.schema) for k in found.kernels)
+    assert expected - given == Counter()
+    assert given - expected == Counter()
+    assert expected.total() > 15_000
+    defined = printed((o.name, o.schema, o.file, o.line) for o in found.operators.values())
+    assert defined == printed(operators_in(dumps))
+    assert found.gaps == ()
+
+
+@pytest.fixture(scope="module")
+def live() -> Any:
+    return of_torch(ASK)
+
+
+@pytest.fixture(scope="module")
+def recovered() -> Operators:
+    spec = find_spec("torch")
+    assert spec is not None
+    assert spec.origin is not None
+    return read(Path(spec.origin).parent)
+
+
+@needs_torch
+def test_the_libraries_say_what_the_dispatcher_says(recovered: Operators, live: Any) -> None:
+    check_dumps(recovered, live["dumps"])
+
+
+@needs_torch
+def test_keys_are_those_of_torch(recovered: Operators, live: Any) -> None:
+    numbers = {name: number for number, name in recovered.keys.items() if name != "Undefined"}
+    # DispatchKey of Python names each key that it has by its own name, and some by an old one as well.
+    same = {name: number for name, number in live["keys"].items() if name in numbers}
+    assert same == {name: numbers[name] for name in same}
+    assert len(same) > 100
+
+
+@needs_torch
+def test_alias_sets_are_those_of_torch(recovered: Operators, live: Any) -> None:
+    assert recovered.aliases.keys() == live["aliases"].keys()
+    for alias, members in live["aliases"].items():
+        known = (live["keys"].keys() & set(recovered.keys.values())) - live["aliases"].keys()
+        assert recovered.aliases[alias] & known == set(members) & known
+
+
+@needs_torch
+def test_tags_are_those_of_torch(recovered: Operators, live: Any) -> None:
+    given = {name: sorted(operator.tags) for name, operator in recovered.operators.items() if name in live["tags"]}
+    assert given == {name: live["tags"][name] for name in given}
+    assert len(given) > 3000
+
+
+@needs_torch
+@pytest.mark.skipif(not TRUTH or not TORCHES, reason="needs ABISCAN_GROUND_TRUTH and ABISCAN_TORCHES")
+@pytest.mark.parametrize("version", ["2.5.1", "2.8.0"])
+def test_recorded_releases(version: str) -> None:
+    assert TRUTH is not None
+    assert TORCHES is not None
+    truth = json.loads(gzip.decompress((Path(TRUTH) / "torch" / f"torch-{version}.json.gz").read_bytes()))
+    check_dumps(read(Path(TORCHES) / version / "torch"), truth["dumps"])
+
+
+@pytest.mark.skipif(not TRUTH or not TORCHES, reason="needs ABISCAN_GROUND_TRUTH and ABISCAN_TORCHES")
+def test_the_probe_of_the_time_before_dumps() -> None:
+    """In 1.5 a probe in C++ asked the dispatcher for each operator's keys; CATCH-ALL is the kernel without one."""
+    assert TRUTH is not None
+    assert TORCHES is not None
+    truth = json.loads(gzip.decompress((Path(TRUTH) / "torch" / "torch-1.5.0.json.gz").read_bytes()))
+    found = read(Path(TORCHES) / "1.5.0" / "torch")
+    given: dict[str, set[str]] = {name: set() for name in found.operators}
+    for kernel in found.kernels:
+        given[kernel.operator].add(kernel.key or "CATCH-ALL")
+    expected = {name: {key.partition(" ")[0] for key in keys} for name, (_, *keys) in truth["probe"].items()}
+    assert given == expected

@@ -1,0 +1,128 @@
+"""The operators of a torch on disk: nothing is lost, and nothing damaged is believed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from abiscan.elf import Machine
+from abiscan.files import Files, read_facts
+from abiscan.releases import operator_store
+from abiscan.releases.from_libs import operator_libraries
+from abiscan.releases.model import TorchRelease
+from abiscan.releases.operator_store import operators_of, pack, unpack
+from abiscan.releases.operators import Fallback, Kernel, Operator, Operators
+from abiscan.releases.store import Store
+
+OPERATORS = Operators(
+    operators={
+        "aten::add.Tensor": Operator("aten::add.Tensor", "aten::add.Tensor(Tensor a) -> Tensor", ("core",), "R.cpp", 6),
+        "old::op": Operator("old::op", None, (), None, None),
+    },
+    kernels=(
+        Kernel("aten::add.Tensor", "CPU", "FN2at6TensorERKS0_E", "(Tensor _0) -> Tensor _0", False, "CPU.cpp", 10),
+        Kernel("aten::add.Tensor", None, None, None, True, None, None),
+    ),
+    fallbacks=(Fallback("Meta", True, "M.cpp", 1),),
+    keys={0: "Undefined", 49: "CPU"},
+    aliases={"Autograd": frozenset({"AutogradCPU", "AutogradCUDA"})},
+    gaps=("libtorch_cpu.so: something",),
+)
+EMPTY = Operators(operators={}, kernels=(), fallbacks=(), keys={}, aliases={}, gaps=())
+
+
+def release(*libraries: str) -> TorchRelease:
+    return TorchRelease(
+        build="2.13.0+cpu",
+        package="/torch",
+        machine=Machine.X86_64,
+        python=None,
+        libraries=libraries,
+        global_libraries=(),
+        local_libraries=(),
+    )
+
+
+@pytest.mark.parametrize("operators", [OPERATORS, EMPTY])
+def test_what_is_kept_comes_back(operators: Operators) -> None:
+    assert unpack(pack(operators)) == operators
+
+
+def test_libraries_come_after_what_they_need() -> None:
+    given = release(
+        "/lib/libtorch_python.so",
+        "/lib/libtorch_cuda_linalg.so",
+        "/lib/libtorch.so",
+        "/lib/libtorch_cuda.so",
+        "/lib/libtorch_cpu.so",
+        "/lib/libc10_cuda.so",
+        "/lib/libc10.so",
+        "/lib/libshm.so",
+        "/lib/libgomp.so.1",
+    )
+    assert [path.removeprefix("/lib/") for path in operator_libraries(given)] == [
+        "libc10.so",
+        "libc10_cuda.so",
+        "libtorch_cpu.so",
+        "libtorch_cuda.so",
+        "libtorch.so",
+        "libtorch_cuda_linalg.so",
+        "libtorch_python.so",
+    ]
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[TorchRelease]:
+    """The releases that were read from their libraries."""
+    read: list[TorchRelease] = []
+
+    def read_operators(of: TorchRelease, _: Files) -> Operators:
+        read.append(of)
+        return OPERATORS
+
+    monkeypatch.setattr(operator_store, "read_operators", read_operators)
+    return read
+
+
+def library(folder: Path, content: bytes) -> str:
+    path = folder / "libtorch_cpu.so"
+    sample = Path(__file__).parents[3] / "sample_binaries" / "loads" / "loads.so"
+    path.write_bytes(sample.read_bytes() + content)
+    return str(path)
+
+
+def test_the_libraries_are_read_once(tmp_path: Path, reads: list[TorchRelease]) -> None:
+    given, cache = release(library(tmp_path, b"")), tmp_path / "cache"
+    for _ in range(2):
+        assert operators_of(given, Files(read_facts), cache) == OPERATORS
+    assert len(reads) == 1
+    assert Store(cache).usage()[0] == 1
+
+
+def test_a_damaged_file_is_made_anew(tmp_path: Path, reads: list[TorchRelease]) -> None:
+    given, cache = release(library(tmp_path, b"")), tmp_path / "cache"
+    operators_of(given, Files(read_facts), cache)
+    (kept,) = cache.iterdir()
+    whole = kept.read_bytes()
+    for damaged in (b"", whole[:40], b"\0" * len(whole)):
+        kept.write_bytes(damaged)
+        assert operators_of(given, Files(read_facts), cache) == OPERATORS
+        assert kept.read_bytes() == whole
+    assert len(reads) == 4
+
+
+def test_another_library_has_another_file(tmp_path: Path, reads: list[TorchRelease]) -> None:
+    cache = tmp_path / "cache"
+    for content in (b"", b"another"):
+        operators_of(release(library(tmp_path, content)), Files(read_facts), cache)
+    assert len(reads) == 2
+
+
+def test_a_folder_that_cannot_be_written_costs_time_only(tmp_path: Path, reads: list[TorchRelease]) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+    given = release(library(tmp_path, b""))
+    for _ in range(2):
+        assert operators_of(given, Files(read_facts), blocked / "cache") == OPERATORS
+    assert len(reads) == 2
