@@ -7,16 +7,21 @@ from pathlib import Path
 import click
 
 from abiscan.cli.common import cache_folder, errors_reported, output_to
-from abiscan.inventory import inventory
 from abiscan.releases.store import Store
 
 
 @click.command()
-@click.argument("target", type=click.Path(path_type=Path))
+@click.argument("target", type=click.Path(path_type=Path), required=False)
+@click.option(
+    "--torch",
+    type=click.Path(path_type=Path),
+    metavar="SPEC",
+    help="What this torch itself has: a torch folder or wheel.",
+)
 @click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True, help="Form.")
 @click.option("--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write it there.")
 @click.option("-v", "--verbose", is_flag=True, help="Show sources, C++ signatures and inferred schemas, too.")
-def ops(*, target: Path, form: str, output: Path | None, verbose: bool) -> None:
+def ops(*, target: Path | None, torch: Path | None, form: str, output: Path | None, verbose: bool) -> None:
     """What it registers: libraries, operators, kernels, fallbacks, classes.
 
     TARGET is a shared object, a wheel or a folder. Its initialisers are emulated; nothing of it runs on this machine.
@@ -26,17 +31,47 @@ def ops(*, target: Path, form: str, output: Path | None, verbose: bool) -> None:
     Examples:
       abiscan ops _C.so
       abiscan ops torchvision-0.20.1-cp311-cp311-manylinux1_x86_64.whl --format json
+      abiscan ops --torch ~/venv/lib/python3.11/site-packages/torch
     """
+    if (target is None) == (torch is None):
+        raise click.UsageError("give either a TARGET or --torch SPEC")
+    if target is not None:
+        _of_target(target, form, output, verbose=verbose)
+    elif torch is not None:
+        _of_torch(torch, form, output)
+
+
+# The pipelines and views are imported when they are called: see cli.check.
+
+
+def _of_target(path: Path, form: str, output: Path | None, *, verbose: bool) -> None:
+    from abiscan.inventory import inventory  # noqa: PLC0415
+
     with errors_reported():
-        read, inventories = inventory(target, Store(cache_folder()))
+        read, inventories = inventory(path, Store(cache_folder()))
     with output_to(output) as stream:
         if form == "json":
-            from abiscan.report import ops_json  # noqa: PLC0415 - see cli.check
+            from abiscan.report import ops_json  # noqa: PLC0415
 
-            stream.write(ops_json.render(read.name, inventories, single=target.is_file() and target.suffix != ".whl"))
+            stream.write(ops_json.render(read.name, inventories, single=path.is_file() and path.suffix != ".whl"))
         else:
             from rich.console import Console  # noqa: PLC0415
 
             from abiscan.report import ops_text  # noqa: PLC0415
 
             ops_text.render(read.name, inventories, Console(file=stream, highlight=False), verbose=verbose)
+
+
+def _of_torch(path: Path, form: str, output: Path | None) -> None:
+    from rich.console import Console  # noqa: PLC0415
+
+    from abiscan.report import torch_ops  # noqa: PLC0415
+    from abiscan.torches import operators  # noqa: PLC0415
+
+    with errors_reported():
+        release, found = operators(path, Store(cache_folder()))
+    with output_to(output) as stream:
+        if form == "json":
+            stream.write(torch_ops.as_json(release, found))
+        else:
+            torch_ops.print_text(release, found, Console(file=stream, highlight=False))

@@ -94,10 +94,31 @@ def release(text: str, machine: Machine, files: Files) -> TorchRelease:
     :param files: gets the libraries of the release
     :raises InputError: it is not embedded
     """
+    return _unpack(_record(text, machine), files)
+
+
+def exports(text: str, machine: Machine) -> dict[str, frozenset[str]]:
+    """All names that the libraries of an embedded release export, by library.
+
+    :raises InputError: it is not embedded
+    """
+    columns = {library["column"]: name for name, library in _record(text, machine)["libraries"].items()}
+    mask = sum(1 << column for column in columns)
+    found: dict[str, list[str]] = {name: [] for name in columns.values()}
+    for name, bits in _table().starting_with(""):
+        if bits & mask:
+            for column, library in columns.items():
+                if bits >> column & 1:
+                    found[library].append(name)
+    return {library: frozenset(names) for library, names in found.items()}
+
+
+def _record(text: str, machine: Machine) -> dict[str, Any]:
     version = Version(text)
     for record in _table().meta["releases"]:
         if Version(Version(record["build"]).public) == version and record["machine"] == machine.value:
-            return _unpack(record, files)
+            found: dict[str, Any] = record
+            return found
     known = ", ".join(str(known) for known in versions())
     raise InputError(f"torch {text}", f"not among the embedded releases for {machine.value}", f"there are: {known}")
 

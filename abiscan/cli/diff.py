@@ -1,0 +1,55 @@
+"""``abiscan diff``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from abiscan.cli.common import cache_folder, errors_reported, output_to
+from abiscan.elf import Machine
+from abiscan.releases.store import Store
+from abiscan.torches import difference
+
+
+@click.command()
+@click.argument("old", metavar="SPEC")
+@click.argument("new", metavar="SPEC")
+@click.option("--used-by", type=click.Path(path_type=Path), metavar="TARGET", help="Only what this extension touches.")
+@click.option(
+    "--machine",
+    type=click.Choice([machine.value for machine in Machine]),
+    default=Machine.X86_64.value,
+    show_default=True,
+    help="Which build of a release number.",
+)
+@click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True, help="Form.")
+@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write it there.")
+@click.option("-v", "--verbose", is_flag=True, help="Show every symbol.")
+def diff(
+    *, old: str, new: str, used_by: Path | None, machine: str, form: str, output: Path | None, verbose: bool
+) -> None:
+    """What changed from one torch to another: symbols, operators, dispatch.
+
+    SPEC is a release number, a torch folder, or a wheel. Operators are compared where both have libraries to read them
+    from; of release numbers, symbols and numbers of dispatch keys are.
+
+    \b
+    Examples:
+      abiscan diff 2.8.0 2.9.1
+      abiscan diff 2.8.0 2.9.1 --used-by _C.so -v
+      abiscan diff old/site-packages/torch new/site-packages/torch --format json
+    """
+    with errors_reported():
+        comparison = difference(old, new, Machine(machine), used_by, Store(cache_folder()))
+    with output_to(output) as stream:
+        if form == "json":
+            from abiscan.report import diff_json  # noqa: PLC0415 - see cli.check
+
+            stream.write(diff_json.render(comparison))
+        else:
+            from rich.console import Console  # noqa: PLC0415
+
+            from abiscan.report import diff_text  # noqa: PLC0415
+
+            diff_text.render(comparison, Console(file=stream, highlight=False), verbose=verbose)

@@ -1,0 +1,28 @@
+"""What changed between two torches, as JSON version 1."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Final
+
+from abiscan.comparison import Comparison
+
+VERSION: Final = 1
+
+
+def render(comparison: Comparison) -> str:
+    """A JSON text that ends in a newline."""
+    document = {
+        "version": VERSION,
+        "old": comparison.old,
+        "new": comparison.new,
+        "symbols": [dataclasses.asdict(change) for change in comparison.symbols],
+        "dispatch_keys": [dataclasses.asdict(change) for change in comparison.keys],
+        "operators_known": comparison.operators_known,
+        "operators_added": comparison.operators_added,
+        "operators_removed": comparison.operators_removed,
+        "schemas_changed": [dataclasses.asdict(change) for change in comparison.schemas],
+        "dispatch_changed": [dataclasses.asdict(change) for change in comparison.dispatch],
+    }
+    return json.dumps(document, indent=1) + "\n"

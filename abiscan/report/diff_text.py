@@ -1,0 +1,47 @@
+"""What changed between two torches, for people: a line each, so that ``grep`` finds it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.text import Text
+
+from abiscan.comparison import Comparison
+from abiscan.mangling import demangle
+from abiscan.report.text import clean
+
+
+def render(comparison: Comparison, console: Console, *, verbose: bool) -> None:
+    """Print the comparison.
+
+    :param verbose: every symbol, not only how many
+    """
+    for line in _lines(comparison, verbose=verbose):
+        console.print(line, soft_wrap=True)
+
+
+def _lines(comparison: Comparison, *, verbose: bool) -> Iterator[Text]:
+    yield Text(f"{comparison.old} → {comparison.new}", style="bold")
+    for symbols in comparison.symbols:
+        counts = f"{len(symbols.removed)} removed, {len(symbols.added)} added"
+        yield Text.assemble(("symbols", "cyan"), f" {clean(symbols.library)}: {counts}")
+        if verbose:
+            yield from (Text(f"  - {clean(demangle(name))}", style="red") for name in symbols.removed)
+            yield from (Text(f"  + {clean(demangle(name))}", style="green") for name in symbols.added)
+    for key in comparison.keys:
+        was, now = ("none" if number is None else str(number) for number in (key.old, key.new))
+        yield Text.assemble(("dispatch key", "cyan"), f" {clean(key.key)}: {was} → {now}")
+    if not comparison.operators_known:
+        yield Text("operators: not compared (give the folders of both torches)", style="yellow")
+    for name in comparison.operators_removed:
+        yield Text.assemble(("operator", "cyan"), (f" - {clean(name)}", "red"))
+    for name in comparison.operators_added:
+        yield Text.assemble(("operator", "cyan"), (f" + {clean(name)}", "green"))
+    for schema in comparison.schemas:
+        yield Text.assemble(("schema", "cyan"), f" {clean(schema.operator)}: {clean(schema.difference or 'changed')}")
+        yield Text(f"  - {clean(schema.old)}", style="red")
+        yield Text(f"  + {clean(schema.new)}", style="green")
+    for dispatch in comparison.dispatch:
+        changes = [*(f"-{key}" for key in dispatch.removed), *(f"+{key}" for key in dispatch.added)]
+        yield Text.assemble(("dispatch", "cyan"), f" {clean(dispatch.operator)}: {clean(' '.join(changes))}")

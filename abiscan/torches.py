@@ -1,0 +1,82 @@
+"""Torches as the pipelines behind ``abiscan diff`` and ``abiscan ops --torch`` see them: libraries, keys, operators."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from packaging.version import Version
+
+from abiscan.comparison import Comparison, Side, Use, compare
+from abiscan.dispatch.keys import keys_of
+from abiscan.elf import Machine
+from abiscan.files import Files
+from abiscan.inventory import inventory
+from abiscan.libraries import Libraries
+from abiscan.releases import embedded, from_libs
+from abiscan.releases.model import TorchRelease
+from abiscan.releases.operator_store import operators_of
+from abiscan.releases.operators import Operators
+from abiscan.releases.store import Store
+
+
+def operators(path: Path, store: Store) -> tuple[TorchRelease, Operators]:
+    """The operators of a torch, read from its libraries.
+
+    :raises InputError: there is no torch at ``path``
+    """
+    files = Files(store.facts_of)
+    release = from_libs.from_path(path, files)
+    return release, operators_of(release, files, store.folder)
+
+
+def difference(old: str, new: str, machine: Machine, used_by: Path | None, store: Store) -> Comparison:
+    """What changed from one torch to another.
+
+    Operators are compared where both have libraries to read them from; of release numbers, symbols and keys are.
+
+    :param machine: which build of a release number
+    :param used_by: an extension; limits the answer to what it touches
+    :raises InputError: a torch or the extension cannot be read
+    """
+    with_operators = not (_is_number(old) or _is_number(new))
+    before, after = (_side(spec, machine, store, with_operators=with_operators) for spec in (old, new))
+    return compare(before, after, _use(used_by, store) if used_by else None)
+
+
+def _is_number(spec: str) -> bool:
+    return embedded.is_version(spec) and not Path(spec).exists()
+
+
+def _side(spec: str, machine: Machine, store: Store, *, with_operators: bool) -> Side:
+    files = Files(store.facts_of)
+    if _is_number(spec):
+        release = embedded.release(spec, machine, files)
+        exports = embedded.exports(spec, machine)
+    else:
+        release = from_libs.from_path(Path(spec), files)
+        libraries = Libraries(release.own_libraries, files)
+        exports = {name: frozenset(facts.symbols.starting_with("")) for name, facts in libraries.items()}
+    found = operators_of(release, files, store.folder) if with_operators else None
+    return Side(
+        name=str(release),
+        exports=exports,
+        keys=found.keys if found else keys_of(Version(release.version or str(embedded.versions()[-1]))).names,
+        operators=found,
+    )
+
+
+def _use(path: Path, store: Store) -> Use:
+    target, inventories = inventory(path, store)
+    registered = [each.registrations for each in inventories]
+    return Use(
+        symbols=frozenset(name for extension in target.extensions for name in extension.facts.imports),
+        operators=frozenset(
+            name
+            for each in registered
+            for name in (
+                *(kernel.operator for kernel in each.kernels),
+                *(operator.name for operator in each.operators),
+                *(lookup.operator for lookup in each.lookups),
+            )
+        ),
+    )
