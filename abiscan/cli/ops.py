@@ -16,7 +16,7 @@ from abiscan.releases.store import Store
     "--torch",
     type=click.Path(path_type=Path),
     metavar="SPEC",
-    help="What this torch itself has: a torch folder or wheel.",
+    help="What this torch has itself: its folder, or a wheel.",
 )
 @click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True, help="Form.")
 @click.option("--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write it there.")

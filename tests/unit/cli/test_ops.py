@@ -77,3 +77,8 @@ def test_what_cannot_be_read_is_one_line_and_exit_2(tmp_path: Path) -> None:
     file.write_bytes(b"\x7fELF")
     output = run(str(file), code=2)
     assert output.splitlines() == [f"abiscan: {file}: truncated inside the ELF header (fetch it again)"]
+
+
+@pytest.mark.parametrize("arguments", [(), (LOADS, "--torch", ".")])
+def test_it_is_asked_of_a_target_or_of_a_torch(arguments: tuple[str, ...]) -> None:
+    assert "give either a TARGET or --torch SPEC" in run(*arguments, code=2)

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from abiscan.cli import main
+
+SAMPLES = Path(__file__).resolve().parents[3] / "sample_binaries"
+
+# torch 2.7 moved x86_64 wheels to the C++11 string.
+OLD_ERROR = "_ZN3c105ErrorC2ENS_14SourceLocationESs"
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+def run(*arguments: str, code: int = 0) -> str:
+    result = CliRunner().invoke(main, ["diff", *arguments])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_numbers_are_compared_by_symbols_and_keys() -> None:
+    document = json.loads(run("2.6.0", "2.7.0", "--format", "json"))
+    (libc10,) = (change for change in document["symbols"] if change["library"] == "libc10.so")
+    assert OLD_ERROR in libc10["removed"]
+    keys = {change["key"]: (change["old"], change["new"]) for change in document["dispatch_keys"]}
+    assert keys["CPU"] == (49, 50)  # c10/core/DispatchKey.h
+    assert document["operators_known"] is False
+
+
+def test_a_release_does_not_differ_from_itself() -> None:
+    document = json.loads(run("2.6.0", "2.6.0", "--format", "json"))
+    assert (document["symbols"], document["dispatch_keys"]) == ([], [])
+
+
+def test_an_extension_limits_the_answer() -> None:
+    # sample_binaries/README.md: it uses at::_ops::align_as::call, which 2.6.0 exports and 2.13.0 does not.
+    target = SAMPLES / "undefined_symbol_signature" / "undefined_symbol_signature.so"
+    document = json.loads(run("2.6.0", "2.13.0", "--used-by", str(target), "--format", "json"))
+    removed = {name for change in document["symbols"] for name in change["removed"]}
+    assert "_ZN2at4_ops8align_as4callERKNS_6TensorES4_" in removed
+    assert len(removed) < 10
+
+
+def test_text_counts_symbols_and_lists_them_when_asked() -> None:
+    short, long = run("2.6.0", "2.7.0").splitlines(), run("2.6.0", "2.7.0", "-v").splitlines()
+    assert short[0] == "torch 2.6.0+cu124 → torch 2.7.0+cu126"
+    assert "dispatch key CPU: 49 → 50" in short
+    assert any(line.startswith("symbols libc10.so: ") for line in short)
+    assert "  - c10::Error::Error(c10::SourceLocation, std::string)" in long
+
+
+def test_what_is_no_torch_is_one_line_and_exit_2(tmp_path: Path) -> None:
+    assert run("2.6.0", str(tmp_path / "none"), code=2).startswith(f"abiscan: {tmp_path / 'none'}: does not exist")
