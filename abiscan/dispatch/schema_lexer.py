@@ -1,0 +1,241 @@
+"""The tokens of a schema, and what torch says of one that does not belong.
+
+Schemas share the lexer of TorchScript, a Python-like language: see ``torch/csrc/jit/frontend/lexer.h``. So there are
+keywords, comments, and newlines count outside of brackets. Errors show the source as ``source_range.cpp`` does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from abiscan.errors import AbiscanError
+
+
+class SchemaError(AbiscanError):
+    """A schema that torch refuses. The text is what torch says (without the source line of a failed assertion).
+
+    :param problem: the reason in one line
+    :param position: the offset into the schema at which torch noticed
+    """
+
+    def __init__(self, message: str, *, problem: str, position: int) -> None:
+        super().__init__(message)
+        self.problem = problem
+        self.position = position
+
+
+_KEYWORDS: Final = frozenset(
+    word
+    for line in (
+        "def if else elif while return is True False None and or not global for in raise assert break continue del",
+        "pass class import with as Ellipsis NoneType",
+    )
+    for word in line.split()
+)
+
+_BLANK: Final = r"(?:[ \t\r\f\v]|\#(?!\ type:)[^\n]*|\\\n)*"
+_BLANKS: Final = re.compile(_BLANK, re.VERBOSE)
+_TOKEN: Final = re.compile(
+    rf"""{_BLANK}(?:
+      (?P<ident>is\ not|not\ in|[A-Za-z_][A-Za-z0-9_]*)
+    | (?P<number>(?:0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)(?:[pP][+-]?[0-9]+)?
+                |(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)j?)
+    | (?P<string_literal>\"\"\"(?s:[^\\]|\\.)*?\"\"\"|'''(?s:[^\\]|\\.)*?'''
+                |\"(?!\"\")(?:[^\"\\\n]|\\(?s:.))*\"|'(?!'')(?:[^'\\\n]|\\(?s:.))*')
+    | (?P<operator>->|\.\.\.|<=>|[=!<>/+\-*%|&^]=|//|\*\*=?|<<=?|>>=?|\#\ type:|[-+*/%@()\[\]:,={{}}><.?!&^|~])
+    | (?P<newline>\n)
+    | (?P<fresh_set>\$[0-9]+)
+    | (?P<eof>\Z)
+    )""",
+    re.VERBOSE,
+)
+# A line break outside of brackets swallows the empty lines after it, and yields the indentation of the next line.
+_INDENT: Final = re.compile(
+    r"(?:[ \t\r\f\v]*(?:#(?! type:)[^\n]*)?\n)*(?P<indent>[ \t\r\f\v]*)(?P<comment>#(?! type:)[^\n]*)?"
+)
+
+# What torch calls tokens that it does not call what they look like.
+_NAMES: Final = {
+    "->": "arrow",
+    "...": "dots",
+    "<=>": "equivalent",
+    "==": "eq",
+    "!=": "ne",
+    "<=": "le",
+    ">=": "ge",
+    "//": "floordiv",
+    "**": "pow operator",
+    "# type:": "type comment",
+}
+_INVALID: Final = "invalid"
+_CONTEXT: Final = 2  # lines that torch shows before and after the one with the error
+
+Span = tuple[int, int]
+
+
+class Tokens:
+    """The tokens of one schema, read from left to right.
+
+    All are made first. Where none can be made the list ends with an invalid one. torch would meet it when it looks one
+    token ahead; so whatever goes wrong with that token at hand, it is the token that is complained about.
+
+    ``strict`` leaves out ``$0``, which torch prints as a name of an alias set but does not read.
+    """
+
+    __slots__ = ("_at", "_kinds", "_spans", "_strict", "_text")
+
+    def __init__(self, text: str, *, strict: bool) -> None:
+        self._text = text
+        self._strict = strict
+        self._kinds: list[str] = []
+        self._spans: list[Span] = []
+        self._at = 0
+        if not text.isascii():
+            self._check_encoding()
+        self._lex()
+
+    def _check_encoding(self) -> None:
+        try:
+            self._text.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError as error:
+            problem = "the schema is no text"
+            raise SchemaError(problem, problem=problem, position=error.start) from None
+
+    def _lex(self) -> None:
+        text = self._text
+        kinds, spans = self._kinds, self._spans
+        nesting = 0
+        first = _INDENT.match(text)
+        assert first is not None  # it matches the empty string
+        indents = [first.end("indent") - first.start("indent")]
+        at = first.end()
+        kind = ""
+        while kind != "eof":
+            token = _TOKEN.match(text, at)
+            kind = (token and token.lastgroup) or _INVALID
+            if token is None or (kind == "fresh_set" and self._strict):
+                kinds.append(_INVALID)
+                spans.append((at, at))
+                return
+            start, end = span = token.span(kind)
+            if kind == "ident":
+                word = text[start:end]
+                if word in _KEYWORDS or " " in word:
+                    kind = word
+            elif kind == "operator":
+                word = text[start:end]
+                kind = _NAMES.get(word, word)
+                if kind in "([{":
+                    nesting += 1
+                elif kind in ")]}":
+                    nesting -= 1  # below zero it wraps around in torch, so there newlines count as nested too
+            elif kind == "newline":
+                if not nesting:
+                    indent = _INDENT.match(text, end)
+                    assert indent is not None
+                    end = indent.end()
+                    if not self._indent(indents, indent.start("indent"), end):
+                        return
+                at = end
+                continue
+            kinds.append(kind)
+            spans.append(span)
+            at = end
+
+    def _indent(self, indents: list[int], start: int, end: int) -> bool:
+        """Add what the begin of a line means; False if torch throws while it finds out."""
+        width = indents[0] if end == len(self._text) else end - start
+        kinds = ["newline"]
+        if width > indents[-1]:
+            indents.append(width)
+            kinds = ["indent"]
+        while indents and indents[-1] != width:
+            indents.pop()
+            kinds.append("dedent")
+        if not indents:
+            kinds = [f"{_INVALID} indent level {width}"]
+        self._kinds += kinds
+        self._spans += [(start, end)] * len(kinds)
+        return bool(indents)
+
+    def _kind(self) -> str:
+        return self._kinds[self._at]
+
+    def _last_span(self) -> Span:
+        return self._spans[self._at - 1]
+
+    def _next_if(self, kind: str) -> bool:
+        if self._kinds[self._at] != kind:
+            return False
+        self._at += 1
+        return True
+
+    def _next(self) -> str:
+        start, end = self._spans[self._at]
+        self._at += 1
+        return self._text[start:end]
+
+    def _expect(self, kind: str) -> str:
+        if self._kinds[self._at] != kind:
+            raise self._unexpected(kind)
+        return self._next()
+
+    def _list(self, begin: str, end: str) -> Iterator[None]:
+        """Stop at each element of a list, for the caller to read it."""
+        self._expect(begin)
+        if self._kinds[self._at] != end:
+            yield
+            while self._next_if(","):
+                yield
+        self._expect(end)
+
+    def _unexpected(self, kind: str) -> SchemaError:
+        problem = f"expected {kind} but found '{self._kind()}'"
+        return self._error(problem, self._spans[self._at], f"{problem} here:\n")
+
+    def _fault(self, problem: str, span: Span | None = None) -> SchemaError:
+        """An error that torch reports with its place (``ErrorReport``), the token at hand if not told otherwise."""
+        return self._error(problem, span or self._spans[self._at], f"\n{problem}:\n")
+
+    def _refusal(self, problem: str, span: Span | None = None) -> SchemaError:
+        """An error that torch reports without its place (``TORCH_CHECK`` and what the C++ library throws)."""
+        return self._error(problem, span or self._spans[self._at], None)
+
+    def _error(self, problem: str, span: Span, before_source: str | None) -> SchemaError:
+        kind = self._kind()
+        if kind.startswith(_INVALID):
+            span = self._spans[self._at]
+            problem, before_source = kind, f"{kind}:\n"
+            if kind == _INVALID:
+                # torch shows the character after the last token, be it blank, and points at the one that is no token.
+                blanks = _BLANKS.match(self._text, span[0])
+                assert blanks is not None
+                problem = f"expected a valid token but found '{self._text[span[0]]}'"
+                before_source, span = f"{problem} here:\n", (blanks.end(), blanks.end() + 1)
+        message = problem if before_source is None else before_source + _highlighted(self._text, span)
+        return SchemaError(message, problem=problem.strip(), position=span[0])
+
+
+def _highlighted(text: str, span: Span) -> str:
+    start, end = span
+    if end - start == len(text):
+        return text
+    line_begin = text.rfind("\n", 0, start) + 1
+    first = line_begin
+    for _ in range(_CONTEXT):
+        first = text.rfind("\n", 0, max(first - 1, 0)) + 1
+    line_end = text.find("\n", end)
+    last = line_end = len(text) if line_end < 0 else line_end
+    for _ in range(_CONTEXT):
+        after = text.find("\n", last + 1)
+        last = len(text) if after < 0 else after
+    shown, rest = text[first:start], start
+    if start < end:
+        shown += f"{text[start:line_end]}\n"
+        rest = line_end + 1
+        if not text[start:end].isspace():
+            shown += f"{' ' * (start - line_begin)}{'~' * (end - start)} <--- HERE\n"
+    tail = text[rest:last]
+    return shown + tail + ("\n" if tail and not tail.endswith("\n") else "")

@@ -1,0 +1,232 @@
+"""The types that a schema can speak of, as torch knows them: ``aten/src/ATen/core/{jit_type.h, union_type.cpp}``."""
+
+from __future__ import annotations
+
+import enum
+import functools
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+Release: TypeAlias = tuple[int, int]
+
+NEWEST: Final[Release] = (2, 13)
+
+# The releases from which on a type is printed otherwise: jit_type.h in one wheel per release, 1.4 to 2.9.
+_STORAGE_IS_A_TYPE: Final = (1, 8)  # Storage, which was int
+_NONE_IS_NONETYPE: Final = (1, 9)
+
+
+class TypeKind(enum.Enum):
+    """The kinds of type a schema can speak of, in the order of torch's own enumeration, by which unions are sorted.
+
+    The value is the word for it in a schema.
+    """
+
+    ANY = "Any"
+    ANY_ENUM = "AnyEnumType"
+    TENSOR = "Tensor"
+    STORAGE = "Storage"
+    TUPLE = "Tuple"
+    LIST = "List"
+    DICT = "Dict"
+    NUMBER = "Scalar"
+    FLOAT = "float"
+    COMPLEX = "complex"
+    FUTURE = "Future"
+    AWAIT = "Await"
+    RREF = "RRef"
+    INT = "int"
+    NONE = "NoneType"
+    STRING = "str"
+    GENERATOR = "Generator"
+    QUANTIZER = "Quantizer"
+    BOOL = "bool"
+    OPTIONAL = "Optional"
+    VAR = "Var"
+    DEVICE = "Device"
+    STREAM = "Stream"
+    CLASS = "Class"
+    CAPSULE = "Capsule"
+    QSCHEME = "QScheme"
+    SCALAR_TYPE = "ScalarType"
+    LAYOUT = "Layout"
+    MEMORY_FORMAT = "MemoryFormat"
+    ANY_CLASS = "AnyClassType"
+    SYM_INT = "SymInt"
+    SYM_BOOL = "SymBool"
+    UNION = "Union"
+
+
+_PLAIN_INTEGERS: Final = (TypeKind.SYM_INT, TypeKind.SCALAR_TYPE, TypeKind.LAYOUT, TypeKind.MEMORY_FORMAT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Type:
+    """A type, as a tree: ``contained`` are the element of a list, key and value of a dict, the members of a union.
+
+    ``name`` is that of a type variable (``t``) or of a class (``__torch__.torch.classes.ns.Name``).
+    """
+
+    kind: TypeKind
+    name: str = ""
+    contained: tuple[Type, ...] = ()
+
+    @property
+    def element(self) -> Type:
+        """What a list, an optional, a future holds."""
+        return self.contained[0]
+
+    @property
+    def depth(self) -> int:
+        """How many types are inside each other, this one included."""
+        return 1 + max((type_.depth for type_ in self.contained), default=0)
+
+    @property
+    def fake(self) -> Type:
+        """The type that torch compares: ``SymInt``, ``ScalarType``, ``Layout`` and ``MemoryFormat`` are ``int``."""
+        if self.kind in _PLAIN_INTEGERS:
+            return INT
+        if not self.contained:
+            return self
+        contained = tuple(type_.fake for type_ in self.contained)
+        return self if contained == self.contained else Type(kind=self.kind, name=self.name, contained=contained)
+
+    def is_subtype_of(self, other: Type) -> bool:
+        """Whether a value of this type may stand where ``other`` is asked for (``isSubtypeOfExt``)."""
+        if self.kind is TypeKind.UNION:
+            return all(any(mine.is_subtype_of(its) for its in other.alternatives()) for mine in self.contained)
+        if self.kind is TypeKind.OPTIONAL:
+            if other.kind is TypeKind.OPTIONAL:
+                return self.element.is_subtype_of(other.element)
+            if other.kind is TypeKind.UNION:
+                return NONE in other.contained and self.element.is_subtype_of(other)
+        if self == other or other.kind is TypeKind.ANY:
+            return True
+        if other.kind is TypeKind.OPTIONAL:
+            return self.kind is TypeKind.NONE or self.is_subtype_of(other.element)
+        if other.kind is TypeKind.UNION:
+            return any(self.is_subtype_of(its) for its in other.contained)
+        if other.kind is TypeKind.NUMBER:
+            return self.kind in (TypeKind.INT, TypeKind.FLOAT, TypeKind.COMPLEX)
+        if other.kind is TypeKind.ANY_CLASS:
+            return self.kind is TypeKind.CLASS
+        if self.kind is other.kind and self.kind in (TypeKind.TUPLE, TypeKind.FUTURE, TypeKind.AWAIT):
+            return len(self.contained) == len(other.contained) and all(
+                mine.is_subtype_of(its) for mine, its in zip(self.contained, other.contained, strict=True)
+            )
+        return False
+
+    def alternatives(self) -> tuple[Type, ...]:
+        """The types of which a value can be, one by one."""
+        match self.kind:
+            case TypeKind.UNION:
+                return self.contained
+            case TypeKind.OPTIONAL:
+                return (*self.element.alternatives(), NONE)
+            case TypeKind.NUMBER:
+                return (INT, FLOAT, COMPLEX)
+        return (self,)
+
+    def printed_by(self, release: Release) -> str:
+        """The type as a release of torch prints it."""
+        match self.kind:
+            case TypeKind.LIST:
+                return f"{self.element.printed_by(release)}[]"
+            case TypeKind.OPTIONAL:
+                return f"{self.element.printed_by(release)}?"
+            case TypeKind.TUPLE:
+                return f"({', '.join([type_.printed_by(release) for type_ in self.contained])})"
+            case TypeKind.UNION:
+                return _printed_union(self.contained, release)
+            case TypeKind.VAR | TypeKind.CLASS:
+                return self.name
+            case TypeKind.NONE:
+                return "NoneType" if release >= _NONE_IS_NONETYPE else "None"
+            case TypeKind.STORAGE:
+                return "Storage" if release >= _STORAGE_IS_A_TYPE else "int"
+        if self.contained:
+            return f"{self.kind.value}({', '.join([type_.printed_by(release) for type_ in self.contained])})"
+        return str(self.kind.value)
+
+    def __str__(self) -> str:
+        return self.printed_by(NEWEST)
+
+
+def _printed_union(members: tuple[Type, ...], release: Release) -> str:
+    # As UnionType::unionStr does it: the numbers print as Scalar, at the end, and leave their comma if they were first.
+    numbers = {INT, FLOAT, COMPLEX}
+    has_number = numbers <= set(members)
+    parts = []
+    for index, type_ in enumerate(members):
+        if not (has_number and type_ in numbers):
+            parts.append((", " if index else "") + type_.printed_by(release))
+    if has_number:
+        parts.append((", " if any(part.startswith(", ") for part in parts) else "") + "Scalar")
+    return f"Union({''.join(parts)})"
+
+
+ATOMS: Final = {
+    kind: Type(kind=kind)
+    for kind in TypeKind
+    if kind
+    not in (
+        TypeKind.TUPLE,
+        TypeKind.LIST,
+        TypeKind.DICT,
+        TypeKind.FUTURE,
+        TypeKind.AWAIT,
+        TypeKind.RREF,
+        TypeKind.OPTIONAL,
+        TypeKind.VAR,
+        TypeKind.CLASS,
+        TypeKind.UNION,
+    )
+}
+INT, FLOAT, COMPLEX, NONE = (ATOMS[kind] for kind in (TypeKind.INT, TypeKind.FLOAT, TypeKind.COMPLEX, TypeKind.NONE))
+TENSOR: Final = ATOMS[TypeKind.TENSOR]
+
+
+@functools.lru_cache(maxsize=4096)
+def list_of(element: Type) -> Type:
+    """The type of a list."""
+    return Type(kind=TypeKind.LIST, contained=(element,))
+
+
+@functools.lru_cache(maxsize=4096)
+def optional(element: Type) -> Type:
+    """The type of what may be None, which is not None itself."""
+    # OptionalType is a union with None, and unions are flat: ``Tensor??`` is ``Tensor?``.
+    if element.kind is TypeKind.OPTIONAL:
+        return element
+    if element.kind is TypeKind.UNION:
+        without_none = tuple(type_ for type_ in element.contained if type_ != NONE)
+        if without_none != element.contained:
+            return optional(Type(kind=TypeKind.UNION, contained=without_none))
+    return Type(kind=TypeKind.OPTIONAL, contained=(element,))
+
+
+def union(members: tuple[Type, ...]) -> Type | None:
+    """The union as torch makes it: flat, without what another member covers, sorted; None if one member is left."""
+    kept: list[Type] = []
+    for type_ in (single for member in members for single in member.alternatives()):
+        if not any(_covers(other, type_) for other in kept):
+            kept = [other for other in kept if not _covers(type_, other)]
+            kept.append(type_)
+    kept.sort(key=lambda type_: (_ORDER[type_.kind], str(type_)))
+    if len(kept) == 1:
+        return None
+    if NONE in kept:
+        others = tuple(type_ for type_ in kept if type_ != NONE)
+        if len(others) == 1:
+            return optional(others[0])
+        if set(others) == {INT, FLOAT, COMPLEX}:
+            return optional(ATOMS[TypeKind.NUMBER])
+    return Type(kind=TypeKind.UNION, contained=tuple(kept))
+
+
+def _covers(wide: Type, narrow: Type) -> bool:
+    # None stays a member of its own beside Any, see filterDuplicateSubtypes in union_type.cpp.
+    return wide == narrow or (NONE not in (wide, narrow) and narrow.is_subtype_of(wide))
+
+
+_ORDER: Final = {kind: index for index, kind in enumerate(TypeKind)}
