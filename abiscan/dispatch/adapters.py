@@ -155,7 +155,7 @@ def state_of_dumps(
     fallbacks: Mapping[str, str] | None = None,
     classes: frozenset[str] | None = None,
 ) -> State:
-    """A state from what ``torch._C._dispatch_dump`` (1.7 and newer) says of each operator, which lacks the C++ types."""
+    """A state from what ``torch._C._dispatch_dump`` (1.7 and newer) says of each operator, C++ types left out."""
     return State(
         operators={name.removesuffix("."): _entry_of_dump(dump) for name, dump in dumps.items()},
         libraries=libraries or {},
@@ -179,3 +179,12 @@ def _entry_of_dump(dump: str) -> OperatorEntry:
             inferred = None if matched["inferred"] == "(none)" else matched["inferred"]
             kernels[key] = (*kernels.get(key, ()), StoredKernel(debug=matched["debug"], inferred=inferred))
     return OperatorEntry(schema=schema, debug=debug, kernels=kernels, signatures_known=False)
+
+
+_FALLBACK: Final = re.compile(r"(?P<key>\w+): (?:fallthrough )?(?P<debug>.*) \[backend fallback\]")
+
+
+def fallbacks_of_table(table: str) -> dict[str, str]:
+    """Where the fallbacks were registered, out of ``torch._C._dispatch_dump_table`` of an operator without kernels."""
+    found = (_FALLBACK.fullmatch(line) for line in table.splitlines())
+    return {matched["key"]: matched["debug"] for matched in found if matched}

@@ -39,6 +39,12 @@ _WARNS_ONCE: Final = (2, 1)
 _REASONS_END: Final = (2, 13)
 _MOST_ARGUMENTS: Final = 64  # bits of the set in DispatchKeyExtractor.h
 
+_TYPE_HINT: Final = (2, 5)
+_HINT: Final = (
+    ". Common valid schema types include Tensor, SymInt, int, float, bool, Scalar; for a full list, please see "
+    "https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/native/README.md#func "
+)
+
 _BY_REGISTER_OPERATORS: Final = "registered by RegisterOperators"
 _NO_DEBUG: Final = "no debug info"
 _UNKNOWN: Final = "?"
@@ -126,12 +132,14 @@ class Block:
 class Kernel:
     """A function that is being registered. ``dispatch_key`` is its own, beside that of its block.
 
-    ``signature`` and ``inferred`` are None for what has no C++ type: boxed functions and fallthroughs.
+    ``signature`` and ``inferred`` are None for what has no C++ type: boxed functions and fallthroughs. ``debug`` is
+    what ``CppFunction::debug`` puts in place of the block's.
     """
 
     dispatch_key: str | None = None
     signature: str | None = None
     inferred: str | None = None
+    debug: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -316,7 +324,7 @@ class _Run:
             return
         if block.kind is BlockKind.DEF:
             if block.namespace is None:
-                self._throw("L1b", "_")
+                self._throw_in(block, "L1b", "_")
             if block.namespace in self._libraries:
                 previous = self._libraries[block.namespace]
                 self._throw(
@@ -355,7 +363,7 @@ class _Run:
         self._register_def(schema, block.debug)
         if kernel is not None:
             key = kernel.dispatch_key or block.dispatch_key
-            self._register_impl(event, str(schema.name), key, kernel, block.debug)
+            self._register_impl(event, str(schema.name), key, kernel, kernel.debug or block.debug)
 
     def _implement(self, event: Implement) -> None:
         block, kernel = event.block, event.kernel
@@ -375,12 +383,13 @@ class _Run:
                 block, "L7", str(name), operator=event.name, given=kernel.dispatch_key, key=block.dispatch_key
             )
         name = replace(name, namespace=block.namespace or name.namespace)
-        self._register_impl(event, str(name), kernel.dispatch_key or block.dispatch_key, kernel, block.debug)
+        key = kernel.dispatch_key or block.dispatch_key
+        self._register_impl(event, str(name), key, kernel, kernel.debug or block.debug)
 
     def _fall_back(self, event: FallBack) -> None:
         block = event.block
         key = event.kernel.dispatch_key or (block.dispatch_key if block else None)
-        debug = block.debug if block else ""
+        debug = event.kernel.debug or (block.debug if block else "")
         if block is not None:
             if block.kind is not BlockKind.IMPL:
                 self._throw_in(block, "L8", block.namespace or "_")
@@ -630,7 +639,12 @@ class _Run:
         try:
             return parse_name_or_schema(text, strict=True, allow_typevars=with_typevars, classes=self._classes)
         except SchemaError as error:
-            raise _ThrownError(message("G1", self._release, problem=str(error)), text, None, None) from error
+            problem = str(error)
+            if self._release < _TYPE_HINT:
+                problem = problem.replace(_HINT, "")
+            # Seen without the hint up to 1.12, with it from 2.5 on.
+            exact = _HINT not in str(error) or not _SYMINT <= self._release < _TYPE_HINT
+            raise _ThrownError(message("G1", self._release, exact=exact, problem=problem), text, None, None) from error
 
     def _difference(self, first: FunctionSchema, second: FunctionSchema) -> str | None:
         """``findSchemaDifferences`` of infer_schema.cpp: names, defaults and alias annotations do not count."""

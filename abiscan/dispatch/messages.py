@@ -61,7 +61,12 @@ def _between(first: Release, last: Release | None, id_: str, text: str, *, exact
 
 
 _BLOCK: Final = "(Error occurred while processing {kind} block at {file}:{line})"
-_ASSERT: Final = " INTERNAL ASSERT FAILED at {place}, please report a bug to PyTorch. "
+_OF_ALL: Final = (
+    "{kind}: cannot define {kind} with the wildcard namespace _ (every {kind} defines operators for a distinct "
+    "namespace!) Did you mean to use TORCH_LIBRARY_IMPL instead?  " + _BLOCK
+)
+# The place is a line of torch's own source. 1.9 leaves out a blank before.
+_ASSERT: Final = "INTERNAL ASSERT FAILED at {place}, please report a bug to PyTorch. "
 _DIFFERENT: Final = (
     "Tried to register multiple operators with the same name and the same overload name but different schemas: "
 )
@@ -83,15 +88,13 @@ TEMPLATES: Final = (
         "{kind}: cannot define {kind} with the wildcard namespace _ (every {kind} defines operators for a distinct "
         "namespace!)Did you mean to use TORCH_LIBRARY_IMPL instead?  " + _BLOCK,
     ),
-    _between(
-        (1, 7),
-        None,
-        "L1",
-        "{kind}: cannot define {kind} with the wildcard namespace _ (every {kind} defines operators for a distinct "
-        "namespace!) Did you mean to use TORCH_LIBRARY_IMPL instead?  " + _BLOCK,
-    ),
-    _between((1, 6), None, "L1b", "bad optional access"),
-    _between((1, 6), None, "L2", "!dispatch_key_.has_value()" + _ASSERT + _BLOCK, exact=False),
+    _between((1, 7), None, "L1", _OF_ALL),
+    # What a namespace that is not there reads as is undefined up to 2.0; most often it reads as empty.
+    _between((1, 6), (2, 0), "L1b", _OF_ALL, exact=False),
+    _between((2, 1), None, "L1b", "bad optional access"),
+    _between((1, 6), (1, 8), "L2", "!dispatch_key_.has_value() " + _ASSERT + _BLOCK, exact=False),
+    _between((1, 9), (1, 9), "L2", "!dispatch_key_.has_value()" + _ASSERT + _BLOCK, exact=False),
+    _between((1, 10), None, "L2", "!dispatch_key_.has_value() " + _ASSERT + _BLOCK, exact=False),
     _between(
         (1, 6),
         None,
@@ -145,7 +148,9 @@ TEMPLATES: Final = (
         "fallback(...): Cannot define an operator inside of a {kind} block.  Did you mean to call this function inside "
         "a TORCH_LIBRARY_IMPL block?  " + _BLOCK,
     ),
-    _between((1, 6), None, "L9", "dispatch_key.has_value()" + _ASSERT + _BLOCK, exact=False),
+    _between((1, 6), (1, 8), "L9", "dispatch_key.has_value() " + _ASSERT + _BLOCK, exact=False),
+    _between((1, 9), (1, 9), "L9", "dispatch_key.has_value()" + _ASSERT + _BLOCK, exact=False),
+    _between((1, 10), None, "L9", "dispatch_key.has_value() " + _ASSERT + _BLOCK, exact=False),
     _between(
         (1, 6),
         None,
@@ -204,7 +209,7 @@ TEMPLATES: Final = (
         (1, 6),
         (1, 7),
         "K1",
-        "*cpp_signature == *cpp_signature_" + _ASSERT + "Tried to register a kernel ({debug}) for operator {name} for "
+        "*cpp_signature == *cpp_signature_ " + _ASSERT + "Tried to register a kernel ({debug}) for operator {name} for "
         "dispatch key {key}, but the C++ function signature {new} mismatched with a previous kernel that had the "
         "signature {old}",
         exact=False,

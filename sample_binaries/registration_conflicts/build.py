@@ -32,7 +32,10 @@ CASES: Final = {
         *("fallback_in_def", "fallback_without_key", "fallback_of_namespace"),
     ),
 }
-FLAGS: Final = ("-std=c++20", "-O1", "-g0", "-fPIC", "-fvisibility-inlines-hidden", "-shared", "-s", "-Wl,--no-as-needed")
+FLAGS: Final = (
+    *("-std=c++20", "-O1", "-g0", "-fPIC", "-fvisibility-inlines-hidden", "-shared", "-s"),
+    "-Wl,--no-as-needed",
+)
 
 
 def main() -> None:

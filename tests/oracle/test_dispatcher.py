@@ -1,0 +1,182 @@
+"""The model of the dispatcher against what real torches did: ``sample_binaries/registration_conflicts/expected.json``.
+
+The events come from the machine code of the samples, or are the steps that ``tools/record_conflicts.py`` made; what
+torch has registered itself comes from its own dumps, which are recorded beside the cases.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from packaging.version import Version
+
+from abiscan.dispatch.adapters import events_of, fallbacks_of_table, state_of_dumps
+from abiscan.dispatch.dispatcher import (
+    Block,
+    BlockKind,
+    Define,
+    Event,
+    FallBack,
+    Implement,
+    Kernel,
+    OpenBlock,
+    OperatorEntry,
+    OutcomeKind,
+    Replay,
+    State,
+    StoredKernel,
+    StoredSignature,
+    replay,
+)
+from abiscan.dispatch.keys import keys_of
+from abiscan.elf import ElfFile
+from abiscan.emulation import recover
+from abiscan.emulation.model import Phase
+
+FOLDER: Final = Path(__file__).parents[2] / "sample_binaries/registration_conflicts"
+RECORDED: Final = json.loads((FOLDER / "expected.json").read_text("utf-8"))
+RUNS: Final = {run["on"]["torch"]: run for run in RECORDED["runs"]}
+
+ONE: Final = ("FN2at6TensorERKS0_E", "(Tensor _0) -> Tensor _0")
+TWO: Final = ("FN2at6TensorERKS0_S2_E", "(Tensor _0, Tensor _1) -> Tensor _0")
+FUNCTIONS: Final = {"impl_t_t": ONE, "impl_tt_t": TWO}
+
+# Which kernel of torch 2.13.0 came first, and its C++ type: no dump tells.
+FIRST_KERNELS: Final = {
+    "aten::matrix_power": ("FuncTorchBatchedDecomposition", "FN2at6TensorERKS0_lE"),
+    "aten::tanh": ("Batched", "FN2at6TensorERKS0_E"),
+    "aten::sinh": ("Batched", "FN2at6TensorERKS0_E"),
+}
+FIRST_SYM_KERNELS: Final = {"aten::narrow": ("Batched", "FN2at6TensorERKS0_lN3c106SymIntES4_E")}
+# A class that libtorch_cpu of every release from 1.5 on registers.
+CLASSES: Final = frozenset({"quantized.LinearPackedParamsBase"})
+
+# What torch 1.5.0 has registered, as far as mini_ipex meets it, read off the dispatcher of the real release.
+KERNELS_OF_1_5: Final = json.loads((FOLDER / "mini_ipex/torch-1.5.0.json").read_text("utf-8"))
+
+
+def cases(kind: str) -> list[tuple[str, str]]:
+    return [(torch, case[kind]) for torch, run in RUNS.items() for case in run["cases"] if kind in case]
+
+
+def recorded(torch: str, kind: str, name: str) -> dict[str, Any]:
+    found = [case for case in RUNS[torch]["cases"] if case.get(kind) == name]
+    assert len(found) == 1
+    return dict(found[0])
+
+
+def release_of(torch: str) -> tuple[int, int]:
+    version = Version(torch)
+    return version.major, version.minor
+
+
+def state_of(torch: str) -> State:
+    run = RUNS[torch]
+    if torch.startswith("1.5"):
+        return State(
+            operators={
+                name: OperatorEntry(
+                    schema=schema, kernels={key: (StoredKernel(debug="", inferred=None),) for key in keys}
+                )
+                for name, (schema, *keys) in KERNELS_OF_1_5.items()
+            }
+        )
+    state = state_of_dumps(run["dumps"], fallbacks=fallbacks_of_table(run["table"] or ""), classes=CLASSES)
+    operators = dict(state.operators)
+    if torch.startswith("2.13"):
+        for name, (key, mangled) in FIRST_KERNELS.items():
+            first = StoredSignature(mangled=mangled, dispatch_key=key, debug=operators[name].kernels[key][0].debug)
+            operators[name] = replace(operators[name], signature=first, signatures_known=True)
+        for name, (key, mangled) in FIRST_SYM_KERNELS.items():
+            first = StoredSignature(mangled=mangled, dispatch_key=key, debug=operators[name].kernels[key][0].debug)
+            operators[name] = replace(operators[name], sym_signature=first, signatures_known=True)
+    # The operators of aten are all defined in its one block.
+    libraries = {"aten": operators["aten::tanh"].debug} if operators else {}
+    return replace(state, operators=operators, libraries=libraries)
+
+
+def events_of_sample(path: Path, torch: str) -> list[Event]:
+    file = ElfFile.open(path)
+    registrations = recover(file, file.facts())
+    assert not registrations.gaps
+    keys = keys_of(Version(torch))
+    return [event for phase in Phase for event in events_of(registrations, keys, phase)]
+
+
+def events_of_steps(name: str) -> Iterator[Event]:
+    block = Block(kind=BlockKind.DEF, namespace=None, dispatch_key=None, file="/dev/null", line=0)
+    for method, *arguments in RECORDED["steps"][name]:
+        if method == "library":
+            kind, namespace, key = arguments
+            namespace = None if namespace == "_" else namespace
+            block = replace(block, kind=BlockKind[kind], namespace=namespace, dispatch_key=key or None)
+            yield OpenBlock(block=block)
+        elif method == "def_":
+            yield Define(block=block, text=arguments[0])
+        elif method == "fallback_fallthrough":
+            yield FallBack(block=block, kernel=Kernel(dispatch_key=arguments[0] or None))
+        else:
+            mangled, inferred = FUNCTIONS[method]
+            operator, key, debug = arguments
+            kernel = Kernel(dispatch_key=key or None, signature=mangled, inferred=inferred, debug=debug)
+            yield Implement(block=block, name=operator, kernel=kernel)
+
+
+def assert_as_recorded(result: Replay, case: dict[str, Any]) -> None:
+    failure = result.failure
+    if case["how"] == "loads":
+        assert failure is None
+    else:
+        assert failure is not None
+        assert failure.message is not None
+        if case["message"] is None:
+            return  # undefined behaviour that ended the process before anything was said
+        if failure.message.exact:
+            assert failure.message.text == case["message"]
+        else:
+            pattern = re.escape(failure.message.text).replace(re.escape("?"), ".*")
+            assert re.fullmatch(pattern, case["message"], re.DOTALL)
+    overridden = [outcome.message for outcome in result.outcomes if outcome.kind is OutcomeKind.OVERRIDES]
+    warnings = [message.text for message in overridden if message is not None]
+    assert warnings == case["warnings"]
+
+
+@pytest.mark.parametrize(("torch", "name"), cases("steps"))
+def test_steps(torch: str, name: str) -> None:
+    case = recorded(torch, "steps", name)
+    result = replay(state_of(torch), events_of_steps(name), release_of(torch))
+    assert_as_recorded(result, case)
+
+
+@pytest.mark.parametrize(
+    ("torch", "name"), [(torch, name) for torch, name in cases("sample") if torch.startswith("2.13")]
+)
+def test_samples(torch: str, name: str) -> None:
+    case = recorded(torch, "sample", name)
+    events = events_of_sample(FOLDER / name, torch)
+    twice = events * 2 if "twice" in name else events
+    assert_as_recorded(replay(state_of(torch), twice, release_of(torch)), case)
+
+
+@pytest.mark.parametrize("built_for", ["1.4.0", "1.5.0"])
+def test_the_backend_of_pytorch_issue_38973(built_for: str) -> None:
+    name = f"mini_ipex/built_for_{built_for}/mini_ipex.so"
+    case = recorded("1.5.0", "sample", name)
+    events = events_of_sample(FOLDER / name, "1.5.0")
+    result = replay(state_of("1.5.0"), events, (1, 5))
+    assert_as_recorded(result, case)
+    assert result.failure is not None
+    assert result.failure.subject == "aten::_embedding_bag"
+
+
+def test_a_kernel_without_an_operator_is_dead() -> None:
+    result = replay(state_of("2.13.0+cpu"), events_of_sample(FOLDER / "impl_without_def.so", "2.13.0"), (2, 13))
+    (outcome,) = result.outcomes
+    assert outcome.kind is OutcomeKind.DEAD
+    assert outcome.subject == "aten::refine_names"
