@@ -2,11 +2,12 @@
 
     python tools/record_conflicts.py [--check] [name ...]
 
-Run it with the Python of each torch in turn: it replaces what is recorded of that torch and keeps the rest. Two kinds
-of cases are run, each in a process of its own, for a throw from a static initialiser ends the process:
+Run it with the Python of each torch in turn: it replaces what is recorded of that torch and keeps the rest. Three
+kinds of cases are run, each in a process of its own, for a throw from a static initialiser ends the process:
 
 * ``samples``: every shared library in ``sample_binaries/registration_conflicts`` that was built for this torch is
   loaded (``mini_ipex`` into any torch up to 1.6).
+* ``calls``: the functions of ``register_operators``, which use the one interface that 1.4 and 1.5 have (up to 1.6).
 * ``steps``: registrations made one by one through ``torch._C._dispatch_library``, torch's own test interface, which
   needs no compiler (1.7 and newer).
 
@@ -128,6 +129,11 @@ STEPS: dict[str, list[list[str]]] = {
     "schema-syntax": [["library", "DEF", "abiscan", ""], ["def_", "f(Tensor x, -> Tensor"]],
 }
 
+# The functions of register_operators.cpp.
+CALLS = (
+    *("same_key", "two_catch_alls", "nothing_to_infer_from", "kernels_disagree", "wrong_arguments", "wrong_return"),
+    *("wrong_returns", "other_schema", "equal_schema", "override", "override_catch_all", "unknown_type"),
+)
 # What the cases meet in torch: these operators, and the fallbacks, which the table of a new operator shows.
 OPERATORS = ("aten::_embedding_bag", "aten::matrix_power", "aten::narrow", "aten::sinh", "aten::tanh")
 ABOUT = """
@@ -139,6 +145,19 @@ if about["steps"]:
     library.def_("f(Tensor x) -> Tensor")
     about["table"] = torch._C._dispatch_dump_table("abiscan::f")
 print(json.dumps(about), flush=True)
+"""
+CALL = """
+import json, sys, torch
+sys.path.insert(0, sys.argv[1])
+import register_operators
+print(json.dumps("started"), flush=True)
+try:
+    getattr(register_operators, sys.argv[2])()
+except Exception as error:
+    print(json.dumps({"type": type(error).__name__, "text": str(error)}), flush=True)
+else:
+    print(json.dumps({"type": None}), flush=True)
+sys.stderr.write("END OF THE LOAD")
 """
 LOAD = """
 import importlib.util, json, pathlib, sys, torch
@@ -250,6 +269,11 @@ def record_all(names: list[str]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         if not names or sample in names:
             mode = "legacy" if legacy else "twice" if "twice" in sample else "once"
             cases.append({"sample": sample, **describe(*run(LOAD, str(path), mode))})
+    if legacy:
+        folder = FOLDER / "register_operators" / ("built_for_1.6.0" if version.startswith("1.6") else "built_for_1.4.0")
+        for function in CALLS:
+            if not names or function in names:
+                cases.append({"call": function, **describe(*run(CALL, str(folder), function))})
     for name, steps in STEPS.items() if about["steps"] else ():
         if not names or name in names:
             case = {"steps": name, **describe(*run(STEP_BY_STEP, json.dumps(steps)))}
@@ -275,10 +299,10 @@ def main() -> int:
     about, cases = record_all(options.names)
     torch = about["on"]["torch"]
     known = json.loads(EXPECTED.read_text(encoding="utf-8")) if EXPECTED.exists() else {"steps": {}, "runs": []}
-    before = next((entry for entry in known["runs"] if entry["on"]["torch"] == torch), {"cases": []})
+    before: dict[str, Any] = next((entry for entry in known["runs"] if entry["on"]["torch"] == torch), {"cases": []})
 
     def name(case: dict[str, Any]) -> str:
-        return str(case.get("sample") or case["steps"])
+        return str(case.get("sample") or case.get("call") or case["steps"])
 
     if options.check:
         recorded = {name(case): case for case in before["cases"]}

@@ -376,7 +376,7 @@ class _Run:
                 str(name),
                 operator=event.name,
                 given=name.namespace,
-                namespace=block.namespace or "(std::nullopt)",
+                namespace=block.namespace or "std::nullopt",
             )
         if kernel.dispatch_key and block.dispatch_key and kernel.dispatch_key != block.dispatch_key:
             self._throw_in(
@@ -639,7 +639,7 @@ class _Run:
         try:
             return parse_name_or_schema(text, strict=True, allow_typevars=with_typevars, classes=self._classes)
         except SchemaError as error:
-            problem = str(error)
+            problem = str(error).rstrip("\n")  # which older releases end in
             if self._release < _TYPE_HINT:
                 problem = problem.replace(_HINT, "")
             # Seen without the hint up to 1.12, with it from 2.5 on.
