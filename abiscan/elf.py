@@ -235,20 +235,22 @@ class ElfFile:
             raise NotElfError(subject, "truncated: a segment ends beyond the end of the file", "fetch it again")
 
     @classmethod
-    def open(cls, path: Path) -> ElfFile:
+    def open(cls, path: Path, subject: str | None = None) -> ElfFile:
         """Map the file at ``path``.
 
+        :param subject: how to call it in messages, if not by its path
         :raises NotElfError: it is something else, or damaged
         :raises InputError: it cannot be read
         """
+        subject = subject or str(path)
         try:
             with path.open("rb") as stream:
-                check_header(stream.read(_EHDR_SIZE), str(path))
+                check_header(stream.read(_EHDR_SIZE), subject)
                 data = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
         except OSError as error:
-            raise InputError(str(path), f"cannot be read: {error.strerror or error}") from error
-        with _damage_reported(str(path)):
-            return cls(data, _parse(str(path), str(path)), str(path))
+            raise InputError(subject, f"cannot be read: {error.strerror or error}") from error
+        with _damage_reported(subject):
+            return cls(data, _parse(str(path), subject), subject)
 
     @classmethod
     def from_bytes(cls, data: bytes, subject: str) -> ElfFile:
@@ -338,6 +340,11 @@ _TAG = lief.ELF.DynamicEntry.TAG
 _MACHINES: Final = {lief.ELF.ARCH.X86_64: Machine.X86_64, lief.ELF.ARCH.AARCH64: Machine.AARCH64}
 
 
+def _text(name: str | bytes) -> str:
+    """A name as text; lief hands out those that are not UTF-8 as bytes."""
+    return name.decode("utf-8", "backslashreplace") if isinstance(name, bytes) else str(name)
+
+
 class _Reader:
     """Decodes the tables of one file. Lives as long as ``ElfFile.facts`` runs."""
 
@@ -352,6 +359,8 @@ class _Reader:
         symbols = self._symbols()
         versions = self._symbol_versions(len(symbols))
         order = self._relocated_symbols()
+        imports = frozenset(self._name(symbol[0]) for symbol in symbols[1:] if symbol[3] == _SHN_UNDEF)
+        uses_python = any(name.startswith(("Py", "_Py")) for name in imports)
         return SharedObject(
             machine=_MACHINES[self.parsed.header.machine_type],
             executable=(
@@ -360,7 +369,7 @@ class _Reader:
             ),
             soname=self._entry_name(lief.ELF.DynamicSharedObject),
             needed=tuple(
-                str(e.name) for e in self.parsed.dynamic_entries if isinstance(e, lief.ELF.DynamicEntryLibrary)
+                _text(e.name) for e in self.parsed.dynamic_entries if isinstance(e, lief.ELF.DynamicEntryLibrary)
             ),
             rpath=self._search_path(lief.ELF.DynamicEntryRpath, "rpath"),
             runpath=self._search_path(lief.ELF.DynamicEntryRunPath, "runpath"),
@@ -371,9 +380,10 @@ class _Reader:
             ),
             symbols=SymbolTable(self._definitions(symbols, versions)),
             references=self._references(symbols, versions, order),
-            imports=frozenset(self._name(s[0]) for s in symbols[1:] if s[3] == _SHN_UNDEF),
-            pybind11_internals=self._pybind11_internals(),
-            pybind11_python=self._pybind11_python(),
+            imports=imports,
+            # Only what uses Python can be a pybind11 module; a CUDA library of a gigabyte need not be searched for it.
+            pybind11_internals=self._pybind11_internals() if uses_python else None,
+            pybind11_python=self._pybind11_python() if uses_python else (),
         )
 
     def _name(self, offset: int) -> str:
@@ -383,12 +393,12 @@ class _Reader:
         return self.strings[offset:end].decode("utf-8", "backslashreplace")
 
     def _entry_name(self, kind: type[lief.ELF.DynamicSharedObject]) -> str | None:
-        return next((str(entry.name) for entry in self.parsed.dynamic_entries if isinstance(entry, kind)), None)
+        return next((_text(entry.name) for entry in self.parsed.dynamic_entries if isinstance(entry, kind)), None)
 
     def _search_path(self, kind: type[lief.ELF.DynamicEntry], attribute: str) -> tuple[str, ...]:
         for entry in self.parsed.dynamic_entries:
             if isinstance(entry, kind):
-                return tuple(part for part in str(getattr(entry, attribute)).split(":") if part)
+                return tuple(part for part in _text(getattr(entry, attribute)).split(":") if part)
         return ()
 
     def _build_id(self) -> str | None:
@@ -438,7 +448,7 @@ class _Reader:
 
     def _version_definitions(self) -> dict[int, str]:
         return {
-            definition.ndx: str(definition.auxiliary_symbols[0].name)
+            definition.ndx: _text(definition.auxiliary_symbols[0].name)
             for definition in self.parsed.symbols_version_definition
             if not definition.flags & _VER_FLG_BASE and len(definition.auxiliary_symbols)
         }
@@ -446,7 +456,7 @@ class _Reader:
     def _version_needs(self) -> dict[int, SymbolVersion]:
         return {
             version.other & ~_VERSYM_HIDDEN: SymbolVersion(
-                str(requirement.name), str(version.name), bool(version.flags & _VER_FLG_WEAK)
+                _text(requirement.name), _text(version.name), bool(version.flags & _VER_FLG_WEAK)
             )
             for requirement in self.parsed.symbols_version_requirement
             for version in requirement.get_auxiliary_symbols()

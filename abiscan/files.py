@@ -6,19 +6,24 @@ that ``$ORIGIN/../torch/lib`` means the same before the installation as after it
 
 from __future__ import annotations
 
+import contextlib
 import os
 import posixpath
 import re
+import shutil
+import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, Protocol
+from typing import IO, Final, Protocol
 
 from abiscan.elf import ElfFile, SharedObject
 from abiscan.errors import InputError
 
 # No library of a wheel is larger: the largest libtorch_cuda.so has 1.6 GB. A member that claims more is a zip bomb.
 _LARGEST_MEMBER: Final = 4 << 30
+_LARGE_MEMBER: Final = 64 << 20
 _DATA_FOLDER: Final = re.compile(r"^[^/]+\.data/(?:platlib|purelib)/")
 
 
@@ -35,6 +40,9 @@ class ElfSource(Protocol):
 
     def head(self, size: int) -> bytes:
         """Its first ``size`` bytes; fewer if it is shorter."""
+
+    def fingerprint(self) -> str:
+        """What tells this version of the file from others, without reading it."""
 
     def open(self) -> ElfFile:
         """Read it as ELF."""
@@ -67,6 +75,11 @@ class DiskFile:
         except OSError as error:
             raise unreadable(self.path, error) from error
 
+    def fingerprint(self) -> str:
+        """Its path, size and time of change."""
+        status = self.path.stat()
+        return f"{self.path.resolve()} {status.st_size} {status.st_mtime_ns} {status.st_ino}"
+
     def open(self) -> ElfFile:
         """Map it."""
         return ElfFile.open(self.path)
@@ -93,9 +106,18 @@ class WheelMember:
         """Its first bytes, without inflating the rest."""
         return self._wheel.read(self._info, size)
 
+    def fingerprint(self) -> str:
+        """Its size and checksum, as the wheel's directory has them."""
+        return f"{self._info.file_size} {self._info.CRC:08x}"
+
     def open(self) -> ElfFile:
-        """Inflate and parse it."""
-        return ElfFile.from_bytes(self._wheel.read(self._info), self.name)
+        """Inflate and parse it; by way of a temporary file if it is large, so that it need not stay in memory."""
+        if self._info.file_size < _LARGE_MEMBER:
+            return ElfFile.from_bytes(self._wheel.read(self._info), self.name)
+        with tempfile.NamedTemporaryFile(prefix="abiscan-") as copy:
+            self._wheel.copy(self._info, copy.file)
+            copy.flush()
+            return ElfFile.open(Path(copy.name), subject=self.name)
 
 
 class Wheel:
@@ -130,15 +152,34 @@ class Wheel:
 
         :raises InputError: the member is damaged, encrypted, or claims an absurd size
         """
+        with self._member_errors(info), self._archive.open(info) as stream:
+            return stream.read(size)
+
+    def copy(self, info: zipfile.ZipInfo, to: IO[bytes]) -> None:
+        """Write all bytes of a member to an open file.
+
+        :raises InputError: as for ``read``, and where there is no room
+        """
+        with self._member_errors(info), self._archive.open(info) as stream:
+            shutil.copyfileobj(stream, to, 1 << 20)
+
+    @contextlib.contextmanager
+    def _member_errors(self, info: zipfile.ZipInfo) -> Iterator[None]:
         subject = f"{self.path}!{info.filename}"
         if info.file_size > _LARGEST_MEMBER:
-            raise InputError(
-                subject, f"claims to be {info.file_size >> 30} GiB large", "the wheel is damaged or hostile"
-            )
+            problem = f"claims to be {info.file_size >> 30} GiB large"
+            raise InputError(subject, problem, "the wheel is damaged or hostile")
         try:
-            with self._archive.open(info) as stream:
-                return stream.read(size)
-        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError, ValueError) as error:
+            yield
+        except (
+            zipfile.BadZipFile,
+            zlib.error,
+            NotImplementedError,
+            RuntimeError,
+            EOFError,
+            OSError,
+            ValueError,
+        ) as error:
             raise InputError(subject, f"cannot be unpacked: {error}", "fetch the wheel again") from error
         except MemoryError as error:
             raise InputError(subject, "does not fit into memory", "unpack the wheel and give the folder") from error
@@ -154,11 +195,13 @@ class Files:
         self._facts_of = facts_of
         self._mounted: dict[str, WheelMember] = {}
         self._objects: dict[str, SharedObject | None] = {}
-        self._unread: list[InputError] = []
+        self._damaged: dict[str, InputError] = {}
+        self._unread: dict[str, InputError] = {}
 
-    def unread(self) -> tuple[InputError, ...]:
-        """What ``object_at`` came across and could not read."""
-        return tuple(self._unread)
+    def take_unread(self) -> tuple[InputError, ...]:
+        """What ``object_at`` was asked for and could not read, since the last time this was called."""
+        unread, self._unread = self._unread, {}
+        return tuple(unread.values())
 
     def mount(self, wheel: Wheel, at: str) -> None:
         """Lay the members of ``wheel`` over the folder ``at``."""
@@ -180,8 +223,10 @@ class Files:
             try:
                 self._objects[path] = self._facts_of(source) if source else None
             except InputError as error:
-                self._unread.append(error)
+                self._damaged[path] = error
                 self._objects[path] = None
+        if path in self._damaged:
+            self._unread[path] = self._damaged[path]
         return self._objects[path]
 
     def put(self, path: str, facts: SharedObject) -> None:

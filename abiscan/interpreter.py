@@ -90,7 +90,7 @@ def ask(executable: str) -> tuple[Interpreter, Path | None]:
         version, suffixes, origin = json.loads(answer.stdout)
         tag = next(tag for tag in map(PythonTag.of_file, suffixes) if tag)
         path = Path(executable).resolve(strict=True) if "/" in executable else Path(_which(executable))
-    except (OSError, subprocess.SubprocessError, ValueError, StopIteration) as error:
+    except (OSError, subprocess.SubprocessError, ValueError, TypeError, StopIteration) as error:
         raise InputError(
             executable, "is not a Python that can be run", "give the path of a Python executable"
         ) from error

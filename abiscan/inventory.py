@@ -12,7 +12,7 @@ from abiscan.dispatch.keys import DispatchKeys, keys_of
 from abiscan.dispatch.tags import Tags, tags_of
 from abiscan.emulation import Gap, Registrations, recover
 from abiscan.files import Files
-from abiscan.linkage.names import is_torch_symbol
+from abiscan.ownership import is_torch_symbol
 from abiscan.releases import embedded
 from abiscan.releases.store import Store
 from abiscan.sources import Extension, Target, read_target
@@ -55,26 +55,32 @@ def _built_for(target: Target) -> tuple[Version, ...]:
 
 def _recover(extension: Extension, built_for: tuple[Version, ...]) -> Inventory:
     registrations = recover(extension.source.open(), extension.facts)
-    assumed = (built_for or embedded.versions())[-1]
+    used = _used_keys(registrations)
+    # A release in which a kernel would be registered for what is no key there is none that it was built for.
+    fitting = tuple(version for version in built_for if all(map(keys_of(version).can_register, used))) or built_for
+    assumed = (fitting or embedded.versions())[-1]
     return Inventory(
         path=extension.path,
-        built_for=built_for,
+        built_for=fitting,
         keys=keys_of(assumed),
         tags=tags_of(assumed),
         registrations=registrations,
-        gaps=(*registrations.gaps, *_doubts(registrations, built_for, assumed)),
+        gaps=(*registrations.gaps, *_doubts(used, fitting, assumed)),
     )
 
 
-def _doubts(registrations: Registrations, built_for: tuple[Version, ...], assumed: Version) -> Iterator[Gap]:
-    """A gap if the releases in question name the keys that are used differently."""
+def _used_keys(registrations: Registrations) -> list[int]:
     keys = [
         *(library.dispatch_key for library in registrations.libraries),
         *(kernel.dispatch_key for kernel in registrations.kernels),
         *(fallback.dispatch_key for fallback in registrations.fallbacks),
     ]
-    used = {key for key in keys if isinstance(key, int)}
-    readings = {tuple(keys_of(version).name(number) for number in sorted(used)) for version in built_for}
+    return sorted({key for key in keys if isinstance(key, int)})
+
+
+def _doubts(used: list[int], built_for: tuple[Version, ...], assumed: Version) -> Iterator[Gap]:
+    """A gap if the releases in question name the keys that are used differently."""
+    readings = {tuple(map(keys_of(version).name, used)) for version in built_for}
     if used and len(readings) != 1:
         if built_for:
             why = f"built for torch {built_for[0]} to {built_for[-1]}, which number dispatch keys differently"

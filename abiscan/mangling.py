@@ -29,12 +29,13 @@ _SPELLINGS: Final = (
     ),
     (re.compile(r"std::basic_string<char, std::char_traits<char>, std::allocator<char> ?>"), "std::string"),
     (re.compile(r"std::basic_string_view<char, std::char_traits<char> ?>"), "std::string_view"),
-    (re.compile(r", std::allocator<(?:[^<>]|<[^<>]*>)*> (?=>)"), ""),
     (re.compile(r"> (?=>)"), ">"),
 )
 
+_DEFAULT_ALLOCATOR: Final = re.compile(r", std::allocator<[^<>]*(?:<[^<>]*>[^<>]*)*>(?=>)")
+
 _OPENING: Final = {")": "(", ">": "<", "]": "[", "}": "{"}
-_SOURCE_NAME: Final = re.compile(r"([0-9]+)")
+_SOURCE_NAME: Final = re.compile(r"([0-9]{1,5})")
 _NESTED: Final = re.compile(r"_ZN[rVK]*[RO]?")
 
 
@@ -53,6 +54,8 @@ def demangle(name: str) -> str:
         return name
     for pattern, short in _SPELLINGS:
         text = pattern.sub(short, text)
+    while (shorter := _DEFAULT_ALLOCATOR.sub("", text)) != text:  # from the innermost outwards
+        text = shorter
     return text
 
 

@@ -37,19 +37,14 @@ def check(targets: Sequence[Path], choice: TorchChoice, rules: Sequence[Rule], s
     results: list[Result] = []
     for path in targets:
         target = read_target(path, files, posixpath.dirname(torch.package), torch.package)
-        siblings = Libraries(target.siblings, files)
-        for machine in dict.fromkeys(extension.facts.machine for extension in target.extensions):
-            release = torch.release_for(machine)
-            libraries = Libraries(release.own_libraries, files)
-            loader, process = _start(torch, release, target, files)
-            for extension in target.extensions:
-                if extension.facts.machine is machine:
-                    linkage = _link(
-                        loader, process, extension, torch, release, libraries, siblings, target.requires_torch
-                    )
-                    findings = tuple(finding for rule in rules for finding in rule.check(linkage))
-                    results.append(_result(target, extension, linkage, findings, files.unread()))
-        results += (_unread(target, torch, error) for error in target.unreadable)
+        linkages = [(extension, _link(extension, setting)) for extension, setting in _settings(target, torch, files)]
+        findings = [[finding for rule in rules for finding in rule.check(linkage)] for _, linkage in linkages]
+        unread = files.take_unread()
+        results += (
+            _result(target, extension, linkage, found, unread)
+            for (extension, linkage), found in zip(linkages, findings, strict=True)
+        )
+        results += (_unread(target, torch, path, error) for path, error in target.unreadable)
     return Report(results=tuple(results))
 
 
@@ -133,46 +128,60 @@ def _known(release: TorchRelease, interpreter: Interpreter | None) -> Torch:
     )
 
 
-def _start(torch: Torch, release: TorchRelease, target: Target, files: Files) -> tuple[Loader, Process]:
-    """The loader of a process, and the process as ``import torch`` leaves it."""
-    search = SearchPath(
-        environment=system.environment_folders() if torch.here else (),
-        siblings=target.siblings,
-        system=system.library_folders(release.machine) if torch.here else (),
-        native=torch.here,
-    )
-    loader = Loader(files, search, release.machine)
-    executable = torch.interpreter.executable if torch.interpreter else None
-    process = loader.start(
-        (str(executable),) if executable else (),
-        global_libraries=release.global_libraries,
-        libraries=release.local_libraries,
-    )
-    return loader, process
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Setting:
+    """What all extensions of a target that are made for one machine are judged with."""
+
+    torch: Torch
+    release: TorchRelease
+    target: Target
+    libraries: Libraries
+    siblings: Libraries
+    loader: Loader
+    process: Process
 
 
-def _link(
-    loader: Loader,
-    process: Process,
-    extension: Extension,
-    torch: Torch,
-    release: TorchRelease,
-    libraries: Libraries,
-    siblings: Libraries,
-    requires_torch: str | None,
-) -> Linkage:
-    resolution = _resolve(loader, process, extension, release)
+def _settings(target: Target, torch: Torch, files: Files) -> Iterator[tuple[Extension, _Setting]]:
+    """Each extension with its setting: a process as ``import torch`` leaves it, once per machine."""
+    for machine in dict.fromkeys(extension.facts.machine for extension in target.extensions):
+        release = torch.release_for(machine)
+        search = SearchPath(
+            environment=system.environment_folders() if torch.here else (),
+            siblings=target.siblings,
+            system=system.library_folders(release.machine) if torch.here else (),
+            native=torch.here,
+        )
+        loader = Loader(files, search, release.machine)
+        executable = torch.interpreter.executable if torch.interpreter else None
+        setting = _Setting(
+            torch=torch,
+            release=release,
+            target=target,
+            libraries=Libraries(release.own_libraries, files),
+            siblings=Libraries(target.siblings, files),
+            loader=loader,
+            process=loader.start(
+                (str(executable),) if executable else (),
+                global_libraries=release.global_libraries,
+                libraries=release.local_libraries,
+            ),
+        )
+        yield from ((extension, setting) for extension in target.extensions if extension.facts.machine is machine)
+
+
+def _link(extension: Extension, setting: _Setting) -> Linkage:
+    resolution = _resolve(setting.loader, setting.process, extension, setting.release)
     return Linkage(
         name=posixpath.basename(extension.path),
         facts=extension.facts,
-        release=release,
-        interpreter=torch.interpreter,
-        torch_libraries=libraries,
+        release=setting.release,
+        interpreter=setting.torch.interpreter,
+        torch_libraries=setting.libraries,
         resolution=resolution,
-        error=_error(extension, resolution, torch.interpreter),
-        requires_torch=requires_torch,
-        siblings=siblings,
-        here=torch.here,
+        error=_error(extension, resolution, setting.torch.interpreter),
+        requires_torch=setting.target.requires_torch,
+        siblings=setting.siblings,
+        here=setting.torch.here,
     )
 
 
@@ -193,7 +202,7 @@ def _result(
     target: Target,
     extension: Extension,
     linkage: Linkage,
-    findings: tuple[Finding, ...],
+    findings: Sequence[Finding],
     unread: Sequence[InputError],
 ) -> Result:
     error, resolution = linkage.error, linkage.resolution
@@ -208,7 +217,7 @@ def _result(
         predicted_error=PredictedError(how=How.RAISES, object=error.object, message=error.message) if error else None,
         undefined_symbols=tuple(dict.fromkeys(str(symbol.reference) for symbol in linkage.undefined)),
         external=tuple(dict.fromkeys(library.name for library in missing if library.absence is Absence.EXTERNAL)),
-        findings=findings,
+        findings=tuple(findings),
         gaps=(*_gaps(linkage), *(Gap(stage="elf", reason=str(error)) for error in unread)),
     )
 
@@ -226,11 +235,13 @@ def _gaps(linkage: Linkage) -> Iterator[Gap]:
     external = [library.name for library in linkage.resolution.closure.missing if library.absence is Absence.EXTERNAL]
     if external:
         names, count = ", ".join(dict.fromkeys(external)), len(linkage.resolution.unchecked)
-        yield Gap(stage="linkage", reason=f"not at hand: {names}; {count} symbols that may be theirs were not checked")
+        yield Gap(
+            stage="linkage",
+            reason=f"not at hand: {names}; symbols that may be theirs, and were not checked: {count}",
+        )
 
 
-def _unread(target: Target, torch: Torch, error: InputError) -> Result:
-    path = error.subject.rpartition("!")[2] if "!" in error.subject else posixpath.relpath(error.subject, target.root)
+def _unread(target: Target, torch: Torch, path: str, error: InputError) -> Result:
     return Result(
         target=target.name,
         path=path,

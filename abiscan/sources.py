@@ -17,7 +17,7 @@ from packaging.version import Version
 from abiscan.elf import MAGIC, SharedObject
 from abiscan.errors import InputError
 from abiscan.files import DiskFile, ElfSource, Files, Wheel, installed_path
-from abiscan.linkage.names import is_torch_library, is_torch_symbol
+from abiscan.ownership import is_torch_library, is_torch_symbol
 
 _SHARED_OBJECT: Final = re.compile(r"\.so(\.[0-9]+)*$")
 
@@ -42,14 +42,15 @@ class Target:
     """What the user named, read.
 
     ``root`` is the folder whose contents it brings; ``siblings`` its libraries by base name and soname; ``unreadable``
-    the members that should be ELF objects and are not; ``requires_torch`` the requirement on torch in its metadata.
+    the members that should be ELF objects and are not, by path; ``requires_torch`` the requirement on torch in its
+    metadata.
     """
 
     name: str
     root: str
     extensions: tuple[Extension, ...]
     siblings: Mapping[str, str]
-    unreadable: tuple[InputError, ...]
+    unreadable: tuple[tuple[str, InputError], ...]
     requires_torch: str | None
 
     def admits_torch(self, version: Version) -> bool:
@@ -134,7 +135,7 @@ def _requires_torch(wheel: Wheel, names: list[str]) -> str | None:
         except InvalidRequirement:
             continue
         if requirement.name.lower() == "torch" and (requirement.marker is None or requirement.marker.evaluate()):
-            return f"torch{requirement.specifier}"
+            return f"torch{requirement.specifier}" if requirement.specifier else None
     return None
 
 
@@ -147,14 +148,14 @@ def _read_members(
     name: str, root: str, members: Iterable[tuple[str, str, ElfSource]], files: Files, requires_torch: str | None
 ) -> Target:
     objects: dict[str, Extension] = {}
-    unreadable: list[InputError] = []
+    unreadable: list[tuple[str, InputError]] = []
     for path, location, source in members:
         try:
             if not source.head(len(MAGIC)).startswith(MAGIC):
                 continue  # a linker script, a data file: nothing that a process could load
             objects[location] = _extension(path, location, source)
         except InputError as error:
-            unreadable.append(error)
+            unreadable.append((path, error))
             continue
         files.put(location, objects[location].facts)
     if not objects and not unreadable:

@@ -26,7 +26,7 @@ from packaging.version import Version
 from abiscan.elf import Machine, SymbolTable
 from abiscan.files import Files, read_facts
 from abiscan.libraries import Libraries
-from abiscan.linkage.names import is_torch_library
+from abiscan.ownership import is_torch_library
 from abiscan.releases import embedded, from_libs
 from abiscan.releases.names import pack
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from abiscan import interpreter, scan
-from abiscan.linkage.names import is_cxx_symbol, is_torch_library
+from abiscan.ownership import is_cxx_symbol, is_torch_library
 from abiscan.releases.store import Store
 from abiscan.report.model import Result
 from abiscan.rules import RULES

@@ -21,4 +21,5 @@ def cache(*, clear: bool) -> None:
     store = Store(cache_folder())
     with errors_reported():
         count, size = store.clear() if clear else store.usage()
-    click.echo(f"{'deleted from ' if clear else ''}{store.folder}: {count} libraries, {size / 1e6:.1f} MB")
+    what = "1 library" if count == 1 else f"{count} libraries"
+    click.echo(f"{'deleted from ' if clear else ''}{store.folder}: {what}, {size / 1e6:.1f} MB")

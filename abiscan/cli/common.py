@@ -36,6 +36,9 @@ def errors_reported() -> Iterator[None]:
     except AbiscanError as error:
         click.echo(f"abiscan: {error}", err=True)
         sys.exit(error.exit_code)
+    except Exception as error:  # noqa: BLE001 - a bug of ours must not look like a finding (exit code 1)
+        click.echo(f"abiscan: internal error, please report it: {type(error).__name__}: {error}", err=True)
+        sys.exit(3)
 
 
 @contextlib.contextmanager
@@ -48,7 +51,7 @@ def output_to(path: Path | None) -> Iterator[TextIO]:
         return
     part = path.with_name(f".{path.name}.part")
     try:
-        with part.open("w", encoding="utf-8") as stream:
+        with part.open("w", encoding="utf-8", errors="backslashreplace") as stream:
             yield stream
         part.replace(path)
     except OSError as error:

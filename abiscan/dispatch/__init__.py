@@ -1,1 +1,1 @@
-"""The dispatcher of torch, modelled: keys and schemas."""
+"""A model of torch's dispatcher: what it knows of operators, and what it says when they are registered."""

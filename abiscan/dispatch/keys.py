@@ -15,6 +15,8 @@ from typing import Final
 
 from packaging.version import Version
 
+_MARKS: Final = ("StartOf", "EndOf", "Num")
+
 # Names that a release keeps for older code. Where they share their number with another, torch prints the other.
 _OLD_NAMES: Final = frozenset({"CPUTensorId", "CUDATensorId", "Autocast", "DefaultBackend"})
 
@@ -29,6 +31,10 @@ class DispatchKeys:
     def name(self, number: int) -> str:
         """The name of a key; ``Unknown(<number>)`` for a number that this torch does not have."""
         return self.names.get(number, f"Unknown({number})")
+
+    def can_register(self, number: int) -> bool:
+        """Whether a kernel can be registered for a number: it is a key, and no mark of where a range begins or ends."""
+        return number in self.names and not self.names[number].startswith(_MARKS)
 
 
 def keys_of(version: Version) -> DispatchKeys:

@@ -14,14 +14,34 @@ default ``cpu`` without quotes. Such strings come out of every dump of a dispatc
 from __future__ import annotations
 
 import enum
+import math
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Final, Literal, TypeAlias
 
-from abiscan.dispatch.schema_lexer import SchemaError, Span, Tokens
+from abiscan.dispatch.schema_lexer import INVALID, SchemaError, Span, Tokens
 from abiscan.dispatch.schema_types import ATOMS, INT, NEWEST, TENSOR, Release, Type, TypeKind, list_of, optional, union
+
+__all__ = [
+    "NEWEST",
+    "NO_DEFAULT",
+    "AliasInfo",
+    "Argument",
+    "Default",
+    "Device",
+    "Difference",
+    "FunctionSchema",
+    "NoDefault",
+    "OperatorName",
+    "Release",
+    "Scalar",
+    "SchemaError",
+    "Type",
+    "TypeKind",
+    "parse_name_or_schema",
+]
 
 # The releases from which on a schema is printed otherwise: operator<< of Argument and FunctionSchema in the headers
 # function_schema.h and function_schema_inl.h of one wheel per release, 1.4 to 2.9.
@@ -30,6 +50,7 @@ _QUOTES_OPTIONAL_STRINGS: Final = (1, 9)  # str? x="a", which was str? x=a
 _PRINTS_AS_WRITTEN: Final = (1, 13)  # ScalarType, which was int; -> Tensor, which was -> (Tensor); int[2] x=1
 
 _DEEPEST: Final = 50  # types inside each other; torch itself has at most 4, and a stack is finite
+_WIDEST_UNION: Final = 50  # members, each of which is compared with each
 _LONGEST_REPEAT: Final = 65_536  # values of a default that ``int[N] x=1`` repeats N times
 
 
@@ -108,13 +129,13 @@ class Argument:
 
     def is_backward_compatible_with(self, old: Argument) -> bool:
         """Whether it can be called where ``old`` was declared."""
-        return self._same_role(old) and old.type.fake.is_subtype_of(self.type.fake)
+        return self._same_role(old) and old.type.compared.is_subtype_of(self.type.compared)
 
     def is_forward_compatible_with(self, old: Argument) -> bool:
         """Whether a caller of it can be served by ``old``."""
         return (
             self._same_role(old)
-            and self.type.fake.is_subtype_of(old.type.fake)
+            and self.type.compared.is_subtype_of(old.type.compared)
             and (old.has_default or not self.has_default)
         )
 
@@ -128,7 +149,7 @@ class Argument:
         )
 
     def _key(self) -> tuple[object, ...]:
-        return self.name, self.type.fake, self.size, _identity(self.default), self.kwarg_only, self.alias
+        return self.name, self.type.compared, self.size, _identity(self.default), self.kwarg_only, self.alias
 
     def __eq__(self, other: object) -> bool:
         return self._key() == other._key() if isinstance(other, Argument) else NotImplemented
@@ -428,7 +449,7 @@ class FunctionSchema:
 def _difference(place: str, first: Argument, second: Argument) -> Difference:
     def values(argument: Argument) -> Iterator[tuple[str, object, str]]:
         yield "name", argument.name, argument.name or "none"
-        yield "type", argument.type.fake, str(argument.type)
+        yield "type", argument.type.compared, str(argument.type)
         yield "size", argument.size, "none" if argument.size is None else str(argument.size)
         yield "alias annotation", argument.alias, "none" if argument.alias is None else str(argument.alias)
         printed = (
@@ -758,23 +779,25 @@ class _Parser(Tokens):
                 )
             return type_, alias
         if kind is TypeKind.UNION:
+            if len(members) > _WIDEST_UNION:
+                raise self._refusal("the union has too many members")
             alias = self._alias()
-            single_or_more = union(type_.contained)
-            if single_or_more is None:
-                raise self._single_member(type_.contained)
-            return single_or_more, alias
+            type_ = union(type_.contained)
+            if type_.kind not in (TypeKind.UNION, TypeKind.OPTIONAL):
+                raise self._single_member(tuple(members), type_)
+            return type_, alias
         return type_, None
 
-    def _single_member(self, members: tuple[Type, ...]) -> SchemaError:
+    def _single_member(self, members: tuple[Type, ...], left: Type) -> SchemaError:
         listed = "".join(f"{type_}{',' if index else ''} " for index, type_ in enumerate(members))
         return self._refusal(
             f"After type unification was performed, the Union with the original types {{{listed}}} has the single type "
-            f"{members[0]}. Use the common supertype instead of creating a Uniontype"
+            f"{left}. Use the common supertype instead of creating a Uniontype"
         )
 
     def _optional(self, element: Type) -> Type:
         if element.kind is TypeKind.NONE:
-            raise self._single_member((element, element))
+            raise self._single_member((element, element), element)
         return optional(element)
 
     def _class(self) -> Type:
@@ -792,12 +815,15 @@ class _Parser(Tokens):
         return Type(kind=TypeKind.CLASS, name=f"__torch__.torch.classes.{name}")
 
     def _base_type(self, word: str) -> Type:
+        span = self._last_span()
+        while self._kind() == "." and self._kinds[self._at + 1] in ("ident", INVALID):
+            self._expect(".")
+            word = f"{word}.{self._expect('ident')}"
         type_ = _TYPE_WORDS.get(word)
         if type_ is None and not self._strict:
             type_ = _FORMER_TYPE_WORDS.get(word)
         if type_ is not None:
             return type_
-        span = self._last_span()
         if self._allow_typevars and "a" <= word[0] <= "z":
             return Type(kind=TypeKind.VAR, name=word)
         if word == "double":
@@ -840,7 +866,7 @@ class _Parser(Tokens):
         while True:
             if self._next_if("*"):
                 sets["*"] = None
-            elif "*" not in sets:
+            elif "*" not in sets or not self._strict:  # torch ignores what follows, but may print the wildcard first
                 sets[self._expect("fresh_set" if self._kind() == "fresh_set" else "ident")] = None
             if not self._next_if("|"):
                 return tuple(sets)
@@ -986,9 +1012,11 @@ class _Parser(Tokens):
         try:
             value = float.fromhex(matched[0]) if matched["hex"] else float(matched[0])
         except OverflowError:
-            value = float("inf")
-        vanished = abs(value) < _SMALLEST_NORMAL and _NONZERO_DIGIT.search(matched["hex"] or matched["decimal"])
-        if abs(value) == float("inf") or vanished:
+            value = math.inf
+        # Hexadecimal digits can be exact where decimal ones are rounded, and only rounding is an error.
+        smallest = _SMALLEST_NORMAL if matched["decimal"] else math.ulp(0.0)
+        vanished = abs(value) < smallest and _NONZERO_DIGIT.search(matched["decimal"] or matched["hex"])
+        if abs(value) == math.inf or vanished:
             raise self._refusal("stod", self._last_span())
         return value
 

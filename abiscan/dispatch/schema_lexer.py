@@ -69,7 +69,7 @@ _NAMES: Final = {
     "**": "pow operator",
     "# type:": "type comment",
 }
-_INVALID: Final = "invalid"
+INVALID: Final = "invalid"
 _CONTEXT: Final = 2  # lines that torch shows before and after the one with the error
 
 Span = tuple[int, int]
@@ -114,9 +114,9 @@ class Tokens:
         kind = ""
         while kind != "eof":
             token = _TOKEN.match(text, at)
-            kind = (token and token.lastgroup) or _INVALID
+            kind = (token and token.lastgroup) or INVALID
             if token is None or (kind == "fresh_set" and self._strict):
-                kinds.append(_INVALID)
+                kinds.append(INVALID)
                 spans.append((at, at))
                 return
             start, end = span = token.span(kind)
@@ -155,7 +155,7 @@ class Tokens:
             indents.pop()
             kinds.append("dedent")
         if not indents:
-            kinds = [f"{_INVALID} indent level {width}"]
+            kinds = [f"{INVALID} indent level {width}"]
         self._kinds += kinds
         self._spans += [(start, end)] * len(kinds)
         return bool(indents)
@@ -205,10 +205,10 @@ class Tokens:
 
     def _error(self, problem: str, span: Span, before_source: str | None) -> SchemaError:
         kind = self._kind()
-        if kind.startswith(_INVALID):
+        if kind.startswith(INVALID):
             span = self._spans[self._at]
             problem, before_source = kind, f"{kind}:\n"
-            if kind == _INVALID:
+            if kind == INVALID:
                 # torch shows the character after the last token, be it blank, and points at the one that is no token.
                 blanks = _BLANKS.match(self._text, span[0])
                 assert blanks is not None

@@ -83,16 +83,28 @@ class Type:
 
     @property
     def fake(self) -> Type:
-        """The type that torch compares: ``SymInt``, ``ScalarType``, ``Layout`` and ``MemoryFormat`` are ``int``."""
+        """The type that kernels see: ``SymInt``, ``ScalarType``, ``Layout`` and ``MemoryFormat`` are ``int``."""
         if self.kind in _PLAIN_INTEGERS:
             return INT
-        if not self.contained:
-            return self
-        contained = tuple(type_.fake for type_ in self.contained)
+        return self._with(tuple(type_.fake for type_ in self.contained)) if self.contained else self
+
+    @property
+    def compared(self) -> Type:
+        """What stands for the type in comparisons: a fake one, all type variables alike, all numbers ``Scalar``."""
+        if self.kind is TypeKind.VAR:
+            return _ANY_VAR
+        if self.kind is TypeKind.UNION and self.contained == _NUMBERS:
+            return ATOMS[TypeKind.NUMBER]
+        return self._with(tuple(type_.compared for type_ in self.contained)) if self.contained else self.fake
+
+    def _with(self, contained: tuple[Type, ...]) -> Type:
         return self if contained == self.contained else Type(kind=self.kind, name=self.name, contained=contained)
 
     def is_subtype_of(self, other: Type) -> bool:
-        """Whether a value of this type may stand where ``other`` is asked for (``isSubtypeOfExt``)."""
+        """Whether a value of this type may stand where ``other`` is asked for (``isSubtypeOfExt``).
+
+        To be asked of compared types.
+        """
         if self.kind is TypeKind.UNION:
             return all(any(mine.is_subtype_of(its) for its in other.alternatives()) for mine in self.contained)
         if self.kind is TypeKind.OPTIONAL:
@@ -105,7 +117,10 @@ class Type:
         if other.kind is TypeKind.OPTIONAL:
             return self.kind is TypeKind.NONE or self.is_subtype_of(other.element)
         if other.kind is TypeKind.UNION:
-            return any(self.is_subtype_of(its) for its in other.contained)
+            holds_numbers = set(other.contained) >= set(_NUMBERS)
+            return any(self.is_subtype_of(its) for its in other.contained) or (
+                self.kind is TypeKind.NUMBER and holds_numbers
+            )
         if other.kind is TypeKind.NUMBER:
             return self.kind in (TypeKind.INT, TypeKind.FLOAT, TypeKind.COMPLEX)
         if other.kind is TypeKind.ANY_CLASS:
@@ -154,11 +169,10 @@ class Type:
 
 def _printed_union(members: tuple[Type, ...], release: Release) -> str:
     # As UnionType::unionStr does it: the numbers print as Scalar, at the end, and leave their comma if they were first.
-    numbers = {INT, FLOAT, COMPLEX}
-    has_number = numbers <= set(members)
+    has_number = set(members) >= set(_NUMBERS)
     parts = []
     for index, type_ in enumerate(members):
-        if not (has_number and type_ in numbers):
+        if not (has_number and type_ in _NUMBERS):
             parts.append((", " if index else "") + type_.printed_by(release))
     if has_number:
         parts.append((", " if any(part.startswith(", ") for part in parts) else "") + "Scalar")
@@ -183,7 +197,9 @@ ATOMS: Final = {
     )
 }
 INT, FLOAT, COMPLEX, NONE = (ATOMS[kind] for kind in (TypeKind.INT, TypeKind.FLOAT, TypeKind.COMPLEX, TypeKind.NONE))
+_ANY_VAR: Final = Type(kind=TypeKind.VAR)
 TENSOR: Final = ATOMS[TypeKind.TENSOR]
+_NUMBERS: Final = (FLOAT, COMPLEX, INT)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -197,16 +213,23 @@ def optional(element: Type) -> Type:
     """The type of what may be None, which is not None itself."""
     # OptionalType is a union with None, and unions are flat: ``Tensor??`` is ``Tensor?``.
     if element.kind is TypeKind.OPTIONAL:
-        return element
+        if element.element.kind is not TypeKind.NUMBER:
+            return element
+        return Type(kind=TypeKind.OPTIONAL, contained=(Type(kind=TypeKind.UNION, contained=_NUMBERS),))
     if element.kind is TypeKind.UNION:
-        without_none = tuple(type_ for type_ in element.contained if type_ != NONE)
-        if without_none != element.contained:
+        if element.contained == _NUMBERS:
+            return optional(ATOMS[TypeKind.NUMBER])
+        if NONE in element.contained:
+            without_none = tuple(type_ for type_ in element.contained if type_ != NONE)
             return optional(Type(kind=TypeKind.UNION, contained=without_none))
     return Type(kind=TypeKind.OPTIONAL, contained=(element,))
 
 
-def union(members: tuple[Type, ...]) -> Type | None:
-    """The union as torch makes it: flat, without what another member covers, sorted; None if one member is left."""
+def union(members: tuple[Type, ...]) -> Type:
+    """The union as torch makes it: flat, without what another member covers, sorted.
+
+    It may turn out to be an optional, and something else if no more than one member is left.
+    """
     kept: list[Type] = []
     for type_ in (single for member in members for single in member.alternatives()):
         if not any(_covers(other, type_) for other in kept):
@@ -214,18 +237,19 @@ def union(members: tuple[Type, ...]) -> Type | None:
             kept.append(type_)
     kept.sort(key=lambda type_: (_ORDER[type_.kind], str(type_)))
     if len(kept) == 1:
-        return None
-    if NONE in kept:
-        others = tuple(type_ for type_ in kept if type_ != NONE)
+        return kept[0]
+    others = tuple(type_ for type_ in kept if type_ != NONE)
+    if len(others) < len(kept):
         if len(others) == 1:
             return optional(others[0])
-        if set(others) == {INT, FLOAT, COMPLEX}:
+        if others == _NUMBERS:
             return optional(ATOMS[TypeKind.NUMBER])
     return Type(kind=TypeKind.UNION, contained=tuple(kept))
 
 
 def _covers(wide: Type, narrow: Type) -> bool:
     # None stays a member of its own beside Any, see filterDuplicateSubtypes in union_type.cpp.
+    wide, narrow = wide.compared, narrow.compared
     return wide == narrow or (NONE not in (wide, narrow) and narrow.is_subtype_of(wide))
 
 

@@ -22,6 +22,7 @@ _WINDOW: Final = 1 << 20
 # Patterns begin with a plain byte: that makes the search several times faster.
 _INDIRECT: Final = re.compile(rb"\xff([\x15\x25])(....)", re.DOTALL)  # call, jmp [rip + displacement]
 _INDIRECT_JUMP: Final = b"\x25"
+_DISPLACEMENT: Final = struct.Struct("<i")
 _CALL, _JUMP = b"\xe8", b"\xe9"
 # Loads of an address into the register of an argument, by the argument's number: ModRM of lea, number of the register.
 _LOAD_ADDRESS: Final = {0x3D: 0, 0x35: 1, 0x15: 2, 0x0D: 3}
@@ -74,18 +75,20 @@ def _find_x86_64(image: Image, segments: Iterable[Segment], slots: Mapping[int, 
     if not stubs:
         return
     low, high = min(stubs), max(stubs)
+    unpack = _DISPLACEMENT.unpack_from
     for segment in segments:
         data = _bytes_of(image, segment)
         for at in range(0, len(data), _WINDOW):
             start = segment.address + at
             window = data[at : at + _WINDOW + 4]
             for opcode in (_CALL, _JUMP):
+                # Hundreds of thousands of candidates in a large library: as little as possible for each.
                 for match in _relative(opcode, low - start - _WINDOW - 5, high - start).finditer(window):
-                    end = start + match.end()
-                    target = stubs.get(end + int.from_bytes(match.group()[1:], "little", signed=True))
+                    end = match.end()
+                    target = stubs.get(start + end + unpack(window, end - 4)[0])
                     if target is not None:
                         is_jump = opcode == _JUMP
-                        yield CallSite(start + match.start() if is_jump else end, target, is_jump)
+                        yield CallSite(start + (match.start() if is_jump else end), target, is_jump)
 
 
 def _relative(opcode: bytes, low: int, high: int) -> re.Pattern[bytes]:

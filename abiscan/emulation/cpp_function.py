@@ -7,12 +7,14 @@ Both hold an optional dispatch key, a ``KernelFunction`` (functor, boxed functio
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from abiscan.emulation.torch_state import Schema, TorchState
 
 CPP_FUNCTION_WORDS: Final = 12  # up to the last member that is looked at, in every release
 _OLD_CONFIG_WORDS: Final = 10  # a KernelFunction of 64 bytes, up to 1.5: std::function, shared_ptr, then the functions
+_OLD_BOXED_AT: Final = 7
 _FALLTHROUGH: Final = "fallthrough_kernel"
 
 
@@ -39,19 +41,26 @@ def read_optional_key(value: int, *, flag_first: bool) -> int | None:
     return value >> 8 & 0xFF or value >> 16 & 0xFFFF or None
 
 
-def read_function(state: TorchState, address: int, size: int) -> Function:
-    """The kernel in the object of ``size`` words at ``address``."""
+def boxed_index(state: TorchState, words: Sequence[int]) -> int:
+    """Which word of a ``KernelFunction`` is the boxed function: it follows the functor, up to 1.8 a ``shared_ptr``."""
+    return 1 if state.process.image.is_code(words[1]) or state.process.name_at(words[1]) is not None else 2
+
+
+def read_function(state: TorchState, address: int, size: int, *, flag_first: bool) -> Function:
+    """The kernel in the object of ``size`` words at ``address``; ``flag_first`` for optionals of ``c10``."""
     machine, image = state.process.machine, state.process.image
     words = machine.words(address, size)
-    boxed_at = 7 if size == _OLD_CONFIG_WORDS else 2
+    boxed_at = _OLD_BOXED_AT if size == _OLD_CONFIG_WORDS else 1 + boxed_index(state, words[1:])
     signature, schema = None, None
     for word in words[boxed_at + 1 :]:
         signature = signature or _function_type(state, word)
         schema = schema or (state.marked_schema(word) if machine.is_heap(word) else None)
+    if boxed_at == _OLD_BOXED_AT and machine.is_heap(words[-1]):
+        schema = state.read_inlined_schema(words[-1])
     fallthrough = _FALLTHROUGH in (state.process.name_at(words[boxed_at]) or "")
     typed = signature is not None or any(image.is_code(word) for word in words[boxed_at + 1 : boxed_at + 3])
     return Function(
-        key=read_optional_key(words[0], flag_first=state.flag_first),
+        key=read_optional_key(words[0], flag_first=flag_first),
         signature=signature,
         schema=schema,
         boxed=not typed and not fallthrough,

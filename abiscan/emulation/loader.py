@@ -7,6 +7,7 @@ when something touches it, and just that page's relocations are applied. Formats
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from collections import defaultdict
 from collections.abc import Callable
@@ -191,7 +192,8 @@ class Image:
         for offset in self._extra.get(start >> 12, ()):
             self._patch(content, offset - start, (self._word(content, offset - start) + BASE) & _WORD)
         for index in self._relocations.get(start >> 12, ()):
-            self._relocate(content, start, index)
+            with contextlib.suppress(struct.error, NotElfError):  # a relocation that names no symbol changes nothing
+                self._relocate(content, start, index)
         return bytes(content), bool(flags & _PF_W), bool(flags & _PF_X)
 
     @staticmethod

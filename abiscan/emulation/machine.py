@@ -37,7 +37,6 @@ _RETURN: Final = IMPORT_BASE  # the first slot: where a function returns to that
 
 # All pages that can ever be mapped, in pages of 4 KiB: memory that a runaway initialiser fills ends as a gap.
 _CAPACITY: Final = 150_000
-_CANARY: Final = 0x5AFE_C0DE_0DD5_EED5
 _CODE_WINDOW: Final = 16  # no instruction of x86-64 is longer than 15 bytes
 _MAX_DEPTH: Final = 60  # of calls from a double back into the emulated code
 
@@ -80,6 +79,8 @@ class Machine:
         for base, size in regions.items():
             self.vm.mem_map(base, size, MemoryProtection.ReadWrite)
         self.reached: set[int] = set()
+        self._watched: set[int] = set()
+        self.upper_halves = [bytes(16)] * 16
 
     # Memory
 
@@ -91,6 +92,9 @@ class Machine:
             protection = MemoryProtection.ReadWrite if writable else MemoryProtection.ReadOnly
         self.vm.mem_map(address, PAGE_SIZE, protection)
         self.vm.mem_write(address, content)
+        if executable:
+            for offset in self.arch.suspects(content):
+                self.vm.add_breakpoint(address + offset)
 
     def read(self, address: int, size: int) -> bytes:
         """``size`` bytes at ``address``.
@@ -173,6 +177,7 @@ class Machine:
 
     def watch(self, address: int) -> None:
         """Have ``address`` entered into ``reached`` when the code there is executed."""
+        self._watched.add(address)
         self.vm.add_breakpoint(address)
 
     def start(self, address: int, arguments: tuple[int, ...], instructions: int) -> int:
@@ -221,8 +226,7 @@ class Machine:
             status = vm.run()
             if status != RunStatus.UnhandledException:
                 if status == RunStatus.Breakpoint:
-                    self.reached.add(vm.pc)
-                    vm.remove_breakpoint(vm.pc)
+                    self._break()
                     continue
                 if status == RunStatus.InstructionLimit:
                     raise Stop("out of its budget of instructions", vm.pc)
@@ -244,6 +248,19 @@ class Machine:
                     raise Stop(f"unknown instruction: {text}", vm.pc)
             else:
                 raise Stop(_describe(code, vm.exception_value), vm.pc)
+
+    def _break(self) -> None:
+        """At a breakpoint: something watched, an instruction that is not left to the emulator, or both."""
+        pc = self.vm.pc
+        if pc in self._watched:
+            self.reached.add(pc)
+        code = self._code_at(pc)
+        if self.arch.suspects(code[:4])[:1] != [0]:
+            self.vm.remove_breakpoint(pc)
+            return
+        text = self.arch.step_over(self.vm, self, code)
+        if text is not None:
+            raise Stop(f"unknown instruction: {text}", pc)
 
     def _code_at(self, address: int) -> bytes:
         try:

@@ -86,7 +86,6 @@ class Process:
         self.calls = 0
         self.call_limit = 0
         self.heap_limit = HEAP_BASE + HEAP_SIZE
-        self.calls_by_name: Counter[str] = Counter()
         self.unknown: Counter[str] = Counter()
         self.call_sites: set[int] = set()
         self.arch = ARCHITECTURES[machine]

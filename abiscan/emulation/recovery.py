@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Callable, Iterable
 from typing import Final
+
+from icicle import MemoryException  # type: ignore[import-untyped]
 
 from abiscan.elf import ElfFile, SharedObject
 from abiscan.emulation.call_sites import CallSite, Functions, constant_arguments, find_call_sites
@@ -22,6 +25,7 @@ from abiscan.emulation.model import Gap, Phase, Registrations
 from abiscan.emulation.process import Double, Process
 from abiscan.emulation.recorder import NAMESPACE_SEPARATOR, Recorder
 from abiscan.emulation.torch_state import TorchState
+from abiscan.errors import NotElfError
 
 _STAGE: Final = "emulation"
 _INSTRUCTIONS_PER_FUNCTION: Final = 20_000_000
@@ -40,6 +44,11 @@ _REGISTERS: Final = re.compile(
     r"|aoti_torch_library_(init_(def|fragment|impl)|def|impl)$|torch_library_(impl|def_with_tags)$"
     r"|_ZN5torch6detail10class_baseC|_ZN3c104impl24DeviceGuardImplRegistrarC|_ZN3c1028register_privateuse1_backendE"
 )
+# What nonsense in the file, or in the emulated process, comes to in the code that reads it.
+_DAMAGE: Final = (
+    *(NotElfError, MemoryException, OverflowError, ValueError, struct.error),
+    *(RecursionError, IndexError, KeyError, TypeError),
+)
 _FINDS: Final = "_ZN3c1010Dispatcher17findSchemaOrThrowEPKcS2_"
 
 
@@ -50,7 +59,11 @@ def recover(file: ElfFile, facts: SharedObject) -> Registrations:
     :param facts: what ``file.facts()`` gave
     :returns: the registrations, and a ``Gap`` for everything that could not be read; nothing in the file raises
     """
-    return _Recovery(file, facts).run()
+    try:
+        recovery = _Recovery(file, facts)
+    except _DAMAGE as error:
+        return Registrations(gaps=(Gap(stage=_STAGE, reason=f"damaged: {error}", address=None, symbol=None),))
+    return recovery.run()
 
 
 class _Recovery:
@@ -70,6 +83,13 @@ class _Recovery:
         return self.find(name)
 
     def run(self) -> Registrations:
+        try:
+            self.recover()
+        except _DAMAGE as error:
+            self.report(f"damaged: {error}", None)
+        return self.result()
+
+    def recover(self) -> None:
         image = self.process.image
         slots = image.slots_of(lambda name: bool(_REGISTERS.match(name) or name == _FINDS))
         sites = find_call_sites(image, self.facts.machine, slots)
@@ -89,7 +109,6 @@ class _Recovery:
             self.emulate_callers(registering)
         self.report_missing(registering)
         self.find_lookups(site for site in sites if site.target == _FINDS)
-        return self.result()
 
     def result(self) -> Registrations:
         recorder = self.recorder
@@ -126,10 +145,13 @@ class _Recovery:
             return Stop("out of the budget of instructions for the whole object", address)
         try:
             return machine.start(address, arguments, min(left, instructions))
-        except Stop as stop:
-            if process.heap_top() > process.heap_limit:
-                process.release(top)
-            return stop
+        except _DAMAGE as error:
+            stop = Stop(f"{type(error).__name__}: {error}", machine.vm.pc)
+        except Stop as caught:
+            stop = caught
+        if process.heap_top() > process.heap_limit:
+            process.release(top)
+        return stop
 
     def initialise_module(self, name: str) -> None:
         """Run what the import of a Python module runs."""
@@ -146,10 +168,11 @@ class _Recovery:
         # Arguments that can be read, and say nothing: whatever needs a real one stops there. Then none at all, for code
         # that chooses by a small number.
         blank = tuple(self.process.allocate(_ARGUMENT_SIZE) for _ in range(_ARGUMENTS))
-        tried: set[int] = set()
+        tried = {address - BASE for address in self.process.image.initialisers()}
+        limit = len(tried) + _MAX_ON_CALL
         for site in sites:
             start = functions.containing(site.address - (not site.is_jump))
-            if start is None or start in tried or self.is_executed(site) or len(tried) >= _MAX_ON_CALL:
+            if start is None or start in tried or self.is_executed(site) or len(tried) >= limit:
                 continue
             tried.add(start)
             for arguments in (blank, (0,) * _ARGUMENTS):

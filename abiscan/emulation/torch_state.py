@@ -6,10 +6,11 @@ the extension's stack frames and statics:
 * ``FunctionSchema`` (``ATen/core/function_schema.h``): two strings, two vectors, two flags, an optional byte. From 1.4
   on its size depends on ``sizeof(std::string)`` alone: 2 * string + 56.
 * ``variant<OperatorName, FunctionSchema>``, before 2.1 ``c10::either``: the larger one, then the index, 0 for the name.
-* ``KernelFunction`` inside ``CppFunction`` grows from release to release (24, from 1.13 on 32, from 2.9 on 40). To read
-  one, its words are searched for what is known by its address: an inferred schema, a ``type_info`` of a function. To
-  write one, when a kernel is given boxed, the smallest size that the object's imports allow is taken: the members
-  behind it are empty, and code only moves them.
+* ``c10::Argument`` inside ``FunctionSchema``: its size follows from how types are handed over (``torch_types``).
+* ``KernelFunction`` inside ``CppFunction`` changes from release to release (64 bytes up to 1.5, 32 up to 1.8, then 24,
+  from 1.13 on 32, from 2.9 on 40). To read one, its words are searched for what is known by its address: an inferred
+  schema, a ``type_info`` of a function. To write one, when a kernel is given boxed, the smallest size that the imports
+  allow is taken: the members behind it are empty, and code only moves them.
 
 Which ``optional`` torch used (``c10::optional`` keeps its flag before the value, ``std::optional``, from 2.1 on, after
 it) is in the names that the object imports, and so is the layout of ``std::string``.
@@ -28,6 +29,10 @@ from abiscan.emulation.recorder import Recorder
 from abiscan.emulation.strings import abi_of
 
 _VECTOR: Final = 24
+# sizeof(c10::Argument) less the string: from 1.13 on, 1.11 and 1.12, up to 1.10.
+ARGUMENT_WITH_TWO_TYPES, ARGUMENT_WITH_PLAIN_TYPE, ARGUMENT_WITH_SHARED_TYPE = 80, 64, 208
+_OLD_ARGUMENT_TAIL: Final = 216  # up to 1.5
+_DEFINE_WITHOUT_TAGS: Final = "_ZNR5torch7Library4_defEON3c1014FunctionSchemaEPNS1_12OperatorNameE"
 _CONTROL_BLOCK: Final = struct.Struct("<QII8x")  # virtual pointer, use count, weak count (bits/shared_ptr_base.h)
 _MANY: Final = 0x1000_0000  # owners, so that none is the last
 _TYPE_OBJECT_SIZE: Final = 192
@@ -66,10 +71,14 @@ class TorchState:
         self.recorder = recorder
         self.strings = abi_of(imports)
         self.flag_first = any("N3c108optional" in name for name in imports if "torch7Library" in name)
-        # SymInt came with 1.13: KernelFunction got a third function, and c10::Argument a second type.
-        newer = any("3TagE" in name or "_RegisterOrVerify" in name for name in imports) or not self.flag_first
-        self.has_two_types = newer
+        marks = ("3TagE", "_RegisterOrVerify", "St8optionalIN3c1011DispatchKeyE")
+        newer = any(mark in name for name in imports if "torch7Library" in name for mark in marks)
+        # sizeof(c10::detail::infer_schema::ArgumentDef); None as long as it is not known.
+        self.argument_stride = 16 if newer else 8 if _DEFINE_WITHOUT_TAGS in imports else None
         self.kernel_function_size = 32 if newer else 24
+        self.argument_tail = ARGUMENT_WITH_TWO_TYPES
+        self.types_in_memory = False
+        self.result_buffer = 0
         self.libraries: dict[int, Library] = {}
         self.class_names: dict[str, str] = {}  # mangled type name of the holder -> ns.Name
         self._schemas: dict[int, Schema] = {}  # by the address in its argument vector
@@ -77,6 +86,7 @@ class TorchState:
         self._types: dict[int, str] = {}
         self._type_objects: dict[str, int] = {}
         self._control = 0
+        self.passed_on = self._new_control_block()
         self._symbols: list[str] = []
 
     # Schemas
@@ -106,28 +116,29 @@ class TorchState:
 
     @property
     def _argument_size(self) -> int:
-        """``sizeof(c10::Argument)`` from 1.13 on: name, two types, length, default value, alias, flags."""
-        return self.strings.size + 80
+        """``sizeof(c10::Argument)``: a string, then what grew from release to release."""
+        return self.strings.size + self.argument_tail
 
     def _make_arguments(self, types: tuple[str, ...]) -> tuple[int, int]:
-        """The bounds of an array of ``c10::Argument``; an empty one where the layout is another."""
-        size = self._argument_size if self.has_two_types else 0
+        """The bounds of an array of ``c10::Argument``: a name, a type, from 1.13 on a second type, the rest zero."""
+        size = self._argument_size
         begin = self.process.allocate(size * len(types))
-        for number, text in enumerate(types if size else ()):
+        for number, text in enumerate(types):
             at = begin + number * size
             self.strings.create(self.process, at, f"_{number}".encode())
             self.write_shared(at + self.strings.size, self.type_object(text))
-            self.write_shared(at + self.strings.size + 16, self.type_object(text))
+            if self.argument_tail == ARGUMENT_WITH_TWO_TYPES:
+                self.write_shared(at + self.strings.size + 16, self.type_object(text))
         return begin, begin + size * len(types)
 
-    def _read_arguments(self, vector: int) -> tuple[str, ...] | None:
+    def _read_arguments(self, vector: int, tail: int) -> tuple[str, ...] | None:
         """The types in a ``std::vector<c10::Argument>``, None where it holds something else."""
         begin, end = self.process.machine.words(vector, 2)
-        size = self._argument_size
-        if not self.has_two_types or not 0 <= end - begin <= 256 * size or (end - begin) % size:
+        size = self.strings.size + tail
+        if not 0 <= end - begin <= 256 * size or (end - begin) % size:
             return None
-        real_types = range(begin + self.strings.size + 16, end, size)
-        return tuple(self.type_text(self.process.machine.word(at)) for at in real_types)
+        types = range(begin + self.strings.size, end, size)
+        return tuple(self.type_text(self.process.machine.word(at)) for at in types)
 
     def write_name_or_schema(self, address: int, text: str) -> None:
         """Make a ``variant<OperatorName, FunctionSchema>`` at ``address`` of what ``parseSchemaOrName`` is given."""
@@ -156,8 +167,15 @@ class TorchState:
         name = self.read_operator_name(address)
         if name in self._last_schema:
             return self._last_schema[name]
-        given = self._read_arguments(address + 2 * self.strings.size)
-        returned = self._read_arguments(address + 2 * self.strings.size + _VECTOR)
+        return self._read_inferred(address, name, self.argument_tail)
+
+    def read_inlined_schema(self, address: int) -> Schema | None:
+        """The inferred schema at ``address``, made by the extension itself, as it was up to 1.5."""
+        return self._read_inferred(address, "", _OLD_ARGUMENT_TAIL)
+
+    def _read_inferred(self, address: int, name: str, tail: int) -> Schema | None:
+        given = self._read_arguments(address + 2 * self.strings.size, tail)
+        returned = self._read_arguments(address + 2 * self.strings.size + _VECTOR, tail)
         return None if given is None or returned is None else Schema.inferred(name, given, returned)
 
     def marked_schema(self, address: int) -> Schema | None:
@@ -194,10 +212,12 @@ class TorchState:
 
     def shared(self, address: int) -> tuple[int, int]:
         """The two words of a ``shared_ptr`` to the object at ``address``."""
-        if not self._control:
-            block = _CONTROL_BLOCK.pack(self.process.bind("virtual table of a control block") + 16, _MANY, _MANY)
-            self._control = self.process.store(block)
+        self._control = self._control or self._new_control_block()
         return address, self._control
+
+    def _new_control_block(self) -> int:
+        vtable = self.process.bind("virtual table of a control block") + 16
+        return self.process.store(_CONTROL_BLOCK.pack(vtable, _MANY, _MANY))
 
     def write_shared(self, at: int, address: int) -> None:
         """Make a ``shared_ptr`` at ``at`` to the object at ``address``."""

@@ -21,7 +21,7 @@ from abiscan.linkage.model import (
     Resolution,
     UndefinedSymbol,
 )
-from abiscan.linkage.names import is_cxx_library, is_cxx_symbol, is_python_symbol, is_torch_symbol
+from abiscan.ownership import is_cxx_library, is_cxx_symbol, is_python_symbol, is_torch_symbol
 
 NO_SUCH_FILE: Final = "cannot open shared object file: No such file or directory"
 
@@ -57,16 +57,17 @@ def relocation_order(closure: Closure) -> tuple[Module, ...]:
     """
     finished: dict[Module, None] = {}
     visited: set[Module] = set()
+    needed = {**closure.needed, closure.modules[0]: ()}  # unknown to ld.so until the order is made (dl-deps.c)
     for start in reversed(closure.modules):
         # Iterative, since a closure may be as deep as a hostile file likes.
-        stack = [(start, iter(closure.needed.get(start, ())))] if start not in visited else []
+        stack = [(start, iter(needed.get(start, ())))] if start not in visited else []
         visited.add(start)
         while stack:
             module, rest = stack[-1]
             for dependency in rest:
                 if dependency not in visited:
                     visited.add(dependency)
-                    stack.append((dependency, iter(closure.needed.get(dependency, ()))))
+                    stack.append((dependency, iter(needed.get(dependency, ()))))
                     break
             else:
                 finished[module] = None

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from abiscan.elf import Machine, SharedObject
 from abiscan.linkage.model import Absence, Closure, MissingLibrary, Module, Process
-from abiscan.linkage.names import is_system_library, is_torch_library
+from abiscan.ownership import is_system_library, is_torch_library
 
 
 class Objects(Protocol):
@@ -100,7 +100,7 @@ class Loader:
             module = queue.popleft()
             direct: list[Module] = []
             for name in module.facts.needed if module.facts else ():
-                found = names.get(name) or self._find(name, module, names)
+                found = names.get(name) or self._find(name, module, process, names)
                 # A library that torch itself is assumed to have got from somewhere is as absent as any other.
                 if found is None or (found.facts is None and module not in known):
                     absence = self._absence_of(name)
@@ -122,8 +122,8 @@ class Loader:
             missing=tuple(missing),
         )
 
-    def _find(self, name: str, needed_by: Module, names: dict[str, Module]) -> Module | None:
-        for path in self._candidates(name, needed_by):
+    def _find(self, name: str, needed_by: Module, process: Process, names: dict[str, Module]) -> Module | None:
+        for path in self._candidates(name, needed_by, process):
             facts = self._objects.object_at(path)
             if facts is None or facts.machine is not self._machine:
                 continue
@@ -134,16 +134,17 @@ class Loader:
             return module
         return None
 
-    def _candidates(self, name: str, needed_by: Module) -> Iterator[str]:
+    def _candidates(self, name: str, needed_by: Module, process: Process) -> Iterator[str]:
         if "/" in name:
             yield name
             return
         if needed_by.facts and not needed_by.facts.runpath:
-            module: Module | None = needed_by
-            while module:
+            chain = _loaders(needed_by)
+            if process.has_python and process.modules and process.modules[0] not in chain:
+                chain.append(process.modules[0])  # the RPATH of the program counts for everybody
+            for module in chain:
                 if module.facts and not module.facts.runpath:
                     yield from (posixpath.join(folder, name) for folder in _expand(module.facts.rpath, module))
-                module = module.loader
         yield from (posixpath.join(folder, name) for folder in self._search.environment)
         if needed_by.facts:
             yield from (posixpath.join(folder, name) for folder in _expand(needed_by.facts.runpath, needed_by))
@@ -168,6 +169,15 @@ class Loader:
 def _assumed(name: str, needed_by: Module) -> Module:
     """A library that was not found, taken to be there."""
     return Module(path=name, facts=None, loader=needed_by)
+
+
+def _loaders(module: Module | None) -> list[Module]:
+    """A module, the one that needed it, and so on."""
+    chain = []
+    while module:
+        chain.append(module)
+        module = module.loader
+    return chain
 
 
 def _expand(folders: tuple[str, ...], module: Module) -> Iterator[str]:

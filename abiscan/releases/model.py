@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from abiscan.elf import Machine
 from abiscan.interpreter import PythonTag
-from abiscan.linkage.names import is_torch_library
+from abiscan.ownership import is_torch_library
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

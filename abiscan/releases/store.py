@@ -15,6 +15,7 @@ import os
 import re
 import sqlite3
 import tempfile
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -46,6 +47,7 @@ class StoredSymbols:
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
         self._path = path
+        weakref.finalize(self, connection.close)
 
     def find(self, name: str) -> tuple[Definition, ...]:
         """The definitions called ``name``."""
@@ -56,7 +58,7 @@ class StoredSymbols:
 
     def starting_with(self, prefix: str) -> Iterator[str]:
         """The names that begin with ``prefix``."""
-        after = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+        after = prefix + "\U0010ffff"  # sorts behind whatever else can follow
         rows = self._rows("SELECT DISTINCT name FROM symbols WHERE name >= ? AND name < ?", (prefix, after))
         return (name for (name,) in rows)
 
@@ -116,24 +118,23 @@ class Store:
 
 
 def _key(source: ElfSource) -> str:
-    """What tells this library from every other: its build id with the header and the size, or all its bytes.
+    """What tells this library from every other: its build id, else the fingerprint of the file.
 
-    The header beside the build id sees a library that was rewritten after the link (``patchelf``).
+    The header beside the build id sees a library that was rewritten after the link (``patchelf``), which moves the note
+    out of the first page, too.
     """
     head = source.head(_HEAD)
-    identity = (
-        hashlib.sha256(head + str(source.size).encode()).hexdigest()
-        if _BUILD_ID_NOTE.search(head)
-        else source.open().sha256()
-    )
-    return f"{identity[:40]}-v{FORMAT}"
+    identity = str(source.size) if _BUILD_ID_NOTE.search(head) else source.fingerprint()
+    return f"{hashlib.sha256(head + identity.encode()).hexdigest()[:40]}-v{FORMAT}"
 
 
 def _load(path: Path) -> SharedObject | None:
     if not path.is_file():
         return None
     try:
-        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
+        connection = sqlite3.connect(
+            f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False
+        )
         ((text,),) = connection.execute("SELECT value FROM facts").fetchall()
         return _from_json(json.loads(text), StoredSymbols(connection, path))
     except (sqlite3.Error, ValueError, KeyError, TypeError):

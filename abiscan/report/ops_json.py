@@ -58,7 +58,7 @@ def _library(library: Library, inventory: Inventory) -> dict[str, Any]:
 def _operator(operator: Operator, inventory: Inventory) -> dict[str, Any]:
     return {
         "name": operator.name,
-        "schema": full_schema(operator),
+        "schema": full_schema(operator, inventory.built_for[-1] if inventory.built_for else None),
         "inferred": operator.inferred,
         "jit_only": operator.jit_only,
         "tags": [inventory.tags.name(number) for number in operator.tags],

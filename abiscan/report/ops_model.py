@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from packaging.version import Version
+
 from abiscan.dispatch.keys import DispatchKeys
+from abiscan.dispatch.schema import FunctionSchema, SchemaError
 from abiscan.emulation import Operator
 
 
@@ -11,9 +14,19 @@ def key_name(key: int | str | None, keys: DispatchKeys) -> str | None:
     return keys.name(key) if isinstance(key, int) else key
 
 
-def full_schema(operator: Operator) -> str | None:
-    """The schema with its namespace, where the source leaves it to the library."""
+def full_schema(operator: Operator, built_for: Version | None) -> str | None:
+    """The schema as torch prints it: with its namespace, whichever way the source spells it.
+
+    A text that torch would refuse is shown as it is.
+
+    :param built_for: the release whose way of printing it is; None for the newest
+    """
     if operator.schema is None:
         return None
     _, opening, rest = operator.schema.partition("(")
-    return f"{operator.name}{opening}{rest}"
+    text = f"{operator.name}{opening}{rest}"
+    try:
+        schema = FunctionSchema.parse(text)
+    except SchemaError:
+        return text
+    return schema.printed_by((built_for.major, built_for.minor)) if built_for else str(schema)

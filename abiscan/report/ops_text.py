@@ -46,7 +46,12 @@ def _lines(inventory: Inventory, *, verbose: bool) -> Iterator[Text]:
         yield from _source(library.file, library.line, verbose=verbose)
     for operator in found.operators:
         tags = ", ".join(inventory.tags.name(number) for number in operator.tags)
-        yield _line("operator", operator.phase, full_schema(operator) or operator.name, f"[{tags}]" if tags else None)
+        yield _line(
+            "operator",
+            operator.phase,
+            full_schema(operator, inventory.built_for[-1] if inventory.built_for else None) or operator.name,
+            f"[{tags}]" if tags else None,
+        )
         yield from _source(operator.file, operator.line, verbose=verbose)
     for kernel in found.kernels:
         key = key_name(kernel.dispatch_key, inventory.keys) or "(no key)"

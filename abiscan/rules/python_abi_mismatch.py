@@ -23,9 +23,9 @@ from collections.abc import Iterator
 
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
-from abiscan.linkage.names import is_python_symbol
 from abiscan.linkage.python_import import compiled_for, expected_tag
 from abiscan.linkage.resolve import symbol_message
+from abiscan.ownership import is_python_symbol
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:

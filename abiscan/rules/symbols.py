@@ -9,8 +9,8 @@ from typing import Final
 from abiscan.elf import SharedObject
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence, MissingLibrary
-from abiscan.linkage.names import is_torch_symbol
 from abiscan.mangling import Signature, demangle, same_name_prefixes, uses_cxx11_string
+from abiscan.ownership import is_torch_symbol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,8 +25,8 @@ from collections.abc import Iterator, Sequence
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import UndefinedSymbol
-from abiscan.linkage.names import is_python_symbol, is_torch_symbol
 from abiscan.mangling import demangle
+from abiscan.ownership import is_python_symbol, is_torch_symbol
 from abiscan.rules.advice import other_build
 from abiscan.rules.symbols import is_of_missing_library, is_string_abi_mismatch, library_with, nearest_export
 

@@ -71,6 +71,10 @@ class Aarch64:
     def return_object(self, vm: Icicle, address: int) -> None:
         """Nothing: ``x8`` need not be preserved, and nothing else is returned (AAPCS64, section 6.9)."""
 
+    def suspects(self, code: bytes) -> list[int]:  # noqa: ARG002 - the interface of every architecture
+        """None."""
+        return []
+
     def step_over(self, vm: Icicle, memory: Memory, code: bytes) -> str | None:  # noqa: ARG002 - the interface of every architecture
         """No instruction is done here; give its encoding."""
         return "instruction " + code[:4][::-1].hex()

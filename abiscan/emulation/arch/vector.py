@@ -2,33 +2,38 @@
 
 icicle knows the SSE encodings and a few of the VEX ones. Initialisers of objects built with ``-mavx2`` or
 ``-march=...`` mostly move and clear memory with the others. capstone decodes them; what they do is taken from the
-descriptions in the Intel SDM, volume 2. Sixteen registers of 256 bits live in icicle; a write of a VEX-encoded result
-clears the bits above it. The 512-bit forms and masks of AVX-512 are not done, and are reported by their text.
+descriptions in the Intel SDM, volume 2. The 512-bit forms and masks of AVX-512 are not done, and are reported by
+their text.
+
+The few VEX instructions that icicle does accept it does wrongly: its registers end at 128 bits, and what concerns the
+upper halves is dropped without a word. So those are found as code is mapped (``suspects``) and done here as well; the
+upper halves of the sixteen registers belong to this module alone. A VEX-encoded result clears the bits above it.
 """
 
 from __future__ import annotations
 
 import operator
+import re
 import struct
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 import capstone  # type: ignore[import-untyped]
 from capstone import x86
-from icicle import Icicle, MemoryException, MemoryProtection  # type: ignore[import-untyped]
+from icicle import Icicle, MemoryException  # type: ignore[import-untyped]
 
-# A code page of our own holds "load ymmN" and "store ymmN", which icicle does implement: the only way to reach bits 192
-# to 255 of a register, which have no name there.
-_PAGE: Final = 0x7F_0000_0000
-_DATA: Final = _PAGE + 0x1000
-_SLOT: Final = 16
 _XMM_BYTES, _YMM_BYTES = 16, 32
 
 Bytes = Sequence[bytes]
 
 
 class Memory(Protocol):
-    """The memory of the emulated process; what is not mapped yet is mapped by asking for it."""
+    """The memory of the emulated process; what is not mapped yet is mapped by asking for it.
+
+    ``upper_halves`` are bits 128 to 255 of the sixteen vector registers, sixteen bytes each.
+    """
+
+    upper_halves: list[bytes]
 
     def read(self, address: int, size: int) -> bytes:
         """``size`` bytes at ``address``."""
@@ -219,7 +224,7 @@ def _divide(a: float, b: float) -> float:
 
 _WIDTHS: Final = (("b", 1), ("w", 2), ("d", 4), ("q", 8))
 _MOVES: Final = frozenset(
-    f"vmov{suffix}" for suffix in ("dqu", "dqa", "ups", "upd", "aps", "apd", "ntdq", "ntps", "ntpd", "q", "d")
+    f"vmov{suffix}" for suffix in ("dqu", "dqa", "ups", "upd", "aps", "apd", "ntdq", "ntps", "ntpd")
 ) | {"vlddqu"}
 
 # What each instruction computes from its source operands (the destination left out) and its immediate.
@@ -260,6 +265,8 @@ _OPERATIONS: Final[dict[str, Callable[[Bytes, int], bytes]]] = {
     **{f"vpinsr{letter}": _insert(width) for letter, width in _WIDTHS},
     **{f"vpextr{letter}": _extract(width) for letter, width in _WIDTHS},
     **dict.fromkeys(_MOVES, _first),
+    "vmovq": lambda sources, _: sources[0][:8],
+    "vmovd": lambda sources, _: sources[0][:4],
     **dict.fromkeys(("vmovlhps", "vmovhps", "vmovhpd"), _move_high),
     **dict.fromkeys(("vmovlps", "vmovlpd"), _move_low),
     "vmovhlps": _high_to_low,
@@ -289,8 +296,20 @@ _BROADCASTS: Final = {
     "vbroadcasti128": 16,
     **{f"vpbroadcast{letter}": width for letter, width in _WIDTHS},
 }
+_CLEARS: Final = ("vzeroupper", "vzeroall")
 _SCALAR_MOVES: Final = {"vmovss": 4, "vmovsd": 8}
 _COMPARES: Final = {"vcomiss": "<f", "vucomiss": "<f", "vcomisd": "<d", "vucomisd": "<d"}
+
+
+# VEX prefixes (C5 with one byte, C4 with two) before the opcodes that icicle accepts: those of its avx_manual.sinc and
+# avx2_manual.sinc.
+_SUSPECT_OPCODES: Final = rb"[\x06\x10\x11\x18\x19\x28\x29\x38\x39\x46\x6f\x77\x7f\xd7]"
+_SUSPECT: Final = re.compile(rb"\xc5(?=.%b)|\xc4(?=..%b)" % (_SUSPECT_OPCODES, _SUSPECT_OPCODES), re.DOTALL)
+
+
+def suspects(code: bytes) -> list[int]:
+    """Where in ``code`` an instruction may begin that icicle does wrongly, whatever it is part of there."""
+    return [match.start() for match in _SUSPECT.finditer(code)]
 
 
 class VectorUnit:
@@ -320,6 +339,12 @@ class VectorUnit:
         name, operands = instruction.mnemonic, list(instruction.operands)
         if any(operand.avx_zero_opmask or _is_avx512(operand) for operand in operands):
             raise UnsupportedError(name)
+        if name in _CLEARS:
+            for number in range(16):
+                memory.upper_halves[number] = bytes(_XMM_BYTES)
+                for half in "ab" if name == "vzeroall" else "":
+                    vm.reg_write(f"XMM{number}_Q{half}", 0)
+            return
         immediate = operands.pop().imm & 0xFF if operands and operands[-1].type == x86.X86_OP_IMM else 0
         target, *rest = operands
         if name == "vptest":
@@ -370,13 +395,10 @@ class VectorUnit:
         if operand.type == x86.X86_OP_MEM:
             return memory.read(_address(vm, instruction, operand), operand.size)
         name = instruction.reg_name(operand.reg)
-        if name.startswith("xmm"):
+        if name.startswith(("xmm", "ymm")):
             number = name[3:]
-            halves = (vm.reg_read(f"XMM{number}_Q{half}") for half in "ab")
-            return b"".join(half.to_bytes(8, "little") for half in halves)
-        if name.startswith("ymm"):
-            _run_own(vm, int(name[3:]), store=True)
-            return bytes(vm.mem_read(_DATA, _YMM_BYTES))
+            low = b"".join(int(vm.reg_read(f"XMM{number}_Q{half}")).to_bytes(8, "little") for half in "ab")
+            return low + memory.upper_halves[int(number)] if name.startswith("ymm") else low
         return int(vm.reg_read(name.upper())).to_bytes(operand.size, "little")
 
     def _write(
@@ -387,9 +409,10 @@ class VectorUnit:
             return
         name = instruction.reg_name(operand.reg)
         if name.startswith(("xmm", "ymm")):
-            _map_own(vm)
-            vm.mem_write(_DATA, value.ljust(_YMM_BYTES, b"\0"))
-            _run_own(vm, int(name[3:]), store=False)
+            number, value = name[3:], value.ljust(_YMM_BYTES, b"\0")
+            vm.reg_write(f"XMM{number}_Qa", int.from_bytes(value[:8], "little"))
+            vm.reg_write(f"XMM{number}_Qb", int.from_bytes(value[8:16], "little"))
+            memory.upper_halves[int(number)] = value[_XMM_BYTES:_YMM_BYTES]
         else:  # a write of 32 bits clears the upper half of a general register
             number = int.from_bytes(value[: operand.size], "little")
             vm.reg_write(_WIDE.get(name, name.upper()), number)
@@ -431,26 +454,3 @@ def _address(vm: Icicle, instruction: capstone.CsInsn, operand: x86.X86Op) -> in
 def _set_flags(vm: Icicle, *, zero: bool, carry: bool, parity: bool) -> None:
     for name, value in (("ZF", zero), ("CF", carry), ("PF", parity), ("OF", False), ("SF", False), ("AF", False)):
         vm.reg_write(name, int(value))
-
-
-def _map_own(vm: Icicle) -> None:
-    if is_mapped(vm, _PAGE):
-        return
-    code = bytearray()
-    for number in range(16):
-        for opcode in (0x10, 0x11):  # vmovups ymmN, [rip + ...] and its reverse, each padded to one slot
-            vex = bytes((0xC5, 0xFC if number < 8 else 0x7C, opcode, (number & 7) << 3 | 5))
-            displacement = _DATA - (_PAGE + len(code) + 8)
-            code += (vex + displacement.to_bytes(4, "little", signed=True)).ljust(_SLOT, b"\x90")
-    vm.mem_map(_PAGE, 0x1000, MemoryProtection.ExecuteRead)
-    vm.mem_write(_PAGE, bytes(code))
-    vm.mem_map(_DATA, 0x1000, MemoryProtection.ReadWrite)
-
-
-def _run_own(vm: Icicle, number: int, *, store: bool) -> None:
-    _map_own(vm)
-    pc, limit = vm.pc, vm.icount_limit
-    vm.pc = _PAGE + (2 * number + store) * _SLOT
-    vm.icount_limit = vm.icount + 1
-    vm.run()
-    vm.pc, vm.icount_limit = pc, limit

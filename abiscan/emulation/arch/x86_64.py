@@ -6,7 +6,7 @@ from typing import ClassVar, Final
 
 from icicle import Icicle  # type: ignore[import-untyped]
 
-from abiscan.emulation.arch.vector import Memory, VectorUnit
+from abiscan.emulation.arch.vector import Memory, VectorUnit, suspects
 
 
 class X8664:
@@ -72,6 +72,10 @@ class X8664:
     def return_object(self, vm: Icicle, address: int) -> None:
         """A function that returns in memory gives the address back in ``rax``."""
         vm.reg_write("RAX", address)
+
+    def suspects(self, code: bytes) -> list[int]:
+        """The vector instructions that the emulator does wrongly."""
+        return suspects(code)
 
     def step_over(self, vm: Icicle, memory: Memory, code: bytes) -> str | None:
         """Execute one vector instruction, or ``cpuid``, which knows no feature here."""

@@ -184,14 +184,15 @@ def _parse_integer(call: Call) -> int:
     sign, prefix, digits = match.groups()
     if base == 0:
         base = 16 if prefix else 8 if digits.startswith(b"0") else 10
-    if prefix and base != 16:
-        digits = b"0"
+    start = match.start(3)
+    if prefix and base != 16:  # then the x ends the number
+        digits, start = b"0", match.start(2)
     count = 0
     while count < len(digits) and int(chr(digits[count]), 36) < base:
         count += 1
     value = int(digits[:count], base) if count else 0
     if not call.name.startswith("ato") and call.argument(1):
-        call.machine.set_word(call.argument(1), call.argument(0) + (match.start(3) + count if count else 0))
+        call.machine.set_word(call.argument(1), call.argument(0) + (start + count if count else 0))
     return -value if sign == b"-" else value
 
 

@@ -290,6 +290,86 @@ def _size(call: Call) -> int:
     return len(_text(call))
 
 
+# The private parts of the string of today, which code that was not optimised calls one by one.
+
+
+def _private(*members: str) -> Callable[[Double], Double]:
+    return LIBSTDCXX.named(*(f"_ZN{const}{_CXX11_CLASS}{member}" for member in members for const in ("", "K")))
+
+
+@_private("7_M_dataEv", "5beginEv", "6cbeginEv", "5frontEv")
+def _pointer(call: Call) -> int:
+    return call.machine.word(call.argument(0))
+
+
+@_private("3endEv", "4cendEv")
+def _end(call: Call) -> int:
+    return sum(call.machine.words(call.argument(0), 2))
+
+
+@_private("ixEm", "2atEm")
+def _at(call: Call) -> int:
+    return call.machine.word(call.argument(0)) + call.argument(1)
+
+
+@_private("7_M_dataEPc", "12_Alloc_hiderC1EPcRKS3_", "12_Alloc_hiderC2EPcRKS3_", "12_Alloc_hiderC1EPcOS3_")
+def _set_pointer(call: Call) -> None:
+    call.machine.set_word(call.argument(0), call.argument(1))
+
+
+@_private("9_M_lengthEm")
+def _store_length(call: Call) -> None:
+    call.machine.set_word(call.argument(0) + 8, call.argument(1))
+
+
+@_private("11_M_capacityEm")
+def _store_capacity(call: Call) -> None:
+    call.machine.set_word(call.argument(0) + 16, call.argument(1))
+
+
+@_private("13_M_local_dataEv", "17_M_use_local_dataEv")
+def _local_buffer(call: Call) -> int:
+    return call.argument(0) + 16
+
+
+@_private("11_M_is_localEv")
+def _is_local(call: Call) -> int:
+    return int(call.machine.word(call.argument(0)) == call.argument(0) + 16)
+
+
+@_private("16_M_get_allocatorEv")
+def _allocator(call: Call) -> int:
+    return call.argument(0)
+
+
+@_private("13_M_set_lengthEm")
+def _end_text(call: Call) -> None:
+    call.machine.set_word(call.argument(0) + 8, call.argument(1))
+    call.machine.write(call.machine.word(call.argument(0)) + call.argument(1), b"\0")
+
+
+@_private("7_S_copyEPcPKcm", "7_S_moveEPcPKcm")
+def _copy_part(call: Call) -> None:
+    if call.argument(2):
+        call.machine.write(call.argument(0), call.machine.read(call.argument(1), call.argument(2)))
+
+
+@_private("8capacityEv")
+def _capacity(call: Call) -> int:
+    is_local = call.machine.word(call.argument(0)) == call.argument(0) + 16
+    return 15 if is_local else call.machine.word(call.argument(0) + 16)
+
+
+@_private("5emptyEv")
+def _is_empty(call: Call) -> int:
+    return int(call.machine.word(call.argument(0) + 8) == 0)
+
+
+@_private("5clearEv")
+def _clear(call: Call) -> None:
+    CXX11.create(call.process, call.argument(0), b"")
+
+
 # The parts of a copy-on-write string
 
 
@@ -334,7 +414,7 @@ def _construct_hider(call: Call) -> None:
     call.machine.set_word(call.argument(0), call.argument(1))
 
 
-@LIBSTDCXX.matching(r"_ZNSs13_S_copy_charsEPc")
+@LIBSTDCXX.matching(r"_ZNSs13_S_copy_charsEPc", rf"_ZN{_CXX11_CLASS}13_S_copy_charsEPc")
 def _copy_characters(call: Call) -> None:
     first, end = call.argument(1), call.argument(2)
     if end > first:

@@ -50,11 +50,12 @@ def _register_operators(state: TorchState, doubles: Doubles) -> None:
         options = call.argument(1)
         # optional<variant<OperatorName, FunctionSchema>>: the flag is before the value or behind it, eight bytes either
         # way, so what follows is where it is.
-        given = state.read_name_or_schema(options if _is_string(state, options) else options + 8)
+        flag_first = not _is_string(state, options)
+        given = state.read_name_or_schema(options + 8 if flag_first else options)
         if not given.name:
             raise Stop("a definition without a name", call.return_address)
         begin, end = call.machine.words(options + state.schema_size + 16, 2)
-        functions = _kernels(state, begin, end)
+        functions = _kernels(state, begin, end, flag_first=flag_first)
         inferred = next((function.schema.arguments for function in functions if function.schema), None)
         name = recorder.define(None, given.name + (given.arguments or ""), inferred=inferred)
         for function in functions:
@@ -76,7 +77,7 @@ def _is_string(state: TorchState, address: int) -> bool:
         return False
 
 
-def _kernels(state: TorchState, begin: int, end: int) -> list[Function]:
+def _kernels(state: TorchState, begin: int, end: int, *, flag_first: bool) -> list[Function]:
     """The elements of a ``std::vector<KernelRegistrationConfig>``, whose size is one that puts every schema last."""
     machine, size = state.process.machine, end - begin
     if not 0 < size <= _MAX_KERNELS_SIZE:
@@ -87,7 +88,7 @@ def _kernels(state: TorchState, begin: int, end: int) -> list[Function]:
     each = next(fitting, None)
     if each is None:
         raise Stop(f"kernels of a size that no release has ({size} bytes in all)", machine.vm.pc)
-    return [read_function(state, at, each // 8) for at in range(begin, end, each)]
+    return [read_function(state, at, each // 8, flag_first=flag_first) for at in range(begin, end, each)]
 
 
 def _jit_operators(state: TorchState, doubles: Doubles) -> None:

@@ -5,7 +5,13 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from abiscan.emulation.cpp_function import CPP_FUNCTION_WORDS, Function, read_function, read_optional_key
+from abiscan.emulation.cpp_function import (
+    CPP_FUNCTION_WORDS,
+    Function,
+    boxed_index,
+    read_function,
+    read_optional_key,
+)
 from abiscan.emulation.doubles import Doubles
 from abiscan.emulation.machine import Stop
 from abiscan.emulation.model import Library, LibraryKind
@@ -89,7 +95,7 @@ def torch_library(state: TorchState) -> Doubles:
     def _define_with_kernel(call: Call) -> int:
         library = library_of(call)
         given = state.read_name_or_schema(call.argument(1))
-        function = read_function(state, call.argument(2), CPP_FUNCTION_WORDS)
+        function = read_function(state, call.argument(2), CPP_FUNCTION_WORDS, flag_first=flag_first)
         inferred = function.schema.arguments if function.schema else None
         tags = read_tags(call, 3) if "3TagE" in call.name else ()
         name = recorder.define(library, given.name + (given.arguments or ""), inferred=inferred, tags=tags)
@@ -99,13 +105,15 @@ def torch_library(state: TorchState) -> Doubles:
     @doubles.matching(r"_ZNR5torch7Library5_implEPKcONS_11CppFunctionE")
     def _implement(call: Call) -> int:
         record_kernel(
-            library_of(call), text_argument(call, 1), read_function(state, call.argument(2), CPP_FUNCTION_WORDS)
+            library_of(call),
+            text_argument(call, 1),
+            read_function(state, call.argument(2), CPP_FUNCTION_WORDS, flag_first=flag_first),
         )
         return call.argument(0)
 
     @doubles.matching(r"_ZNR5torch7Library9_fallbackEONS_11CppFunctionE")
     def _fall_back(call: Call) -> int:
-        function = read_function(state, call.argument(1), CPP_FUNCTION_WORDS)
+        function = read_function(state, call.argument(1), CPP_FUNCTION_WORDS, flag_first=flag_first)
         recorder.fallback(library_of(call), function.key, fallthrough=function.fallthrough)
         return call.argument(0)
 
@@ -113,7 +121,9 @@ def torch_library(state: TorchState) -> Doubles:
     def _construct_function(call: Call) -> None:
         """The private constructor, for kernels without a C++ type: only what tells boxed from fallthrough is kept."""
         this, kernel = call.argument(0), call.argument(1)
-        size = state.kernel_function_size
+        # A functor that is a shared_ptr belongs to the 32 bytes of 1.6 to 1.8.
+        shared_functor = boxed_index(state, call.machine.words(kernel, 3)) > 1
+        size = 32 if shared_functor else state.kernel_function_size
         call.machine.write(this, bytes(8) + call.machine.read(kernel, size) + bytes(24))
         state.strings.create(call.process, this + 8 + size + 24, b"")
 

@@ -18,7 +18,13 @@ from typing import Final
 from abiscan.emulation.doubles import Doubles
 from abiscan.emulation.process import Call
 from abiscan.emulation.strings import abi_in
-from abiscan.emulation.torch_state import Schema, TorchState
+from abiscan.emulation.torch_state import (
+    ARGUMENT_WITH_PLAIN_TYPE,
+    ARGUMENT_WITH_SHARED_TYPE,
+    ARGUMENT_WITH_TWO_TYPES,
+    Schema,
+    TorchState,
+)
 
 # How a type without parameters prints (the ``str`` methods of jit_type.h), where it is not the class without "Type".
 _PRINTED: Final = {
@@ -55,6 +61,7 @@ _ELEMENTS: Final = {
     "String": "str",
     "Number": "Scalar",
 }
+_ONE_FUNCTION, _TWO_FUNCTIONS = 8, 16
 _NAME: Final = re.compile(r"_ZN3c10(\d+)")
 _CUSTOM: Final = "__torch__.torch.classes."
 
@@ -80,7 +87,12 @@ def torch_types(state: TorchState) -> Doubles:
 
     def give(call: Call, text: str, *, reference: bool = False) -> int | None:
         address = state.type_object(text)
+        arch = call.process.arch
+        if call.machine.vm.reg_read(arch.hidden_result or arch.arguments[0]) == state.result_buffer:
+            # The caller's own result: handed on, or only left in its register. Serve both, and see what comes of it.
+            call.machine.write(state.result_buffer, struct.pack("<QQ", address, state.passed_on))
         if returns_in_memory(call):
+            state.types_in_memory = True
             state.write_shared(call.result, address)
             result = call.result
         else:
@@ -160,10 +172,15 @@ def torch_types(state: TorchState) -> Doubles:
             name = state.string(call.argument(0))
             overload = state.string(call.argument(1))
             name = f"{name}.{overload}" if overload else name
-        (arguments, count), (returns, return_count) = call.views(2 if named else 0, 2)
-        stride = _argument_stride(call, arguments, count, returns, return_count)
+        views = call.views(2 if named else 0, 2)
+        (arguments, count), (returns, return_count) = views
+        stride = _argument_stride(state, views)
         given = _types(call, arguments, count, stride)
         returned = _types(call, returns, return_count, stride)
+        if stride == _TWO_FUNCTIONS:
+            state.argument_tail = ARGUMENT_WITH_TWO_TYPES
+        else:
+            state.argument_tail = ARGUMENT_WITH_SHARED_TYPE if state.types_in_memory else ARGUMENT_WITH_PLAIN_TYPE
         state.write_schema(result, Schema.inferred(name, tuple(given), tuple(returned)))
 
     def _types(call: Call, address: int, count: int, stride: int) -> list[str]:
@@ -172,22 +189,25 @@ def torch_types(state: TorchState) -> Doubles:
         for function in machine.words(address, count * stride // 8)[:: stride // 8] if count else ():
             # A buffer in the heap, so that the stack tells who passes a buffer of his own (see above).
             buffer = call.process.allocate(16)
+            state.result_buffer = buffer
             machine.call_with_result(function, buffer)
+            state.types_in_memory |= machine.word(buffer + 8) == state.passed_on
             found.append(state.type_text(machine.word(buffer)))
         return found
 
     return doubles
 
 
-def _argument_stride(call: Call, arguments: int, count: int, returns: int, return_count: int) -> int:
+def _argument_stride(state: TorchState, views: list[tuple[int, int]]) -> int:
     """``sizeof(ArgumentDef)``: one function pointer up to 1.12, two (the real type's and the shown one's) after.
 
-    The arrays hold as many pointers to code as there are arguments, or twice as many, and do not overlap.
+    The imports of the object may tell (``TorchState``). Else the arrays do: they hold as many pointers to code as
+    there are arguments, or twice as many, and do not overlap; once they were seen to hold single ones, that holds.
     """
-    image, machine = call.process.image, call.machine
-    for address, number, other in ((arguments, count, returns), (returns, return_count, arguments)):
-        if not number or address <= other < address + 16 * number:
-            continue
-        words = machine.words(address, 2 * number)
-        return 16 if all(image.is_code(word) for word in words) else 8
-    return 8
+    image, machine = state.process.image, state.process.machine
+    if state.argument_stride is None:
+        for (address, number), (other, _) in (views, views[::-1]):
+            words = machine.words(address, 2 * number)
+            if address <= other < address + 16 * number or not all(image.is_code(word) for word in words):
+                state.argument_stride = _ONE_FUNCTION
+    return state.argument_stride or _TWO_FUNCTIONS

@@ -1,0 +1,69 @@
+"""Builds the samples beside this script: one small extension per registration API, stripped.
+
+    python build.py                                 against the installed torch
+    python build.py --headers 1.8.1=DIR/include     adds samples of an older torch, from the headers of its wheel
+
+Nothing is linked to torch: whatever the samples use of it stays undefined, as in an extension of a wheel. The headers
+of a wheel for macOS do as well. Needs g++, and aarch64-linux-gnu-g++ for the samples of AArch64.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sysconfig
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+OLD_STRINGS = "-D_GLIBCXX_USE_CXX11_ABI=0"
+
+# (result, source, compiler, flags beyond the common ones)
+CURRENT = (
+    ("library", "library", "g++", ()),
+    ("library_avx2", "library", "g++", ("-mavx2", "-O3")),
+    ("library_unoptimised", "library", "g++", ("-O0",)),
+    ("library_cow", "library", "g++", (OLD_STRINGS,)),
+    ("library_aarch64", "library", "aarch64-linux-gnu-g++", ()),
+    ("operators", "operators", "g++", ()),
+    ("classes", "classes", "g++", ()),
+    ("classes_aarch64", "classes", "aarch64-linux-gnu-g++", ()),
+    ("backend", "backend", "g++", ()),
+    ("stable", "stable", "g++", ()),
+)
+
+
+def build(result: str, source: str, compiler: str, includes: list[Path], flags: tuple[str, ...]) -> None:
+    """Compile one sample and strip it."""
+    target = HERE / f"{result}.so"
+    paths = [f"-I{include}" for include in includes]
+    common = ["-O2", "-fPIC", "-shared", "-w", "-Wl,-z,now", "-Wl,--build-id=none"]
+    subprocess.run([compiler, *common, *flags, *paths, source + ".cpp", "-o", str(target)], check=True, cwd=HERE)
+    subprocess.run([compiler.replace("g++", "strip"), str(target)], check=True)
+
+
+def main() -> None:
+    """Build everything that was asked for."""
+    parser = argparse.ArgumentParser(description="Build the samples.")
+    parser.add_argument("--headers", action="append", default=[], metavar="RELEASE=DIR")
+    parser.add_argument("--only-older", action="store_true", help="leave the samples of the installed torch alone")
+    options = parser.parse_args()
+    if not options.only_older:
+        import torch.utils.cpp_extension as extension  # noqa: PLC0415 - not needed for older releases
+
+        includes = [*map(Path, extension.include_paths()), Path(sysconfig.get_paths()["include"])]
+        for result, source, compiler, flags in CURRENT:
+            # g++ strips with strip, aarch64-linux-gnu-g++ with aarch64-linux-gnu-strip.
+            build(result, source, compiler, includes, ("-std=c++20", *flags))
+    for pair in options.headers:
+        release, _, directory = pair.partition("=")
+        numbers = tuple(map(int, release.split(".")[:2]))
+        older = ("-std=c++17" if numbers >= (2, 0) else "-std=c++14", OLD_STRINGS, "-include", "cstdint")
+        legacy = (*older, f"-DLEGACY_TENSOR_TYPE_ID={int(numbers < (1, 5))}")
+        suffix = release.replace(".", "_")
+        build(f"legacy_{suffix}", "legacy", "g++", [Path(directory)], legacy)
+        if numbers >= (1, 9):
+            build(f"library_{suffix}", "library", "g++", [Path(directory)], older)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""A torch that has everything but torch in it, and wheels around whatever a test puts into them."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from tests.elf_builder import EM_X86_64, Elf, exports
+
+SAMPLES: Final = Path(__file__).resolve().parent.parent / "sample_binaries"
+
+ERROR_CONSTRUCTOR: Final = "_ZN3c105ErrorC2ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
+"""``c10::Error::Error(c10::SourceLocation, std::__cxx11::string)``: what tells which string a torch uses."""
+
+_NUM_THREADS: Final = "_ZN2at15get_num_threadsEv"
+PYBIND11_INTERNALS: Final = b"__pybind11_internals_v11_system_libstdcpp_gxx_abi_1xxx_use_cxx11_abi_1__"
+
+
+def torch_libraries(machine: int = EM_X86_64) -> dict[str, Elf]:
+    """The libraries of a CPU build of torch, each with a few exports."""
+    return {
+        "libtorch_global_deps.so": Elf(machine=machine, soname="libtorch_global_deps.so"),
+        "libc10.so": Elf(machine=machine, soname="libc10.so", defined=exports(ERROR_CONSTRUCTOR)),
+        "libtorch_cpu.so": Elf(
+            machine=machine,
+            soname="libtorch_cpu.so",
+            needed=("libc10.so",),
+            runpath="$ORIGIN",
+            defined=exports(_NUM_THREADS, "_ZN2at4_ops5zeros4callEl"),
+        ),
+        "libtorch.so": Elf(machine=machine, soname="libtorch.so", needed=("libtorch_cpu.so",), runpath="$ORIGIN"),
+        "libtorch_python.so": Elf(
+            machine=machine,
+            soname="libtorch_python.so",
+            needed=("libtorch.so", "libtorch_cpu.so", "libc10.so"),
+            runpath="$ORIGIN",
+            texts=(PYBIND11_INTERNALS,),
+            defined=exports("_Z16THPVariable_WrapRKN2at10TensorBaseE"),
+        ),
+    }
+
+
+def torch_package(
+    site: Path, *, build: str | None = "9.9.0+cpu", module: str = "_C.cpython-311-x86_64-linux-gnu.so"
+) -> Path:
+    """A torch package of ``torch_libraries`` in the folder ``site``; its path."""
+    package = site / "torch"
+    for name, library in torch_libraries().items():
+        library.write(package / "lib" / name)
+    Elf(needed=("libtorch_python.so",), runpath="$ORIGIN/lib", defined=exports("PyInit__C")).write(package / module)
+    if build is not None:
+        (package / "version.py").write_text(f"__version__ = '{build}'\ndebug = False\n", encoding="utf-8")
+    return package
+
+
+def extension(**changes: object) -> Elf:
+    """An extension of torch that loads, unless ``changes`` see to it that it does not."""
+    fields: dict[str, object] = {"needed": ("libtorch_cpu.so", "libc10.so"), **changes}
+    return Elf(**fields)  # type: ignore[arg-type]
+
+
+def wheel(path: Path, members: Mapping[str, bytes]) -> Path:
+    """A wheel with these members."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return path

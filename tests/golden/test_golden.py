@@ -1,0 +1,101 @@
+"""What the commands print, to the letter. ``pytest tests/golden --update-golden`` rewrites the files beside this one.
+
+The torch is built on the spot (``fakes.py``) and the samples are files of this repository, so nothing depends on what
+is installed; paths are those of the sample folder and of ``TORCH``.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from pathlib import Path
+from typing import Final
+
+import click
+import click.testing
+import jsonschema
+import pytest
+
+import abiscan
+from abiscan.cli import main
+from abiscan.report.json import schema
+from abiscan.rules import RULES
+from tests.conftest import Golden
+from tests.fakes import SAMPLES, torch_package
+
+HERE: Final = Path(__file__).parent
+CHECKED: Final = {
+    "loads": "weak_reference/weak_reference.so",
+    "missing_torch_library": "missing_torch_library/missing_torch_library.so",
+    "missing_sibling": "missing_sibling/missing_sibling.so",
+    "undefined_symbol": "undefined_symbol_signature/undefined_symbol_signature.so",
+    "not_linked": "undefined_symbol_not_linked/undefined_symbol_not_linked.so",
+    "cxx11_abi": "cxx11_abi/cxx11_abi.so",
+    "architecture": "architecture/architecture.so",
+    "wheel": "wheels/abiscan_sample-1.0-py3-none-linux_x86_64.whl",
+}
+
+needs_x86_64_linux = pytest.mark.skipif(
+    (platform.system(), platform.machine()) != ("Linux", "x86_64"), reason="the samples need libstdc++ for x86_64 Linux"
+)
+
+
+@pytest.fixture
+def torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The built torch; the samples are named relative to their folder."""
+    monkeypatch.chdir(SAMPLES)
+    return torch_package(tmp_path)
+
+
+def printed(*words: str) -> str:
+    result = click.testing.CliRunner().invoke(main, words, prog_name="abiscan", terminal_width=100)
+    assert result.stderr == ""
+    return result.stdout
+
+
+def normal(text: str, torch: Path) -> str:
+    return text.replace(str(torch), "TORCH").replace(str(SAMPLES), "SAMPLES").replace(abiscan.__version__, "VERSION")
+
+
+@needs_x86_64_linux
+@pytest.mark.parametrize("sample", CHECKED)
+@pytest.mark.parametrize("verbosity", ["quiet", "normal", "verbose"])
+def test_text(sample: str, verbosity: str, torch: Path, golden: Golden) -> None:
+    options = {"quiet": ["-q"], "normal": [], "verbose": ["-v"]}[verbosity]
+    text = printed("check", CHECKED[sample], "--torch", str(torch), *options)
+    golden(HERE / "text" / f"{sample}.{verbosity}.txt", normal(text, torch))
+
+
+@needs_x86_64_linux
+@pytest.mark.parametrize("sample", CHECKED)
+def test_json(sample: str, torch: Path, golden: Golden) -> None:
+    text = printed("check", CHECKED[sample], "--torch", str(torch), "--format", "json")
+    jsonschema.validate(json.loads(text), schema(), cls=jsonschema.Draft202012Validator)
+    golden(HERE / "json" / f"{sample}.json", normal(text, torch))
+
+
+def test_help_of_the_program(golden: Golden) -> None:
+    golden(HERE / "help" / "abiscan.txt", printed("--help"))
+
+
+@pytest.mark.parametrize("command", sorted(main.commands))
+def test_help_of_a_command(command: str, golden: Golden) -> None:
+    golden(HERE / "help" / f"{command}.txt", printed(command, "--help"))
+
+
+def test_explain(golden: Golden) -> None:
+    golden(HERE / "explain" / "all.txt", printed("explain"))
+
+
+@pytest.mark.parametrize("rule", [rule.name for rule in RULES])
+def test_explain_a_rule(rule: str, golden: Golden) -> None:
+    golden(HERE / "explain" / f"{rule}.txt", printed("explain", rule))
+
+
+def test_no_file_is_left_over() -> None:
+    expected = {f"help/{name}.txt" for name in ("abiscan", *main.commands)}
+    expected |= {f"explain/{name}.txt" for name in ("all", *(rule.name for rule in RULES))}
+    expected |= {f"text/{sample}.{verbosity}.txt" for sample in CHECKED for verbosity in ("quiet", "normal", "verbose")}
+    expected |= {f"json/{sample}.json" for sample in CHECKED}
+    found = {file.relative_to(HERE).as_posix() for file in HERE.rglob("*") if file.suffix in {".txt", ".json"}}
+    assert found == expected | {"matrix.txt"}

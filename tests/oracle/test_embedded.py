@@ -1,0 +1,76 @@
+"""The data in the package, against the torch that is installed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from packaging.version import Version
+
+from abiscan import interpreter
+from abiscan.dispatch.keys import keys_of
+from abiscan.dispatch.tags import tags_of
+from abiscan.elf import Machine, SymbolTable
+from abiscan.files import Files, read_facts
+from abiscan.libraries import Libraries
+from abiscan.releases import embedded, from_libs
+from abiscan.releases.model import TorchRelease
+
+RECORDED = "2.13.0"
+
+
+@pytest.fixture(scope="module")
+def installed() -> tuple[TorchRelease, Files]:
+    package = interpreter.installed_torch()
+    if package is None:
+        pytest.skip("torch is not installed")
+    files = Files(read_facts)
+    release = from_libs.from_path(Path(package), files)
+    if release.version != RECORDED or release.machine is not Machine.X86_64:
+        pytest.skip(f"the installed torch is not {RECORDED} for x86_64")
+    return release, files
+
+
+def ask_torch(expression: str) -> dict[str, int]:
+    done = subprocess.run(
+        [sys.executable, "-c", f"import json, torch; print(json.dumps({expression}))"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    answer: dict[str, int] = json.loads(done.stdout)
+    return answer
+
+
+def test_the_exports_are_those_of_the_wheel(installed: tuple[TorchRelease, Files]) -> None:
+    release, files = installed
+    known = Files(read_facts)
+    embedded_release = embedded.release(RECORDED, Machine.X86_64, known)
+    theirs, ours = Libraries(release.own_libraries, files), Libraries(embedded_release.own_libraries, known)
+    assert set(ours) == set(theirs)
+    for name, facts in theirs.items():
+        assert isinstance(facts.symbols, SymbolTable)
+        assert set(ours[name].symbols.starting_with("")) == set(facts.symbols), name
+        assert (ours[name].soname, ours[name].needed) == (facts.soname, facts.needed)
+
+
+@pytest.mark.usefixtures("installed")
+def test_dispatch_keys_are_numbered_as_torch_does() -> None:
+    # Several names can share a number: marks of ranges, and names kept for older code.
+    live = ask_torch("{name: int(key) for name, key in torch._C.DispatchKey.__members__.items()}")
+    by_number: dict[int, set[str]] = {}
+    for name, number in live.items():
+        by_number.setdefault(number, set()).add(name)
+    ours = {number: name for number, name in keys_of(Version(RECORDED)).names.items() if number in by_number}
+    assert len(ours) > 40
+    assert {number: name for number, name in ours.items() if name not in by_number[number]} == {}
+
+
+@pytest.mark.usefixtures("installed")
+def test_tags_are_numbered_as_torch_does() -> None:
+    live = ask_torch("{name: int(tag) for name, tag in torch.Tag.__members__.items()}")
+    tags = tags_of(Version(RECORDED))
+    assert {name: tags.name(number) for name, number in live.items()} == {name: name for name in live}

@@ -1,0 +1,110 @@
+"""The recorded loads of released wheels, by ``tools/ground_truth.py``; here those with the torch that CI installs.
+
+Set ``ABISCAN_CORPUS`` to a folder for the wheels, which are downloaded into it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+import pytest
+
+from abiscan.report.model import How, PredictedError, Result, Verdict
+from tests.oracle.test_samples import TORCH, installed_torch
+from tests.unit.report.reports import failure, result
+
+CORPUS: Final = os.environ.get("ABISCAN_CORPUS")
+
+
+def tool() -> ModuleType:
+    path = Path(__file__).resolve().parents[2] / "tools" / "ground_truth.py"
+    spec = importlib.util.spec_from_file_location("ground_truth_tool", path)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # its dataclasses look themselves up there
+    spec.loader.exec_module(module)
+    return module
+
+
+TOOL: Final = tool()
+
+
+@pytest.mark.skipif(not CORPUS, reason="needs ABISCAN_CORPUS, the folder for downloaded wheels")
+@pytest.mark.skipif(installed_torch() != TORCH, reason=f"needs torch {TORCH}; here is {installed_torch()}")
+def test_every_recorded_load_is_predicted() -> None:
+    folder = Path(CORPUS or "")
+    folder.mkdir(parents=True, exist_ok=True)
+    pairs = [pair for pair in TOOL.recorded() if pair.torch == TORCH and not pair.explained_by_layout]
+    assert len(pairs) > 50
+    wrong = {
+        f"{pair.corpus} {pair.path}": found
+        for pair, predicted in TOOL.predict(pairs, folder)
+        if (found := TOOL.differences(pair, predicted))
+    }
+    assert wrong == {}
+
+
+def test_the_record_has_both_verdicts_and_all_releases() -> None:
+    pairs = TOOL.recorded()
+    assert {pair.torch for pair in pairs} == {"2.5.1", "2.6.0", "2.8.0", "2.9.1", "2.13.0"}
+    assert {pair.verdict for pair in pairs} >= {"loads", "fails"}
+    assert all(
+        (pair.verdict == "fails") == (pair.message is not None) for pair in pairs if not pair.explained_by_layout
+    )
+    assert sum(pair.explained_by_layout for pair in pairs) == len(TOOL.LAYOUT_DRIFT)
+
+
+def recorded(**changes: Any) -> Any:
+    fields: dict[str, Any] = {
+        "package": "pkg",
+        "version": "1.0",
+        "path": "pkg/_C.so",
+        "sha256": "0" * 64,
+        "torch": "2.9.1",
+        "verdict": "fails",
+        "object": "_C.so",
+        "message": "undefined symbol: f",
+        "undefined": frozenset({"f"}),
+    }
+    return TOOL.Pair(**{**fields, **changes})
+
+
+def test_no_difference() -> None:
+    assert TOOL.differences(recorded(), failure()) == []
+    loads = recorded(verdict="loads", object=None, message=None, undefined=frozenset())
+    assert TOOL.differences(loads, result()) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "difference"),
+    [
+        (failure(verdict=Verdict.LOADS), "predicted ('loads', "),
+        (result(undefined_symbols=("f",)), "predicted ('loads', None, None), recorded ('fails', '_C.so', "),
+        (
+            failure(predicted_error=PredictedError(how=How.RAISES, object="_C.so", message="undefined symbol: g")),
+            "predicted ('fails', '_C.so', 'undefined symbol: g')",
+        ),
+        (
+            failure(predicted_error=PredictedError(how=How.RAISES, object="libx.so", message="undefined symbol: f")),
+            "predicted ('fails', 'libx.so', 'undefined symbol: f')",
+        ),
+        (failure(undefined_symbols=()), "1 undefined symbols missed: ['f']"),
+        (failure(undefined_symbols=("f", "g")), "1 undefined symbols invented: ['g']"),
+        (failure(sha256="1" * 64), "the file is not the one that was recorded"),
+    ],
+)
+def test_a_difference_is_told(changed: Result, difference: str) -> None:
+    (found,) = TOOL.differences(recorded(), changed)
+    assert found.startswith(difference)
+
+
+def test_several_differences_are_told_apart() -> None:
+    wrong = dataclasses.replace(result(), undefined_symbols=("g",))
+    assert len(TOOL.differences(recorded(), wrong)) == 3

@@ -1,0 +1,320 @@
+"""``abiscan check``, by its words, its streams and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import click.testing
+import jsonschema
+import pytest
+
+from abiscan.cli import main
+from abiscan.report.json import schema
+from tests.elf_builder import EM_AARCH64, Elf, uses
+from tests.fakes import extension, torch_libraries, torch_package, wheel
+
+GONE = "_ZN2at4goneEv"
+
+
+@pytest.fixture
+def torch(tmp_path: Path) -> Path:
+    return torch_package(tmp_path / "site")
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    return extension(runpath="$ORIGIN/../site/torch/lib").write(tmp_path / "build" / "good.so")
+
+
+@pytest.fixture
+def bad(tmp_path: Path) -> Path:
+    return extension(undefined=uses(GONE), runpath="$ORIGIN/../site/torch/lib").write(tmp_path / "bad" / "bad.so")
+
+
+@pytest.fixture
+def noted(tmp_path: Path) -> Path:
+    """Needs a library that is nowhere: a note, a gap, and a load that may succeed."""
+    return extension(needed=("libtorch_cpu.so", "libvendor.so.1")).write(tmp_path / "noted" / "noted.so")
+
+
+def run(*words: str | Path) -> click.testing.Result:
+    result = click.testing.CliRunner().invoke(main, ["check", *map(str, words)])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def test_what_loads_is_0(good: Path, torch: Path) -> None:
+    result = run(good, "--torch", torch)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == f"{good}: loads on torch 9.9.0+cpu\n"
+
+
+def test_what_fails_is_1(bad: Path, torch: Path) -> None:
+    result = run(bad, "--torch", torch)
+    assert (result.exit_code, result.stderr) == (1, "")
+    assert result.stdout.startswith(
+        "error[undefined-symbol]: bad.so uses a symbol that torch 9.9.0+cpu does not have\n"
+    )
+    assert result.stdout.endswith(f"{bad}: fails on torch 9.9.0+cpu - bad.so: undefined symbol: {GONE}\n")
+
+
+def test_one_that_fails_among_several_is_1(good: Path, bad: Path, torch: Path) -> None:
+    assert run(good, bad, "--torch", torch).exit_code == 1
+
+
+def test_what_cannot_be_told_is_3(tmp_path: Path, torch: Path) -> None:
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "cut.so").write_bytes(extension().build()[:200])
+    result = run(tmp_path / "pkg", "--torch", torch)
+    assert result.exit_code == 3
+    assert "gap[elf]: " in result.stdout
+    assert "cut.so: unknown on torch 9.9.0+cpu" in result.stdout
+    assert run(tmp_path / "pkg", "--torch", torch, "--strict").exit_code == 1
+
+
+def test_a_member_that_cannot_be_read_does_not_hide_one_that_fails(bad: Path, torch: Path) -> None:
+    (bad.parent / "cut.so").write_bytes(bad.read_bytes()[:200])
+    result = run(bad.parent, "--torch", torch, "--format", "json")
+    assert result.exit_code == 1
+    verdicts = {one["path"]: one["verdict"] for one in json.loads(result.stdout)["results"]}
+    assert verdicts == {"bad.so": "fails", "cut.so": "unknown"}
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (b"", "an empty file"),
+        (b"text\n", "a text file"),
+        (b"\xcf\xfa\xed\xfe" + bytes(60), "a Mach-O file"),
+        (b"\x7fELF\x01" + bytes(60), "a 32-bit ELF file"),
+        (b"\x7fELF\x02\x02" + bytes(60), "a big-endian ELF file"),
+        (Elf().build()[:30], "truncated inside the ELF header"),
+        (Elf().build()[:-50], "truncated"),
+    ],
+)
+def test_bad_input_is_one_line_and_2(data: bytes, problem: str, tmp_path: Path, torch: Path) -> None:
+    path = tmp_path / "bad.so"
+    path.write_bytes(data)
+    result = run(path, "--torch", torch)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"abiscan: {path}: {problem}")
+    assert result.stderr.count("\n") == 1
+
+
+def test_inputs_that_are_nothing_are_2(tmp_path: Path, good: Path, torch: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    broken = tmp_path / "broken.whl"
+    broken.write_bytes(b"PK")
+    for words, problem in (
+        ((tmp_path / "absent.so", "--torch", torch), "does not exist"),
+        ((tmp_path / "empty", "--torch", torch), "holds no shared object"),
+        ((broken, "--torch", torch), "not a readable wheel"),
+        ((good, "--torch", tmp_path / "empty"), "holds no torch"),
+        ((good, "--torch", tmp_path / "absent"), "does not exist"),
+        ((good, "--python", tmp_path / "absent"), "is not a Python that can be run"),
+    ):
+        result = run(*words)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert problem in result.stderr
+        assert result.stderr.count("\n") == 1
+
+
+def test_usage_is_2(good: Path, torch: Path) -> None:
+    for words, problem in (
+        ((), "Missing argument 'TARGET...'"),
+        ((good, "--no-such-option"), "No such option"),
+        ((good, "--torch", torch, "--python", "python"), "--torch and --python exclude each other"),
+        ((good, "-v", "-q"), "-v and -q exclude each other"),
+        ((good, "--format", "xml"), "'xml' is not one of"),
+        ((good, "--fail-on", "everything"), "'everything' is not one of"),
+        ((good, "--select", "no-such-rule"), "no rule is called no-such-rule; there are: architecture-mismatch,"),
+        ((good, "--ignore", "no-such-rule"), "no rule is called no-such-rule"),
+    ):
+        result = run(*words)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert problem in result.stderr
+
+
+def test_select_and_ignore(bad: Path, torch: Path) -> None:
+    for words, code in (
+        (("--select", "undefined-symbol"), 1),
+        (("--select", "missing-library"), 0),
+        (("--ignore", "undefined-symbol"), 0),
+        (("--ignore", "missing-library"), 1),
+        (("--select", "undefined-symbol", "--ignore", "undefined-symbol"), 0),
+        (("--select", "missing-library", "--select", "undefined-symbol"), 1),
+    ):
+        assert run(bad, "--torch", torch, *words).exit_code == code
+
+
+def test_a_rule_left_out_does_not_change_the_verdict(bad: Path, torch: Path) -> None:
+    result = run(bad, "--torch", torch, "--ignore", "undefined-symbol")
+    assert result.stdout == f"{bad}: fails on torch 9.9.0+cpu - bad.so: undefined symbol: {GONE}\n"
+
+
+def test_fail_on_and_strict(noted: Path, bad: Path, torch: Path) -> None:
+    assert run(noted, "--torch", torch).exit_code == 0
+    assert run(noted, "--torch", torch, "--fail-on", "note").exit_code == 1
+    assert run(noted, "--torch", torch, "--strict").exit_code == 1
+    assert run(bad, "--torch", torch, "--fail-on", "load-fails").exit_code == 1
+    assert run(bad, "--torch", torch, "--fail-on", "aborts").exit_code == 0
+
+
+def test_json_on_stdout_is_json_alone(good: Path, bad: Path, noted: Path, torch: Path) -> None:
+    result = run(good, bad, noted, "--torch", torch, "--format", "json")
+    document = json.loads(result.stdout)
+    jsonschema.validate(document, schema(), cls=jsonschema.Draft202012Validator)
+    assert (result.exit_code, result.stderr) == (1, "")
+    assert [one["verdict"] for one in document["results"]] == ["loads", "fails", "loads"]
+    assert [one["external"] for one in document["results"]] == [[], [], ["libvendor.so.1"]]
+    assert document["results"][1]["undefined_symbols"] == [GONE]
+    assert document["results"][0]["torch"] == "9.9.0"
+
+
+def test_exit_codes_are_the_same_in_every_format(good: Path, bad: Path, noted: Path, torch: Path) -> None:
+    for target, code in ((good, 0), (bad, 1), (noted, 0)):
+        codes = {run(target, "--torch", torch, "--format", form).exit_code for form in ("text", "json")}
+        assert codes == {code}
+
+
+def test_output_goes_to_the_file_whole(bad: Path, torch: Path, tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    result = run(bad, "--torch", torch, "--format", "json", "--output", report)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert json.loads(report.read_text("utf-8"))["results"][0]["verdict"] == "fails"
+    assert [path.name for path in tmp_path.iterdir() if "report" in path.name] == ["report.json"]
+
+
+def test_output_in_text_has_no_color(bad: Path, torch: Path, tmp_path: Path) -> None:
+    run(bad, "--torch", torch, "--output", tmp_path / "report.txt")
+    text = (tmp_path / "report.txt").read_text("utf-8")
+    assert "error[undefined-symbol]" in text
+    assert "\x1b" not in text
+
+
+def test_output_that_cannot_be_written_is_2(bad: Path, torch: Path, tmp_path: Path) -> None:
+    result = run(bad, "--torch", torch, "--output", tmp_path / "absent" / "report.txt")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "report.txt: cannot be written: No such file or directory" in result.stderr
+    assert run(bad, "--torch", torch, "--output", tmp_path).exit_code == 2
+
+
+def test_verbose_and_quiet(bad: Path, noted: Path, torch: Path) -> None:
+    assert run(bad, "--torch", torch, "-q").stdout.count("\n") == 1
+    assert "gap[linkage]: not at hand: libvendor.so.1;" in run(noted, "--torch", torch, "-v").stdout
+    assert "gap" not in run(noted, "--torch", torch).stdout
+
+
+def test_a_library_beside_it_that_cannot_be_read_is_a_gap(tmp_path: Path, torch: Path) -> None:
+    path = extension(needed=("libtorch_cpu.so", "libside.so"), runpath="$ORIGIN").write(tmp_path / "x" / "_C.so")
+    (path.parent / "libside.so").write_bytes(extension().build()[:200])
+    (one,) = json.loads(run(path, "--torch", torch, "--format", "json").stdout)["results"]
+    assert one["external"] == ["libside.so"]
+    assert [gap["reason"].partition(":")[0] for gap in one["gaps"] if gap["stage"] == "elf"] == [
+        str(path.parent / "libside.so")
+    ]
+
+
+def test_a_wheel_in_place(tmp_path: Path, torch: Path) -> None:
+    members = {
+        "pkg/_C.so": extension(needed=("libside.so", "libtorch_cpu.so"), runpath="$ORIGIN/../pkg.libs").build(),
+        "pkg.libs/libside.so": extension(undefined=uses(GONE), runpath="$ORIGIN/../torch/lib").build(),
+        "pkg-1.dist-info/METADATA": b"Requires-Dist: torch==2.5.1\n",
+    }
+    path = wheel(tmp_path / "pkg-1-py3-none-any.whl", members)
+    result = run(path, "--torch", torch, "--format", "json")
+    results = {one["path"]: one for one in json.loads(result.stdout)["results"]}
+    error = {"how": "raises", "object": "libside.so", "message": f"undefined symbol: {GONE}"}
+    assert {name: one["predicted_error"] for name, one in results.items()} == dict.fromkeys(
+        ("pkg/_C.so", "pkg.libs/libside.so"), error
+    )
+    assert results["pkg/_C.so"]["target"] == str(path)
+    assert "torch==2.5.1" in results["pkg/_C.so"]["findings"][0]["fix"]
+
+
+def test_aarch64_is_judged_on_any_host(tmp_path: Path) -> None:
+    for name, library in torch_libraries(EM_AARCH64).items():
+        library.write(tmp_path / "torch" / "lib" / name)
+    path = extension(machine=EM_AARCH64, undefined=uses(GONE)).write(tmp_path / "_C.so")
+    result = run(path, "--torch", tmp_path / "torch", "--format", "json")
+    (one,) = json.loads(result.stdout)["results"]
+    assert one["predicted_error"]["message"] == f"undefined symbol: {GONE}"
+    assert [finding["rule"] for finding in one["findings"]] == ["undefined-symbol"]
+
+
+def test_the_torch_of_another_python(good: Path, torch: Path, tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    answer = json.dumps(["3.11.9", [".cpython-311-x86_64-linux-gnu.so"], str(torch / "__init__.py")])
+    python.write_text(f"#!/bin/sh\necho '{answer}'\n", encoding="utf-8")
+    python.chmod(0o755)
+    assert run(good, "--python", python).stdout == f"{good}: loads on torch 9.9.0+cpu\n"
+
+
+def test_a_python_without_torch_is_2(good: Path, tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text("""#!/bin/sh\necho '["3.11.9", [".cpython-311.so"], null]'\n""", encoding="utf-8")
+    python.chmod(0o755)
+    result = run(good, "--python", python)
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert "has no torch" in result.stderr
+
+
+# As a program.
+
+
+def program(*words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "abiscan", *map(str, words)],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+
+
+def test_as_a_program(good: Path, bad: Path, torch: Path, tmp_path: Path) -> None:
+    for target, code in ((good, 0), (bad, 1), (tmp_path / "absent.so", 2)):
+        done = program("check", target, "--torch", torch)
+        assert done.returncode == code
+        assert "Traceback" not in done.stderr
+        assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_a_terminal_that_is_not_utf8_gets_the_report(tmp_path: Path, torch: Path) -> None:
+    symbols = uses(*(f"_ZN2at4gon{letter}Ev" for letter in "abcdef"))
+    path = extension(undefined=symbols).write(tmp_path / "bad.so")
+    done = program("check", path, "--torch", torch, PYTHONIOENCODING="ascii", PYTHONUTF8="0", LC_ALL="C")
+    assert done.returncode == 1
+    assert "\\u2026 3 more, -v shows them" in done.stdout
+
+
+def test_nothing_of_torch_is_imported(bad: Path, torch: Path) -> None:
+    code = "import sys; from abiscan.cli import main; main(standalone_mode=False)"
+    check = f"import atexit, sys; atexit.register(lambda: print('torch' in sys.modules, file=sys.stderr)); {code}"
+    done = subprocess.run(
+        [sys.executable, "-c", check, "check", str(bad), "--torch", str(torch)], capture_output=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (1, b"False\n")
+
+
+def test_color_on_a_terminal_alone(bad: Path, torch: Path) -> None:
+    ours, theirs = pty.openpty()
+    environment = {name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "FORCE_COLOR"}}
+    done = subprocess.run(
+        [sys.executable, "-m", "abiscan", "check", str(bad), "--torch", str(torch), "-q"],
+        env={**environment, "TERM": "xterm-256color"},
+        stdout=theirs,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(theirs)
+    shown = os.read(ours, 65_536).decode()
+    os.close(ours)
+    assert (done.returncode, done.stderr) == (1, b"")
+    assert "\x1b[1;31mfails\x1b[0m" in shown

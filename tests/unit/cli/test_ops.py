@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from click.testing import CliRunner
+
+from abiscan.cli import main
+from abiscan.report.json import schema
+
+SAMPLES = Path(__file__).resolve().parents[3] / "sample_binaries"
+LOADS = str(SAMPLES / "loads" / "loads.so")
+WHEEL = str(SAMPLES / "wheels" / "abiscan_sample-1.0-py3-none-linux_x86_64.whl")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+def run(*arguments: str, code: int = 0) -> str:
+    result = CliRunner().invoke(main, ["ops", *arguments])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_one_library_is_one_document() -> None:
+    document = json.loads(run(LOADS, "--format", "json"))
+    jsonschema.validate(document, schema("ops"))
+    assert document["path"] == "loads.so"
+    (operator,) = document["operators"]
+    assert operator["name"] == "abiscan_loads::double_it"
+    assert operator["schema"] == "abiscan_loads::double_it(Tensor x) -> Tensor"
+    (kernel,) = document["kernels"]
+    assert kernel["signature"] == "at::Tensor (at::Tensor const&)"
+    assert kernel["inferred_schema"] == "(Tensor _0) -> Tensor _0"
+    assert (kernel["dispatch_key"], kernel["boxed"], kernel["phase"]) == ("CPU", False, "static-init")
+    assert kernel["file"].endswith("loads.cpp")
+
+
+def test_a_wheel_is_a_list_of_documents() -> None:
+    document = json.loads(run(WHEEL, "--format", "json"))
+    jsonschema.validate(document, schema("ops"))
+    assert document["target"] == WHEEL
+    assert [result["path"] for result in document["results"]] == ["abiscan_sample/_C.so"]
+
+
+@pytest.mark.parametrize("missing", ["version", "operators", "gaps"])
+def test_the_schema_asks_for_every_part(missing: str) -> None:
+    document = json.loads(run(LOADS, "--format", "json"))
+    del document[missing]
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(document, schema("ops"))
+
+
+def test_text_has_a_line_for_each_registration() -> None:
+    lines = run(LOADS).splitlines()
+    assert lines[0].startswith(f"{LOADS}: 1 operators, 1 kernels, 0 fallbacks, 0 classes, 0 gaps; built for torch ")
+    assert "operator abiscan_loads::double_it(Tensor x) -> Tensor" in lines
+    assert "kernel abiscan_loads::double_it CPU" in lines
+
+
+def test_verbose_text_has_the_signatures() -> None:
+    assert "    at::Tensor (at::Tensor const&)" in run(LOADS, "-v").splitlines()
+
+
+def test_output_goes_to_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "ops.json"
+    assert run(LOADS, "--format", "json", "--output", str(file)) == ""
+    assert json.loads(file.read_text("utf-8"))["version"] == 1
+
+
+def test_what_cannot_be_read_is_one_line_and_exit_2(tmp_path: Path) -> None:
+    file = tmp_path / "broken.so"
+    file.write_bytes(b"\x7fELF")
+    output = run(str(file), code=2)
+    assert output.splitlines() == [f"abiscan: {file}: truncated inside the ELF header (fetch it again)"]

@@ -1,0 +1,84 @@
+"""``abiscan explain``, ``abiscan cache`` and what all commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click.testing
+import pytest
+
+import abiscan
+from abiscan.cli import main
+from abiscan.cli.common import cache_folder
+from abiscan.findings import Rule
+from abiscan.rules import RULES
+
+
+def run(*words: str) -> click.testing.Result:
+    result = click.testing.CliRunner().invoke(main, words)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def test_version() -> None:
+    assert run("--version").stdout == f"abiscan, version {abiscan.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "words", [("-h",), ("--help",), ("check", "--help"), ("explain", "--help"), ("cache", "--help")]
+)
+def test_help_has_examples(words: tuple[str, ...]) -> None:
+    result = run(*words)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "Examples:" in result.stdout
+
+
+def test_an_unknown_command_is_2() -> None:
+    assert run("chekc").exit_code == 2
+
+
+def test_explain_lists_all_rules() -> None:
+    lines = run("explain").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == [rule.name for rule in RULES]
+    assert all(line.endswith(rule.summary) for line, rule in zip(lines, RULES, strict=True))
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_explain_shows_the_documentation(rule: Rule) -> None:
+    assert run("explain", rule.name).stdout == f"{rule.name}\n\n{rule.documentation}\n"
+
+
+def test_explain_of_no_rule_is_2() -> None:
+    result = run("explain", "no-such-rule")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "no rule is called no-such-rule; there are: architecture-mismatch," in result.stderr
+
+
+def test_the_cache_is_where_the_system_says(cache_home: Path) -> None:
+    assert cache_folder() == cache_home / "abiscan"
+
+
+def test_an_empty_cache() -> None:
+    assert run("cache").stdout == f"{cache_folder()}: 0 libraries, 0.0 MB\n"
+
+
+def test_a_cache_is_shown_and_cleared() -> None:
+    cache_folder().mkdir(parents=True)
+    (cache_folder() / "a.sqlite").write_bytes(bytes(1_500_000))
+    assert run("cache").stdout == f"{cache_folder()}: 1 library, 1.5 MB\n"
+    assert run("cache", "--clear").stdout == f"deleted from {cache_folder()}: 1 library, 1.5 MB\n"
+    assert run("cache").stdout == f"{cache_folder()}: 0 libraries, 0.0 MB\n"
+
+
+def test_a_cache_that_cannot_be_cleared_is_2(monkeypatch: pytest.MonkeyPatch) -> None:
+    def busy(self: Path, *, missing_ok: bool = False) -> None:
+        raise PermissionError(13, "Permission denied", str(self), missing_ok)
+
+    cache_folder().mkdir(parents=True)
+    (cache_folder() / "a.sqlite").write_bytes(b"")
+    monkeypatch.setattr(Path, "unlink", busy)
+    result = run("cache", "--clear")
+    assert (result.exit_code, result.stderr) == (
+        2,
+        f"abiscan: {cache_folder()}: cannot be emptied: Permission denied\n",
+    )

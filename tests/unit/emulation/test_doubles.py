@@ -1,0 +1,316 @@
+"""The doubles of the C and C++ libraries, each called as emulated code calls it, on both architectures."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from pathlib import Path
+
+import pytest
+
+from abiscan.elf import ElfFile
+from abiscan.emulation.doubles import finder
+from abiscan.emulation.doubles.cpython import CPYTHON, fill_datum
+from abiscan.emulation.doubles.libc import LIBC
+from abiscan.emulation.doubles.libstdcxx import LIBSTDCXX
+from abiscan.emulation.machine import Stop
+from abiscan.emulation.process import Process
+from abiscan.emulation.strings import COW, CXX11, StringAbi, abi_in, abi_of
+
+SAMPLES = Path(__file__).parents[3] / "sample_binaries" / "registrations"
+CXX11_CLASS = "St7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE"
+
+
+@pytest.fixture(params=["library", "library_aarch64"])
+def process(request: pytest.FixtureRequest) -> Process:
+    file = ElfFile.open(SAMPLES / f"{request.param}.so")
+    found = Process(file, file.facts().machine, finder((LIBC, LIBSTDCXX, CPYTHON)), fill_datum)
+    found.call_limit = 10_000
+    return found
+
+
+def call(process: Process, name: str, *arguments: int) -> int:
+    return process.machine.start(process.bind(name), arguments, 100_000)
+
+
+def call_for_object(process: Process, name: str, *arguments: int) -> int:
+    """Call a function that returns an object; the address of the object."""
+    room = process.allocate(256)
+    if process.arch.hidden_result is None:
+        call(process, name, room, *arguments)
+    else:
+        process.machine.vm.reg_write(process.arch.hidden_result, room)
+        call(process, name, *arguments)
+    return room
+
+
+def text(process: Process, content: bytes) -> int:
+    return process.store(content + b"\0")
+
+
+def signed(value: int, bits: int = 64) -> int:
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value
+
+
+def test_memory(process: Process) -> None:
+    machine = process.machine
+    source, target = process.store(b"0123456789"), process.allocate(16)
+    assert call(process, "memcpy", target, source, 4) == target
+    assert call(process, "memset", target + 4, ord("x"), 3) == target + 4
+    assert machine.read(target, 8) == b"0123xxx\0"
+    assert call(process, "memmove", target + 1, target, 4) == target + 1
+    assert machine.read(target, 5) == b"00123"
+    assert call(process, "memchr", source, ord("7"), 10) == source + 7
+    assert call(process, "memchr", source, ord("z"), 10) == 0
+    assert signed(call(process, "memcmp", source, target, 2)) > 0
+
+
+@pytest.mark.parametrize("name", ["malloc", "_Znwm", "_Znam"])
+def test_allocations_are_apart_aligned_and_cleared(process: Process, name: str) -> None:
+    first, second = call(process, name, 24), call(process, name, 1)
+    assert first % 16 == second % 16 == 0
+    assert second >= first + 24
+    assert process.machine.read(first, 24) == bytes(24)
+    assert process.allocate(8) >= second + 1
+    large = call(process, name, 0x20_0000)
+    assert process.machine.read(large + 0x20_0000 - 8, 8) == bytes(8)
+
+
+def test_reallocation_keeps_the_content(process: Process) -> None:
+    first = call(process, "malloc", 4)
+    process.machine.write(first, b"abcd")
+    assert process.machine.read(call(process, "realloc", first, 64), 8) == b"abcd\0\0\0\0"
+
+
+def test_a_giant_allocation_stops(process: Process) -> None:
+    with pytest.raises(Stop, match="allocation of"):
+        call(process, "_Znwm", 1 << 40)
+
+
+def test_texts(process: Process) -> None:
+    hello, upper = text(process, b"hello, world"), text(process, b"HELLO")
+    assert call(process, "strlen", hello) == 12
+    assert signed(call(process, "strcmp", hello, upper), 32) > 0
+    assert call(process, "strncasecmp", hello, upper, 5) == 0
+    assert call(process, "strchr", hello, ord("o")) == hello + 4
+    assert call(process, "strrchr", hello, ord("o")) == hello + 8
+    assert call(process, "strstr", hello, text(process, b"wor")) == hello + 7
+    copy = call(process, "strdup", hello)
+    call(process, "strcat", call(process, "strcpy", copy, text(process, b"ab")), text(process, b"cd"))
+    assert process.machine.text(copy) == b"abcd"
+
+
+@pytest.mark.parametrize("content", [b"42", b"  -17xyz", b"0x1f", b"0755", b"none", b"+8"])
+@pytest.mark.parametrize("base", [0, 10, 16])
+def test_numbers_are_read_as_the_c_library_reads_them(process: Process, content: bytes, base: int) -> None:
+    library = ctypes.CDLL(None)
+    library.strtol.restype = ctypes.c_long
+    end = process.allocate(8)
+    start = text(process, content)
+    buffer = ctypes.create_string_buffer(content)
+    real_end = ctypes.c_char_p()
+    assert signed(call(process, "strtol", start, end, base)) == library.strtol(buffer, ctypes.byref(real_end), base)
+    rest = process.machine.text(process.machine.word(end))
+    assert rest == real_end.value
+
+
+@pytest.mark.parametrize(
+    ("form", "values"),
+    [
+        (b"%d|%5d|%-5d|", (7, -3, 4)),
+        (b"%05d|%+d|% d|", (12, 12, 12)),
+        (b"%u|%x|%#x|", (2**32 - 1, 255, 255)),
+        (b"%X|%o|%c", (255, 8, 65)),
+        (b"%ld|%lu|%zu|", (-5, 5, 6)),
+        (b"%%|%.3d|%*d", (7, 6, 42)),
+    ],
+)
+def test_formats_are_those_of_the_c_library(process: Process, form: bytes, values: tuple[int, ...]) -> None:
+    real, room = ctypes.create_string_buffer(128), process.allocate(128)
+    length = ctypes.CDLL(None).snprintf(real, ctypes.c_size_t(128), form, *map(ctypes.c_long, values))
+    assert call(process, "snprintf", room, 128, text(process, form), *values) == length
+    assert process.machine.text(room) == real.value
+
+
+def test_formats_with_texts(process: Process) -> None:
+    room, word = process.allocate(128), text(process, b"word")
+    assert call(process, "snprintf", room, 6, text(process, b"<%s|%7s|%.2s>"), word, word, word) == 17
+    assert process.machine.text(room) == b"<word"
+
+
+def test_once_and_guards(process: Process) -> None:
+    guard = process.allocate(8)
+    assert call(process, "__cxa_guard_acquire", guard) == 1
+    call(process, "__cxa_guard_release", guard)
+    assert call(process, "__cxa_guard_acquire", guard) == 0
+
+
+def test_throwing_stops_with_the_type(process: Process) -> None:
+    with pytest.raises(Stop, match="throws St13runtime_error"):
+        call(process, "__cxa_throw", process.allocate(8), process.bind("_ZTISt13runtime_error"), 0)
+
+
+@pytest.mark.parametrize(("abi", "name"), [(CXX11, f"_ZN{CXX11_CLASS}"), (COW, "_ZNSs")], ids=["cxx11", "cow"])
+class TestStrings:
+    """``std::string``, by what its members leave behind."""
+
+    def new(self, process: Process, abi: StringAbi, content: bytes) -> int:
+        address = process.allocate(abi.size)
+        abi.create(process, address, content)
+        return address
+
+    def test_round_trip(self, process: Process, abi: StringAbi, name: str) -> None:
+        assert name.startswith("_ZN")
+        for content in (b"", b"short", b"exactly 15 char", b"sixteen chars ok", b"long " * 40):
+            assert abi.read(process, self.new(process, abi, content)) == content
+
+    def test_construction(self, process: Process, abi: StringAbi, name: str) -> None:
+        alloc = "RKSaIcE" if abi is COW else "RKS3_"
+        address = process.allocate(abi.size)
+        call(process, f"{name}C1EPKc{alloc}", address, text(process, b"made of a longer text"))
+        assert abi.read(process, address) == b"made of a longer text"
+        own = "Ss" if abi is COW else "S4_"
+        copy = process.allocate(abi.size)
+        call(process, f"{name}C1ERK{own}", copy, address)
+        moved = process.allocate(abi.size)
+        call(process, f"{name}C1EO{own}", moved, address)
+        assert abi.read(process, copy) == abi.read(process, moved) == b"made of a longer text"
+        assert abi.read(process, address) == b""
+
+    def test_editing(self, process: Process, abi: StringAbi, name: str) -> None:
+        address = self.new(process, abi, b"one three")
+        assert call(process, f"{name}6insertEmPKc", address, 4, text(process, b"two ")) == address
+        assert abi.read(process, address) == b"one two three"
+        call(process, f"{name}6appendEPKcm", address, text(process, b" four!"), 5)
+        assert abi.read(process, address) == b"one two three four"
+        call(process, f"{name}7replaceEmmPKcm", address, 0, 3, text(process, b"zero"), 4)
+        assert abi.read(process, address) == b"zero two three four"
+        call(process, f"{name}5eraseEmm", address, 4, 4)
+        assert abi.read(process, address) == b"zero three four"
+        call(process, f"{name}9push_backEc", address, ord("!"))
+        call(process, f"{name}6resizeEmc", address, 18, ord("."))
+        assert abi.read(process, address) == b"zero three four!.."
+
+    def test_looking(self, process: Process, abi: StringAbi, name: str) -> None:
+        address, const = self.new(process, abi, b"aten::add.out"), name.replace("_ZN", "_ZNK", 1)
+        assert call(process, f"{const}4findEPKcmm", address, text(process, b"::"), 0, 2) == 4
+        assert call(process, f"{const}4findEcm", address, ord("."), 0) == 9
+        assert call(process, f"{const}5rfindEcm", address, ord("a"), 2**64 - 1) == 6
+        assert signed(call(process, f"{const}4findEcm", address, ord("z"), 0)) == -1
+        assert call(process, f"{const}7compareEPKc", address, text(process, b"aten::add.out")) == 0
+        assert signed(call(process, f"{const}7compareEPKc", address, text(process, b"b"))) < 0
+        part = call_for_object(process, f"{const}6substrEmm", address, 6, 3)
+        assert abi.read(process, part) == b"add"
+
+
+def test_string_layout_is_told_by_names() -> None:
+    assert abi_in("_ZN5torch3jit11parseSchemaERKSs") is COW
+    assert abi_in(f"_ZN5torch3jit11parseSchemaERKN{CXX11_CLASS}E") is CXX11
+    assert abi_in("_ZN5torch11CppFunctionD1Ev") is None
+    assert abi_of(frozenset({"_ZN5torch3jit11parseSchemaERKSs", f"_ZN{CXX11_CLASS}D1Ev"})) is COW
+    assert abi_of(frozenset()) is CXX11
+
+
+def test_red_black_tree_keeps_order(process: Process) -> None:
+    machine = process.machine
+    header = process.allocate(32)
+    machine.write(header, struct.pack("<QQQQ", 0, 0, header, header))
+    values: dict[int, int] = {}
+    for value in (50, 20, 70, 10, 60, 30, 80):
+        node, at, left = process.allocate(40), machine.word(header + 8), True
+        parent = header
+        while at:
+            parent, left = at, value < values[at]
+            at = machine.word(at + (16 if left else 24))
+        values[node] = value
+        insert = "_ZSt29_Rb_tree_insert_and_rebalancebPSt18_Rb_tree_node_baseS0_RS_"
+        call(process, insert, int(left), node, parent, header)
+    order, node = [], machine.word(header + 16)
+    while node != header:
+        order.append(values[node])
+        node = call(process, "_ZSt18_Rb_tree_incrementPSt18_Rb_tree_node_base", node)
+    assert order == sorted(values.values())
+    last = call(process, "_ZSt18_Rb_tree_decrementPSt18_Rb_tree_node_base", header)
+    assert values[last] == 80
+    assert values[call(process, "_ZSt18_Rb_tree_decrementPSt18_Rb_tree_node_base", last)] == 70
+
+
+def test_lists_are_linked_and_spliced(process: Process) -> None:
+    machine = process.machine
+    head, first, second = (process.allocate(16) for _ in range(3))
+    machine.write(head, struct.pack("<QQ", head, head))
+    hook = "_ZNSt8__detail15_List_node_base7_M_hookEPS0_"
+    call(process, hook, first, head)
+    call(process, hook, second, head)
+    assert machine.words(head, 2) == (first, second)
+    assert machine.words(first, 2) == (second, head)
+    call(process, "_ZNSt8__detail15_List_node_base9_M_unhookEv", first)
+    assert machine.words(head, 2) == (second, second)
+    other = process.allocate(16)
+    machine.write(other, struct.pack("<QQ", other, other))
+    call(process, "_ZNSt8__detail15_List_node_base4swapERS0_S1_", head, other)
+    assert machine.words(other, 2) == (second, second)
+    assert machine.words(head, 2) == (head, head)
+
+
+def test_hash_tables_grow_by_primes(process: Process) -> None:
+    policy = process.store(struct.pack("<fxxxxQ", 1.0, 0))
+    name = "_ZNKSt8__detail20_Prime_rehash_policy14_M_need_rehashEmmm"
+    second = "RDX" if process.arch.hidden_result is None else "x1"
+    assert call(process, name, policy, 1, 0, 1) == 1
+    buckets = process.machine.vm.reg_read(second)
+    assert buckets > 1
+    assert all(buckets % divisor for divisor in range(2, buckets))
+    assert call(process, name, policy, buckets, 1, 1) == 0
+
+
+@pytest.mark.parametrize("abi", [CXX11, COW], ids=["cxx11", "cow"])
+def test_string_streams(process: Process, abi: StringAbi) -> None:
+    inner = "7__cxx11" if abi is CXX11 else ""
+    stream_class = f"NSt{inner}19basic_ostringstreamIcSt11char_traitsIcESaIcEE"
+    stream = process.allocate(512)
+    call(process, f"_Z{stream_class}C1Ev", stream)
+    assert (
+        call(process, "_ZStlsISt11char_traitsIcEERSt13basic_ostreamIcT_ES5_PKc", stream, text(process, b"n=")) == stream
+    )
+    call(process, "_ZNSolsEi", stream, 2**32 - 12)
+    put = "_ZSt16__ostream_insertIcSt11char_traitsIcEERSt13basic_ostreamIT_T0_ES6_PKS3_l"
+    call(process, put, stream, text(process, b", done."), 6)
+    made = call_for_object(process, f"_ZNK{stream_class[1:]}3strEv", stream)
+    assert abi.read(process, made) == b"n=-12, done"
+
+
+def test_python_objects(process: Process) -> None:
+    machine = process.machine
+    made = call(process, "PyUnicode_FromString", text(process, b"abiscan"))
+    assert machine.text(call(process, "PyUnicode_AsUTF8", made)) == b"abiscan"
+    assert signed(machine.word(made)) > 1
+    capsule = call(process, "PyCapsule_New", 0x1234, 0, 0)
+    assert call(process, "PyCapsule_GetPointer", capsule, 0) == 0x1234
+    assert call(process, "PyModule_AddObject", made, 0, capsule) == 0
+    assert call(process, "PyObject_Call", made, 0, 0) not in (0, made)
+    assert machine.text(call(process, "Py_GetVersion")).startswith(process.python_version.encode() + b".")
+    assert machine.word(machine.word(process.bind("PyExc_RuntimeError"))) > 1
+
+
+def test_the_private_parts_of_a_string(process: Process) -> None:
+    """As the constructor of a string calls them when nothing is inlined."""
+    machine, name = process.machine, f"_ZN{CXX11_CLASS}"
+    address, content = process.allocate(32), text(process, b"text of a library")
+    local = call(process, f"{name}13_M_local_dataEv", address)
+    assert local == address + 16
+    call(process, f"{name}12_Alloc_hiderC1EPcRKS3_", address, local, 0)
+    assert call(process, f"_ZNK{CXX11_CLASS}11_M_is_localEv", address) == 1
+    assert call(process, f"_ZNK{CXX11_CLASS}8capacityEv", address) == 15
+    size = process.store((17).to_bytes(8, "little"))
+    buffer = call(process, f"{name}9_M_createERmm", address, size, 0)
+    call(process, f"{name}7_M_dataEPc", address, buffer)
+    call(process, f"{name}11_M_capacityEm", address, machine.word(size))
+    call(process, f"{name}13_S_copy_charsEPcPKcS7_", buffer, content, content + 17)
+    call(process, f"{name}13_M_set_lengthEm", address, 17)
+    assert CXX11.read(process, address) == b"text of a library"
+    assert call(process, f"_ZNK{CXX11_CLASS}7_M_dataEv", address) == buffer
+    assert call(process, f"{name}3endEv", address) == buffer + 17
+    call(process, f"{name}5clearEv", address)
+    assert call(process, f"_ZNK{CXX11_CLASS}5emptyEv", address) == 1

@@ -1,0 +1,220 @@
+"""The samples of every registration API: what is recovered is what one reads in their sources."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from abiscan.elf import ElfFile
+from abiscan.emulation import LibraryKind, Phase, Registrations, recover
+
+SAMPLES = Path(__file__).parents[3] / "sample_binaries" / "registrations"
+
+DEFINITIONS = {
+    "sample::twice": "sample::twice(Tensor self) -> Tensor",
+    "sample::scale.by": "sample::scale.by(Tensor self, float factor=2.0, int times=1, bool fast=False) -> Tensor",
+    "sample::split": "sample::split(Tensor[] _0, str _1) -> (Tensor _0, Tensor[] _1)",
+    "sample::version": "sample::version() -> int _0",
+    "sample::touch": "sample::touch(Tensor(a!) self) -> ()",
+    "sample::long_name_that_does_not_fit_into_a_small_string": (
+        "sample::long_name_that_does_not_fit_into_a_small_string(Tensor self) -> Tensor"
+    ),
+    "sample::table_a": "sample::table_a(Tensor self) -> Tensor",
+    "sample::table_b": "sample::table_b(Tensor self) -> Tensor",
+    "sample::table_c": "sample::table_c(Tensor self) -> Tensor",
+    "sample::lambda": "sample::lambda(Tensor self, int n) -> Tensor",
+    "sample::boxed": "sample::boxed(Tensor self) -> Tensor",
+}
+ONE_TENSOR = "(Tensor _0) -> Tensor _0"
+SCALE = "(Tensor _0, float _1, int _2, bool _3) -> Tensor _0"
+# Operator, name of the key, inferred schema, boxed, fallthrough.
+KERNELS = {
+    ("sample::split", None, "(Tensor[] _0, str _1) -> (Tensor _0, Tensor[] _1)", False, False),
+    ("sample::version", None, "() -> int _0", False, False),
+    ("sample::touch", None, "(Tensor _0) -> ()", False, False),
+    ("sample::lambda", None, "(Tensor _0, int _1) -> Tensor _0", False, False),
+    ("sample::twice", "CPU", ONE_TENSOR, False, False),
+    ("sample::scale.by", "CPU", SCALE, False, False),
+    ("sample::long_name_that_does_not_fit_into_a_small_string", "CPU", ONE_TENSOR, False, False),
+    ("sample::table_a", "CPU", ONE_TENSOR, False, False),
+    ("sample::table_b", "CPU", ONE_TENSOR, False, False),
+    ("sample::table_c", "CPU", ONE_TENSOR, False, False),
+    ("sample::twice", "CUDA", None, True, False),
+    ("sample::boxed", "CompositeExplicitAutograd", None, True, False),
+    ("sample::scale.by", "CompositeExplicitAutograd", SCALE, False, False),
+    ("sample::twice", "Autograd", None, False, True),
+    ("aten::relu", "PrivateUse1", ONE_TENSOR, False, False),
+}
+
+
+def _read(name: str) -> Registrations:
+    file = ElfFile.open(SAMPLES / f"{name}.so")
+    return recover(file, file.facts())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "library",
+        "library_avx2",
+        "library_unoptimised",
+        "library_cow",
+        "library_aarch64",
+        "library_1_11_0",
+        "library_1_13_1",
+        "library_2_1_2",
+    ],
+)
+def test_every_form_of_torch_library_in_every_build(name: str) -> None:
+    found = _read(name)
+    assert found.gaps == ()
+    assert {operator.name: operator.schema for operator in found.operators} == DEFINITIONS
+    assert len(found.operators) == len(DEFINITIONS)
+    described = {
+        (kernel.operator, kernel.dispatch_key is None, kernel.inferred_schema, kernel.boxed, kernel.fallthrough)
+        for kernel in found.kernels
+    }
+    assert described == {(name, key is None, *rest) for name, key, *rest in KERNELS}
+    assert len(found.kernels) == len(KERNELS)
+    assert [fallback.fallthrough for fallback in found.fallbacks] == [True, False]
+    assert all(kernel.phase is Phase.STATIC_INIT for kernel in found.kernels)
+
+
+@pytest.mark.parametrize(
+    ("name", "cpu", "cuda", "private_use"),
+    [  # CPU, CUDA and PrivateUse1 in c10/core/DispatchKey.h of the release
+        ("library", 49, 50, 61),
+        ("library_aarch64", 49, 50, 61),
+        ("library_2_1_2", 48, 49, 59),
+        ("library_1_13_1", 43, 44, 54),
+        ("library_1_11_0", 1, 2, 28),
+    ],
+)
+def test_dispatch_keys_are_the_numbers_of_the_torch_it_was_built_for(
+    name: str, cpu: int, cuda: int, private_use: int
+) -> None:
+    keys = {(kernel.operator, kernel.dispatch_key) for kernel in _read(name).kernels}
+    assert ("sample::table_a", cpu) in keys
+    assert ("sample::twice", cuda) in keys
+    assert ("aten::relu", private_use) in keys
+
+
+def test_libraries_have_kind_namespace_file_and_line() -> None:
+    source = (SAMPLES / "library.cpp").read_text().splitlines()
+    libraries = _read("library").libraries
+    assert [library.kind for library in libraries] == [
+        LibraryKind.DEF,
+        LibraryKind.FRAGMENT,
+        *[LibraryKind.IMPL] * 7,
+    ]
+    assert [library.namespace for library in libraries] == [*["sample"] * 6, "aten", None, None]
+    for library in libraries:
+        assert library.file == "library.cpp"
+        assert library.line is not None
+        assert source[library.line - 1].startswith("TORCH_LIBRARY")
+
+
+def test_signatures_are_mangled_function_types() -> None:
+    signatures = {kernel.operator: kernel.signature for kernel in _read("library").kernels if kernel.signature}
+    assert signatures["aten::relu"] == "FN2at6TensorERKS0_E"
+    assert signatures["sample::scale.by"] == "FN2at6TensorERKS0_dlbE"
+    assert signatures["sample::version"] == "FlvE"
+
+
+@pytest.mark.parametrize(
+    ("name", "cpu", "xla"),
+    [
+        ("legacy_1_4_0", 1, 10),
+        ("legacy_1_6_0", 1, 6),
+        ("legacy_1_8_1", 1, 6),
+        ("legacy_1_11_0", 1, 6),
+        ("legacy_1_13_1", 43, 46),
+        ("legacy_2_1_2", 48, 51),
+    ],
+)
+def test_register_operators_of_every_era(name: str, cpu: int, xla: int) -> None:
+    found = _read(name)
+    assert found.gaps == ()
+    schemas = {operator.name: operator.schema for operator in found.operators}
+    assert schemas["legacy::schema_only"] == "legacy::schema_only(Tensor self) -> Tensor"
+    assert schemas["legacy::twice"] == "legacy::twice(Tensor self) -> Tensor"
+    assert schemas["legacy::power"] == "legacy::power(Tensor _0, int _1, bool _2) -> Tensor _0"
+    kernels = {(kernel.operator, kernel.dispatch_key, kernel.inferred_schema) for kernel in found.kernels}
+    expected: set[tuple[str, int | str | None, str | None]] = {
+        ("legacy::twice", cpu, ONE_TENSOR),
+        ("legacy::twice", xla, ONE_TENSOR),
+        ("legacy::power", None, "(Tensor _0, int _1, bool _2) -> Tensor _0"),
+    }
+    if name == "legacy_1_4_0":
+        expected.add(("aten::tanh", xla, None))  # an unboxed-only kernel has no inferred schema
+        assert schemas["aten::tanh"] == "aten::tanh(Tensor self) -> Tensor"
+    assert kernels == expected
+
+
+def test_register_operators_with_options_and_those_of_the_jit() -> None:
+    found = _read("operators")
+    assert found.gaps == ()
+    assert {operator.name for operator in found.operators if operator.jit_only} == {"jit_sample::answer"}
+    assert {operator.name for operator in found.operators if not operator.jit_only} == {
+        "options::schema_only",
+        "options::twice",
+        "options::power",
+        "options::functor",
+        "options::old_style",
+    }
+    inferred = {kernel.operator: kernel.inferred_schema for kernel in found.kernels}
+    assert inferred["options::functor"] == "(Tensor _0, str _1) -> Tensor _0"
+    assert inferred["options::old_style"] == "(Tensor _0, int _1) -> Tensor _0"
+
+
+@pytest.mark.parametrize("name", ["classes", "classes_aarch64"])
+def test_custom_classes_and_operators_that_take_them(name: str) -> None:
+    found = _read(name)
+    assert found.gaps == ()
+    methods = {known.name: known.methods for known in found.classes}
+    assert methods == {
+        "class_sample.Plain": ("__init__",),
+        "class_sample.Stack": ("__init__", "push", "size", "__getstate__", "__setstate__"),
+    }
+    inferred = {kernel.operator: kernel.inferred_schema for kernel in found.kernels}
+    stack = "__torch__.torch.classes.class_sample.Stack"
+    assert inferred["class_sample::use"] == f"(Tensor _0, {stack} _1) -> Tensor _0"
+    assert inferred["class_sample::make"] == f"(Tensor _0) -> {stack} _0"
+
+
+def test_a_backend_that_registers_as_its_module_is_imported_or_later() -> None:
+    found = _read("backend")
+    assert found.gaps == ()
+    assert [(entry.what, entry.key) for entry in found.registries] == [
+        ("device-guard", 20),  # c10::DeviceType::PrivateUse1
+        ("privateuse1-backend", "sample_device"),
+    ]
+    (kernel,) = found.kernels
+    assert (kernel.operator, kernel.phase, kernel.file, kernel.line) == (
+        "aten::relu",
+        Phase.MODULE_INIT,
+        "module.cpp",
+        7,
+    )
+    (operator,) = found.operators
+    assert (operator.name, operator.phase, operator.line) == ("later::late", Phase.ON_CALL, 9)
+
+
+def test_the_stable_abi_names_its_keys() -> None:
+    found = _read("stable")
+    assert found.gaps == ()
+    assert [(library.kind, library.dispatch_key) for library in found.libraries] == [
+        (LibraryKind.DEF, None),
+        (LibraryKind.FRAGMENT, None),
+        (LibraryKind.IMPL, "CPU"),
+        (LibraryKind.IMPL, "CompositeExplicitAutograd"),
+    ]
+    assert {operator.schema for operator in found.operators} == {
+        "stable_sample::twice(Tensor self) -> Tensor",
+        "stable_sample::thrice(Tensor self) -> Tensor",
+    }
+    assert {(kernel.operator, kernel.dispatch_key, kernel.boxed) for kernel in found.kernels} == {
+        ("stable_sample::twice", "CPU", True),
+        ("stable_sample::thrice", "CompositeExplicitAutograd", True),
+    }

@@ -1,0 +1,251 @@
+"""Binding, the order of relocation and the order of errors (glibc: dl-lookup.c, dl-sort-maps.c, dl-open.c).
+
+``oracle/test_loader.py`` holds the same order against the real loader.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from abiscan.elf import Definition, Machine, SharedObject
+from abiscan.linkage.model import LoadError, Process, Resolution
+from abiscan.linkage.resolve import binds, relocation_order, resolve
+from abiscan.linkage.scope import Loader, SearchPath
+from tests.world import ObjectsByPath, reference, shared_object
+
+
+def obj(*needed: str, **fields: object) -> SharedObject:
+    return shared_object(needed=needed, **fields)  # type: ignore[arg-type]
+
+
+def loaded(objects: dict[str, SharedObject], *, python: bool = True, native: bool = True) -> Resolution:
+    """Load ``ext``; every name is a path of its own, found as a sibling."""
+    siblings = {name: name for name in objects}
+    loader = Loader(ObjectsByPath(objects), SearchPath(siblings=siblings, native=native), Machine.X86_64)
+    process = Process(has_python=python)
+    return resolve(process, loader.open(process, "ext"))
+
+
+def undefined(resolution: Resolution) -> list[tuple[str, str]]:
+    return [(symbol.module.name, str(symbol.reference)) for symbol in resolution.undefined]
+
+
+def order(needed: dict[str, tuple[str, ...]]) -> list[str]:
+    resolution = loaded({name: obj(*names) for name, names in needed.items()})
+    return [module.name for module in relocation_order(resolution.closure)]
+
+
+def define(version: str | None = None, *, hidden: bool = False, number: int = 1) -> Definition:
+    return Definition(version, hidden, number, 2, 8)
+
+
+# One test per branch of check_match.
+
+
+def test_a_version_matches_itself() -> None:
+    wanted, definition = reference("f@V_1:lib"), define("V_1", number=2)
+    assert binds(wanted, definition, [definition])
+
+
+def test_a_hidden_version_matches_itself() -> None:
+    wanted, definition = reference("f@V_1:lib"), define("V_1", hidden=True, number=2)
+    assert binds(wanted, definition, [definition])
+
+
+def test_a_version_matches_no_other() -> None:
+    wanted, definition = reference("f@V_1:lib"), define("V_2", number=3)
+    assert not binds(wanted, definition, [definition])
+
+
+def test_a_version_matches_a_definition_without() -> None:
+    wanted, definition = reference("f@V_1:lib"), define(number=0)
+    assert binds(wanted, definition, [definition])
+
+
+def test_a_version_matches_no_hidden_definition_of_the_base_version() -> None:
+    wanted, definition = reference("f@V_1:lib"), define(hidden=True)
+    assert not binds(wanted, definition, [definition])
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize("hidden", [False, True])
+def test_no_version_matches_the_oldest(number: int, hidden: bool) -> None:
+    definition = define("V_1" if number == 2 else None, hidden=hidden, number=number)
+    assert binds(reference("f"), definition, [definition, define("V_2", number=3)])
+
+
+def test_no_version_matches_the_only_default_version() -> None:
+    definition, old = define("V_3", number=4), define("V_2", hidden=True, number=3)
+    assert binds(reference("f"), definition, [definition, old])
+
+
+def test_no_version_matches_no_hidden_version() -> None:
+    definition = define("V_2", hidden=True, number=3)
+    assert not binds(reference("f"), definition, [definition])
+
+
+def test_no_version_matches_none_of_two_default_versions() -> None:
+    one, other = define("V_2", number=3), define("V_3", number=4)
+    assert not binds(reference("f"), one, [one, other])
+
+
+# Resolution.
+
+
+def test_a_symbol_found_in_what_is_needed_indirectly() -> None:
+    assert undefined(loaded({"ext": obj("a", references=["f"]), "a": obj("b"), "b": obj(defines=["f"])})) == []
+
+
+def test_a_symbol_of_the_object_itself() -> None:
+    assert undefined(loaded({"ext": obj(references=["f"], defines=["f"])})) == []
+
+
+def test_a_symbol_of_the_extension_serves_what_it_needs() -> None:
+    assert undefined(loaded({"ext": obj("a", defines=["f"]), "a": obj(references=["f"])})) == []
+
+
+def test_weak_references_may_stay_undefined() -> None:
+    resolution = loaded({"ext": obj(references=["weak f", "weak g@V_1:a"])})
+    assert (resolution.undefined, resolution.unchecked, resolution.error) == ((), (), None)
+
+
+def test_the_message_for_an_undefined_symbol() -> None:
+    assert loaded({"ext": obj(references=["f", "g"])}).error == LoadError(object="ext", message="undefined symbol: f")
+
+
+def test_the_message_for_an_undefined_version_of_a_symbol() -> None:
+    resolution = loaded({"ext": obj("a", references=["f@V_1:a"]), "a": obj(versions=["V_1"])})
+    assert resolution.error == LoadError(object="ext", message="undefined symbol: f, version V_1")
+
+
+def test_the_message_for_a_missing_version() -> None:
+    resolution = loaded({"ext": obj("a", references=["f@V_2:a"]), "a": obj(defines=["f@@V_1"])})
+    assert resolution.error == LoadError(object="a", message="version `V_2' not found (required by ext)")
+
+
+def test_a_library_without_versions_satisfies_every_need() -> None:
+    resolution = loaded({"ext": obj("a", references=["f@V_2:a"]), "a": obj(defines=["f"])})
+    assert (resolution.missing_versions, resolution.error) == ((), None)
+
+
+def test_a_library_with_only_a_base_version_satisfies_none() -> None:
+    resolution = loaded({"ext": obj("a", needs_versions=["V_2:a"]), "a": obj(versions=[])})
+    assert [missing.version.name for missing in resolution.missing_versions] == ["V_2"]
+
+
+def test_a_weak_need_of_a_version_may_stay_open() -> None:
+    resolution = loaded({"ext": obj("a", needs_versions=["weak V_2:a"]), "a": obj(versions=["V_1"])})
+    assert resolution.missing_versions == ()
+
+
+def test_versions_are_asked_of_a_library_by_its_soname() -> None:
+    resolution = loaded({"ext": obj("a", needs_versions=["V_2:a.1"]), "a": obj(soname="a.1", versions=["V_1"])})
+    assert [missing.provider.name for missing in resolution.missing_versions] == ["a"]
+
+
+def test_versions_are_asked_of_what_is_loaded_even_if_it_is_not_needed() -> None:
+    objects = {"ext": obj(needs_versions=["V_2:a"]), "a": obj(soname="a", versions=["V_1"])}
+    loader = Loader(ObjectsByPath(objects), SearchPath(), Machine.X86_64)
+    process = loader.start((), global_libraries=(), libraries=("a",))
+    resolution = resolve(process, loader.open(process, "ext"))  # glibc, find_needed: all objects of the namespace
+    assert [missing.provider.name for missing in resolution.missing_versions] == ["a"]
+
+
+def test_versions_are_checked_in_the_order_of_the_search() -> None:
+    broken = {"needs_versions": ["V_9:c"]}
+    resolution = loaded(
+        {"ext": obj("a", "b", **broken), "a": obj("c", **broken), "b": obj(**broken), "c": obj(versions=[])}
+    )
+    assert [missing.module.name for missing in resolution.missing_versions] == ["ext", "a", "b"]
+
+
+def test_a_missing_library_of_torch_comes_before_all() -> None:
+    resolution = loaded(
+        {"ext": obj("a", "libtorch_cuda.so", references=["f"], needs_versions=["V_2:a"]), "a": obj(versions=["V_1"])}
+    )
+    message = "libtorch_cuda.so: cannot open shared object file: No such file or directory"
+    assert resolution.error == LoadError(object=None, message=message)
+    assert undefined(resolution) == [("ext", "f")]  # everything else is seen all the same
+
+
+def test_a_missing_version_comes_before_an_undefined_symbol() -> None:
+    resolution = loaded(
+        {"ext": obj("a", references=["f"]), "a": obj("b", needs_versions=["V_2:b"]), "b": obj(versions=[])}
+    )
+    assert resolution.error is not None
+    assert resolution.error.object == "b"
+
+
+def test_a_missing_library_of_others_is_assumed_to_be_there() -> None:
+    assert loaded({"ext": obj("libcudart.so.12")}).error is None
+
+
+def test_symbols_of_dependencies_are_missed_first() -> None:
+    resolution = loaded(
+        {"ext": obj("a", references=["x"]), "a": obj("b", references=["y"]), "b": obj(references=["z"])}
+    )
+    assert undefined(resolution) == [("b", "z"), ("a", "y"), ("ext", "x")]
+
+
+# What an absent library may define.
+
+
+def test_a_foreign_symbol_may_be_in_an_absent_library() -> None:
+    resolution = loaded({"ext": obj("libcudart.so.12", references=["cudaMalloc"])})
+    assert undefined(resolution) == []
+    assert [str(symbol.reference) for symbol in resolution.unchecked] == ["cudaMalloc"]
+
+
+@pytest.mark.parametrize("name", ["_ZN2at15get_num_threadsEv", "_ZNSt6thread4joinEv", "PyType_GetDict"])
+def test_symbols_of_torch_of_cxx_and_of_python_are_in_no_other_library(name: str) -> None:
+    assert undefined(loaded({"ext": obj("libcudart.so.12", references=[name])})) == [("ext", name)]
+
+
+def test_a_version_tells_which_library_is_meant() -> None:
+    resolution = loaded(
+        {"ext": obj("libcudart.so.12", "a", references=["f@V_1:a", "g@V_2:libcudart.so.12"]), "a": obj()}
+    )
+    assert undefined(resolution) == [("ext", "f@V_1")]
+    assert [str(symbol.reference) for symbol in resolution.unchecked] == ["g@V_2"]
+
+
+def test_symbols_of_an_unknown_python_are_not_judged() -> None:
+    resolution = loaded({"ext": obj(references=["PyType_GetDict", "f"])}, python=False)
+    assert undefined(resolution) == [("ext", "f")]
+    assert [str(symbol.reference) for symbol in resolution.unchecked] == ["PyType_GetDict"]
+
+
+# Relocation order. Expected: what glibc 2.36 did with such libraries (see oracle/test_loader.py).
+
+
+def test_a_chain() -> None:
+    assert order({"ext": ("a",), "a": ("b",), "b": ()}) == ["b", "a", "ext"]
+
+
+def test_a_diamond() -> None:
+    assert order({"ext": ("a", "b"), "a": ("c",), "b": ("c",), "c": ()}) == ["c", "b", "a", "ext"]
+
+
+def test_independent_libraries_are_relocated_from_the_last() -> None:
+    assert order({"ext": ("a", "b", "c"), "a": (), "b": (), "c": ()}) == ["c", "b", "a", "ext"]
+
+
+def test_a_cycle() -> None:
+    assert order({"ext": ("a",), "a": ("b",), "b": ("a",)}) == ["a", "b", "ext"]
+
+
+def test_the_extension_comes_last_even_if_others_need_it() -> None:
+    assert order({"ext": ("a",), "a": ("ext",)}) == ["a", "ext"]
+
+
+def test_what_was_there_is_not_relocated_again() -> None:
+    objects = {"ext": obj("a"), "a": obj("b"), "b": obj()}
+    loader = Loader(ObjectsByPath(objects), SearchPath(siblings={name: name for name in objects}), Machine.X86_64)
+    process = loader.start((), global_libraries=(), libraries=("a",))
+    assert [module.name for module in relocation_order(loader.open(process, "ext"))] == ["ext"]
+
+
+def test_a_chain_as_long_as_a_hostile_file_likes() -> None:
+    length = 2_000  # deeper than Python recurses
+    needed = {f"n{number}": (f"n{number + 1}",) for number in range(length)}
+    assert order({"ext": ("n0",), **needed, f"n{length}": ()})[0] == f"n{length}"

@@ -1,0 +1,218 @@
+"""What a load maps and from where, each against the rule of glibc that says so (elf/dl-load.c, dl-deps.c)."""
+
+from __future__ import annotations
+
+import pytest
+
+from abiscan.elf import Machine, SharedObject
+from abiscan.linkage.model import Absence, Closure, Process
+from abiscan.linkage.scope import Loader, SearchPath
+from tests.world import ObjectsByPath, shared_object
+
+NOTHING = Process(has_python=False)
+
+
+def loader(objects: dict[str, SharedObject], search: SearchPath | None = None) -> Loader:
+    return Loader(ObjectsByPath(objects), search or SearchPath(), Machine.X86_64)
+
+
+def paths(closure: Closure) -> list[str]:
+    return [module.path for module in closure.modules]
+
+
+def opened(objects: dict[str, SharedObject], search: SearchPath | None = None, path: str = "/x/ext.so") -> Closure:
+    return loader(objects, search).open(NOTHING, path)
+
+
+def obj(*needed: str, **fields: object) -> SharedObject:
+    return shared_object(needed=needed, **fields)  # type: ignore[arg-type]
+
+
+def test_breadth_first() -> None:
+    search = SearchPath(system=("/s",))
+    objects = {
+        "/x/ext.so": obj("a", "b"),
+        "/s/a": obj("c", "b"),
+        "/s/b": obj("d"),
+        "/s/c": obj(),
+        "/s/d": obj("a"),
+    }
+    assert paths(opened(objects, search)) == ["/x/ext.so", "/s/a", "/s/b", "/s/c", "/s/d"]
+
+
+def test_needed_maps_each_module_to_its_own_entries() -> None:
+    objects = {"/x/ext.so": obj("b", "a"), "/s/a": obj("b"), "/s/b": obj()}
+    closure = opened(objects, SearchPath(system=("/s",)))
+    needed = {module.path: [one.path for one in direct] for module, direct in closure.needed.items()}
+    assert needed == {"/x/ext.so": ["/s/b", "/s/a"], "/s/a": ["/s/b"], "/s/b": []}
+
+
+def test_origin_is_the_folder_of_the_object_that_says_it() -> None:
+    objects = {
+        "/x/ext.so": obj("a", runpath=("$ORIGIN/lib",)),
+        "/x/lib/a": obj("b", runpath=("${ORIGIN}/../more",)),
+        "/x/more/b": obj(),
+    }
+    assert paths(opened(objects)) == ["/x/ext.so", "/x/lib/a", "/x/more/b"]
+
+
+def test_rpath_counts_for_what_the_needed_libraries_need() -> None:
+    objects = {"/x/ext.so": obj("a", rpath=("/r",)), "/r/a": obj("b"), "/r/b": obj()}
+    assert paths(opened(objects)) == ["/x/ext.so", "/r/a", "/r/b"]
+
+
+def test_inherited_rpath_keeps_its_origin() -> None:
+    objects = {"/x/ext.so": obj("a", rpath=("$ORIGIN/r",)), "/x/r/a": obj("b"), "/x/r/b": obj()}
+    assert paths(opened(objects)) == ["/x/ext.so", "/x/r/a", "/x/r/b"]
+
+
+def test_runpath_counts_for_its_own_object_only() -> None:
+    objects = {"/x/ext.so": obj("a", runpath=("/r",)), "/r/a": obj("b"), "/r/b": obj()}
+    closure = opened(objects)
+    assert [(missing.name, missing.needed_by.path) for missing in closure.missing] == [("b", "/r/a")]
+
+
+def test_runpath_switches_inherited_rpath_off() -> None:
+    objects = {
+        "/x/ext.so": obj("a", rpath=("/r",)),
+        "/r/a": obj("b", runpath=("/elsewhere",)),
+        "/r/b": obj(),
+    }
+    assert [missing.name for missing in opened(objects).missing] == ["b"]
+
+
+def test_rpath_beside_runpath_is_ignored() -> None:
+    objects = {"/x/ext.so": obj("a", rpath=("/r",), runpath=("/elsewhere",)), "/r/a": obj()}
+    assert [missing.name for missing in opened(objects).missing] == ["a"]
+
+
+def test_rpath_beside_runpath_is_not_inherited_either() -> None:
+    objects = {
+        "/x/ext.so": obj("a", rpath=("/r",), runpath=("/n",)),
+        "/n/a": obj("b"),
+        "/r/b": obj(),
+    }
+    assert [missing.name for missing in opened(objects).missing] == ["b"]
+
+
+def test_nearer_rpath_comes_first() -> None:
+    objects = {
+        "/x/ext.so": obj("a", rpath=("/far",)),
+        "/far/a": obj("b", rpath=("/near",)),
+        "/far/b": obj(),
+        "/near/b": obj(),
+    }
+    assert paths(opened(objects)) == ["/x/ext.so", "/far/a", "/near/b"]
+
+
+def test_order_of_the_search_with_rpath() -> None:
+    search = SearchPath(environment=("/env",), siblings={"a": "/sibling/a"}, system=("/s",))
+    everywhere = {folder: obj() for folder in ("/r/a", "/env/a", "/sibling/a", "/s/a")}
+    objects = {"/x/ext.so": obj("a", rpath=("/r",)), **everywhere}
+    found = []
+    for folder in everywhere:
+        found.append(paths(opened(objects, search))[1])
+        del objects[folder]
+    assert found == ["/r/a", "/env/a", "/sibling/a", "/s/a"]
+
+
+def test_environment_comes_before_runpath() -> None:
+    objects = {"/x/ext.so": obj("a", runpath=("/r",)), "/env/a": obj(), "/r/a": obj()}
+    assert paths(opened(objects, SearchPath(environment=("/env",)))) == ["/x/ext.so", "/env/a"]
+
+
+def test_folders_of_one_kind_in_their_order() -> None:
+    objects = {"/x/ext.so": obj("a", runpath=("/none", "/r1", "/r2")), "/r1/a": obj(), "/r2/a": obj()}
+    assert paths(opened(objects)) == ["/x/ext.so", "/r1/a"]
+
+
+def test_a_file_for_another_machine_is_passed_over() -> None:
+    objects = {"/x/ext.so": obj("a", runpath=("/r1", "/r2")), "/r1/a": obj(machine="aarch64"), "/r2/a": obj()}
+    assert paths(opened(objects)) == ["/x/ext.so", "/r2/a"]
+
+
+def test_a_soname_answers_for_a_loaded_module() -> None:
+    objects = {
+        "/x/ext.so": obj("libfull-1.so", "libshort.so", runpath=("/r",)),
+        "/r/libfull-1.so": obj(soname="libshort.so"),
+        "/r/libshort.so": obj(),
+    }
+    assert paths(opened(objects)) == ["/x/ext.so", "/r/libfull-1.so"]
+
+
+def test_a_module_of_the_process_is_not_searched_for() -> None:
+    objects = {
+        "/torch/libc10.so": obj(soname="libc10.so"),
+        "/x/ext.so": obj("libc10.so", rpath=("/x",)),
+        "/x/libc10.so": obj(soname="libc10.so"),
+    }
+    one = loader(objects)
+    process = one.start((), global_libraries=(), libraries=("/torch/libc10.so",))
+    closure = one.open(process, "/x/ext.so")
+    assert paths(closure) == ["/x/ext.so", "/torch/libc10.so"]
+    assert [module.path for module in closure.new] == ["/x/ext.so"]
+
+
+def test_a_name_with_a_slash_is_a_path() -> None:
+    objects = {"/x/ext.so": obj("/opt/a", rpath=("/r",)), "/opt/a": obj(), "/r/a": obj()}
+    assert paths(opened(objects)) == ["/x/ext.so", "/opt/a"]
+
+
+def test_an_object_that_needs_itself() -> None:
+    objects = {"/x/ext.so": obj("ext.so", soname="ext.so")}
+    assert paths(opened(objects)) == ["/x/ext.so"]
+
+
+def test_what_the_absence_of_a_library_means() -> None:
+    objects = {"/x/ext.so": obj("libtorch_cuda.so", "libcudart.so.12", "libc.so.6")}
+    here = opened(objects).missing
+    assert [(missing.name, missing.absence) for missing in here] == [
+        ("libtorch_cuda.so", Absence.TORCH),
+        ("libcudart.so.12", Absence.EXTERNAL),
+        ("libc.so.6", Absence.EXTERNAL),  # a system that is at hand, and lacks it
+    ]
+    foreign = opened(objects, SearchPath(native=False)).missing
+    assert [missing.absence for missing in foreign] == [Absence.TORCH, Absence.EXTERNAL, Absence.SYSTEM]
+
+
+def test_what_is_assumed_to_be_there_is_a_module_without_facts() -> None:
+    closure = opened({"/x/ext.so": obj("libcudart.so.12", "libtorch_cuda.so")})
+    assert [(module.name, module.facts) for module in closure.modules[1:]] == [("libcudart.so.12", None)]
+
+
+def test_an_absent_library_is_missing_for_all_who_need_it() -> None:
+    objects = {"/x/ext.so": obj("a", "gone"), "/s/a": obj("gone")}
+    missing = opened(objects, SearchPath(system=("/s",))).missing
+    assert [(one.name, one.needed_by.path) for one in missing] == [("gone", "/x/ext.so"), ("gone", "/s/a")]
+
+
+def test_only_global_libraries_join_the_global_scope() -> None:
+    objects = {
+        "/bin/python": obj("libc.so.6"),
+        "/s/libc.so.6": obj(),
+        "/torch/deps.so": obj("libgomp.so.1"),
+        "/s/libgomp.so.1": obj(),
+        "/torch/_C.so": obj("libc10.so", "libgomp.so.1"),
+        "/s/libc10.so": obj(),
+    }
+    process = loader(objects, SearchPath(system=("/s",))).start(
+        ("/bin/python",), global_libraries=("/torch/deps.so",), libraries=("/torch/_C.so",)
+    )
+    visible = ["/bin/python", "/s/libc.so.6", "/torch/deps.so", "/s/libgomp.so.1"]
+    assert [module.path for module in process.global_scope] == visible
+    assert [module.path for module in process.modules] == [*visible, "/torch/_C.so", "/s/libc10.so"]
+    assert process.has_python
+
+
+def test_no_program_no_python() -> None:
+    assert not loader({}).start((), global_libraries=(), libraries=()).has_python
+
+
+@pytest.mark.parametrize(("name", "missing"), [("libcudart.so.12", ["libcudart.so.12"]), ("libtorch_cuda.so", [])])
+def test_what_torch_needed_and_we_do_not_have_was_there(name: str, missing: list[str]) -> None:
+    one = loader({"/torch/_C.so": obj(name), "/x/ext.so": obj(name)})
+    process = one.start((), global_libraries=(), libraries=("/torch/_C.so",))
+    closure = one.open(process, "/x/ext.so")
+    # What is not torch's own is as absent as any other library, only assumed.
+    assert [one.name for one in closure.missing] == missing
+    assert [module.name for module in closure.modules] == ["ext.so", name]

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import pytest
+from packaging.version import Version
+
+from abiscan.elf import Machine
+from abiscan.errors import InputError
+from abiscan.files import Files, read_facts
+from abiscan.linkage.scope import Loader, SearchPath
+from abiscan.releases import embedded
+
+# Facts about releases that everybody can look up: _ZN3c105ErrorC2E…Ss is the constructor of c10::Error with the old
+# std::string, which x86_64 wheels had up to 2.6; with the new one from 2.7 on.
+OLD_ERROR = "_ZN3c105ErrorC2ENS_14SourceLocationESs"
+NEW_ERROR = "_ZN3c105ErrorC2ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
+
+
+def libc10(version: str, machine: Machine = Machine.X86_64) -> tuple[bool, bool]:
+    files = Files(read_facts)
+    release = embedded.release(version, machine, files)
+    facts = files.object_at(release.own_libraries["libc10.so"])
+    assert facts is not None
+    return bool(facts.symbols.find(OLD_ERROR)), bool(facts.symbols.find(NEW_ERROR))
+
+
+@pytest.mark.parametrize(
+    ("version", "old", "new"), [("1.8.1", True, False), ("2.6.0", True, False), ("2.7.0", False, True)]
+)
+def test_strings_of_x86_64_wheels_changed_in_2_7(version: str, old: bool, new: bool) -> None:
+    assert libc10(version) == (old, new)
+
+
+def test_aarch64_wheels_always_had_the_new_strings() -> None:
+    assert libc10("2.6.0", Machine.AARCH64) == (False, True)
+
+
+def test_every_release_since_1_4_is_there() -> None:
+    versions = embedded.versions()
+    assert versions[0] == Version("1.4.0")
+    assert Version("2.13.0") in versions
+    assert {f"{version.major}.{version.minor}" for version in versions} >= {f"2.{minor}" for minor in range(16)}
+
+
+def test_a_release_that_is_not_there_is_named_with_those_that_are() -> None:
+    with pytest.raises(InputError, match=r"torch 0\.4\.1: not among the embedded releases .*1\.4\.0, .*2\.13\.0"):
+        embedded.release("0.4.1", Machine.X86_64, Files(read_facts))
+
+
+@pytest.mark.parametrize("version", ["1.4.0", "1.5.0", "2.13.0"])
+def test_a_process_starts_from_an_embedded_release(version: str) -> None:
+    files = Files(read_facts)
+    release = embedded.release(version, Machine.X86_64, files)
+    process = Loader(files, SearchPath(native=False), Machine.X86_64).start(
+        (), global_libraries=release.global_libraries, libraries=release.local_libraries
+    )
+    known = {module.name for module in process.modules if module.facts}
+    visible = {module.name for module in process.global_scope if module.facts}
+    assert {"libc10.so", "libtorch.so", "libtorch_python.so"} <= known
+    assert ("libc10.so" in visible) == (version == "1.4.0")  # torch 1.4 made everything global, newer ones do not
+
+
+def test_names_tell_the_releases_that_export_them() -> None:
+    found = embedded.releases_exporting([OLD_ERROR], Machine.X86_64)
+    assert Version("2.6.0") in found
+    assert Version("2.7.0") not in found
+
+
+def test_names_that_nobody_exports_tell_nothing() -> None:
+    assert embedded.releases_exporting(["_ZN2at7nowhereEv"], Machine.X86_64) == embedded.versions()
+
+
+@pytest.mark.parametrize(("text", "expected"), [("2.6.0", True), ("2.6", True), ("torch", False), ("./lib", False)])
+def test_tells_a_number_from_a_path(text: str, expected: bool) -> None:
+    assert embedded.is_version(text) is expected

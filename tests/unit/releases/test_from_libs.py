@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from abiscan.elf import Machine
+from abiscan.errors import InputError
+from abiscan.files import Files, read_facts
+from abiscan.interpreter import PythonTag
+from abiscan.libraries import Libraries
+from abiscan.releases.from_libs import WHEEL_MOUNT, from_path
+from abiscan.releases.model import TorchRelease
+from tests.elf_builder import EM_AARCH64, Elf, exports
+from tests.fakes import torch_libraries, torch_package, wheel
+
+
+def read(path: Path) -> TorchRelease:
+    return from_path(path, Files(read_facts))
+
+
+def test_a_package(tmp_path: Path) -> None:
+    package = torch_package(tmp_path)
+    assert read(package) == TorchRelease(
+        build="9.9.0+cpu",
+        package=str(package),
+        machine=Machine.X86_64,
+        python=PythonTag(major=3, minor=11),
+        libraries=tuple(str(package / "lib" / name) for name in sorted(torch_libraries())),
+        global_libraries=(str(package / "lib" / "libtorch_global_deps.so"),),
+        local_libraries=(str(package / "_C.cpython-311-x86_64-linux-gnu.so"),),
+    )
+
+
+def test_its_lib_folder_stands_for_the_package(tmp_path: Path) -> None:
+    package = torch_package(tmp_path)
+    assert read(package / "lib") == read(package)
+
+
+def test_a_package_that_is_called_lib(tmp_path: Path) -> None:
+    package = torch_package(tmp_path).rename(tmp_path / "lib")
+    assert read(package).package == str(package)
+
+
+@pytest.mark.parametrize("name", ["libtorch_cpu.so", "libc10.so"])
+def test_one_library_stands_for_its_folder(name: str, tmp_path: Path) -> None:
+    package = torch_package(tmp_path)
+    assert read(package / "lib" / name) == read(package)
+
+
+def test_a_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = torch_package(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert read(Path("torch")) == read(package)
+
+
+def test_a_wheel(tmp_path: Path) -> None:
+    package = torch_package(tmp_path / "unpacked")
+    files = {
+        path.relative_to(tmp_path / "unpacked").as_posix(): path.read_bytes()
+        for path in package.rglob("*")
+        if path.is_file()
+    }
+    release = read(wheel(tmp_path / "torch-9.9.0.whl", files))
+    assert release.package == f"{WHEEL_MOUNT}/torch"
+    assert (release.build, release.python) == ("9.9.0+cpu", PythonTag(major=3, minor=11))
+    assert release.local_libraries == (f"{WHEEL_MOUNT}/torch/_C.cpython-311-x86_64-linux-gnu.so",)
+    assert release.libraries == tuple(f"{WHEEL_MOUNT}/torch/lib/{name}" for name in sorted(torch_libraries()))
+
+
+def test_an_unpacked_lib_folder_without_a_package(tmp_path: Path) -> None:
+    for name, library in torch_libraries().items():
+        library.write(tmp_path / "anywhere" / name)
+    release = read(tmp_path / "anywhere" / "libtorch_cpu.so")
+    assert (release.build, release.version, release.python) == (None, None, None)
+    assert release.local_libraries == (str(tmp_path / "anywhere" / "libtorch_python.so"),)
+    assert str(release) == "torch (unknown version)"
+
+
+def test_the_machine_is_that_of_the_libraries(tmp_path: Path) -> None:
+    for name, library in torch_libraries(EM_AARCH64).items():
+        library.write(tmp_path / "torch" / "lib" / name)
+    assert read(tmp_path / "torch").machine is Machine.AARCH64
+
+
+@pytest.mark.parametrize(
+    ("text", "build"),
+    [
+        ("__version__ = '2.13.0+cpu'\ndebug = False\n", "2.13.0+cpu"),
+        ("from typing import Optional\n\n__all__ = ['x']\n__version__: str = \"2.0.1\"\n", "2.0.1"),
+        ("version = '1'\n", None),
+        ("", None),
+    ],
+)
+def test_the_version_is_read_from_its_file(text: str, build: str | None, tmp_path: Path) -> None:
+    package = torch_package(tmp_path, build=None)
+    (package / "version.py").write_text(text, encoding="utf-8")
+    assert read(package).build == build
+
+
+def test_the_public_version(tmp_path: Path) -> None:
+    release = read(torch_package(tmp_path, build="2.6.0+cu124"))
+    assert (release.version, str(release)) == ("2.6.0", "torch 2.6.0+cu124")
+
+
+def test_up_to_1_4_everything_is_global(tmp_path: Path) -> None:
+    # torch/__init__.py of 1.4: sys.setdlopenflags(RTLD_GLOBAL | RTLD_LAZY); from torch._C import *
+    package = torch_package(tmp_path, build="1.4.0")
+    (package / "lib" / "libtorch_global_deps.so").unlink()
+    release = read(package)
+    assert release.global_libraries == (str(package / "_C.cpython-311-x86_64-linux-gnu.so"),)
+    assert release.local_libraries == ()
+
+
+def test_a_torch_of_one_library(tmp_path: Path) -> None:
+    Elf(soname="libtorch.so", defined=exports("x")).write(tmp_path / "torch" / "lib" / "libtorch.so")
+    assert read(tmp_path / "torch").global_libraries == (str(tmp_path / "torch" / "lib" / "libtorch.so"),)
+
+
+def test_what_is_no_torch(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "libfoo.so").write_bytes(Elf().build())
+    (tmp_path / "libtorch.txt").write_text("x", encoding="utf-8")
+    other = wheel(tmp_path / "other.whl", {"other/__init__.py": b""})
+    for path, problem in (
+        (tmp_path / "empty", "holds no torch"),
+        (tmp_path / "libfoo.so", "is not a torch"),
+        (tmp_path / "libtorch.txt", "is not a torch"),
+        (tmp_path / "absent", "does not exist"),
+        (other, "holds no torch"),
+        (tmp_path / "absent.whl", "cannot be read"),
+    ):
+        with pytest.raises(InputError) as caught:
+            read(path)
+        assert str(caught.value).startswith(f"{path}: {problem}")
+
+
+def test_a_damaged_libtorch_is_named(tmp_path: Path) -> None:
+    package = torch_package(tmp_path)
+    library = package / "lib" / "libtorch_cpu.so"
+    library.write_bytes(library.read_bytes()[:300])
+    with pytest.raises(InputError, match=r"libtorch_cpu\.so: truncated"):
+        read(package)
+
+
+def test_libraries_by_name_are_those_of_torch_alone(tmp_path: Path) -> None:
+    package = torch_package(tmp_path)
+    Elf().write(package / "lib" / "libgomp-a34b3233.so.1")
+    (package / "lib" / "libshm.so").write_text("not ELF", encoding="utf-8")
+    files = Files(read_facts)
+    libraries = Libraries(from_path(package, files).own_libraries, files)
+    assert sorted(libraries) == sorted(torch_libraries())
+    assert len(libraries) == len(torch_libraries())
+    assert libraries["libtorch.so"].needed == ("libtorch_cpu.so",)
+    for name in ("libgomp-a34b3233.so.1", "libshm.so", "libtorch_cuda.so"):
+        with pytest.raises(KeyError):
+            libraries[name]
+
+
+def test_libraries_are_read_when_asked_for(tmp_path: Path) -> None:
+    package = torch_package(tmp_path)
+    files = Files(read_facts)
+    libraries = Libraries(from_path(package, files).own_libraries, files)
+    shutil.rmtree(package / "lib")
+    assert libraries["libtorch_cpu.so"].soname == "libtorch_cpu.so"  # read already: it tells the machine
+    with pytest.raises(KeyError):
+        libraries["libc10.so"]

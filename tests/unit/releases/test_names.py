@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import pytest
+
+from abiscan.releases.names import MAGIC, NameTable, pack
+
+
+def test_tells_who_exports_a_name() -> None:
+    table = NameTable(pack({"_ZN2at3addEv": 0b01, "_ZN2at3subEv": 0b11}, meta=None))
+    assert table.columns("_ZN2at3addEv") == 0b01
+    assert table.columns("_ZN2at3subEv") == 0b11
+
+
+@pytest.mark.parametrize("name", ["", "_", "_ZN2at3ad", "_ZN2at3addEvv", "~"])
+def test_nobody_exports_a_name_that_is_not_there(name: str) -> None:
+    assert NameTable(pack({"_ZN2at3addEv": 1}, meta=None)).columns(name) == 0
+
+
+def test_finds_every_name_across_blocks() -> None:
+    names = {f"symbol_{number:05}": 1 << number % 7 for number in range(5_000)}
+    table = NameTable(pack(names, meta=None))
+    assert {name: table.columns(name) for name in names} == names
+
+
+def test_lists_names_with_a_prefix_across_blocks() -> None:
+    names = {f"{letter}{number:04}": 1 for letter in "abc" for number in range(1_000)}
+    found = [name for name, _ in NameTable(pack(names, meta=None)).starting_with("b")]
+    assert found == sorted(name for name in names if name.startswith("b"))
+
+
+def test_names_share_more_than_a_byte_can_count() -> None:
+    names = {"x" * 400 + ending: 1 for ending in ("", "a", "b\x0ac".replace("\x0a", ""))}
+    table = NameTable(pack(names, meta=None))
+    assert all(table.columns(name) == 1 for name in names)
+
+
+def test_keeps_what_the_writer_says_of_it() -> None:
+    assert NameTable(pack({}, meta={"releases": [1, None]})).meta == {"releases": [1, None]}
+
+
+def test_the_same_names_give_the_same_bytes() -> None:
+    assert pack({"a": 1, "b": 2}, meta=0) == pack({"b": 2, "a": 1}, meta=0)
+
+
+@pytest.mark.parametrize("data", [b"", b"something else", MAGIC[:-1] + b"\x7f"])
+def test_refuses_other_bytes(data: bytes) -> None:
+    with pytest.raises(ValueError, match="not a table of names"):
+        NameTable(data)

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from packaging.version import Version
+
+from abiscan.emulation import LibraryKind, Phase
+from abiscan.inventory import inventory
+from abiscan.releases.store import Store
+
+SAMPLES = Path(__file__).resolve().parents[2] / "sample_binaries"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "cache")
+
+
+def test_recovers_what_the_source_of_a_sample_registers(store: Store) -> None:
+    # sample_binaries/loads/loads.cpp has one TORCH_LIBRARY with one def, one TORCH_LIBRARY_IMPL with one impl.
+    _, (found,) = inventory(SAMPLES / "loads" / "loads.so", store)
+    registrations = found.registrations
+    assert [library.kind for library in registrations.libraries] == [LibraryKind.DEF, LibraryKind.IMPL]
+    assert {library.namespace for library in registrations.libraries} == {"abiscan_loads"}
+    assert [operator.name for operator in registrations.operators] == ["abiscan_loads::double_it"]
+    (kernel,) = registrations.kernels
+    assert isinstance(kernel.dispatch_key, int)
+    assert (kernel.operator, found.keys.name(kernel.dispatch_key)) == ("abiscan_loads::double_it", "CPU")
+    assert kernel.phase is Phase.STATIC_INIT
+    assert found.gaps == ()
+
+
+def test_the_sample_was_built_for_the_torch_that_it_was_built_for(store: Store) -> None:
+    _, (found,) = inventory(SAMPLES / "loads" / "loads.so", store)
+    assert Version("2.13.0") in found.built_for
+    assert Version("2.6.0") not in found.built_for
+
+
+def test_reads_every_extension_of_a_wheel(store: Store) -> None:
+    target, found = inventory(SAMPLES / "wheels" / "abiscan_sample-1.0-py3-none-linux_x86_64.whl", store)
+    assert [each.path for each in found] == [extension.path for extension in target.extensions]
+    assert [operator.name for each in found for operator in each.registrations.operators] == ["abiscan_sample::scale"]
+
+
+def test_an_extension_that_registers_nothing_has_an_empty_inventory(store: Store) -> None:
+    _, (found,) = inventory(SAMPLES / "weak_reference" / "weak_reference.so", store)
+    assert (found.registrations.operators, found.registrations.kernels, found.gaps) == ((), (), ())

@@ -1,0 +1,227 @@
+"""Worlds of facts as text: objects by path, a torch, a Python. Nothing in them is a file.
+
+A case in ``cases/`` says what differs from ``BASE``, the world of a CPU build of torch on an ordinary Linux:
+
+    {"extension": "/site/pkg/_C.so",
+     "objects": {"/site/pkg/_C.so": {"needed": ["libc10.so"], "references": ["_ZN3c106DeviceEv"]}}}
+
+``defines`` lists ``name``, ``name@@VERSION`` or ``name@VERSION`` (hidden); ``references`` lists ``name`` or
+``name@VERSION:file``, with ``weak`` before it where it is. An object of null is taken out of the world. What is left
+out is empty.
+"""
+
+from __future__ import annotations
+
+import copy
+import posixpath
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from abiscan.elf import Definition, Machine, Reference, SharedObject, SymbolTable, SymbolVersion
+from abiscan.interpreter import Interpreter, PythonTag
+from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.model import LoadError
+from abiscan.linkage.python_import import import_error
+from abiscan.linkage.resolve import NO_SUCH_FILE, resolve
+from abiscan.linkage.scope import Loader, SearchPath
+from abiscan.ownership import is_torch_library
+from abiscan.releases.model import TorchRelease
+
+NEW_STRING: Final = "NSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
+
+BASE: Final[dict[str, Any]] = {
+    "torch": {
+        "build": "2.9.1+cpu",
+        "package": "/site/torch",
+        "python": "3.11",
+        "global": ["/site/torch/lib/libtorch_global_deps.so"],
+        "local": ["/site/torch/_C.cpython-311-x86_64-linux-gnu.so"],
+    },
+    "python": {"tag": "3.11", "program": "/usr/bin/python3.11", "full_version": "3.11.9 (main) [GCC 12.2.0]"},
+    "search": {"system": ["/lib"]},
+    "objects": {
+        "/usr/bin/python3.11": {
+            "executable": True,
+            "needed": ["libc.so.6"],
+            "defines": ["PyModule_Create2", "Py_GetVersion", "_Py_NoneStruct"],
+        },
+        "/lib/libc.so.6": {"soname": "libc.so.6", "defines": ["malloc@@GLIBC_2.2.5"], "versions": ["GLIBC_2.34"]},
+        "/lib/libstdc++.so.6": {
+            "soname": "libstdc++.so.6",
+            "needed": ["libc.so.6"],
+            "defines": ["_Znwm@@GLIBCXX_3.4"],
+            "versions": ["GLIBCXX_3.4.9", "GLIBCXX_3.4.30", "CXXABI_1.3.13"],
+        },
+        "/site/torch/lib/libtorch_global_deps.so": {"soname": "libtorch_global_deps.so", "needed": ["libc.so.6"]},
+        "/site/torch/lib/libc10.so": {
+            "soname": "libc10.so",
+            "needed": ["libstdc++.so.6"],
+            "defines": [
+                "_ZN3c105ErrorC2ERKS0_",  # the copy constructor tells nothing about strings
+                f"_ZN3c105ErrorC2ENS_14SourceLocationE{NEW_STRING}",
+                "_ZN3c104warnEv",
+            ],
+        },
+        "/site/torch/lib/libtorch_cpu.so": {
+            "soname": "libtorch_cpu.so",
+            "needed": ["libc10.so"],
+            "runpath": ["$ORIGIN"],
+            "defines": ["_ZN2at15get_num_threadsEv", "_ZN2at4fillERNS_6TensorEd", "_ZN2at4nameB5cxx11Ev"],
+        },
+        "/site/torch/lib/libtorch_python.so": {
+            "soname": "libtorch_python.so",
+            "needed": ["libtorch_cpu.so"],
+            "runpath": ["$ORIGIN"],
+            "defines": ["_Z16THPVariable_WrapRKN2at10TensorBaseE"],
+            "pybind11_internals": "__pybind11_internals_v11_system_libstdcpp_gxx_abi_1xxx_use_cxx11_abi_1__",
+        },
+        "/site/torch/_C.cpython-311-x86_64-linux-gnu.so": {
+            "needed": ["libtorch_python.so"],
+            "runpath": ["$ORIGIN/lib"],
+            "defines": ["PyInit__C"],
+        },
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectsByPath:
+    """What ``Loader`` sees: the objects of a world, and nothing else."""
+
+    objects: Mapping[str, SharedObject]
+
+    def object_at(self, path: str) -> SharedObject | None:
+        """The object at ``path``."""
+        return self.objects.get(path)
+
+
+def shared_object(
+    *,
+    machine: str = "x86_64",
+    executable: bool = False,
+    soname: str | None = None,
+    needed: Iterable[str] = (),
+    rpath: Iterable[str] = (),
+    runpath: Iterable[str] = (),
+    defines: Iterable[str] = (),
+    references: Iterable[str] = (),
+    versions: Iterable[str] | None = None,
+    needs_versions: Iterable[str] = (),
+    pybind11_internals: str | None = None,
+    pybind11_python: Iterable[str] = (),
+) -> SharedObject:
+    """The facts of an object, from text."""
+    definitions: dict[str, tuple[Definition, ...]] = {}
+    numbers: dict[str, int] = {}
+    for text in defines:
+        name, _, version = text.partition("@")
+        hidden, version = bool(version) and not version.startswith("@"), version.lstrip("@")
+        number = numbers.setdefault(version, 2 + len(numbers)) if version else 1
+        definition = Definition(version or None, hidden, number, 2, 8)
+        definitions[name] = (*definitions.get(name, ()), definition)
+    found = tuple(map(reference, references))
+    all_versions = {*numbers, *(versions or ())}
+    needs = [one.version for one in found if one.version] + [_version(text) for text in needs_versions]
+    return SharedObject(
+        machine=Machine(machine),
+        executable=executable,
+        soname=soname,
+        needed=tuple(needed),
+        rpath=tuple(rpath),
+        runpath=tuple(runpath),
+        build_id=None,
+        version_needs=tuple(dict.fromkeys(needs)),
+        version_definitions=frozenset(all_versions) if all_versions or versions is not None else None,
+        symbols=SymbolTable(definitions),
+        references=found,
+        imports=frozenset(one.name for one in found),
+        pybind11_internals=pybind11_internals,
+        pybind11_python=tuple(pybind11_python),
+    )
+
+
+def reference(text: str) -> Reference:
+    """A reference from ``[weak ]name[@VERSION:file]``."""
+    rest = text.removeprefix("weak ")
+    name, _, version = rest.partition("@")
+    return Reference(name, _version(version) if version else None, rest != text)
+
+
+def _version(text: str) -> SymbolVersion:
+    rest = text.removeprefix("weak ")
+    version, _, file = rest.partition(":")
+    return SymbolVersion(file, version, rest != text)
+
+
+def tag(text: str) -> PythonTag:
+    """``3.11``, or ``3.13t``."""
+    version = text.rstrip("abcdefghijklmnopqrstuvwxyz")
+    major, minor = version.split(".")
+    return PythonTag(major=int(major), minor=int(minor), flags=text.removeprefix(version))
+
+
+def linkage(case: Mapping[str, Any]) -> Linkage:
+    """The load that a case describes, judged as ``scan`` does it."""
+    world = _merged(case)
+    objects = {path: shared_object(**fields) for path, fields in world["objects"].items()}
+    torch, python, path = world["torch"], world["python"], world["extension"]
+    lib = posixpath.join(torch["package"], "lib")
+    release = TorchRelease(
+        build=torch["build"],
+        package=torch["package"],
+        machine=Machine(torch.get("machine", "x86_64")),
+        python=tag(torch["python"]),
+        libraries=tuple(sorted(object_path for object_path in objects if posixpath.dirname(object_path) == lib)),
+        global_libraries=tuple(torch["global"]),
+        local_libraries=tuple(torch["local"]),
+    )
+    program = python["program"] if python else None
+    interpreter = (
+        Interpreter(
+            tag=tag(python["tag"]),
+            executable=Path(program) if program else None,
+            full_version=python.get("full_version"),
+        )
+        if python
+        else None
+    )
+    loader = Loader(ObjectsByPath(objects), SearchPath(**world["search"]), release.machine)
+    facts = objects[path]
+    resolution = None
+    if facts.machine is release.machine:
+        process = loader.start(
+            (program,) if program else (), global_libraries=release.global_libraries, libraries=release.local_libraries
+        )
+        resolution = resolve(process, loader.open(process, path))
+    libraries = {posixpath.basename(path): objects[path] for path in release.libraries}
+    return Linkage(
+        name=posixpath.basename(path),
+        facts=facts,
+        release=release,
+        interpreter=interpreter,
+        torch_libraries={name: facts for name, facts in libraries.items() if is_torch_library(name)},
+        resolution=resolution,
+        error=(
+            resolution.error or import_error(path, facts, interpreter)
+            if resolution
+            else LoadError(object=posixpath.basename(path), message=NO_SUCH_FILE)
+        ),
+        requires_torch=case.get("requires_torch"),
+    )
+
+
+def _merged(case: Mapping[str, Any]) -> dict[str, Any]:
+    world = copy.deepcopy(BASE)
+    world["torch"] |= case.get("torch", {})
+    world["search"] |= case.get("search", {})
+    python = case.get("python", {})
+    world["python"] = None if python is None else world["python"] | python
+    for path, fields in case["objects"].items():
+        if fields is None:
+            del world["objects"][path]
+        else:
+            world["objects"][path] = fields
+    world["extension"] = case["extension"]
+    return world
