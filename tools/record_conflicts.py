@@ -271,9 +271,8 @@ def record_all(names: list[str]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
             cases.append({"sample": sample, **describe(*run(LOAD, str(path), mode))})
     if legacy:
         folder = FOLDER / "register_operators" / ("built_for_1.6.0" if version.startswith("1.6") else "built_for_1.4.0")
-        for function in CALLS:
-            if not names or function in names:
-                cases.append({"call": function, **describe(*run(CALL, str(folder), function))})
+        wanted = [function for function in CALLS if not names or function in names]
+        cases += ({"call": function, **describe(*run(CALL, str(folder), function))} for function in wanted)
     for name, steps in STEPS.items() if about["steps"] else ():
         if not names or name in names:
             case = {"steps": name, **describe(*run(STEP_BY_STEP, json.dumps(steps)))}

@@ -131,7 +131,7 @@ def events_of_steps(name: str) -> Iterator[Event]:
 
 
 # What the functions of register_operators.cpp register; CPU and CUDA as the release names them.
-CALLS: Final = {
+CALLS: Final[dict[str, list[tuple[str, ...]]]] = {
     "same_key": [(SCHEMA, "CPU one", "CPU one")],
     "two_catch_alls": [(SCHEMA, "- one", "- one")],
     "nothing_to_infer_from": [("abiscan::f",)],
@@ -162,7 +162,7 @@ def events_of_call(name: str, release: tuple[int, int]) -> Iterator[Event]:
         yield RegisterOperator(text=text, kernels=tuple(kernels))
 
 
-def assert_as_recorded(result: Replay, case: dict[str, Any]) -> None:
+def assert_as_recorded(result: Replay, case: dict[str, Any], release: tuple[int, int]) -> None:
     failure = result.failure
     if case["how"] == "loads":
         assert failure is None
@@ -179,14 +179,15 @@ def assert_as_recorded(result: Replay, case: dict[str, Any]) -> None:
             assert re.fullmatch(pattern, case["message"], re.DOTALL)
     overridden = [outcome.message for outcome in result.outcomes if outcome.kind is OutcomeKind.OVERRIDES]
     warnings = [message.text for message in overridden if message is not None]
-    assert warnings == case["warnings"]
+    # 1.4 writes into both copies of its dispatch table (LeftRight.h), and warns at each.
+    assert [text for text in warnings for _ in range(2 if release == (1, 4) else 1)] == case["warnings"]
 
 
 @pytest.mark.parametrize(("torch", "name"), cases("steps"))
 def test_steps(torch: str, name: str) -> None:
     case = recorded(torch, "steps", name)
-    result = replay(state_of(torch), events_of_steps(name), release_of(torch))
-    assert_as_recorded(result, case)
+    release = release_of(torch)
+    assert_as_recorded(replay(state_of(torch), events_of_steps(name), release), case, release)
 
 
 @pytest.mark.parametrize(
@@ -196,14 +197,15 @@ def test_samples(torch: str, name: str) -> None:
     case = recorded(torch, "sample", name)
     events = events_of_sample(FOLDER / name, keys_of(Version(torch)))
     twice = events * 2 if "twice" in name else events
-    assert_as_recorded(replay(state_of(torch), twice, release_of(torch)), case)
+    release = release_of(torch)
+    assert_as_recorded(replay(state_of(torch), twice, release), case, release)
 
 
 @pytest.mark.parametrize(("torch", "name"), cases("call"))
 def test_calls(torch: str, name: str) -> None:
     case = recorded(torch, "call", name)
     release = release_of(torch)
-    assert_as_recorded(replay(State(), events_of_call(name, release), release), case)
+    assert_as_recorded(replay(State(), events_of_call(name, release), release), case, release)
 
 
 @pytest.mark.parametrize("built_for", ["1.4.0", "1.5.0"])
@@ -212,7 +214,7 @@ def test_the_backend_of_pytorch_issue_38973(built_for: str) -> None:
     case = recorded("1.5.0", "sample", name)
     events = events_of_sample(FOLDER / name, KEYS_OF_1_5)
     result = replay(state_of("1.5.0"), events, (1, 5))
-    assert_as_recorded(result, case)
+    assert_as_recorded(result, case, (1, 5))
     assert result.failure is not None
     assert result.failure.subject == "aten::_embedding_bag"
 
