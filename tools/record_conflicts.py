@@ -134,13 +134,18 @@ CALLS = (
     *("same_key", "two_catch_alls", "nothing_to_infer_from", "kernels_disagree", "wrong_arguments", "wrong_return"),
     *("wrong_returns", "other_schema", "equal_schema", "override", "override_catch_all", "unknown_type"),
 )
-# What the cases meet in torch: these operators, and the fallbacks, which the table of a new operator shows.
+# What the cases meet in torch: these operators, those with a kernel that import torch replaces, and the fallbacks,
+# which the table of a new operator shows.
 OPERATORS = ("aten::_embedding_bag", "aten::matrix_power", "aten::narrow", "aten::sinh", "aten::tanh")
 ABOUT = """
-import json, sys, torch
-about = {"torch": torch.__version__, "steps": hasattr(torch._C, "_dispatch_library"), "dumps": {}, "table": None}
+import json, pathlib, sys, torch
+about = {"torch": torch.__version__, "folder": str(pathlib.Path(torch.__file__).parent), "steps": hasattr(torch._C, "_dispatch_library"), "dumps": {}, "table": None}
 if about["steps"]:
     about["dumps"] = {name: torch._C._dispatch_dump(name) for name in sys.argv[1:]}
+    names = getattr(torch._C, "_dispatch_get_all_op_names", list)()
+    for name, dump in ((name, torch._C._dispatch_dump(name)) for name in names):
+        if any("(inactive)" in line and not line.startswith(("Meta", "MTIA")) for line in dump.splitlines()):
+            about["dumps"][name] = dump
     library = torch._C._dispatch_library("DEF", "abiscan", "")
     library.def_("f(Tensor x) -> Tensor")
     about["table"] = torch._C._dispatch_dump_table("abiscan::f")
@@ -284,8 +289,7 @@ def record_all(names: list[str]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         "machine": platform.machine(),
         "glibc": platform.libc_ver()[1],
     }
-    site = str(Path(sys.prefix))
-    dumps = {name: re.sub(rf"{re.escape(site)}\S*/site-packages/", "", dump) for name, dump in about["dumps"].items()}
+    dumps = {name: dump.replace(about["folder"], "torch") for name, dump in about["dumps"].items()}
     return {"on": where, "dumps": dumps, "table": about["table"]}, cases
 
 

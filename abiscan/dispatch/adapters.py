@@ -156,8 +156,16 @@ def state_of_dumps(
     classes: frozenset[str] | None = None,
 ) -> State:
     """A state from what ``torch._C._dispatch_dump`` (1.7 and newer) says of each operator, C++ types left out."""
+    operators = {name.removesuffix("."): _entry_of_dump(dump) for name, dump in dumps.items()}
+    # What import torch replaces itself, out of sight: 2.15 does, and so never warns afterwards.
+    warned = any(
+        len(kernels) > 1 and key not in ("Meta", "MTIA")
+        for entry in operators.values()
+        for key, kernels in entry.kernels.items()
+    )
     return State(
-        operators={name.removesuffix("."): _entry_of_dump(dump) for name, dump in dumps.items()},
+        operators=operators,
+        warned=warned,
         libraries=libraries or {},
         fallbacks=fallbacks or {},
         classes=classes,

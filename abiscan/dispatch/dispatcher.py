@@ -33,13 +33,13 @@ _LIBRARIES: Final = (1, 6)  # torch/library.h, and the checks of C++ types
 _ONE_DEFINITION: Final = (1, 8)
 _NO_CATCH_ALL: Final = (1, 8)
 _SYMINT: Final = (1, 13)
-_SILENT_META: Final = (1, 13)
+_SILENT_META: Final = (2, 0)
 _SILENT_MTIA: Final = (2, 5)
 _WARNS_ONCE: Final = (2, 1)
-_REASONS_END: Final = (2, 13)
+_REASONS_END: Final = (2, 4)
 _MOST_ARGUMENTS: Final = 64  # bits of the set in DispatchKeyExtractor.h
 
-_TYPE_HINT: Final = (2, 5)
+_TYPE_HINT: Final = (2, 4)
 _HINT: Final = (
     ". Common valid schema types include Tensor, SymInt, int, float, bool, Scalar; for a full list, please see "
     "https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/native/README.md#func "
@@ -642,9 +642,7 @@ class _Run:
             problem = str(error).rstrip("\n")  # which older releases end in
             if self._release < _TYPE_HINT:
                 problem = problem.replace(_HINT, "")
-            # Seen without the hint up to 1.12, with it from 2.5 on.
-            exact = _HINT not in str(error) or not _SYMINT <= self._release < _TYPE_HINT
-            raise _ThrownError(message("G1", self._release, exact=exact, problem=problem), text, None, None) from error
+            raise _ThrownError(message("G1", self._release, problem=problem), text, None, None) from error
 
     def _difference(self, first: FunctionSchema, second: FunctionSchema) -> str | None:
         """``findSchemaDifferences`` of infer_schema.cpp: names, defaults and alias annotations do not count."""

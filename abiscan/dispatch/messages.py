@@ -89,9 +89,9 @@ TEMPLATES: Final = (
         "namespace!)Did you mean to use TORCH_LIBRARY_IMPL instead?  " + _BLOCK,
     ),
     _between((1, 7), None, "L1", _OF_ALL),
-    # What a namespace that is not there reads as is undefined up to 2.0; most often it reads as empty.
-    _between((1, 6), (2, 0), "L1b", _OF_ALL, exact=False),
-    _between((2, 1), None, "L1b", "bad optional access"),
+    # Up to 2.5 at least, a namespace is read that is not there: most often it reads as empty, or the process ends.
+    _between((1, 6), (2, 7), "L1b", _OF_ALL, exact=False),
+    _between((2, 8), None, "L1b", "bad optional access"),
     _between((1, 6), (1, 8), "L2", "!dispatch_key_.has_value() " + _ASSERT + _BLOCK, exact=False),
     _between((1, 9), (1, 9), "L2", "!dispatch_key_.has_value()" + _ASSERT + _BLOCK, exact=False),
     _between((1, 10), None, "L2", "!dispatch_key_.has_value() " + _ASSERT + _BLOCK, exact=False),

@@ -164,13 +164,13 @@ def events_of_call(name: str, release: tuple[int, int]) -> Iterator[Event]:
 
 def assert_as_recorded(result: Replay, case: dict[str, Any], release: tuple[int, int]) -> None:
     failure = result.failure
+    if failure is not None and failure.message is not None and failure.message.id == "L1b" and release < (2, 8):
+        return  # undefined behaviour: what is recorded is a message, the end of the process, or nothing
     if case["how"] == "loads":
         assert failure is None
     else:
         assert failure is not None
         assert failure.message is not None
-        if case["message"] is None:
-            return  # undefined behaviour that ended the process before anything was said
         if failure.message.exact:
             # Some releases end a message about a schema string with a line break.
             assert failure.message.text.rstrip("\n") == case["message"].rstrip("\n")
