@@ -139,7 +139,8 @@ CALLS = (
 OPERATORS = ("aten::_embedding_bag", "aten::matrix_power", "aten::narrow", "aten::sinh", "aten::tanh")
 ABOUT = """
 import json, pathlib, sys, torch
-about = {"torch": torch.__version__, "folder": str(pathlib.Path(torch.__file__).parent), "steps": hasattr(torch._C, "_dispatch_library"), "dumps": {}, "table": None}
+about = {"torch": torch.__version__, "folder": str(pathlib.Path(torch.__file__).parent), "dumps": {}, "table": None}
+about["steps"] = hasattr(torch._C, "_dispatch_library")
 if about["steps"]:
     about["dumps"] = {name: torch._C._dispatch_dump(name) for name in sys.argv[1:]}
     names = getattr(torch._C, "_dispatch_get_all_op_names", list)()

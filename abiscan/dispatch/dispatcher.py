@@ -367,7 +367,10 @@ class _Run:
 
     def _implement(self, event: Implement) -> None:
         block, kernel = event.block, event.kernel
-        name = OperatorName.parse(event.name)
+        try:
+            name = OperatorName.parse(event.name)
+        except SchemaError as error:
+            raise self._unreadable(event.name, error) from error
         if name.namespace and name.namespace != block.namespace:
             # Of the wildcard block torch prints a namespace that it does not have.
             self._throw_in(
@@ -639,10 +642,13 @@ class _Run:
         try:
             return parse_name_or_schema(text, strict=True, allow_typevars=with_typevars, classes=self._classes)
         except SchemaError as error:
-            problem = str(error).rstrip("\n")  # which older releases end in
-            if self._release < _TYPE_HINT:
-                problem = problem.replace(_HINT, "")
-            raise _ThrownError(message("G1", self._release, problem=problem), text, None, None) from error
+            raise self._unreadable(text, error) from error
+
+    def _unreadable(self, text: str, error: SchemaError) -> _ThrownError:
+        problem = str(error).rstrip("\n")  # which older releases end in
+        if self._release < _TYPE_HINT:
+            problem = problem.replace(_HINT, "")
+        return _ThrownError(message("G1", self._release, problem=problem), text, None, None)
 
     def _difference(self, first: FunctionSchema, second: FunctionSchema) -> str | None:
         """``findSchemaDifferences`` of infer_schema.cpp: names, defaults and alias annotations do not count."""

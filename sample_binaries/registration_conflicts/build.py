@@ -4,7 +4,8 @@
 
 One source makes several files: ``duplicate_def-equal.so`` is ``duplicate_def.cpp`` compiled with ``-DEQUAL``. With a
 torch up to 1.6 the extensions of that time are built instead, into ``mini_ipex/built_for_1.4.0`` and so on. Runs on
-Python 3.8 and newer with the standard library; torch is not imported, and no path of the building machine enters a file.
+Python 3.8 and newer with the standard library; torch is not imported, and no path of the building machine enters a
+file.
 """
 
 from __future__ import annotations
