@@ -39,6 +39,11 @@ _WARNS_ONCE: Final = (2, 1)
 _REASONS_END: Final = (2, 4)
 _MOST_ARGUMENTS: Final = 64  # bits of the set in DispatchKeyExtractor.h
 
+_SYMINT_NOTE: Final = (2, 15)
+_BY_VALUE: Final = (
+    "\n  SymInt parameters must use the supported C++ signatures: pass SymInt and std::optional<SymInt> by value, and "
+    "SymIntArrayRef and OptionalSymIntArrayRef directly (not as const references)."
+)
 _TYPE_HINT: Final = (2, 4)
 _HINT: Final = (
     ". Common valid schema types include Tensor, SymInt, int, float, bool, Scalar; for a full list, please see "
@@ -574,6 +579,8 @@ class _Run:
         expected = schema if with_symint else _without_symint(schema)
         reason = self._difference(expected, inferred)
         if reason is not None:
+            if self._release >= _SYMINT_NOTE and not with_symint and _has_symint(inferred):
+                reason += _BY_VALUE
             new, old = self._print(inferred), self._print(expected)
             self._throw(
                 "K2",
