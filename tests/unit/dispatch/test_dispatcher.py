@@ -135,9 +135,11 @@ def test_blocks_of_one_line_are_told_apart_by_their_namespaces() -> None:
             "op(Tensor self, SymInt n) -> Tensor",
             "FN2at6TensorERKS0_RKN3c106SymIntEE",
             "(Tensor _0, SymInt _1) -> Tensor _0",
-            "Type mismatch in argument 2: int vs SymInt.\n  SymInt parameters must use the supported C++ signatures: pass "
-            "SymInt and std::optional<SymInt> by value, and SymIntArrayRef and OptionalSymIntArrayRef directly (not as "
-            "const references).",
+            (
+                "Type mismatch in argument 2: int vs SymInt.\n  SymInt parameters must use the supported C++ signatures: pass "
+                "SymInt and std::optional<SymInt> by value, and SymIntArrayRef and OptionalSymIntArrayRef directly (not as "
+                "const references)."
+            ),
         ),
         (
             "op(Tensor self, float n) -> Tensor",
@@ -157,7 +159,7 @@ def test_reasons_of_2_15(schema: str, mangled: str, inferred: str, reason: str) 
     """As torch 2.15.0 said of three kernels compiled for it."""
     block = Block(kind=BlockKind.DEF, namespace="abiscan_sym", dispatch_key=None, file="sy.cpp", line=11)
     kernel = Kernel(signature=mangled, inferred=inferred)
-    events = [Define(block=block, text=schema), Implement(block=block, name="op", kernel=kernel)]
+    events: list[Event] = [Define(block=block, text=schema), Implement(block=block, name="op", kernel=kernel)]
     failure = replay(State(), events, (2, 15)).failure
     assert failure is not None
     assert failure.message is not None
