@@ -136,9 +136,9 @@ def test_blocks_of_one_line_are_told_apart_by_their_namespaces() -> None:
             "FN2at6TensorERKS0_RKN3c106SymIntEE",
             "(Tensor _0, SymInt _1) -> Tensor _0",
             (
-                "Type mismatch in argument 2: int vs SymInt.\n  SymInt parameters must use the supported C++ signatures: "
-                "pass SymInt and std::optional<SymInt> by value, and SymIntArrayRef and OptionalSymIntArrayRef directly (not "
-                "as const references)."
+                "Type mismatch in argument 2: int vs SymInt.\n  SymInt parameters must use the supported C++ "
+                "signatures: pass SymInt and std::optional<SymInt> by value, and SymIntArrayRef and "
+                "OptionalSymIntArrayRef directly (not as const references)."
             ),
         ),
         (
