@@ -1,0 +1,747 @@
+"""A model of ``c10::Dispatcher`` while operators are registered: every check that torch makes, in its order.
+
+``replay`` takes what is registered already and what an extension registers, in the order in which it does, and tells
+what torch does about it, up to the first registration that throws. Sources, all in ``aten/src/ATen/core``:
+``library.cpp``, ``dispatch/{Dispatcher, OperatorEntry}.cpp``, ``op_registration/{op_registration, infer_schema}.cpp``.
+
+Where the releases differ: 1.4 and 1.5 know ``RegisterOperators`` only, and compare no C++ types. 1.6 brought
+``TORCH_LIBRARY`` and these comparisons. Up to 1.7 an operator may be defined again with an equal schema; from 1.8 on
+not at all. 1.13 brought SymInt, and with it a second C++ type for each operator. From 2.1 on torch warns only once.
+
+Dispatch keys are names here, as the release names them; None is "no key", which torch up to 1.7 calls the catch-all.
+Not modelled: assertions on torch's own bookkeeping, alias analysis kinds, a second interpreter in the process.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import ChainMap
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, NoReturn, TypeAlias
+
+from packaging.version import Version
+
+from abiscan.dispatch import signature
+from abiscan.dispatch.keys import keys_of
+from abiscan.dispatch.messages import Message, Release, has_message, message
+from abiscan.dispatch.schema import Argument, FunctionSchema, OperatorName, parse_name_or_schema
+from abiscan.dispatch.schema_lexer import SchemaError
+from abiscan.dispatch.schema_types import Type
+
+_LIBRARIES: Final = (1, 6)  # torch/library.h, and the checks of C++ types
+_ONE_DEFINITION: Final = (1, 8)
+_NO_CATCH_ALL: Final = (1, 8)
+_SYMINT: Final = (1, 13)
+_SILENT_META: Final = (2, 0)
+_SILENT_MTIA: Final = (2, 5)
+_WARNS_ONCE: Final = (2, 1)
+_REASONS_END: Final = (2, 4)
+_MOST_ARGUMENTS: Final = 64  # bits of the set in DispatchKeyExtractor.h
+
+_SYMINT_NOTE: Final = (2, 15)
+_BY_VALUE: Final = (
+    "\n  SymInt parameters must use the supported C++ signatures: pass SymInt and std::optional<SymInt> by value, and "
+    "SymIntArrayRef and OptionalSymIntArrayRef directly (not as const references)."
+)
+_TYPE_HINT: Final = (2, 4)
+_HINT: Final = (
+    ". Common valid schema types include Tensor, SymInt, int, float, bool, Scalar; for a full list, please see "
+    "https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/native/README.md#func "
+)
+
+_BY_REGISTER_OPERATORS: Final = "registered by RegisterOperators"
+_NO_DEBUG: Final = "no debug info"
+_UNKNOWN: Final = "?"
+
+
+# What is registered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSignature:
+    """The C++ type that the kernels of an operator must have: that of the first kernel with a type. It is mangled."""
+
+    mangled: str
+    dispatch_key: str | None
+    debug: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredKernel:
+    """A kernel: where it was registered, and the schema of its C++ type (``(Tensor _0) -> Tensor _0``), if any."""
+
+    debug: str
+    inferred: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorEntry:
+    """One operator. ``schema`` is None for one that has kernels and no definition, ``debug`` where it was defined.
+
+    ``kernels`` by their key, the newest first. ``sym_signature`` is that of kernels with a SymInt, from 1.13 on. Both
+    signatures are left out where ``signatures_known`` is false, as in all that torch tells about itself.
+    """
+
+    schema: str | None = None
+    debug: str = ""
+    kernels: Mapping[str | None, tuple[StoredKernel, ...]] = field(default_factory=dict)
+    signature: StoredSignature | None = None
+    sym_signature: StoredSignature | None = None
+    signatures_known: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What is registered: operators by name, without a trailing dot, and where libraries and fallbacks were registered.
+
+    ``classes`` are the custom classes as ``ns.Name``, None where they are not known; ``warned`` tells that torch has
+    given its only warning about a replaced kernel.
+    """
+
+    operators: Mapping[str, OperatorEntry] = field(default_factory=dict)
+    libraries: Mapping[str, str] = field(default_factory=dict)
+    fallbacks: Mapping[str, str] = field(default_factory=dict)
+    classes: frozenset[str] | None = None
+    warned: bool = False
+
+
+# What is being registered
+
+
+class BlockKind(enum.Enum):
+    """The macros of ``torch/library.h``."""
+
+    DEF = "TORCH_LIBRARY"
+    IMPL = "TORCH_LIBRARY_IMPL"
+    FRAGMENT = "TORCH_LIBRARY_FRAGMENT"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """One block of ``torch/library.h``; ``namespace`` is None for the wildcard ``_``."""
+
+    kind: BlockKind
+    namespace: str | None
+    dispatch_key: str | None
+    file: str
+    line: int
+
+    @property
+    def debug(self) -> str:
+        """What torch notes about all that is registered in it."""
+        return f"registered at {self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """A function that is being registered. ``dispatch_key`` is its own, beside that of its block.
+
+    ``signature`` and ``inferred`` are None for what has no C++ type: boxed functions and fallthroughs. ``debug`` is
+    what ``CppFunction::debug`` puts in place of the block's.
+    """
+
+    dispatch_key: str | None = None
+    signature: str | None = None
+    inferred: str | None = None
+    debug: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenBlock:
+    """A block begins."""
+
+    block: Block
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Define:
+    """``m.def(text)``, or ``m.def(text, kernel)``; ``text`` is a schema, or with a kernel maybe a name."""
+
+    block: Block
+    text: str
+    kernel: Kernel | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Implement:
+    """``m.impl(name, kernel)``."""
+
+    block: Block
+    name: str
+    kernel: Kernel
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FallBack:
+    """``m.fallback(kernel)``; up to 1.5, which have no blocks, ``registerBackendFallbackKernel``."""
+
+    block: Block | None
+    kernel: Kernel
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterOperator:
+    """``RegisterOperators().op(text, kernels)``."""
+
+    text: str
+    kernels: tuple[Kernel, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterClass:
+    """``torch::class_``; ``name`` is ``ns.Name``."""
+
+    name: str
+
+
+Event: TypeAlias = OpenBlock | Define | Implement | FallBack | RegisterOperator | RegisterClass
+
+
+# What comes of it
+
+
+class OutcomeKind(enum.Enum):
+    """What torch does about a registration that is not simply accepted."""
+
+    RAISES = "raises"
+    """It throws ``message``, and nothing after it happens."""
+
+    OVERRIDES = "overrides"
+    """It replaces what is there, and warns with ``message``; None if it does so in silence."""
+
+    DEAD = "dead"
+    """It keeps a kernel for an operator that nobody defines, and says nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What comes of one event.
+
+    ``subject`` is the operator, namespace, dispatch key or class concerned. ``new`` and ``old`` are what meets there:
+    two schemas (D1, D2, K2, R7, R8), two C++ types (K1), or where the two were registered; None where nothing meets.
+    """
+
+    event: Event
+    kind: OutcomeKind
+    message: Message | None
+    subject: str
+    new: str | None = None
+    old: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """All that is remarkable about a sequence of events, and what is registered after it."""
+
+    outcomes: tuple[Outcome, ...]
+    state: State
+
+    @property
+    def failure(self) -> Outcome | None:
+        """The event that throws."""
+        return next((outcome for outcome in self.outcomes if outcome.kind is OutcomeKind.RAISES), None)
+
+
+def replay(state: State, events: Iterable[Event], release: Release) -> Replay:
+    """What a release of torch, with ``state`` registered, does with ``events``.
+
+    :param release: 1.4 or newer
+    """
+    run = _Run(state, release)
+    for event in events:
+        run.register(event)
+        if run.failed:
+            break
+    else:
+        run.find_dead()
+    return Replay(outcomes=tuple(run.outcomes), state=run.state())
+
+
+class _ThrownError(Exception):
+    """torch throws. ``outcome`` has all but the event."""
+
+    def __init__(self, thrown: Message, subject: str, new: str | None, old: str | None) -> None:
+        super().__init__(thrown.text)
+        self.thrown, self.subject, self.new, self.old = thrown, subject, new, old
+
+
+class _Run:
+    """A dispatcher at work: the state that was given, with what has changed on top of it."""
+
+    def __init__(self, state: State, release: Release) -> None:
+        self._release = release
+        self._operators: ChainMap[str, OperatorEntry] = ChainMap({}, dict(state.operators))
+        self._libraries = dict(state.libraries)
+        self._fallbacks = dict(state.fallbacks)
+        self._classes = state.classes
+        self._warned = state.warned
+        self._implemented: dict[str, Event] = {}  # operator -> the first event that gives it a kernel
+        self.outcomes: list[Outcome] = []
+        self.failed = False
+
+    def state(self) -> State:
+        return State(
+            operators=dict(self._operators),
+            libraries=self._libraries,
+            fallbacks=self._fallbacks,
+            classes=self._classes,
+            warned=self._warned,
+        )
+
+    def register(self, event: Event) -> None:
+        try:
+            match event:
+                case OpenBlock():
+                    self._open(event.block)
+                case Define():
+                    self._define(event)
+                case Implement():
+                    self._implement(event)
+                case FallBack():
+                    self._fall_back(event)
+                case RegisterOperator():
+                    self._register_operator(event)
+                case RegisterClass():
+                    self._register_class(event.name)
+        except _ThrownError as error:
+            self.failed = True
+            self.outcomes.append(
+                Outcome(
+                    event=event,
+                    kind=OutcomeKind.RAISES,
+                    message=error.thrown,
+                    subject=error.subject,
+                    new=error.new,
+                    old=error.old,
+                )
+            )
+
+    def find_dead(self) -> None:
+        for name, event in self._implemented.items():
+            if self._operators[name].schema is None:
+                self.outcomes.append(Outcome(event=event, kind=OutcomeKind.DEAD, message=None, subject=name))
+
+    # What library.cpp checks
+
+    def _open(self, block: Block) -> None:
+        if block.kind is BlockKind.IMPL:
+            return
+        if block.kind is BlockKind.DEF:
+            if block.namespace is None:
+                self._throw_in(block, "L1b", "_")
+            if block.namespace in self._libraries:
+                previous = self._libraries[block.namespace]
+                self._throw(
+                    "N1",
+                    block.namespace,
+                    new=block.debug,
+                    old=previous,
+                    namespace=block.namespace,
+                    previous=previous,
+                    debug=block.debug,
+                )
+            self._libraries[block.namespace] = block.debug
+        if block.namespace is None:
+            self._throw_in(block, "L1", "_")
+        if block.dispatch_key is not None:
+            self._throw_in(block, "L2", block.namespace, place=_UNKNOWN)
+
+    def _define(self, event: Define) -> None:
+        block, kernel = event.block, event.kernel
+        given = self._parse(event.text, with_typevars=block.namespace in ("aten", "prim"))
+        if isinstance(given, OperatorName):
+            if kernel is None:
+                self._throw_text(given, "Tried to parse a function schema but only the operator name was given")
+            if kernel.inferred is None:
+                self._throw_in(block, "L5", str(given), operator=given)
+            schema = _named(kernel.inferred, given)
+        else:
+            schema = given
+        if block.kind is BlockKind.IMPL or block.namespace is None:
+            self._throw_in(block, "L3", str(schema.name), operator=schema.name)
+        namespace = schema.name.namespace
+        # In 1.6 even the block's own namespace is one too many.
+        if namespace and (namespace != block.namespace or self._release == _LIBRARIES):
+            self._throw_in(block, "L4", str(schema.name), given=namespace, namespace=block.namespace)
+        schema = replace(schema, name=replace(schema.name, namespace=block.namespace))
+        self._register_def(schema, block.debug)
+        if kernel is not None:
+            key = kernel.dispatch_key or block.dispatch_key
+            self._register_impl(event, str(schema.name), key, kernel, kernel.debug or block.debug)
+
+    def _implement(self, event: Implement) -> None:
+        block, kernel = event.block, event.kernel
+        try:
+            name = OperatorName.parse(event.name)
+        except SchemaError as error:
+            raise self._unreadable(event.name, error) from error
+        if name.namespace and name.namespace != block.namespace:
+            # Of the wildcard block torch prints a namespace that it does not have.
+            self._throw_in(
+                block,
+                "L6",
+                str(name),
+                operator=event.name,
+                given=name.namespace,
+                namespace=block.namespace or "std::nullopt",
+            )
+        if kernel.dispatch_key and block.dispatch_key and kernel.dispatch_key != block.dispatch_key:
+            self._throw_in(
+                block, "L7", str(name), operator=event.name, given=kernel.dispatch_key, key=block.dispatch_key
+            )
+        name = replace(name, namespace=block.namespace or name.namespace)
+        key = kernel.dispatch_key or block.dispatch_key
+        self._register_impl(event, str(name), key, kernel, kernel.debug or block.debug)
+
+    def _fall_back(self, event: FallBack) -> None:
+        block = event.block
+        key = event.kernel.dispatch_key or (block.dispatch_key if block else None)
+        debug = event.kernel.debug or (block.debug if block else "")
+        if block is not None:
+            if block.kind is not BlockKind.IMPL:
+                self._throw_in(block, "L8", block.namespace or "_")
+            if key is None:
+                self._throw_in(block, "L9", block.namespace or "_", place=_UNKNOWN)
+            if block.namespace is not None:
+                self._throw_in(block, "L10", key, namespace=block.namespace, key=key)
+        for runtime_key in self._runtime_keys(key or _UNKNOWN):
+            self._register_fallback(event, runtime_key, debug)
+
+    # What op_registration.cpp checks
+
+    def _register_operator(self, event: RegisterOperator) -> None:
+        given = self._parse(event.text, with_typevars=True)
+        schema = self._inferred_from(given, event.kernels) if isinstance(given, OperatorName) else given
+        name = str(schema.name)
+        if self._release < _LIBRARIES and not isinstance(given, OperatorName):
+            for kernel in event.kernels:
+                self._check_against_inferred(schema, kernel)
+        keys = [kernel.dispatch_key for kernel in event.kernels]
+        twice = next((key for index, key in enumerate(keys) if key in keys[:index]), _UNKNOWN)
+        if twice is None:
+            self._throw("R4", name, schema=self._print(schema))
+        if twice != _UNKNOWN:
+            self._throw("R3", name, key=twice, schema=self._print(schema))
+        self._register_def(schema, _BY_REGISTER_OPERATORS)
+        for kernel in event.kernels:
+            self._register_impl(event, name, kernel.dispatch_key, kernel, _BY_REGISTER_OPERATORS)
+
+    def _inferred_from(self, name: OperatorName, kernels: tuple[Kernel, ...]) -> FunctionSchema:
+        if not kernels:
+            self._throw("R5", str(name), name=name)
+        inferred = [_named(kernel.inferred, name) for kernel in kernels if kernel.inferred is not None]
+        if not inferred:
+            self._throw("R6", str(name), name=name)
+        if has_message("R7", self._release):
+            for other in inferred[1:]:
+                reason = self._difference(inferred[0], other)
+                if reason is not None:
+                    first, second = (self._print(_named_nothing(schema)) for schema in (inferred[0], other))
+                    self._throw("R7", str(name), new=second, old=first, first=first, second=second, reason=reason)
+        return inferred[0]
+
+    def _check_against_inferred(self, schema: FunctionSchema, kernel: Kernel) -> None:
+        if kernel.inferred is None:
+            return
+        inferred = _inferred(kernel.inferred)
+        reason = self._difference(schema, inferred)
+        if reason is not None:
+            expected, found = self._print(schema), self._print(inferred)
+            self._throw(
+                "R8", str(schema.name), new=found, old=expected, expected=expected, inferred=found, reason=reason
+            )
+
+    def _register_class(self, name: str) -> None:
+        if self._classes is None:
+            return
+        if name in self._classes:
+            self._throw("C1", name, name=f"__torch__.torch.classes.{name}")
+        self._classes |= {name}
+
+    # What Dispatcher.cpp checks
+
+    def _register_def(self, schema: FunctionSchema, debug: str) -> None:
+        name = str(schema.name)
+        entry = self._entry(name)
+        if entry.schema is not None:
+            old = _parsed(entry.schema)
+            if self._release >= _ONE_DEFINITION or schema != old:
+                new_text, old_text = self._print(schema), self._print(old)
+                self._throw(
+                    "D1" if self._release >= _ONE_DEFINITION else "D2",
+                    name,
+                    new=new_text,
+                    old=old_text,
+                    debug=debug,
+                    previous=entry.debug,
+                )
+            return
+        for kernels in entry.kernels.values():
+            for kernel in kernels:
+                if kernel.inferred is not None:
+                    self._check_schema(schema, debug, None, kernel.inferred, kernel.debug)
+        if self._release >= _LIBRARIES and len(schema.arguments) > _MOST_ARGUMENTS:
+            self._throw("K11", name, count=len(schema.arguments))
+        self._operators[name] = replace(entry, schema=str(schema), debug=debug)
+
+    def _register_impl(self, event: Event, name: str, key: str | None, kernel: Kernel, debug: str) -> None:
+        entry = self._entry(name)
+        if self._release >= _LIBRARIES:
+            entry = self._check_signature(name, entry, key, kernel, debug)
+            if entry.schema is not None and kernel.inferred is not None:
+                self._check_schema(_parsed(entry.schema), entry.debug, kernel.signature, kernel.inferred, debug)
+        slot = self._slot(key)
+        there = entry.kernels.get(slot, ())
+        if there:
+            self._override(event, name, entry, key, there[0], debug)
+        stored = StoredKernel(debug=debug, inferred=kernel.inferred)
+        self._operators[name] = replace(entry, kernels={**entry.kernels, slot: (stored, *there)})
+        self._implemented.setdefault(name, event)
+
+    def _register_fallback(self, event: Event, key: str, debug: str) -> None:
+        previous = self._fallbacks.get(key)
+        if previous is not None:
+            for check in ("F1", "F2"):
+                if has_message(check, self._release):
+                    self._throw(check, key, new=debug, old=previous, key=key, debug=debug, previous=previous)
+            self.outcomes.append(
+                Outcome(event=event, kind=OutcomeKind.OVERRIDES, message=None, subject=key, new=debug, old=previous)
+            )
+        self._fallbacks[key] = debug
+
+    # What OperatorEntry.cpp checks
+
+    def _check_signature(
+        self, name: str, entry: OperatorEntry, key: str | None, kernel: Kernel, debug: str
+    ) -> OperatorEntry:
+        if kernel.signature is None:
+            return entry
+        sym = self._release >= _SYMINT and signature.takes_symint(kernel.signature)
+        stored = entry.sym_signature if sym else entry.signature
+        if stored is None and not entry.signatures_known:
+            self._guess_signature(name, entry, key, kernel, debug)
+            return entry
+        if stored is None:
+            stored = StoredSignature(mangled=kernel.signature, dispatch_key=key, debug=debug)
+            return replace(entry, sym_signature=stored) if sym else replace(entry, signature=stored)
+        if stored.mangled != kernel.signature:
+            self._throw_signatures(
+                name, entry, key, kernel.signature, debug, old=signature.printed(stored.mangled), stored=stored
+            )
+        return entry
+
+    def _guess_signature(self, name: str, entry: OperatorEntry, key: str | None, kernel: Kernel, debug: str) -> None:
+        """Where torch's own C++ types are not known: kernels with different schemas have different types."""
+        if kernel.inferred is None or kernel.signature is None:
+            return
+        mine = _inferred(kernel.inferred)
+        for other in (_inferred(its.inferred) for all_ in entry.kernels.values() for its in all_ if its.inferred):
+            same_slot = _has_symint(mine) == _has_symint(other) or self._release < _SYMINT
+            if same_slot and self._difference(other, mine) is not None:
+                self._throw_signatures(name, entry, key, kernel.signature, debug, old=_UNKNOWN, stored=None)
+
+    def _throw_signatures(
+        self,
+        name: str,
+        entry: OperatorEntry,
+        key: str | None,
+        mangled: str,
+        debug: str,
+        *,
+        old: str,
+        stored: StoredSignature | None,
+    ) -> NoReturn:
+        new = signature.printed(mangled)
+        self._throw(
+            "K1",
+            name,
+            new=new,
+            old=old,
+            exact=stored is not None,
+            place=_UNKNOWN,
+            name=name,
+            operator=self._operator_text(name, entry),
+            operator_debug=entry.debug if entry.schema is not None else _NO_DEBUG,
+            old_key=_key_text(stored.dispatch_key) if stored else _UNKNOWN,
+            previous=stored.debug if stored else _UNKNOWN,
+            key=_key_text(key),
+            debug=debug,
+        )
+
+    def _check_schema(
+        self, schema: FunctionSchema, schema_debug: str, mangled: str | None, inferred_text: str, debug: str
+    ) -> None:
+        if self._release < _LIBRARIES:
+            return
+        inferred = _inferred(inferred_text)
+        with_symint = signature.takes_symint(mangled) if mangled is not None else _has_symint(inferred)
+        expected = schema if with_symint else _without_symint(schema)
+        reason = self._difference(expected, inferred)
+        if reason is not None:
+            if self._release >= _SYMINT_NOTE and not with_symint and _has_symint(inferred):
+                reason += _BY_VALUE
+            new, old = self._print(inferred), self._print(expected)
+            self._throw(
+                "K2",
+                str(schema.name),
+                new=new,
+                old=old,
+                name=schema.name,
+                expected=old,
+                expected_debug=schema_debug,
+                inferred=new,
+                debug=debug,
+                reason=reason,
+            )
+
+    def _override(
+        self, event: Event, name: str, entry: OperatorEntry, key: str | None, there: StoredKernel, debug: str
+    ) -> None:
+        once = self._release >= _WARNS_ONCE
+        silent = (
+            (once and self._warned)
+            or (key == "Meta" and self._release >= _SILENT_META)
+            or (key == "MTIA" and self._release >= _SILENT_MTIA)
+        )
+        warning = None
+        if not silent:
+            # torch shows the first kernel that had a C++ type as the previous one, whatever its key.
+            first = entry.signature or entry.sym_signature
+            known = first is not None or entry.signatures_known or not has_message("L1", self._release)
+            previous = first.debug if first else _NO_DEBUG if known else _UNKNOWN
+            check = "K3b" if key is None and has_message("K3b", self._release) else "K3"
+            warning = message(
+                check,
+                self._release,
+                exact=known or self._release < _ONE_DEFINITION,
+                name=name,
+                operator=self._operator_text(name, entry),
+                operator_debug=entry.debug if entry.schema is not None else _NO_DEBUG,
+                key=_key_text(key),
+                previous=previous,
+                debug=debug,
+            )
+            self._warned = self._warned or once
+        self.outcomes.append(
+            Outcome(event=event, kind=OutcomeKind.OVERRIDES, message=warning, subject=name, new=debug, old=there.debug)
+        )
+
+    # What the checks share
+
+    def _entry(self, name: str) -> OperatorEntry:
+        return self._operators.get(name, OperatorEntry())
+
+    def _slot(self, key: str | None) -> str | None:
+        if key is None and self._release >= _NO_CATCH_ALL:
+            return "Math" if self._release < (1, 9) else "CompositeImplicitAutograd"
+        return key
+
+    def _runtime_keys(self, key: str) -> list[str]:
+        """The keys that an alias stands for, in the order in which torch takes them. Only ``Autograd`` is known."""
+        if key != "Autograd" or self._release < _ONE_DEFINITION:
+            return [key]
+        names = keys_of(Version(f"{self._release[0]}.{self._release[1]}")).names
+        functionality = ("Autograd", "AutogradFunctionality")
+        return [name for _, name in sorted(names.items()) if name.startswith("Autograd") and name not in functionality]
+
+    def _parse(self, text: str, *, with_typevars: bool) -> OperatorName | FunctionSchema:
+        try:
+            return parse_name_or_schema(text, strict=True, allow_typevars=with_typevars, classes=self._classes)
+        except SchemaError as error:
+            raise self._unreadable(text, error) from error
+
+    def _unreadable(self, text: str, error: SchemaError) -> _ThrownError:
+        problem = str(error).rstrip("\n")  # which older releases end in
+        if self._release < _TYPE_HINT:
+            problem = problem.replace(_HINT, "")
+        return _ThrownError(message("G1", self._release, problem=problem), text, None, None)
+
+    def _difference(self, first: FunctionSchema, second: FunctionSchema) -> str | None:
+        """``findSchemaDifferences`` of infer_schema.cpp: names, defaults and alias annotations do not count."""
+        end = "." if self._release >= _REASONS_END else ""
+        mine, its = len(first.arguments), len(second.arguments)
+        if mine != its:
+            return f"The number of arguments is different. {mine} vs {its}."
+        if len(first.returns) != len(second.returns):
+            return f"The number of returns is different. {len(first.returns)} vs {len(second.returns)}{end}"
+        for what, pairs in (
+            ("argument", zip(first.arguments, second.arguments, strict=True)),
+            ("return", zip(first.returns, second.returns, strict=True)),
+        ):
+            for number, (one, other) in enumerate(pairs, 1):
+                types = self._compared(one.type), self._compared(other.type)
+                if types[0] != types[1]:
+                    texts = [type_.printed_by(self._release) for type_ in types]
+                    return f"Type mismatch in {what} {number}: {texts[0]} vs {texts[1]}{end}"
+        return None
+
+    def _compared(self, type_: Type) -> Type:
+        return type_ if self._release >= _SYMINT else type_.fake
+
+    def _print(self, schema: FunctionSchema) -> str:
+        return schema.printed_by(self._release)
+
+    def _operator_text(self, name: str, entry: OperatorEntry) -> str:
+        return name if entry.schema is None else self._print(_parsed(entry.schema))
+
+    def _throw_in(self, block: Block, check: str, subject: str, **values: object) -> NoReturn:
+        kind, file, line = block.kind.value, block.file, block.line
+        thrown = message(check, self._release, exact=True, kind=kind, file=file, line=line, **values)
+        raise _ThrownError(thrown, subject, None, None)
+
+    def _throw_text(self, name: OperatorName, problem: str) -> NoReturn:
+        raise _ThrownError(message("G1", self._release, problem=problem), str(name), None, None)
+
+    def _throw(
+        self,
+        check: str,
+        subject: str,
+        *,
+        new: str | None = None,
+        old: str | None = None,
+        exact: bool = True,
+        **values: object,
+    ) -> NoReturn:
+        thrown = message(check, self._release, exact=exact, new=new, old=old, **values)
+        raise _ThrownError(thrown, subject, new, old)
+
+
+def _key_text(key: str | None) -> str:
+    return "(catch all)" if key is None else key
+
+
+def _parsed(schema: str) -> FunctionSchema:
+    return FunctionSchema.parse(schema)
+
+
+def _inferred(text: str) -> FunctionSchema:
+    """The schema that torch makes of a C++ type, which has no name."""
+    return _named_nothing(FunctionSchema.parse(f"_{text}"))
+
+
+def _named_nothing(schema: FunctionSchema) -> FunctionSchema:
+    return replace(schema, name=OperatorName(name=""))
+
+
+def _named(inferred: str, name: OperatorName) -> FunctionSchema:
+    return replace(_inferred(inferred), name=name)
+
+
+_SYMINT_TYPES: Final = frozenset(
+    FunctionSchema.parse(f"_({text} _) -> ()").arguments[0].type
+    for text in ("SymInt", "SymInt?", "SymInt[]", "SymInt[]?")
+)
+
+
+def _has_symint(schema: FunctionSchema) -> bool:
+    return any(argument.type in _SYMINT_TYPES for argument in schema.arguments)
+
+
+def _without_symint(schema: FunctionSchema) -> FunctionSchema:
+    """The schema for a kernel without SymInt (``cloneWithRealTypes`` of function_schema.h). Returns keep theirs."""
+
+    def plain(argument: Argument) -> Argument:
+        return replace(argument, type=argument.type.fake) if argument.type in _SYMINT_TYPES else argument
+
+    return replace(schema, arguments=tuple(plain(argument) for argument in schema.arguments))

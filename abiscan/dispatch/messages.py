@@ -1,0 +1,341 @@
+"""What torch says when a registration fails, is replaced or goes nowhere: one template per wording and its releases.
+
+The ids group the wordings of one check. Sources: ``aten/src/ATen/core/{library.cpp, custom_class.cpp}``,
+``aten/src/ATen/core/dispatch/{Dispatcher, OperatorEntry}.cpp`` (up to 1.5 ``DispatchTable.h`` too) and
+``aten/src/ATen/core/op_registration/{op_registration, infer_schema}.cpp``. Texts are those of ``c10::Error`` alone:
+without the place in torch's source that it adds: `` (f at file:1)``, ``Exception raised from f at file:1``.
+``docs/messages.md`` tells on which torch each was seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+Release: TypeAlias = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """What torch prints. ``exact`` is false where something in it, such as a line of torch's own, is not known."""
+
+    id: str
+    text: str
+    exact: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Template:
+    """One wording, used from release ``first`` to ``last``; None is the newest. ``text`` is for ``str.format``."""
+
+    id: str
+    first: Release
+    last: Release | None
+    text: str
+    exact: bool = True
+
+    def holds_for(self, release: Release) -> bool:
+        """Whether this release words it so."""
+        return self.first <= release and (self.last is None or release <= self.last)
+
+
+def message(id_: str, release: Release, *, exact: bool = True, **values: object) -> Message:
+    """A message as a release words it.
+
+    :param exact: whether all values are known
+    :raises LookupError: this release has no such message
+    """
+    for template in TEMPLATES:
+        if template.id == id_ and template.holds_for(release):
+            return Message(id=id_, text=template.text.format(**values), exact=exact and template.exact)
+    raise LookupError(f"{id_} in {release}")
+
+
+def has_message(id_: str, release: Release) -> bool:
+    """Whether a release makes this check at all."""
+    return any(template.id == id_ and template.holds_for(release) for template in TEMPLATES)
+
+
+def _between(first: Release, last: Release | None, id_: str, text: str, *, exact: bool = True) -> Template:
+    return Template(id=id_, first=first, last=last, text=text, exact=exact)
+
+
+_BLOCK: Final = "(Error occurred while processing {kind} block at {file}:{line})"
+_OF_ALL: Final = (
+    "{kind}: cannot define {kind} with the wildcard namespace _ (every {kind} defines operators for a distinct "
+    "namespace!) Did you mean to use TORCH_LIBRARY_IMPL instead?  " + _BLOCK
+)
+# The place is a line of torch's own source. 1.9 leaves out a blank before.
+_ASSERT: Final = "INTERNAL ASSERT FAILED at {place}, please report a bug to PyTorch. "
+_DIFFERENT: Final = (
+    "Tried to register multiple operators with the same name and the same overload name but different schemas: "
+)
+_OVERRIDING: Final = (
+    "Overriding a previously registered kernel for the same operator and the same dispatch key\n"
+    "  operator: {operator}\n"
+    "    {operator_debug}\n"
+    "  dispatch key: {key}\n"
+    "  previous kernel: {previous}\n"
+    "       new kernel: {debug}"
+)
+
+TEMPLATES: Final = (
+    # Blocks of torch/library.h, which came with 1.6.
+    _between(
+        (1, 6),
+        (1, 6),
+        "L1",
+        "{kind}: cannot define {kind} with the wildcard namespace _ (every {kind} defines operators for a distinct "
+        "namespace!)Did you mean to use TORCH_LIBRARY_IMPL instead?  " + _BLOCK,
+    ),
+    _between((1, 7), None, "L1", _OF_ALL),
+    # Up to 2.5 at least, a namespace is read that is not there: most often it reads as empty, or the process ends.
+    _between((1, 6), (2, 7), "L1b", _OF_ALL, exact=False),
+    _between((2, 8), None, "L1b", "bad optional access"),
+    _between((1, 6), (1, 8), "L2", "!dispatch_key_.has_value() " + _ASSERT + _BLOCK, exact=False),
+    _between((1, 9), (1, 9), "L2", "!dispatch_key_.has_value()" + _ASSERT + _BLOCK, exact=False),
+    _between((1, 10), None, "L2", "!dispatch_key_.has_value() " + _ASSERT + _BLOCK, exact=False),
+    _between(
+        (1, 6),
+        None,
+        "L3",
+        'def("{operator}"): Cannot define an operator inside of a {kind} block.  All def()s should be placed in the '
+        "(unique) TORCH_LIBRARY block for their namespace.  " + _BLOCK,
+    ),
+    _between(
+        (1, 6),
+        (1, 6),
+        "L4",
+        "Explicitly provided namespace ({given}) in schema string does not match namespace of enclsing {kind} block "
+        "({namespace}).  Move this definition to the (unique) TORCH_LIBRARY block corresponding to this namespace (and "
+        "consider deleting the namespace from your schema string.)  " + _BLOCK,
+    ),
+    _between(
+        (1, 7),
+        None,
+        "L4",
+        "Explicitly provided namespace ({given}) in schema string does not match namespace of enclosing {kind} block "
+        "({namespace}).  Move this definition to the (unique) TORCH_LIBRARY block corresponding to this namespace (and "
+        "consider deleting the namespace from your schema string.)  " + _BLOCK,
+    ),
+    _between(
+        (1, 6),
+        None,
+        "L5",
+        'def("{operator}"): Full schema string was not specified, and we couldn\'t infer schema either.  Please '
+        "explicitly provide a schema string.  " + _BLOCK,
+    ),
+    _between(
+        (1, 6),
+        None,
+        "L6",
+        'impl("{operator}", ...): Explicitly provided namespace ({given}) in operator name does not match namespace of '
+        "enclosing {kind} block ({namespace}).  Move this definition to the {kind} block corresponding to this "
+        "namespace (and consider deleting the namespace from your schema string.)  " + _BLOCK,
+    ),
+    _between(
+        (1, 6),
+        None,
+        "L7",
+        'impl("{operator}", ...): Explicitly provided dispatch key ({given}) is inconsistent with the dispatch key of '
+        "the enclosing {kind} block ({key}).  Please declare a separate {kind} block for this dispatch key and move "
+        "your impl() there.  " + _BLOCK,
+    ),
+    _between(
+        (1, 6),
+        None,
+        "L8",
+        "fallback(...): Cannot define an operator inside of a {kind} block.  Did you mean to call this function inside "
+        "a TORCH_LIBRARY_IMPL block?  " + _BLOCK,
+    ),
+    _between((1, 6), (1, 8), "L9", "dispatch_key.has_value() " + _ASSERT + _BLOCK, exact=False),
+    _between((1, 9), (1, 9), "L9", "dispatch_key.has_value()" + _ASSERT + _BLOCK, exact=False),
+    _between((1, 10), None, "L9", "dispatch_key.has_value() " + _ASSERT + _BLOCK, exact=False),
+    _between(
+        (1, 6),
+        None,
+        "L10",
+        "fallback(...): Fallback functions which apply to only a single namespace (you specified {namespace}) are not "
+        "supported.  If you intended to apply this fallback function globally, please define a separate block:\n\n"
+        "    TORCH_LIBRARY_IMPL(_, {key}, m) {{ m.fallback(...); }}\n\n" + _BLOCK,
+    ),
+    # Libraries and operators.
+    _between(
+        (1, 6),
+        (1, 8),
+        "N1",
+        "Only a single TORCH_LIBRARY can be used to register the namespace {namespace}; please put all of your "
+        "definitions in a single TORCH_LIBRARY block.  If you were trying to specify implementations, consider using "
+        "TORCH_LIBRARY_IMPL (which can be duplicated).  Previous registration of TORCH_LIBRARY was {previous}; latest "
+        "registration was {debug}",
+    ),
+    _between(
+        (1, 9),
+        None,
+        "N1",
+        "Only a single TORCH_LIBRARY can be used to register the namespace {namespace}; please put all of your "
+        "definitions in a single TORCH_LIBRARY block.  If you were trying to specify implementations, consider using "
+        "TORCH_LIBRARY_IMPL (which can be duplicated).  If you really intended to define operators for a single "
+        "namespace in a distributed way, you can use TORCH_LIBRARY_FRAGMENT to explicitly indicate this.  Previous "
+        "registration of TORCH_LIBRARY was {previous}; latest registration was {debug}",
+    ),
+    _between(
+        (1, 8),
+        None,
+        "D1",
+        "Tried to register an operator ({new}) with the same name and overload name multiple times. Each overload's "
+        "schema should only be registered with a single call to def(). Duplicate registration: {debug}. Original "
+        "registration: {previous}",
+    ),
+    _between((1, 3), (1, 5), "D2", _DIFFERENT + "{new} vs {old}"),
+    _between((1, 6), (1, 7), "D2", _DIFFERENT + "{new} ({debug}) vs {old} ({previous})"),
+    _between((1, 6), None, "K11", "The function schema has {count} arguments but this PyTorch build only supports 64"),
+    # Fallbacks. In 1.6 a second one replaces the first without a word.
+    _between(
+        (1, 4),
+        (1, 5),
+        "F2",
+        "Tried to register a backend fallback kernel for {key} but there was already one registered.",
+    ),
+    _between(
+        (1, 7),
+        None,
+        "F1",
+        "Tried to register multiple backend fallbacks for the same dispatch key {key}; previous registration "
+        "{previous}, new registration {debug}",
+    ),
+    # Kernels.
+    _between(
+        (1, 6),
+        (1, 7),
+        "K1",
+        "*cpp_signature == *cpp_signature_ " + _ASSERT + "Tried to register a kernel ({debug}) for operator {name} for "
+        "dispatch key {key}, but the C++ function signature {new} mismatched with a previous kernel that had the "
+        "signature {old}",
+        exact=False,
+    ),
+    _between(
+        (1, 8),
+        None,
+        "K1",
+        "\nMismatch in kernel C++ signatures\n"
+        "  operator: {operator}\n"
+        "    {operator_debug}\n"
+        "  kernel 1: {old}\n"
+        "    dispatch key: {old_key}\n"
+        "    {previous}\n"
+        "  kernel 2: {new}\n"
+        "    dispatch key: {key}\n"
+        "    {debug}\n",
+    ),
+    _between(
+        (1, 6),
+        (1, 7),
+        "K2",
+        'In registration for {name}: expected schema of operator to be "{expected}" ({expected_debug}), but got '
+        'inferred schema "{inferred}" ({debug}). {reason}',
+    ),
+    _between(
+        (1, 8),
+        None,
+        "K2",
+        "Inferred operator schema for a C++ kernel function doesn't match the expected function schema.\n"
+        "  operator: {name}\n"
+        "  expected schema: {expected}\n"
+        "    {expected_debug}\n"
+        "  inferred schema: {inferred}\n"
+        "    {debug}\n"
+        "  reason: {reason}",
+    ),
+    _between(
+        (1, 3),
+        (1, 5),
+        "K3",
+        "Registered a kernel for operator {name} with dispatch key {key} that overwrote a previously registered kernel "
+        "with the same dispatch key for the same operator.",
+    ),
+    _between(
+        (1, 3),
+        (1, 5),
+        "K3b",
+        "Registered a catch-all kernel for operator {name} that overwrote a previously registered catch-all kernel for "
+        "the same operator.",
+    ),
+    _between(
+        (1, 6),
+        (1, 7),
+        "K3",
+        "Registering a kernel ({debug}) for operator {name} for dispatch key {key} that overwrote a previously "
+        "registered kernel with the same dispatch key for the same operator.",
+    ),
+    _between((1, 8), (2, 0), "K3", _OVERRIDING),
+    _between(
+        (2, 1),
+        (2, 4),
+        "K3",
+        "Warning only once for all operators,  other operators may also be overrided.\n  " + _OVERRIDING,
+    ),
+    _between(
+        (2, 5),
+        None,
+        "K3",
+        "Warning only once for all operators,  other operators may also be overridden.\n  " + _OVERRIDING,
+    ),
+    # RegisterOperators.
+    _between(
+        (1, 3),
+        None,
+        "R3",
+        "In operator registration: Tried to register multiple kernels with same dispatch key {key} for operator schema "
+        "{schema}",
+    ),
+    _between(
+        (1, 3),
+        None,
+        "R4",
+        "In operator registration: Tried to register multiple catch-all kernels for operator schema {schema}",
+    ),
+    _between(
+        (1, 3),
+        None,
+        "R5",
+        "Cannot infer operator schema in registration of operator {name} because there is no kernel specified.",
+    ),
+    _between(
+        (1, 3),
+        None,
+        "R6",
+        "Cannot infer operator schema for this kind of kernel in registration of operator {name}. Please explicitly "
+        "specify the operator schema or specify at least one kernel for which we can infer the schema.",
+    ),
+    _between(
+        (1, 3),
+        (1, 5),
+        "R7",
+        "In operator registration: Tried to register kernels for same operator that infer a different function schema: "
+        "[{first}] doesn't match [{second}]. {reason}",
+    ),
+    _between(
+        (1, 3),
+        (1, 5),
+        "R8",
+        "In operator registration: Specified function schema [{expected}] doesn't match inferred function schema "
+        "[{inferred}]. {reason}",
+    ),
+    # Schema strings, whose messages come whole from the parser, and classes.
+    _between((1, 3), None, "G1", "{problem}"),
+    _between(
+        (1, 5),
+        (1, 5),
+        "C1",
+        "Expected !customClasses().count(name) to be true, but got false.  (Could this error message be improved?  If "
+        "so, please report an enhancement request to PyTorch.)",
+    ),
+    _between(
+        (1, 6),
+        None,
+        "C1",
+        "Custom class with name {name} is already registered. Ensure that registration with torch::class_ is only "
+        "called once.",
+    ),
+)

@@ -1,0 +1,227 @@
+"""The model of the dispatcher against what real torches did: ``sample_binaries/registration_conflicts/expected.json``.
+
+The events come from the machine code of the samples, or are the steps that ``tools/record_conflicts.py`` made; what
+torch has registered itself comes from its own dumps, which are recorded beside the cases.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from packaging.version import Version
+
+from abiscan.dispatch.adapters import events_of, fallbacks_of_table, state_of_dumps
+from abiscan.dispatch.dispatcher import (
+    Block,
+    BlockKind,
+    Define,
+    Event,
+    FallBack,
+    Implement,
+    Kernel,
+    OpenBlock,
+    OperatorEntry,
+    OutcomeKind,
+    RegisterOperator,
+    Replay,
+    State,
+    StoredKernel,
+    StoredSignature,
+    replay,
+)
+from abiscan.dispatch.keys import DispatchKeys, keys_of
+from abiscan.elf import ElfFile
+from abiscan.emulation import recover
+from abiscan.emulation.model import Phase
+
+FOLDER: Final = Path(__file__).parents[2] / "sample_binaries/registration_conflicts"
+RECORDED: Final = json.loads((FOLDER / "expected.json").read_text("utf-8"))
+RUNS: Final = {run["on"]["torch"]: run for run in RECORDED["runs"]}
+
+ONE: Final = ("FN2at6TensorERKS0_E", "(Tensor _0) -> Tensor _0")
+TWO: Final = ("FN2at6TensorERKS0_S2_E", "(Tensor _0, Tensor _1) -> Tensor _0")
+SCHEMA: Final = "abiscan::f(Tensor x) -> Tensor"
+FUNCTIONS: Final = {"impl_t_t": ONE, "impl_tt_t": TWO}
+
+# Which kernel of torch 2.13.0 came first, and its C++ type: no dump tells.
+FIRST_KERNELS: Final = {
+    "aten::matrix_power": ("FuncTorchBatchedDecomposition", "FN2at6TensorERKS0_lE"),
+    "aten::tanh": ("Batched", "FN2at6TensorERKS0_E"),
+    "aten::sinh": ("Batched", "FN2at6TensorERKS0_E"),
+}
+FIRST_SYM_KERNELS: Final = {"aten::narrow": ("Batched", "FN2at6TensorERKS0_lN3c106SymIntES4_E")}
+# A class that libtorch_cpu of every release from 1.5 on registers.
+CLASSES: Final = frozenset({"quantized.LinearPackedParamsBase"})
+
+# What torch 1.5.0 has registered, as far as mini_ipex meets it, read off the dispatcher of the real release.
+TORCH_1_5: Final = json.loads((FOLDER / "mini_ipex/torch-1.5.0.json").read_text("utf-8"))
+KEYS_OF_1_5: Final = DispatchKeys(minor="1.5", names={int(key): name for key, name in TORCH_1_5["keys"].items()})
+
+
+def cases(kind: str) -> list[tuple[str, str]]:
+    return [(torch, case[kind]) for torch, run in RUNS.items() for case in run["cases"] if kind in case]
+
+
+def recorded(torch: str, kind: str, name: str) -> dict[str, Any]:
+    found = [case for case in RUNS[torch]["cases"] if case.get(kind) == name]
+    assert len(found) == 1
+    return dict(found[0])
+
+
+def release_of(torch: str) -> tuple[int, int]:
+    version = Version(torch)
+    return version.major, version.minor
+
+
+def state_of(torch: str) -> State:
+    run = RUNS[torch]
+    if torch.startswith("1.5"):
+        return State(
+            operators={
+                name: OperatorEntry(
+                    schema=schema, kernels={key: (StoredKernel(debug="", inferred=None),) for key in keys}
+                )
+                for name, (schema, *keys) in TORCH_1_5["operators"].items()
+            }
+        )
+    state = state_of_dumps(run["dumps"], fallbacks=fallbacks_of_table(run["table"] or ""), classes=CLASSES)
+    operators = dict(state.operators)
+    if torch.startswith("2.13"):
+        for name, (key, mangled) in FIRST_KERNELS.items():
+            first = StoredSignature(mangled=mangled, dispatch_key=key, debug=operators[name].kernels[key][0].debug)
+            operators[name] = replace(operators[name], signature=first, signatures_known=True)
+        for name, (key, mangled) in FIRST_SYM_KERNELS.items():
+            first = StoredSignature(mangled=mangled, dispatch_key=key, debug=operators[name].kernels[key][0].debug)
+            operators[name] = replace(operators[name], sym_signature=first, signatures_known=True)
+    # The operators of aten are all defined in its one block.
+    libraries = {"aten": operators["aten::tanh"].debug} if operators else {}
+    return replace(state, operators=operators, libraries=libraries)
+
+
+def events_of_sample(path: Path, keys: DispatchKeys) -> list[Event]:
+    file = ElfFile.open(path)
+    registrations = recover(file, file.facts())
+    assert not registrations.gaps
+    return [event for phase in Phase for event in events_of(registrations, keys, phase)]
+
+
+def events_of_steps(name: str) -> Iterator[Event]:
+    block = Block(kind=BlockKind.DEF, namespace=None, dispatch_key=None, file="/dev/null", line=0)
+    for method, *arguments in RECORDED["steps"][name]:
+        if method == "library":
+            kind, namespace, key = arguments
+            namespace = None if namespace == "_" else namespace
+            block = replace(block, kind=BlockKind[kind], namespace=namespace, dispatch_key=key or None)
+            yield OpenBlock(block=block)
+        elif method == "def_":
+            yield Define(block=block, text=arguments[0])
+        elif method == "fallback_fallthrough":
+            yield FallBack(block=block, kernel=Kernel(dispatch_key=arguments[0] or None))
+        else:
+            mangled, inferred = FUNCTIONS[method]
+            operator, key, debug = arguments
+            kernel = Kernel(dispatch_key=key or None, signature=mangled, inferred=inferred, debug=debug)
+            yield Implement(block=block, name=operator, kernel=kernel)
+
+
+# What the functions of register_operators.cpp register; CPU and CUDA as the release names them.
+CALLS: Final[dict[str, list[tuple[str, ...]]]] = {
+    "same_key": [(SCHEMA, "CPU one", "CPU one")],
+    "two_catch_alls": [(SCHEMA, "- one", "- one")],
+    "nothing_to_infer_from": [("abiscan::f",)],
+    "kernels_disagree": [("abiscan::f", "CPU one", "CUDA two")],
+    "wrong_arguments": [("abiscan::f(Tensor x, Tensor y) -> Tensor", "CPU one")],
+    "wrong_return": [(SCHEMA, "CPU number")],
+    "wrong_returns": [("abiscan::f(Tensor x) -> (Tensor, int)", "CPU one")],
+    "other_schema": [(SCHEMA, "CPU one"), ("abiscan::f(Tensor y) -> Tensor", "CUDA one")],
+    "equal_schema": [(SCHEMA, "CPU one"), (SCHEMA, "CUDA one")],
+    "override": [(SCHEMA, "CPU one"), (SCHEMA, "CPU one")],
+    "override_catch_all": [(SCHEMA, "- one"), (SCHEMA, "- one")],
+    "unknown_type": [("abiscan::f(Tenzor x) -> Tensor",)],
+}
+CALLED: Final = {
+    "one": ("FN2at6TensorES0_E", "(Tensor _0) -> Tensor _0"),
+    "two": ("FN2at6TensorES0_S0_E", "(Tensor _0, Tensor _1) -> Tensor _0"),
+    "number": ("FlN2at6TensorEE", "(Tensor _0) -> int _0"),
+}
+
+
+def events_of_call(name: str, release: tuple[int, int]) -> Iterator[Event]:
+    for text, *functions in CALLS[name]:
+        kernels = []
+        for key, function in map(str.split, functions):
+            mangled, inferred = CALLED[function]
+            named = None if key == "-" else key if release >= (1, 6) else f"{key}TensorId"
+            kernels.append(Kernel(dispatch_key=named, signature=mangled, inferred=inferred))
+        yield RegisterOperator(text=text, kernels=tuple(kernels))
+
+
+def assert_as_recorded(result: Replay, case: dict[str, Any], release: tuple[int, int]) -> None:
+    failure = result.failure
+    if failure is not None and failure.message is not None and failure.message.id == "L1b" and release < (2, 8):
+        return  # undefined behaviour: what is recorded is a message, the end of the process, or nothing
+    if case["how"] == "loads":
+        assert failure is None
+    else:
+        assert failure is not None
+        assert failure.message is not None
+        if failure.message.exact:
+            # Some releases end a message about a schema string with a line break.
+            assert failure.message.text.rstrip("\n") == case["message"].rstrip("\n")
+        else:
+            pattern = re.escape(failure.message.text).replace(re.escape("?"), ".*")
+            assert re.fullmatch(pattern, case["message"], re.DOTALL)
+    overridden = [outcome.message for outcome in result.outcomes if outcome.kind is OutcomeKind.OVERRIDES]
+    warnings = [message.text for message in overridden if message is not None]
+    # 1.4 writes into both copies of its dispatch table (LeftRight.h), and warns at each.
+    assert [text for text in warnings for _ in range(2 if release == (1, 4) else 1)] == case["warnings"]
+
+
+@pytest.mark.parametrize(("torch", "name"), cases("steps"))
+def test_steps(torch: str, name: str) -> None:
+    case = recorded(torch, "steps", name)
+    release = release_of(torch)
+    assert_as_recorded(replay(state_of(torch), events_of_steps(name), release), case, release)
+
+
+@pytest.mark.parametrize(
+    ("torch", "name"), [(torch, name) for torch, name in cases("sample") if torch.startswith("2.13")]
+)
+def test_samples(torch: str, name: str) -> None:
+    case = recorded(torch, "sample", name)
+    events = events_of_sample(FOLDER / name, keys_of(Version(torch)))
+    twice = events * 2 if "twice" in name else events
+    release = release_of(torch)
+    assert_as_recorded(replay(state_of(torch), twice, release), case, release)
+
+
+@pytest.mark.parametrize(("torch", "name"), cases("call"))
+def test_calls(torch: str, name: str) -> None:
+    case = recorded(torch, "call", name)
+    release = release_of(torch)
+    assert_as_recorded(replay(State(), events_of_call(name, release), release), case, release)
+
+
+@pytest.mark.parametrize("built_for", ["1.4.0", "1.5.0"])
+def test_the_backend_of_pytorch_issue_38973(built_for: str) -> None:
+    name = f"mini_ipex/built_for_{built_for}/mini_ipex.so"
+    case = recorded("1.5.0", "sample", name)
+    events = events_of_sample(FOLDER / name, KEYS_OF_1_5)
+    result = replay(state_of("1.5.0"), events, (1, 5))
+    assert_as_recorded(result, case, (1, 5))
+    assert result.failure is not None
+    assert result.failure.subject == "aten::_embedding_bag"
+
+
+def test_a_kernel_without_an_operator_is_dead() -> None:
+    events = events_of_sample(FOLDER / "impl_without_def.so", keys_of(Version("2.13")))
+    result = replay(state_of("2.13.0+cpu"), events, (2, 13))
+    (outcome,) = result.outcomes
+    assert outcome.kind is OutcomeKind.DEAD
+    assert outcome.subject == "aten::refine_names"

@@ -1,0 +1,193 @@
+"""What the recorded cases do not reach: C++ types that are not known, releases side by side, the documentation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from abiscan.dispatch import signature
+from abiscan.dispatch.adapters import events_of, fallbacks_of_table, state_of_dumps
+from abiscan.dispatch.dispatcher import (
+    Block,
+    BlockKind,
+    Define,
+    Event,
+    Implement,
+    Kernel,
+    OpenBlock,
+    OutcomeKind,
+    RegisterClass,
+    State,
+    replay,
+)
+from abiscan.dispatch.keys import DispatchKeys
+from abiscan.dispatch.messages import TEMPLATES, message
+from abiscan.emulation import model
+
+DOCUMENT: Final = Path(__file__).parents[3] / "docs/messages.md"
+# As torch 2.13.0 prints it.
+DUMP: Final = """name: aten::matrix_power
+schema: aten::matrix_power(Tensor self, int n) -> Tensor
+debug: registered at torch/RegisterSchema.cpp:6
+alias analysis kind: FROM_SCHEMA
+Tracer: registered at torch/TraceType_2.cpp:7396 :: (Tensor _0, int _1) -> Tensor _0 [ boxed unboxed ]
+Meta: registered at torch/_meta_registrations.py:54 :: (none) [ boxed ]
+Meta (inactive): registered at torch/RegisterMeta_0.cpp:1106 :: (Tensor _0, int _1) -> Tensor _0 [ boxed unboxed ]
+CompositeImplicitAutograd[alias]: registered at torch/R.cpp:5608 :: (Tensor _0, int _1) -> Tensor _0 [ boxed unboxed ]
+"""
+IMPL: Final = Block(kind=BlockKind.IMPL, namespace="aten", dispatch_key="PrivateUse1", file="a.cpp", line=1)
+
+
+def implement(mangled: str, inferred: str) -> list[Event]:
+    kernel = Kernel(signature=mangled, inferred=inferred)
+    return [OpenBlock(block=IMPL), Implement(block=IMPL, name="matrix_power", kernel=kernel)]
+
+
+def test_a_dump_is_read() -> None:
+    state = state_of_dumps({"aten::matrix_power": DUMP})
+    entry = state.operators["aten::matrix_power"]
+    assert entry.schema == "aten::matrix_power(Tensor self, int n) -> Tensor"
+    assert entry.debug == "registered at torch/RegisterSchema.cpp:6"
+    assert {key: len(kernels) for key, kernels in entry.kernels.items()} == {
+        "Tracer": 1,
+        "Meta": 2,
+        "CompositeImplicitAutograd": 1,
+    }
+    assert entry.kernels["Meta"][0].inferred is None
+    assert not state.warned
+
+
+def test_a_kernel_replaced_by_torch_itself_uses_up_the_warning() -> None:
+    dump = DUMP.replace("Meta", "CUDA")
+    assert state_of_dumps({"aten::matrix_power": dump}).warned
+
+
+def test_fallbacks_are_read_off_a_table() -> None:
+    table = "CPU: missing\nAutogradCPU: fallthrough registered at V.cpp:66 [backend fallback]\nCUDA: a.cpp:1 [kernel]\n"
+    assert fallbacks_of_table(table) == {"AutogradCPU": "registered at V.cpp:66"}
+
+
+def test_another_schema_means_another_type_even_if_the_type_is_not_known() -> None:
+    state = state_of_dumps({"aten::matrix_power": DUMP})
+    result = replay(state, implement("FN2at6TensorERKS0_E", "(Tensor _0) -> Tensor _0"), (2, 13))
+    assert result.failure is not None
+    assert result.failure.message is not None
+    assert result.failure.message.id == "K1"
+    assert not result.failure.message.exact
+    assert "kernel 1: ?" in result.failure.message.text
+
+
+def test_no_alarm_where_the_types_may_agree() -> None:
+    state = state_of_dumps({"aten::matrix_power": DUMP})
+    result = replay(state, implement("FN2at6TensorERKS0_lE", "(Tensor _0, int _1) -> Tensor _0"), (2, 13))
+    assert result.outcomes == ()
+
+
+def test_nothing_happens_after_a_throw() -> None:
+    block = Block(kind=BlockKind.DEF, namespace="ns", dispatch_key=None, file="a.cpp", line=1)
+    define = Define(block=block, text="f(Tensor x) -> Tensor")
+    later = Define(block=block, text="g(Tensor x) -> Tensor")
+    result = replay(State(), [OpenBlock(block=block), define, define, later], (2, 13))
+    assert [outcome.kind for outcome in result.outcomes] == [OutcomeKind.RAISES]
+    assert "ns::g" not in result.state.operators
+
+
+def test_classes_count_only_where_they_are_known() -> None:
+    events = [RegisterClass(name="ns.C"), RegisterClass(name="ns.C")]
+    assert replay(State(), events, (2, 13)).failure is None
+    failure = replay(State(classes=frozenset()), events, (2, 13)).failure
+    assert failure is not None
+    assert failure.message is not None
+    assert failure.message.id == "C1"
+
+
+def test_blocks_of_one_line_are_told_apart_by_their_namespaces() -> None:
+    line = {"file": "macro.cpp", "line": 3, "phase": model.Phase.STATIC_INIT}
+    libraries = tuple(
+        model.Library(kind=model.LibraryKind.IMPL, namespace=namespace, dispatch_key=1, **line)  # type: ignore[arg-type]
+        for namespace in ("one", "two")
+    )
+    kernels = tuple(
+        model.Kernel(
+            operator=f"{namespace}::f",
+            dispatch_key=1,
+            signature=None,
+            inferred_schema=None,
+            boxed=True,
+            fallthrough=False,
+            abi_version=None,
+            **line,  # type: ignore[arg-type]
+        )
+        for namespace in ("two", "one")
+    )
+    registrations = model.Registrations(libraries=libraries, kernels=kernels)
+    events = events_of(registrations, DispatchKeys(minor="2.13", names={1: "CPU"}), model.Phase.STATIC_INIT)
+    found = [(event.block.namespace, event.name) for event in events if isinstance(event, Implement)]
+    assert found == [("one", "f"), ("two", "f")]
+
+
+@pytest.mark.parametrize(
+    ("schema", "mangled", "inferred", "reason"),
+    [
+        (
+            "op(Tensor self, SymInt n) -> Tensor",
+            "FN2at6TensorERKS0_RKN3c106SymIntEE",
+            "(Tensor _0, SymInt _1) -> Tensor _0",
+            (
+                "Type mismatch in argument 2: int vs SymInt.\n  SymInt parameters must use the supported C++ "
+                "signatures: pass SymInt and std::optional<SymInt> by value, and SymIntArrayRef and "
+                "OptionalSymIntArrayRef directly (not as const references)."
+            ),
+        ),
+        (
+            "op(Tensor self, float n) -> Tensor",
+            "FN2at6TensorERKS0_N3c106SymIntEE",
+            "(Tensor _0, SymInt _1) -> Tensor _0",
+            "Type mismatch in argument 2: float vs SymInt.",
+        ),
+        (
+            "op(Tensor self, SymInt n) -> Tensor",
+            "FN2at6TensorERKS0_dE",
+            "(Tensor _0, float _1) -> Tensor _0",
+            "Type mismatch in argument 2: int vs float.",
+        ),
+    ],
+)
+def test_reasons_of_2_15(schema: str, mangled: str, inferred: str, reason: str) -> None:
+    """As torch 2.15.0 said of three kernels compiled for it."""
+    block = Block(kind=BlockKind.DEF, namespace="abiscan_sym", dispatch_key=None, file="sy.cpp", line=11)
+    kernel = Kernel(signature=mangled, inferred=inferred)
+    events: list[Event] = [Define(block=block, text=schema), Implement(block=block, name="op", kernel=kernel)]
+    failure = replay(State(), events, (2, 15)).failure
+    assert failure is not None
+    assert failure.message is not None
+    assert failure.message.text.partition("reason: ")[2] == reason
+
+
+@pytest.mark.parametrize(
+    ("mangled", "takes_symint"),
+    [
+        ("FN2at6TensorERKS0_N3c106SymIntEE", True),
+        ("FN2at6TensorERKS0_St8optionalIN3c106SymIntEEE", True),
+        ("FN2at6TensorERKS0_RKN3c106SymIntEE", False),
+        ("FN3c106SymIntERKN2at6TensorEE", False),
+        ("FN2at6TensorERKS0_lE", False),
+    ],
+)
+def test_types_with_a_symint(mangled: str, takes_symint: bool) -> None:
+    assert signature.takes_symint(mangled) is takes_symint
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda template: f"{template.id}-{template.first}")
+def test_every_message_is_documented(template: object) -> None:
+    rows = [line.split(" | ") for line in DOCUMENT.read_text("utf-8").splitlines() if line.startswith("| ")]
+    documented = {(row[0].removeprefix("| "), row[2].partition(" ")[0]) for row in rows}
+    expected = {(each.id, f"{each.first[0]}.{each.first[1]}") for each in TEMPLATES if each is template}
+    assert expected <= documented
+
+
+def test_a_message_that_a_release_lacks_is_an_error() -> None:
+    with pytest.raises(LookupError):
+        message("D1", (1, 7))
