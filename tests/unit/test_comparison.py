@@ -63,11 +63,19 @@ def test_operators_come_and_go() -> None:
 
 def test_a_changed_schema_says_where() -> None:
     old = operators(operator("aten::f", "aten::f(Tensor x, int n) -> Tensor"))
-    new = operators(operator("aten::f", "aten::f(Tensor x, SymInt n) -> Tensor"))
+    new = operators(operator("aten::f", "aten::f(Tensor x, int count) -> Tensor"))
     (change,) = compare(side(found=old), side(found=new)).schemas
-    assert (change.old, change.new) == ("aten::f(Tensor x, int n) -> Tensor", "aten::f(Tensor x, SymInt n) -> Tensor")
+    assert (change.old, change.new) == ("aten::f(Tensor x, int n) -> Tensor", "aten::f(Tensor x, int count) -> Tensor")
     assert change.difference is not None
     assert "'n'" in change.difference
+
+
+def test_a_change_that_torch_does_not_mind_is_still_a_change() -> None:
+    # To operator== of torch, SymInt and int are one type (jit_type.h, the "fake" type of an argument).
+    old = operators(operator("aten::f", "aten::f(int n) -> ()"))
+    new = operators(operator("aten::f", "aten::f(SymInt n) -> ()"))
+    (change,) = compare(side(found=old), side(found=new)).schemas
+    assert change.difference is None
 
 
 def test_another_spelling_is_no_change() -> None:
