@@ -1,8 +1,8 @@
 """Dispatch keys: what a number in the machine code of an extension means.
 
 An extension carries the numbers of the torch whose headers it was compiled with, and they change every few releases.
-``data/dispatch-keys.txt`` has the numbers of one release per minor version, a row per name: what ``c10::toString`` says
-of each number there, with the names that ``c10/core/DispatchKey.h`` keeps for older code beside them.
+``data/keys.txt`` has the keys of each minor version as that torch itself names them (``c10::toString``); it is made by
+``tools/build_key_data.py`` from the libraries of the releases.
 """
 
 from __future__ import annotations
@@ -11,19 +11,13 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
-from typing import Final
 
 from packaging.version import Version
-
-_MARKS: Final = ("StartOf", "EndOf", "Num")
-
-# Names that a release keeps for older code. Where they share their number with another, torch prints the other.
-_OLD_NAMES: Final = frozenset({"CPUTensorId", "CUDATensorId", "Autocast", "DefaultBackend"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchKeys:
-    """The keys of one minor version: ``names`` by number, as torch prints them."""
+    """The keys of one minor version: ``names`` by number."""
 
     minor: str
     names: Mapping[int, str]
@@ -33,14 +27,14 @@ class DispatchKeys:
         return self.names.get(number, f"Unknown({number})")
 
     def can_register(self, number: int) -> bool:
-        """Whether a kernel can be registered for a number: it is a key, and no mark of where a range begins or ends."""
-        return number in self.names and not self.names[number].startswith(_MARKS)
+        """Whether a kernel can be registered for a number: whether it is a key."""
+        return number in self.names
 
 
 def keys_of(version: Version) -> DispatchKeys:
     """The keys of a release: those of its minor version, or of the nearest older one that is known.
 
-    :param version: 1.3 or newer; an older one gets the keys of 1.3
+    :param version: 1.4 or newer; an older one gets the keys of 1.4
     """
     tables = _tables()
     known = [minor for minor in tables if Version(minor) <= Version(f"{version.major}.{version.minor}")]
@@ -49,13 +43,10 @@ def keys_of(version: Version) -> DispatchKeys:
 
 @functools.cache
 def _tables() -> dict[str, DispatchKeys]:
-    text = resources.files("abiscan.dispatch").joinpath("data/dispatch-keys.txt").read_text("utf-8")
-    header, *rows = (line.split() for line in text.splitlines() if line.strip())
+    text = resources.files("abiscan.dispatch").joinpath("data/keys.txt").read_text("utf-8")
     tables: dict[str, DispatchKeys] = {}
-    for column, minor in enumerate(header[1:], 1):
-        names = {0: "Undefined"}
-        for row in rows:
-            if row[column] != "-" and (int(row[column]) not in names or names[int(row[column])] in _OLD_NAMES):
-                names[int(row[column])] = row[0]
-        tables[minor] = DispatchKeys(minor=minor, names=names)
+    for line in text.splitlines():
+        minor, *words = line.split()
+        pairs = (word.split(":") for word in words)
+        tables[minor] = DispatchKeys(minor=minor, names={int(number): name for number, name in pairs})
     return tables
