@@ -23,19 +23,19 @@ lint:  ## style, types, generated files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python tools/gen_docs.py --check
+	$(BIN)/python -m tools.gen_docs --check
 
 test:  ## all tests; those on recorded loads need ABISCAN_CORPUS, a folder for downloads
 	$(BIN)/python -m pytest
 
 truth:  ## slow: every recorded pair of extension and torch (downloads 4 GB, unpacks 6 GB)
-	$(BIN)/python tools/ground_truth.py
+	$(BIN)/python -m tools.ground_truth
 
 bench:  ## ratios against auditwheel, abi3audit and importing torch
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/python -m benchmarks.run
 
 gen:  ## regenerate what is generated: the table of rules in the README
-	$(BIN)/python tools/gen_docs.py
+	$(BIN)/python -m tools.gen_docs
 
 new-rule:  ## make new-rule NAME=some-rule
-	$(BIN)/python tools/new_rule.py $(NAME)
+	$(BIN)/python -m tools.new_rule $(NAME)

@@ -1,6 +1,6 @@
 """How long abiscan takes beside its neighbours, as ratios of one run on one machine.
 
-    python benchmarks/run.py [WHEEL]
+    python -m benchmarks.run [WHEEL]
 
 The wheel (torchvision 0.28.0 for x86_64 and Python 3.11, fetched with pip if none is named) is judged against the
 installed torch with torch's exports cached, and once with an empty cache. Beside it, on the same wheel:
@@ -22,9 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tools.wheels import download
+
 RUNS: Final = 5
 WHEEL: Final = "torchvision==0.28.0"
-PLATFORM: Final = "manylinux_2_28_x86_64"
 PEERS: Final = ("auditwheel", "abi3audit")
 
 
@@ -54,19 +55,6 @@ def measure(command: Sequence[str], environment: dict[str, str], runs: int = RUN
     return best
 
 
-def fetch(folder: Path) -> Path:
-    """The wheel that everything is measured on."""
-    subprocess.run(
-        [
-            *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"),
-            *("--implementation", "cp", "--python-version", "3.11", "--platform", PLATFORM),
-            *("--dest", str(folder), WHEEL),
-        ],
-        check=True,
-    )
-    return next(folder.glob("*.whl"))
-
-
 def library(wheel: str, folder: Path) -> str:
     """The largest extension of the wheel, unpacked."""
     with zipfile.ZipFile(wheel) as archive:
@@ -81,7 +69,7 @@ def main() -> int:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
-        wheel = str(arguments.wheel or fetch(scratch))
+        wheel = str(arguments.wheel or download(WHEEL, scratch))
         peers = scratch / "peers"
         subprocess.run([sys.executable, "-m", "venv", str(peers)], check=True)
         subprocess.run([str(peers / "bin" / "pip"), "install", "--quiet", *PEERS], check=True)

@@ -1,7 +1,7 @@
 """Make ``abiscan/dispatch/data/keys.txt``: the dispatch keys of every release, by number, as it names them itself.
 
 ``c10::toString(DispatchKey)`` of each release's own libc10.so is run in the emulator for every number. The wheels are
-fetched with pip: those for aarch64 where there are any, for they are small, and the numbers are the same. Each libc10.so
+fetched with pip: those for aarch64 where there are any, for they are small; the numbers are the same. Each libc10.so
 stays in the work folder, so a second run only fetches what is new. A line holds for a minor version.
 
     python -m tools.build_key_data

@@ -4,8 +4,8 @@ Each release is read from the libraries in its wheel, which is fetched with pip,
 needed, and deleted. What was read stays there as one file per release and machine, so a second run only reads what is
 new; the output depends on those files alone, byte for byte.
 
-    python tools/build_release_data.py             # reads what is missing: 40 GB of downloads, one wheel at a time
-    python tools/build_release_data.py 2.15.0      # reads one release anew, and one that is not in the list yet
+    python -m tools.build_release_data             # reads what is missing: 40 GB of downloads, one wheel at a time
+    python -m tools.build_release_data 2.15.0      # reads one release anew, and one that is not in the list yet
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import argparse
 import json
 import lzma
 import re
-import subprocess
 import sys
 import tempfile
 import zipfile
@@ -29,6 +28,7 @@ from abiscan.libraries import Libraries
 from abiscan.ownership import is_torch_library
 from abiscan.releases import embedded, from_libs
 from abiscan.releases.names import pack
+from tools.wheels import download
 
 OUTPUT: Final = Path(embedded.__file__).with_name("data") / "exports.bin"
 
@@ -66,11 +66,6 @@ VERSIONS: Final = (
     ),
     *("2.10.0", "2.11.0", "2.12.0", "2.12.1", "2.13.0", "2.14.0", "2.14.1", "2.15.0"),
 )
-
-PLATFORMS: Final = {
-    Machine.X86_64: ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64", "manylinux1_x86_64"),
-    Machine.AARCH64: ("manylinux_2_28_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64"),
-}
 
 
 def python_of(version: str) -> str:
@@ -115,22 +110,9 @@ def _order(record: dict[str, Any]) -> tuple[Version, str]:
 
 def fetch(version: str, machine: Machine, folder: Path) -> Path | None:
     """Unpack torch's own libraries of a release into ``folder``; its package folder, None if there is no such wheel."""
-    platforms = [word for platform in PLATFORMS[machine] for word in ("--platform", platform)]
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "pip", "download", "--quiet", "--no-cache-dir", "--no-deps"),
-            *("--only-binary", ":all:", "--implementation", "cp", "--python-version", python_of(version)),
-            *(*platforms, "--dest", str(folder), f"torch=={version}"),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    path = next(folder.glob("torch-*.whl"), None)
+    path = download(f"torch=={version}", folder, python=python_of(version), machine=machine)
     if path is None:
-        if "No matching distribution" in done.stderr:
-            return None
-        raise SystemExit(done.stderr)
+        return None
     with zipfile.ZipFile(path) as wheel:
         for name in wheel.namelist():
             if re.fullmatch(r"torch/(lib/[^/]+|_C\.[^/]+\.so|version\.py)", name):

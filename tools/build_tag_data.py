@@ -4,7 +4,7 @@ Read from ``core/enum_tag.h`` in the wheels, which are fetched with pip and dele
 the header is the same everywhere. A line holds for its minor version and the newer ones up to the next line; tags count
 from 0.
 
-    python tools/build_tag_data.py
+    python -m tools.build_tag_data
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from typing import Final
 from packaging.version import Version
 
 from abiscan.dispatch import tags
+from abiscan.elf import Machine
+from tools.wheels import download
 
 OUTPUT: Final = Path(tags.__file__).with_name("data") / "tags.txt"
 FIRST: Final = Version("1.13")
@@ -40,16 +42,9 @@ def enumerators(minor: Version) -> list[str]:
     """The names of ``at::Tag`` in a release of ``minor``, in the order of their numbers."""
     python = "3.8" if minor < Version("2.0") else "3.11"
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run(
-            [
-                *(sys.executable, "-m", "pip", "download", "--quiet", "--no-cache-dir", "--no-deps"),
-                *("--only-binary", ":all:", "--implementation", "cp", "--python-version", python),
-                *("--platform", "manylinux_2_28_aarch64", "--platform", "manylinux_2_17_aarch64"),
-                *("--platform", "manylinux2014_aarch64", "--dest", folder, f"torch=={minor}.*"),
-            ],
-            check=True,
-        )
-        with zipfile.ZipFile(next(Path(folder).glob("*.whl"))) as wheel:
+        path = download(f"torch=={minor}.*", Path(folder), python=python, machine=Machine.AARCH64)
+        assert path is not None, f"no wheel of torch {minor} for aarch64"
+        with zipfile.ZipFile(path) as wheel:
             for name in wheel.namelist():
                 if name.endswith("core/enum_tag.h"):
                     body = re.search(r"enum class Tag \{(.*?)\}", wheel.read(name).decode("utf-8"), re.DOTALL)

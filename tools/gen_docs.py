@@ -1,7 +1,7 @@
 """Write the table of rules into the README, from the docstrings of the rules.
 
-python tools/gen_docs.py           rewrites the part of README.md between the markers
-python tools/gen_docs.py --check   exits with 1 if that would change it
+python -m tools.gen_docs           rewrites the part of README.md between the markers
+python -m tools.gen_docs --check   exits with 1 if that would change it
 """
 
 from __future__ import annotations

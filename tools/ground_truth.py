@@ -4,9 +4,9 @@ The record (``tests/oracle/pairs.jsonl.gz``) says what really happened when a fi
 released torch. This fetches the wheels with pip, unpacks the libraries of the torch releases, predicts every pair, and
 prints each difference. It exits with 1 if there is one.
 
-    python tools/ground_truth.py                      # everything: downloads 4 GB, unpacks 6 GB, takes minutes
-    python tools/ground_truth.py --torch 2.13.0       # only the pairs with the torch installed here
-    python tools/ground_truth.py --embedded           # against the releases in the package: no torch is fetched
+    python -m tools.ground_truth                      # everything: downloads 4 GB, unpacks 6 GB, takes minutes
+    python -m tools.ground_truth --torch 2.13.0       # only the pairs with the torch installed here
+    python -m tools.ground_truth --embedded           # against the releases in the package: no torch is fetched
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-import subprocess
 import sys
 import tempfile
 import zipfile
@@ -28,12 +27,11 @@ from abiscan.ownership import is_cxx_symbol, is_torch_library
 from abiscan.releases.store import Store
 from abiscan.report.model import Result
 from abiscan.rules import RULES
+from tools.wheels import download
 
 RECORD: Final = Path(__file__).resolve().parent.parent / "tests" / "oracle" / "pairs.jsonl.gz"
 PYTHON: Final = "3.11"
 """The Python of the record; its wheels are fetched whichever Python runs this."""
-
-_PLATFORMS: Final = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64", "manylinux1_x86_64")
 
 LAYOUT_DRIFT: Final = frozenset(
     {
@@ -143,18 +141,10 @@ def torch_of(version: str, folder: Path) -> Path:
 
 def wheel(package: str, version: str, folder: Path) -> Path:
     """The wheel of a package in ``folder``, downloaded if it is not there yet."""
-    pattern = f"{package.replace('-', '_')}-{version}-*.whl"
-    if not any(folder.glob(pattern)):
-        platforms = [word for platform in _PLATFORMS for word in ("--platform", platform)]
-        subprocess.run(
-            [
-                *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"),
-                *("--implementation", "cp", "--python-version", PYTHON, *platforms),
-                *("--dest", str(folder), f"{package}=={version}"),
-            ],
-            check=True,
-        )
-    return next(folder.glob(pattern))
+    known = next(folder.glob(f"{package.replace('-', '_')}-{version}-*.whl"), None)
+    path = known or download(f"{package}=={version}", folder, python=PYTHON)
+    assert path is not None, f"no wheel of {package} {version} for Python {PYTHON}"
+    return path
 
 
 def predict(pairs: Sequence[Pair], folder: Path, *, embedded: bool = False) -> Iterable[tuple[Pair, Result]]:

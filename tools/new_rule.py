@@ -1,6 +1,6 @@
 """Start a rule: its module, its line in the registry, and its folder of cases.
 
-python tools/new_rule.py some-rule
+python -m tools.new_rule some-rule
 """
 
 from __future__ import annotations

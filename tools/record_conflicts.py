@@ -1,6 +1,6 @@
 """Record what a torch really does about registrations that conflict, in ``expected.json`` beside the samples.
 
-    python tools/record_conflicts.py [--check] [name ...]
+    python -m tools.record_conflicts [--check] [name ...]
 
 Run it with the Python of each torch in turn: it replaces what is recorded of that torch and keeps the rest. Three
 kinds of cases are run, each in a process of its own, for a throw from a static initialiser ends the process:
