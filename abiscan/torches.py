@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from packaging.version import Version
 
+from abiscan import interpreter as python
 from abiscan.comparison import Comparison, Side, Use, compare
 from abiscan.dispatch.keys import keys_of
 from abiscan.elf import Machine
-from abiscan.files import Files
+from abiscan.errors import InputError
+from abiscan.files import Files, read_facts
 from abiscan.inventory import inventory
 from abiscan.libraries import Libraries
-from abiscan.releases import embedded, from_libs
+from abiscan.releases import embedded, from_libs, from_python
 from abiscan.releases.model import TorchRelease
 from abiscan.releases.operator_store import operators_of
 from abiscan.releases.operators import Operators
@@ -27,6 +30,18 @@ def operators(path: Path, store: Store) -> tuple[TorchRelease, Operators]:
     files = Files(store.facts_of)
     release = from_libs.from_path(path, files)
     return release, operators_of(release, files, store.folder)
+
+
+def live_operators(executable: str | None) -> tuple[TorchRelease, Operators]:
+    """The operators of a running torch: of the interpreter ``executable``, of this one for None.
+
+    :raises InputError: it has no torch, or its torch does not answer
+    """
+    package = python.installed_torch() if executable is None else python.ask(executable)[1]
+    if package is None:
+        raise InputError(executable or sys.executable, "has no torch", "say with --python which Python has one")
+    release = from_libs.from_path(package, Files(read_facts))
+    return release, from_python.read_operators(executable or sys.executable)
 
 
 def difference(old: str, new: str, machine: Machine, used_by: Path | None, store: Store) -> Comparison:

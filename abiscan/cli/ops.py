@@ -18,10 +18,21 @@ from abiscan.releases.store import Store
     metavar="SPEC",
     help="What this torch has itself: its folder, or a wheel.",
 )
+@click.option("--live", is_flag=True, help="What a running torch has, Python's registrations included: it is imported.")
+@click.option("--python", metavar="EXE", help="With --live: the Python whose torch it is. Default: this one.")
 @click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True, help="Form.")
 @click.option("--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write it there.")
 @click.option("-v", "--verbose", is_flag=True, help="Show sources, C++ signatures and inferred schemas, too.")
-def ops(*, target: Path | None, torch: Path | None, form: str, output: Path | None, verbose: bool) -> None:
+def ops(
+    *,
+    target: Path | None,
+    torch: Path | None,
+    live: bool,
+    python: str | None,
+    form: str,
+    output: Path | None,
+    verbose: bool,
+) -> None:
     """What it registers: libraries, operators, kernels, fallbacks, classes.
 
     TARGET is a shared object, a wheel or a folder. Its initialisers are emulated; nothing of it runs on this machine.
@@ -32,13 +43,16 @@ def ops(*, target: Path | None, torch: Path | None, form: str, output: Path | No
       abiscan ops _C.so
       abiscan ops torchvision-0.20.1-cp311-cp311-manylinux1_x86_64.whl --format json
       abiscan ops --torch ~/venv/lib/python3.11/site-packages/torch
+      abiscan ops --live --python ~/venv/bin/python
     """
-    if (target is None) == (torch is None):
-        raise click.UsageError("give either a TARGET or --torch SPEC")
+    if (target is not None) + (torch is not None) + live != 1:
+        raise click.UsageError("give one of: a TARGET, --torch SPEC, --live")
+    if python and not live:
+        raise click.UsageError("--python goes with --live")
     if target is not None:
         _of_target(target, form, output, verbose=verbose)
-    elif torch is not None:
-        _of_torch(torch, form, output)
+    else:
+        _of_torch(torch, python, form, output)
 
 
 # The pipelines and views are imported when they are called: see cli.check.
@@ -62,14 +76,14 @@ def _of_target(path: Path, form: str, output: Path | None, *, verbose: bool) -> 
             ops_text.render(read.name, inventories, Console(file=stream, highlight=False), verbose=verbose)
 
 
-def _of_torch(path: Path, form: str, output: Path | None) -> None:
+def _of_torch(path: Path | None, python: str | None, form: str, output: Path | None) -> None:
     from rich.console import Console  # noqa: PLC0415
 
     from abiscan.report import torch_ops  # noqa: PLC0415
-    from abiscan.torches import operators  # noqa: PLC0415
+    from abiscan.torches import live_operators, operators  # noqa: PLC0415
 
     with errors_reported():
-        release, found = operators(path, Store(cache_folder()))
+        release, found = operators(path, Store(cache_folder())) if path else live_operators(python)
     with output_to(output) as stream:
         if form == "json":
             stream.write(torch_ops.as_json(release, found))

@@ -79,6 +79,14 @@ def test_what_cannot_be_read_is_one_line_and_exit_2(tmp_path: Path) -> None:
     assert output.splitlines() == [f"abiscan: {file}: truncated inside the ELF header (fetch it again)"]
 
 
-@pytest.mark.parametrize("arguments", [(), (LOADS, "--torch", ".")])
-def test_it_is_asked_of_a_target_or_of_a_torch(arguments: tuple[str, ...]) -> None:
-    assert "give either a TARGET or --torch SPEC" in run(*arguments, code=2)
+@pytest.mark.parametrize("arguments", [(), (LOADS, "--torch", "."), (LOADS, "--live")])
+def test_it_is_asked_of_one_thing(arguments: tuple[str, ...]) -> None:
+    assert "give one of: a TARGET, --torch SPEC, --live" in run(*arguments, code=2)
+
+
+def test_an_interpreter_is_for_a_running_torch() -> None:
+    assert "--python goes with --live" in run(LOADS, "--python", "python3", code=2)
+
+
+def test_a_python_that_cannot_be_run_is_named() -> None:
+    assert run("--live", "--python", "/bin/false", code=2).startswith("abiscan: /bin/false: is not a Python")

@@ -1,0 +1,58 @@
+"""The operators of a running torch, against those that its own binaries have."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from abiscan import interpreter
+from abiscan.files import Files, read_facts
+from abiscan.releases import from_libs, from_python
+from abiscan.releases.operators import Kernel, Operators
+
+
+@pytest.fixture(scope="module")
+def package() -> Path:
+    found = interpreter.installed_torch()
+    if found is None:
+        pytest.skip("torch is not installed")
+    return found
+
+
+@pytest.fixture(scope="module")
+def live(package: Path) -> Operators:
+    assert package.is_dir()
+    return from_python.read_operators(sys.executable)
+
+
+def of_python(file: str | None) -> bool:
+    return file is not None and (file.endswith(".py") or file == "/dev/null")
+
+
+def rows(kernels: list[Kernel]) -> Counter[tuple[object, ...]]:
+    return Counter((kernel.operator, kernel.key, kernel.file, kernel.line, kernel.schema) for kernel in kernels)
+
+
+def test_what_cpp_registers_is_what_the_libraries_say(package: Path, live: Operators) -> None:
+    files = Files(read_facts)
+    static = from_libs.read_operators(from_libs.from_path(package, files), files)
+    assert rows([kernel for kernel in live.kernels if not of_python(kernel.file)]) == rows(list(static.kernels))
+    assert {name for name, operator in live.operators.items() if not of_python(operator.file)} == set(static.operators)
+
+
+def test_what_python_registers_is_there_too(live: Operators) -> None:
+    # torch/_meta_registrations.py and torch/_decomp give Meta kernels, torch/_library and others operators.
+    added = [kernel for kernel in live.kernels if of_python(kernel.file)]
+    assert {"Meta"} <= {kernel.key for kernel in added}
+    assert len(added) > 1_000
+
+
+def test_a_well_known_operator(live: Operators) -> None:
+    operator = live.operators["aten::add.Tensor"]
+    assert operator.schema == "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"
+    assert "pointwise" in operator.tags
+    assert live.keys[0] == "Undefined"
+    assert "AutogradCPU" in live.aliases["Autograd"]
