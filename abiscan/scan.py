@@ -20,6 +20,7 @@ from abiscan.linkage.model import Absence, LoadError, Process, Resolution
 from abiscan.linkage.python_import import import_error
 from abiscan.linkage.resolve import NO_SUCH_FILE, resolve
 from abiscan.linkage.scope import Loader, SearchPath
+from abiscan.ownership import is_python_symbol
 from abiscan.releases import embedded, from_libs
 from abiscan.releases.model import TorchRelease
 from abiscan.releases.store import Store
@@ -225,7 +226,8 @@ def _result(
 def _gaps(linkage: Linkage) -> Iterator[Gap]:
     if linkage.resolution is None:
         return
-    if linkage.interpreter and linkage.interpreter.executable is None:
+    of_python = any(is_python_symbol(symbol.reference.name) for symbol in linkage.resolution.unchecked)
+    if of_python and linkage.interpreter and linkage.interpreter.executable is None:
         which = f"Python {linkage.interpreter.tag}"
         yield Gap(stage="linkage", reason=f"{which} is not on this machine: symbols of its C API were not checked")
     assumed = [library for library in linkage.resolution.closure.missing if library.absence is Absence.SYSTEM]
