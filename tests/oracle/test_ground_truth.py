@@ -6,11 +6,8 @@ Set ``ABISCAN_CORPUS`` to a folder for the wheels, which are downloaded into it.
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import os
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Final
 
 import pytest
@@ -18,22 +15,9 @@ import pytest
 from abiscan.report.model import How, PredictedError, Result, Verdict
 from tests.oracle.test_samples import TORCH, installed_torch
 from tests.unit.report.reports import failure, result
+from tools import ground_truth
 
 CORPUS: Final = os.environ.get("ABISCAN_CORPUS")
-
-
-def tool() -> ModuleType:
-    path = Path(__file__).resolve().parents[2] / "tools" / "ground_truth.py"
-    spec = importlib.util.spec_from_file_location("ground_truth_tool", path)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # its dataclasses look themselves up there
-    spec.loader.exec_module(module)
-    return module
-
-
-TOOL: Final = tool()
 
 
 @pytest.mark.skipif(not CORPUS, reason="needs ABISCAN_CORPUS, the folder for downloaded wheels")
@@ -41,24 +25,38 @@ TOOL: Final = tool()
 def test_every_recorded_load_is_predicted() -> None:
     folder = Path(CORPUS or "")
     folder.mkdir(parents=True, exist_ok=True)
-    pairs = [pair for pair in TOOL.recorded() if pair.torch == TORCH and not pair.explained_by_layout]
+    pairs = [pair for pair in ground_truth.recorded() if pair.torch == TORCH and not pair.explained_by_layout]
     assert len(pairs) > 50
     wrong = {
         f"{pair.corpus} {pair.path}": found
-        for pair, predicted in TOOL.predict(pairs, folder)
-        if (found := TOOL.differences(pair, predicted))
+        for pair, predicted in ground_truth.predict(pairs, folder)
+        if (found := ground_truth.differences(pair, predicted))
+    }
+    assert wrong == {}
+
+
+@pytest.mark.skipif(not CORPUS, reason="needs ABISCAN_CORPUS, the folder for downloaded wheels")
+def test_every_recorded_load_is_predicted_from_the_release_number_alone() -> None:
+    folder = Path(CORPUS or "")
+    folder.mkdir(parents=True, exist_ok=True)
+    pairs = [pair for pair in ground_truth.recorded() if not pair.explained_by_layout]
+    assert len(pairs) > 300
+    wrong = {
+        f"{pair.corpus} {pair.path} on torch {pair.torch}": found
+        for pair, predicted in ground_truth.predict(pairs, folder, embedded=True)
+        if (found := ground_truth.differences(pair, predicted, embedded=True))
     }
     assert wrong == {}
 
 
 def test_the_record_has_both_verdicts_and_all_releases() -> None:
-    pairs = TOOL.recorded()
+    pairs = ground_truth.recorded()
     assert {pair.torch for pair in pairs} == {"2.5.1", "2.6.0", "2.8.0", "2.9.1", "2.13.0"}
     assert {pair.verdict for pair in pairs} >= {"loads", "fails"}
     assert all(
         (pair.verdict == "fails") == (pair.message is not None) for pair in pairs if not pair.explained_by_layout
     )
-    assert sum(pair.explained_by_layout for pair in pairs) == len(TOOL.LAYOUT_DRIFT)
+    assert sum(pair.explained_by_layout for pair in pairs) == len(ground_truth.LAYOUT_DRIFT)
 
 
 def recorded(**changes: Any) -> Any:
@@ -73,13 +71,13 @@ def recorded(**changes: Any) -> Any:
         "message": "undefined symbol: f",
         "undefined": frozenset({"f"}),
     }
-    return TOOL.Pair(**{**fields, **changes})
+    return ground_truth.Pair(**{**fields, **changes})
 
 
 def test_no_difference() -> None:
-    assert TOOL.differences(recorded(), failure()) == []
+    assert ground_truth.differences(recorded(), failure()) == []
     loads = recorded(verdict="loads", object=None, message=None, undefined=frozenset())
-    assert TOOL.differences(loads, result()) == []
+    assert ground_truth.differences(loads, result()) == []
 
 
 @pytest.mark.parametrize(
@@ -101,10 +99,10 @@ def test_no_difference() -> None:
     ],
 )
 def test_a_difference_is_told(changed: Result, difference: str) -> None:
-    (found,) = TOOL.differences(recorded(), changed)
+    (found,) = ground_truth.differences(recorded(), changed)
     assert found.startswith(difference)
 
 
 def test_several_differences_are_told_apart() -> None:
     wrong = dataclasses.replace(result(), undefined_symbols=("g",))
-    assert len(TOOL.differences(recorded(), wrong)) == 3
+    assert len(ground_truth.differences(recorded(), wrong)) == 3
