@@ -45,7 +45,7 @@ class EmbeddedSymbols:
 
 def versions() -> tuple[Version, ...]:
     """The embedded releases, oldest first."""
-    return tuple(sorted({Version(Version(record["build"]).public) for record in _table().meta["releases"]}))
+    return tuple(sorted({_version_of(record) for record in _table().meta["releases"]}))
 
 
 def releases_exporting(names: Iterable[str], machine: Machine) -> tuple[Version, ...]:
@@ -69,13 +69,7 @@ def releases_exporting(names: Iterable[str], machine: Machine) -> tuple[Version,
     fewest = min(lacking, default=0)
     if fewest > known // 50:
         return ()
-    return tuple(
-        sorted(
-            Version(Version(record["build"]).public)
-            for record, count in zip(records, lacking, strict=True)
-            if count == fewest
-        )
-    )
+    return tuple(sorted(_version_of(record) for record, count in zip(records, lacking, strict=True) if count == fewest))
 
 
 def is_version(text: str) -> bool:
@@ -116,7 +110,7 @@ def exports(text: str, machine: Machine) -> dict[str, frozenset[str]]:
 def _record(text: str, machine: Machine) -> dict[str, Any]:
     version = Version(text)
     for record in _table().meta["releases"]:
-        if Version(Version(record["build"]).public) == version and record["machine"] == machine.value:
+        if _version_of(record) == version and record["machine"] == machine.value:
             found: dict[str, Any] = record
             return found
     known = ", ".join(str(known) for known in versions())
@@ -148,6 +142,10 @@ def describe(record: TorchRelease, libraries: Mapping[str, SharedObject]) -> dic
             for name, facts in libraries.items()
         },
     }
+
+
+def _version_of(record: Mapping[str, Any]) -> Version:
+    return Version(Version(record["build"]).public)
 
 
 @functools.cache

@@ -9,8 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
-import tempfile
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -20,7 +18,7 @@ from abiscan.files import Files
 from abiscan.releases.from_libs import operator_libraries, read_operators
 from abiscan.releases.model import TorchRelease
 from abiscan.releases.operators import Fallback, Kernel, Operator, Operators
-from abiscan.releases.store import identity_of
+from abiscan.releases.store import identity_of, written_whole
 
 FORMAT: Final = 1
 """Part of every key: raise it when what is kept, or how it is recovered, changes."""
@@ -44,8 +42,8 @@ def operators_of(release: TorchRelease, files: Files, folder: Path) -> Operators
     stored = _load(path)
     if stored is None:
         stored = read_operators(release, files)
-        with contextlib.suppress(OSError):
-            _save(path, pack(stored))
+        with contextlib.suppress(OSError), written_whole(path) as part:
+            part.write_bytes(pack(stored))
     return stored
 
 
@@ -54,18 +52,6 @@ def _load(path: Path) -> Operators | None:
         return unpack(path.read_bytes())
     except (OSError, zlib.error, ValueError, KeyError, TypeError, IndexError):
         return None  # absent, damaged, or written by something else
-
-
-def _save(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def pack(operators: Operators) -> bytes:

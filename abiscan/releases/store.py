@@ -145,24 +145,31 @@ def _load(path: Path) -> SharedObject | None:
 def _save(path: Path, facts: SharedObject) -> None:
     if not isinstance(facts.symbols, SymbolTable):
         return
+    with written_whole(path) as part, contextlib.closing(sqlite3.connect(part)) as connection, connection:
+        connection.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;" + _SCHEMA)
+        connection.execute("INSERT INTO facts VALUES (?)", (json.dumps(_to_json(facts)),))
+        connection.executemany(
+            "INSERT INTO symbols VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                (symbol, position, *definition)
+                for symbol, definitions in sorted(facts.symbols.items())
+                for position, definition in enumerate(definitions)
+            ),
+        )
+
+
+@contextlib.contextmanager
+def written_whole(path: Path) -> Iterator[Path]:
+    """A temporary file beside ``path`` to write to: it becomes ``path`` at the end, and vanishes after an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
     os.close(handle)
+    part = Path(name)
     try:
-        with contextlib.closing(sqlite3.connect(name)) as connection, connection:
-            connection.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;" + _SCHEMA)
-            connection.execute("INSERT INTO facts VALUES (?)", (json.dumps(_to_json(facts)),))
-            connection.executemany(
-                "INSERT INTO symbols VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (
-                    (symbol, position, *definition)
-                    for symbol, definitions in sorted(facts.symbols.items())
-                    for position, definition in enumerate(definitions)
-                ),
-            )
-        Path(name).replace(path)
+        yield part
+        part.replace(path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
         raise
 
 

@@ -12,7 +12,7 @@ from abiscan.findings import Effect, Evidence, Finding
 from abiscan.report.model import Report, Result, Verdict
 
 _EVIDENCE_SHOWN: Final = 3
-_LOADER_ERRORS: Final = {Verdict.LOADS: "green", Verdict.FAILS: "bold red", Verdict.UNKNOWN: "yellow"}
+_VERDICT_STYLES: Final = {Verdict.LOADS: "green", Verdict.FAILS: "bold red", Verdict.UNKNOWN: "yellow"}
 _CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(0x7F, 0xA0))}
 
 
@@ -62,7 +62,7 @@ def _evidence(evidence: Evidence) -> Iterator[Text]:
 def _verdict(result: Result) -> Text:
     torch = f"torch {result.torch_build}" if result.torch_build else "this torch"
     where = result.target if result.target.endswith(result.path) else f"{result.target}: {result.path}"
-    line = Text.assemble(clean(where), ": ", (result.verdict.value, _LOADER_ERRORS[result.verdict]), f" on {torch}")
+    line = Text.assemble(clean(where), ": ", (result.verdict.value, _VERDICT_STYLES[result.verdict]), f" on {torch}")
     if result.predicted_error:
         prefix = f"{result.predicted_error.object}: " if result.predicted_error.object else ""
         line.append(f" - {clean(prefix + result.predicted_error.message)}")
