@@ -17,10 +17,10 @@ from typing import Any, Final
 from abiscan.files import Files
 from abiscan.releases.from_libs import operator_libraries, read_operators
 from abiscan.releases.model import TorchRelease
-from abiscan.releases.operators import Fallback, Kernel, Operator, Operators
+from abiscan.releases.operators import Fallback, Kernel, Operator, Operators, Place
 from abiscan.releases.store import identity_of, written_whole
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Part of every key: raise it when what is kept, or how it is recovered, changes."""
 
 SUFFIX: Final = ".operators"
@@ -68,6 +68,8 @@ def pack(operators: Operators) -> bytes:
         "operators": columns(operators.operators.values(), _OPERATOR_TEXTS),
         "kernels": columns(operators.kernels, _KERNEL_TEXTS),
         "fallbacks": columns(operators.fallbacks, _FALLBACK_TEXTS),
+        "namespaces": operators.namespaces,
+        "classes": sorted(operators.classes),
         "keys": list(operators.keys.items()),
         "aliases": {alias: sorted(members) for alias, members in operators.aliases.items()},
         "gaps": operators.gaps,
@@ -96,6 +98,8 @@ def unpack(data: bytes) -> Operators:
         operators={operator.name: operator for operator in operators},
         kernels=tuple(map(Kernel._make, rows("kernels", _KERNEL_TEXTS))),
         fallbacks=tuple(map(Fallback._make, rows("fallbacks", _FALLBACK_TEXTS))),
+        namespaces={name: Place(*place) for name, place in content["namespaces"].items()},
+        classes=frozenset(content["classes"]),
         keys=dict(content["keys"]),
         aliases={alias: frozenset(members) for alias, members in content["aliases"].items()},
         gaps=tuple(content["gaps"]),
