@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import json
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,9 +31,12 @@ _KERNEL_TEXTS: Final = (0, 1, 2, 3, 5)
 _FALLBACK_TEXTS: Final = (0, 2)
 
 
-def operators_of(release: TorchRelease, files: Files, folder: Path) -> Operators:
+def operators_of(
+    release: TorchRelease, files: Files, folder: Path, progress: Callable[[str], None] = lambda _: None
+) -> Operators:
     """The operators of a torch, from ``folder`` if they are there, else from its libraries and put there.
 
+    :param progress: is told what takes seconds
     :raises InputError: a library cannot be read
     """
     sources = [source for path in operator_libraries(release) if (source := files.source(path)) is not None]
@@ -41,6 +44,7 @@ def operators_of(release: TorchRelease, files: Files, folder: Path) -> Operators
     path = folder / f"{hashlib.sha256(identity.encode()).hexdigest()[:40]}-v{FORMAT}{SUFFIX}"
     stored = _load(path)
     if stored is None:
+        progress(f"reading the operators of {release} from its libraries, once")
         stored = read_operators(release, files)
         with contextlib.suppress(OSError), written_whole(path) as part:
             part.write_bytes(pack(stored))
