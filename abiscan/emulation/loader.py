@@ -7,7 +7,9 @@ when something touches it, and just that page's relocations are applied. Formats
 
 from __future__ import annotations
 
+import bisect
 import contextlib
+import functools
 import re
 import struct
 from collections import defaultdict
@@ -337,15 +339,6 @@ class Image:
                 break
         return first, last
 
-    def constant_text(self, address: int) -> str | None:
-        """The text, ended by a zero byte, at an address in the file's own space; None where there is none."""
-        try:
-            data = bytes(self.file.tail_at(address)[:1024])
-        except NotElfError:
-            return None
-        text, end, _ = data.partition(b"\0")
-        return text.decode("utf-8", "backslashreplace") if end else None
-
     def definition_of(self, name: str) -> int | None:
         """The address, in the file's own space, of a symbol that the object defines."""
         size = self.file.dynamic.get(_DT_STRSZ, 0)
@@ -359,12 +352,18 @@ class Image:
 
     def nearest_symbol(self, address: int) -> str | None:
         """The exported function that ``address``, in the file's own space, lies in or behind."""
-        best: Symbol | None = None
+        position = bisect.bisect_right(self._functions, (address, _WORD))
+        return self.symbol(self._functions[position - 1][1]).name if position else None
+
+    @functools.cached_property
+    def _functions(self) -> list[tuple[int, int]]:
+        """The addresses of the exported functions with their indexes in the symbol table, in order."""
         count = min(len(self._symbol_table) // _SYMBOL.size, self._symbol_count())
-        for name_at, info, _, section, value, size in _SYMBOL.iter_unpack(self._symbol_table[: count * _SYMBOL.size]):
-            if section and info & 0xF == _STT_FUNC and value <= address and (best is None or value > best.value):
-                best = Symbol(self._name(name_at), value, size, info & 0xF, defined=True)
-        return best.name if best else None
+        table = self._symbol_table[: count * _SYMBOL.size]
+        kinds, sections = table[4 :: _SYMBOL.size].tolist(), table.cast("H")[3 :: _SYMBOL.size // 2].tolist()
+        values = table.cast("Q")[1 :: _SYMBOL.size // 8].tolist()
+        entries = enumerate(zip(values, kinds, sections, strict=True))
+        return sorted((value, index) for index, (value, kind, section) in entries if section and kind & 0xF == _STT_FUNC)
 
     def _symbol_count(self) -> int:
         """An upper bound of the number of symbols: linkers put the string table behind the symbol table."""

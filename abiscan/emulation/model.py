@@ -126,9 +126,14 @@ class Registry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup:
-    """An operator that the code fetches by name when it runs, at ``address`` (of the call, in the file's own space)."""
+    """An operator that the code fetches by name when it runs, with torch's ``function``.
+
+    ``address`` is where that call returns to (where it lies, if it is a jump), in the file's own space; None for
+    ``at::_ops``, where the object imports a function of the operator's own.
+    """
 
     operator: str
+    function: str
     address: int | None
 
 

@@ -21,7 +21,6 @@ from abiscan.emulation.torch_state import Schema, TorchState, optional_text_argu
 _KINDS: Final = (LibraryKind.DEF, LibraryKind.IMPL, LibraryKind.FRAGMENT)  # torch::Library::Kind
 _MAX_TAGS: Final = 64
 
-_OPTIONAL_HANDLE_SIZE: Final = 24
 _LIBRARY: Final = r"_ZN5torch7Library"
 
 
@@ -69,11 +68,6 @@ def torch_library(state: TorchState) -> Doubles:
     def _parse_schema_or_name(call: Call) -> None:
         result = call.result
         state.write_name_or_schema(result, state.string(call.argument(0)))
-
-    @doubles.matching(r"_ZN3c1010Dispatcher(6findOp|10findSchema)ERKNS_12OperatorNameE")
-    def _find(call: Call) -> None:
-        """``optional<OperatorHandle>``, a handle of two words: nothing is registered in an empty process."""
-        call.machine.write(call.result, bytes(_OPTIONAL_HANDLE_SIZE))
 
     @doubles.matching(r"_ZN5torch3jit9parseNameE")
     def _parse_name(call: Call) -> None:
