@@ -363,7 +363,9 @@ class Image:
         kinds, sections = table[4 :: _SYMBOL.size].tolist(), table.cast("H")[3 :: _SYMBOL.size // 2].tolist()
         values = table.cast("Q")[1 :: _SYMBOL.size // 8].tolist()
         entries = enumerate(zip(values, kinds, sections, strict=True))
-        return sorted((value, index) for index, (value, kind, section) in entries if section and kind & 0xF == _STT_FUNC)
+        return sorted(
+            (value, index) for index, (value, kind, section) in entries if section and kind & 0xF == _STT_FUNC
+        )
 
     def _symbol_count(self) -> int:
         """An upper bound of the number of symbols: linkers put the string table behind the symbol table."""

@@ -4,9 +4,9 @@ Through ``at::_ops`` the import itself says which. All other ways hand a name to
 note of it (``doubles.torch_lookups``) when the call is executed. Few of these calls lie in what is run anyway, and most
 lie deep in functions that need real tensors to get there. But a constant name is put together just before the call.
 So of a call that was not executed the instructions just before it are run by themselves: first one, then more of them,
-until the function gets whole texts. Nothing is known of what came before, so every register then points into cleared
-memory of its own, and the stack is cleared: what is read was made by these instructions, or is constant. Where even
-the whole function does not get there, the name is no constant, and the call is a gap.
+until the function gets whole texts. Nothing is known of what came before, so registers and stack then hold what is no
+text: what is read was made by these instructions, or is constant. Where even the whole function does not get there,
+the name is no constant, and the call is a gap.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from abiscan.emulation.recorder import NAMESPACE_SEPARATOR, Recorder
 
 STAGE: Final = "lookups"
 _STRUCTS: Final = "at::_ops"
-_INSTRUCTIONS: Final = 500
+_INSTRUCTIONS: Final = 3_000
 _AREA: Final = 0x1000
 # Gives a name a number: what comes of it is seen elsewhere, and most of the time it is no operator's.
 _NAMES_ONLY: Final = ("c10::Symbol::fromQualString",)

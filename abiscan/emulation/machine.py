@@ -205,17 +205,19 @@ class Machine:
         return self.call(address, *arguments)
 
     def forget(self, areas: int, size: int) -> None:
-        """Make all that code left in registers and in the stack undone: every register points into an area of its own.
+        """Undo all that code left in registers and in the stack: every general register points into an area of its own.
 
-        :param areas: cleared memory, ``size`` bytes for each of the architecture's registers
+        What is not known is all ones, which is no text and no address; zeros would be an empty text.
+
+        :param areas: memory, ``size`` bytes for each of the architecture's registers
         """
         for number, register in enumerate(self.arch.registers):
             self.vm.reg_write(register, areas + number * size + size // 2)
         for register in self.arch.vectors:
-            self.vm.reg_write(register, 0)
-        self.upper_halves = [bytes(16)] * len(self.upper_halves)
-        self.write(areas, bytes(size * len(self.arch.registers)))
-        self.write(STACK_TOP - 2 * _STACK_ABOVE, bytes(2 * _STACK_ABOVE))
+            self.vm.reg_write(register, 0xFFFF_FFFF_FFFF_FFFF)
+        self.upper_halves = [b"\xff" * 16] * len(self.upper_halves)
+        self.write(areas, b"\xff" * (size * len(self.arch.registers)))
+        self.write(STACK_TOP - 2 * _STACK_ABOVE, b"\xff" * (2 * _STACK_ABOVE))
 
     def call(self, address: int, *arguments: int) -> int:
         """Call a function from within a double (or ``start``), on the current stack."""
