@@ -14,7 +14,7 @@ from icicle import MemoryException  # type: ignore[import-untyped]
 from abiscan.elf import ElfFile, SharedObject
 from abiscan.emulation.call_sites import CallSite, Functions, find_call_sites
 from abiscan.emulation.doubles import finder
-from abiscan.emulation.doubles.cpython import CPYTHON, fill_datum, module_functions, new_object
+from abiscan.emulation.doubles.cpython import CPYTHON, fill_datum, module_functions, new_module
 from abiscan.emulation.doubles.libc import LIBC
 from abiscan.emulation.doubles.libstdcxx import LIBSTDCXX
 from abiscan.emulation.doubles.torch_legacy import torch_legacy
@@ -181,7 +181,7 @@ class _Recovery:
             return
         definition = self.emulate(BASE + address)
         for function in module_functions(self.process, definition or 0):
-            self.emulate(function, new_object(self.process))
+            self.emulate(function, new_module(self.process))
 
     def emulate_callers(self, sites: list[CallSite]) -> None:
         """Run each function that still has a call that was not executed, as if somebody had called it."""

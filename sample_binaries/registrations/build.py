@@ -29,6 +29,8 @@ CURRENT = (
     ("classes_aarch64", "classes", "aarch64-linux-gnu-g++", ()),
     ("backend", "backend", "g++", ()),
     ("stable", "stable", "g++", ()),
+    ("pybind", "pybind", "g++", ("-fvisibility=hidden",)),
+    ("pybind_aarch64", "pybind", "aarch64-linux-gnu-g++", ("-fvisibility=hidden",)),
     ("lookups", "lookups", "g++", ()),
     ("lookups_unoptimised", "lookups", "g++", ("-O0",)),
     ("lookups_cow", "lookups", "g++", (OLD_STRINGS,)),
