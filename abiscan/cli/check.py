@@ -98,9 +98,14 @@ def check(
     choice = _torch(torch) if torch else scan.torch_of(python)
     rules = [rule for rule in select or RULES if rule not in ignore]
     with errors_reported():
-        report = scan.check(targets, choice, rules, Store(cache_folder()))
+        report = scan.check(targets, choice, rules, Store(cache_folder()), _progress)
     _write(report, form, output, verbosity=int(verbose) - int(quiet))
     sys.exit(report.exit_code(Effect(fail_on), strict=strict))
+
+
+def _progress(text: str) -> None:
+    if sys.stderr.isatty():
+        click.echo(f"abiscan: {text} …", err=True)
 
 
 def _write(report: Report, form: str, output: Path | None, verbosity: int) -> None:
