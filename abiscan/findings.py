@@ -56,8 +56,8 @@ class Evidence:
 class Finding:
     """One cause of trouble, with everything that shows it.
 
-    ``says`` is what torch itself says about it, word for word, where it says anything; ``symptom`` what users see who do
-    not see the error itself, since the package ignores it.
+    ``says`` is what torch itself says about it, word for word, where it says anything; ``symptom`` what users see who
+    do not see the error itself, since the package ignores it.
     """
 
     rule: str
