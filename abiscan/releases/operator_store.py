@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from abiscan.files import Files
-from abiscan.releases.from_libs import operator_libraries, read_operators
+from abiscan.releases import embedded_operators
+from abiscan.releases.from_libs import identities, operator_libraries, read_operators
 from abiscan.releases.model import TorchRelease
-from abiscan.releases.operators import Fallback, Kernel, Operator, Operators
+from abiscan.releases.operators import Fallback, Kernel, Operator, Operators, Place
 from abiscan.releases.store import identity_of, written_whole
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Part of every key: raise it when what is kept, or how it is recovered, changes."""
 
 SUFFIX: Final = ".operators"
@@ -32,10 +33,14 @@ _FALLBACK_TEXTS: Final = (0, 2)
 
 
 def operators_of(release: TorchRelease, files: Files, folder: Path) -> Operators:
-    """The operators of a torch, from ``folder`` if they are there, else from its libraries and put there.
+    """The operators of a torch: those inside the package for a build that is embedded.
+
+    For another one those in ``folder`` if they are there, else they are read from its libraries and put there.
 
     :raises InputError: a library cannot be read
     """
+    if build := embedded_operators.find(identities(release, files), release.machine):
+        return embedded_operators.operators(build, release.machine)
     sources = [source for path in operator_libraries(release) if (source := files.source(path)) is not None]
     identity = " ".join((release.version or "", *map(identity_of, sources)))
     path = folder / f"{hashlib.sha256(identity.encode()).hexdigest()[:40]}-v{FORMAT}{SUFFIX}"
@@ -68,6 +73,8 @@ def pack(operators: Operators) -> bytes:
         "operators": columns(operators.operators.values(), _OPERATOR_TEXTS),
         "kernels": columns(operators.kernels, _KERNEL_TEXTS),
         "fallbacks": columns(operators.fallbacks, _FALLBACK_TEXTS),
+        "namespaces": operators.namespaces,
+        "classes": sorted(operators.classes),
         "keys": list(operators.keys.items()),
         "aliases": {alias: sorted(members) for alias, members in operators.aliases.items()},
         "gaps": operators.gaps,
@@ -96,6 +103,8 @@ def unpack(data: bytes) -> Operators:
         operators={operator.name: operator for operator in operators},
         kernels=tuple(map(Kernel._make, rows("kernels", _KERNEL_TEXTS))),
         fallbacks=tuple(map(Fallback._make, rows("fallbacks", _FALLBACK_TEXTS))),
+        namespaces={name: Place(*place) for name, place in content["namespaces"].items()},
+        classes=frozenset(content["classes"]),
         keys=dict(content["keys"]),
         aliases={alias: frozenset(members) for alias, members in content["aliases"].items()},
         gaps=tuple(content["gaps"]),
