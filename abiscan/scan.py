@@ -28,11 +28,15 @@ from abiscan.report.model import Gap, How, PredictedError, Report, Result, Verdi
 from abiscan.sources import Extension, Target, read_target
 
 
-def check(targets: Sequence[Path], choice: TorchChoice, rules: Sequence[Rule], store: Store) -> Report:
-    """Judge every extension in ``targets`` against one torch.
+def check(targets: Sequence[Path], choices: Sequence[TorchChoice], rules: Sequence[Rule], store: Store) -> Report:
+    """Judge every extension in ``targets`` against each of some torches, one after the other.
 
-    :raises InputError: a target, the torch or the interpreter cannot be read as such
+    :raises InputError: a target, a torch or the interpreter cannot be read as such
     """
+    return Report(results=tuple(result for choice in choices for result in _check(targets, choice, rules, store)))
+
+
+def _check(targets: Sequence[Path], choice: TorchChoice, rules: Sequence[Rule], store: Store) -> list[Result]:
     files = Files(store.facts_of)
     torch = choice(files)
     results: list[Result] = []
@@ -46,7 +50,7 @@ def check(targets: Sequence[Path], choice: TorchChoice, rules: Sequence[Rule], s
             for (extension, linkage), found in zip(linkages, findings, strict=True)
         )
         results += (_unread(target, torch, path, error) for path, error in target.unreadable)
-    return Report(results=tuple(results))
+    return results
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any, Final
 
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from abiscan.elf import Definition, Machine, SharedObject
@@ -47,6 +48,11 @@ def versions(machine: Machine | None = None) -> tuple[Version, ...]:
     """The embedded releases, oldest first: all, or those for one machine."""
     records = _table().meta["releases"]
     return tuple(sorted({_version_of(each) for each in records if machine is None or each["machine"] == machine.value}))
+
+
+def builds() -> tuple[tuple[Version, Machine, str], ...]:
+    """All embedded builds, oldest first: their release, their machine, their full version."""
+    return tuple((_version_of(each), Machine(each["machine"]), each["build"]) for each in _table().meta["releases"])
 
 
 def build(text: str, machine: Machine) -> str:
@@ -92,6 +98,23 @@ def is_version(text: str) -> bool:
     except InvalidVersion:
         return False
     return True
+
+
+def admitted(text: str) -> tuple[Version, ...]:
+    """The embedded releases that a version specifier admits, oldest first: those of ``>=2.4,<2.7``.
+
+    Empty if ``text`` is no specifier.
+
+    :raises InputError: it is one, and admits none
+    """
+    try:
+        specifier = SpecifierSet(text)
+    except InvalidSpecifier:
+        return ()
+    found = tuple(filter(specifier.contains, versions()))
+    if not found:
+        raise InputError(f"torch {text}", "admits no embedded release", "see: abiscan releases")
+    return found
 
 
 def release(text: str, machine: Machine, files: Files) -> TorchRelease:
