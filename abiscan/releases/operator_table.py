@@ -109,8 +109,7 @@ class _View:
         self._positions = [(builds & (1 << build) - 1).bit_count() for builds in sets]
         root = shared["roots"][build]
         self._files = [
-            None if file is None else file[1:] if file.startswith(_WHOLE) else root + file
-            for file in shared["files"]
+            None if file is None else file[1:] if file.startswith(_WHOLE) else root + file for file in shared["files"]
         ]
         self._names: list[str | None] = shared["keys"]
         self._tags = [tuple(tags) for tags in shared["tags"]]

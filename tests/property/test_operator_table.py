@@ -17,15 +17,17 @@ NAMED = st.sampled_from(("CPU", "Meta", "Autograd"))
 KEYS = st.none() | NAMED
 FILES = st.sampled_from((None, "/src/aten/src/R.cpp", "/src/build/aten/src/S.cpp", "/else/where.cpp", "=odd.cpp"))
 LINES = st.none() | st.integers(min_value=1, max_value=3)
-TEXTS = st.sampled_from((None, "", "(Tensor a) -> Tensor", "aten::add(Tensor a) -> ()", "aten::add.out(Tensor a) -> ()"))
+TEXTS = st.sampled_from(
+    (None, "", "(Tensor a) -> Tensor", "aten::add(Tensor a) -> ()", "aten::add.out(Tensor a) -> ()")
+)
 KERNELS = st.builds(
     Kernel, NAMES, KEYS, st.sampled_from((None, "FN2at6TensorERKS0_E", "FvvE")), TEXTS, st.booleans(), FILES, LINES
 )
 OPERATORS = st.builds(
     Operators,
-    operators=st.lists(
-        st.builds(Operator, NAMES, TEXTS, st.lists(st.sampled_from("ab")).map(tuple), FILES, LINES)
-    ).map(lambda found: {operator.name: operator for operator in found}),
+    operators=st.lists(st.builds(Operator, NAMES, TEXTS, st.lists(st.sampled_from("ab")).map(tuple), FILES, LINES)).map(
+        lambda found: {operator.name: operator for operator in found}
+    ),
     kernels=st.lists(KERNELS, max_size=30).map(tuple),
     fallbacks=st.lists(st.builds(Fallback, KEYS, st.booleans(), FILES, LINES)).map(tuple),
     namespaces=st.dictionaries(NAMES, st.builds(Place, FILES, LINES)),
