@@ -28,15 +28,20 @@ from abiscan.report.model import Gap, How, PredictedError, Report, Result, Verdi
 from abiscan.sources import Extension, Target, read_target
 
 
-def check(targets: Sequence[Path], choices: Sequence[TorchChoice], rules: Sequence[Rule], store: Store) -> Report:
+def check_each(targets: Sequence[Path], choices: Sequence[TorchChoice], rules: Sequence[Rule], store: Store) -> Report:
     """Judge every extension in ``targets`` against each of some torches, one after the other.
 
-    :raises InputError: a target, a torch or the interpreter cannot be read as such
+    :raises InputError: as for ``check``
     """
-    return Report(results=tuple(result for choice in choices for result in _check(targets, choice, rules, store)))
+    reports = [check(targets, choice, rules, store) for choice in choices]
+    return Report(results=tuple(result for report in reports for result in report.results))
 
 
-def _check(targets: Sequence[Path], choice: TorchChoice, rules: Sequence[Rule], store: Store) -> list[Result]:
+def check(targets: Sequence[Path], choice: TorchChoice, rules: Sequence[Rule], store: Store) -> Report:
+    """Judge every extension in ``targets`` against one torch.
+
+    :raises InputError: a target, the torch or the interpreter cannot be read as such
+    """
     files = Files(store.facts_of)
     torch = choice(files)
     results: list[Result] = []
@@ -50,7 +55,7 @@ def _check(targets: Sequence[Path], choice: TorchChoice, rules: Sequence[Rule], 
             for (extension, linkage), found in zip(linkages, findings, strict=True)
         )
         results += (_unread(target, torch, path, error) for path, error in target.unreadable)
-    return results
+    return Report(results=tuple(results))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
