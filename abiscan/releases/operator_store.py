@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import json
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,20 +32,29 @@ _KERNEL_TEXTS: Final = (0, 1, 2, 3, 5)
 _FALLBACK_TEXTS: Final = (0, 2)
 
 
-def operators_of(release: TorchRelease, files: Files, folder: Path) -> Operators:
+def operators_of(
+    release: TorchRelease,
+    files: Files,
+    folder: Path,
+    progress: Callable[[str], None] = lambda _: None,
+    names: Collection[str] | None = None,
+) -> Operators:
     """The operators of a torch: those inside the package for a build that is embedded.
 
     For another one those in ``folder`` if they are there, else they are read from its libraries and put there.
 
+    :param progress: is told what takes seconds
+    :param names: the operators that are needed; others may be left out
     :raises InputError: a library cannot be read
     """
     if build := embedded_operators.find(identities(release, files), release.machine):
-        return embedded_operators.operators(build, release.machine)
+        return embedded_operators.operators(build, release.machine, names)
     sources = [source for path in operator_libraries(release) if (source := files.source(path)) is not None]
     identity = " ".join((release.version or "", *map(identity_of, sources)))
     path = folder / f"{hashlib.sha256(identity.encode()).hexdigest()[:40]}-v{FORMAT}{SUFFIX}"
     stored = _load(path)
     if stored is None:
+        progress(f"reading the operators of {release} from its libraries, once")
         stored = read_operators(release, files)
         with contextlib.suppress(OSError), written_whole(path) as part:
             part.write_bytes(pack(stored))
