@@ -23,7 +23,7 @@ from abiscan.linkage.registering import Registering
 from abiscan.linkage.resolve import resolve
 from abiscan.linkage.scope import Loader, SearchPath
 from abiscan.ownership import is_python_symbol, registers
-from abiscan.releases import embedded, from_libs
+from abiscan.releases import embedded, embedded_operators, from_libs
 from abiscan.releases.model import TorchRelease
 from abiscan.releases.operator_store import operators_of
 from abiscan.releases.operators import Operators
@@ -36,6 +36,17 @@ if TYPE_CHECKING:
 
 
 Progress = Callable[[str], None]
+
+
+def check_each(
+    targets: Sequence[Path], choices: Sequence[TorchChoice], rules: Sequence[Rule], store: Store, progress: Progress
+) -> Report:
+    """Judge every extension in ``targets`` against each of some torches, one after the other.
+
+    :raises InputError: as for ``check``
+    """
+    reports = [check(targets, choice, rules, store, progress) for choice in choices]
+    return Report(results=tuple(result for report in reports for result in report.results))
 
 
 def check(
@@ -107,7 +118,7 @@ def torch_numbered(version: str) -> TorchChoice:
             interpreter=None,
             here=False,
             release_for=lambda machine: embedded.release(version, machine, files),
-            operators_for=lambda *_: None,
+            operators_for=lambda release, names, *_: embedded_operators.operators(version, release.machine, names),
         )
 
     return read
@@ -151,7 +162,9 @@ def _known(release: TorchRelease, interpreter: Interpreter | None, files: Files)
         interpreter=interpreter,
         here=release.machine is system.machine(),
         release_for=lambda _: release,
-        operators_for=lambda release, _, store, progress: operators_of(release, files, store.folder, progress),
+        operators_for=lambda release, names, store, progress: operators_of(
+            release, files, store.folder, progress, names
+        ),
     )
 
 
