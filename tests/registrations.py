@@ -34,16 +34,18 @@ def registrations(steps: Iterable[Mapping[str, Any]], gaps: Iterable[str] = ()) 
     library: Library | None = None
     for line, step in enumerate(steps, 1):
         recorder.phase = Phase(step.get("phase", recorder.phase.value))
-        kernel = {"signature": step.get("signature"), "inferred": step.get("inferred")}
+        key, mangled, inferred = (step.get(name) for name in ("key", "signature", "inferred"))
         if "library" in step:
             kind = KINDS[step["library"]]
             library = recorder.library(kind, step["namespace"], step.get("key"), "ops.cpp", line)
         elif "def" in step:
-            definition = recorder.define(library, step["def"], inferred=step.get("inferred"))
-            if any(kernel.values()):
-                recorder.kernel(library, definition.name, step.get("key"), definition=definition, **kernel)
+            definition = recorder.define(library, step["def"], inferred=inferred)
+            if mangled:
+                recorder.kernel(
+                    library, definition.name, key, signature=mangled, inferred=inferred, definition=definition
+                )
         elif "impl" in step:
-            recorder.kernel(library, step["impl"], step.get("key"), **kernel)
+            recorder.kernel(library, step["impl"], key, signature=mangled, inferred=inferred)
         elif "fallback" in step:
             recorder.fallback(library, step["fallback"], fallthrough=False)
         elif "class" in step:
@@ -68,7 +70,10 @@ def operators(has: Mapping[str, Any], version: Version) -> Operators:
     """What a torch has: schemas by name, ``kernels`` as ``[operator, key, signature, inferred]``, and so on."""
     return Operators(
         operators={name: Operator(name, schema, (), "torch.cpp", 1) for name, schema in has.get("schemas", {}).items()},
-        kernels=tuple(Kernel(*kernel, False, "kernels.cpp", 2) for kernel in has.get("kernels", ())),
+        kernels=tuple(
+            Kernel(operator, key, signature, inferred, False, "kernels.cpp", 2)
+            for operator, key, signature, inferred in has.get("kernels", ())
+        ),
         fallbacks=tuple(Fallback(key, False, "fallbacks.cpp", 3) for key in has.get("fallbacks", ())),
         namespaces={name: Place("torch.cpp", 1) for name in has.get("namespaces", ())},
         classes=frozenset(has.get("classes", ())),
