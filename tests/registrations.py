@@ -48,6 +48,8 @@ def registrations(steps: Iterable[Mapping[str, Any]], gaps: Iterable[str] = ()) 
             recorder.kernel(library, step["impl"], key, signature=mangled, inferred=inferred)
         elif "fallback" in step:
             recorder.fallback(library, step["fallback"], fallthrough=False)
+        elif "backend" in step:
+            recorder.registry("privateuse1-backend", step["backend"])
         elif "class" in step:
             recorder.custom_class(step["class"])
         else:
@@ -62,6 +64,7 @@ def registrations(steps: Iterable[Mapping[str, Any]], gaps: Iterable[str] = ()) 
         kernels=tuple(recorder.kernels),
         fallbacks=tuple(recorder.fallbacks),
         classes=tuple(recorder.classes),
+        registries=tuple(recorder.registries),
         gaps=tuple(Gap(stage="emulation", reason=reason, address=16, symbol="f") for reason in gaps),
     )
 
