@@ -56,6 +56,8 @@ _VTABLE: Final = "_ZTV"
 _VTABLE_HEAD: Final = 16  # a virtual pointer leads past the offset to top and the type information
 
 
+# Up to 1.10 it returns a shared_ptr, in memory; from 1.11 on a plain pointer.
+_INT_TYPE: Final = re.compile(rb"_ZN3c107IntType3getEv")
 _KEY_NAME: Final = re.compile(rb"_ZN3c108toStringENS_(?:11DispatchKey|12TensorTypeId)E")
 _IS_INCLUDED: Final = re.compile(rb"_ZN3c1017isIncludedInAliasENS_11DispatchKeyES0_")
 _UNKNOWN_KEY: Final = "UNKNOWN"  # _TENSOR_TYPE_ID; from 1.12 on also Unknown and what is put together with it
@@ -111,6 +113,17 @@ class _TorchProcess:
             self.process.observe(address, name)
         for address, name in named.items():
             self.process.call_it(address + (_VTABLE_HEAD if name.startswith(_VTABLE) else 0), name)
+        state.types_in_memory = any(map(self._returns_in_memory, self._defined(_INT_TYPE)))
+
+    def _returns_in_memory(self, address: int) -> bool:
+        """Whether a function of no arguments returns an object in memory."""
+        arch, buffer = self.process.arch, self.process.allocate(16)
+        if arch.hidden_result is not None:
+            self.process.machine.vm.reg_write(arch.hidden_result, buffer)
+            self.ask(address)
+        else:
+            self.ask(address, buffer)
+        return self.process.machine.word(buffer) != 0
 
     def _defined(self, pattern: re.Pattern[bytes]) -> dict[int, str]:
         """What the libraries define under such names, by address."""
