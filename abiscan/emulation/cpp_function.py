@@ -53,7 +53,9 @@ def read_function(state: TorchState, address: int, size: int, *, flag_first: boo
     boxed_at = _OLD_BOXED_AT if size == _OLD_CONFIG_WORDS else 1 + boxed_index(state, words[1:])
     signature, schema = None, None
     for at in range(boxed_at + 1, size):
-        signature = signature or _function_type(state, words[at])
+        # An optional<CppSignature>, which may be empty: what is in it then was in the stack before.
+        engaged = words[at - 1 if flag_first else at + 1] & 0xFF == 1 if flag_first or at + 1 < size else False
+        signature = signature or (_function_type(state, words[at]) if engaged else None)
         schema = schema or (state.marked_schema(words[at]) if machine.is_heap(words[at]) else None)
         if schema is not None and signature is not None:
             state.schema_at.setdefault(size, at)

@@ -11,6 +11,7 @@ from abiscan.emulation.doubles import Doubles
 from abiscan.emulation.machine import Stop
 from abiscan.emulation.process import Call
 
+_LOCALE_SIZE: Final = 256  # struct __locale_struct has 232 bytes
 LIBC: Final = Doubles()
 
 _MAX_COPY: Final = 1 << 26
@@ -100,6 +101,12 @@ def _allocate_aligned_posix(call: Call) -> int:
     alignment = min(max(call.argument(1), 16), 1 << 20)
     call.machine.set_word(call.argument(0), call.process.allocate(call.argument(2), alignment))
     return 0
+
+
+@LIBC.named("mmap", "mmap64")
+def _map(call: Call) -> int:
+    """Memory, for nothing but memory is asked for before there is a file."""
+    return call.process.allocate(_checked(call, call.argument(1)), _PAGE_SIZE)
 
 
 @LIBC.named("malloc_usable_size")
@@ -369,6 +376,18 @@ def _processors(_: Call) -> int:
 def _absent(call: Call) -> int:
     """No file, no library, no variable: -1 where a descriptor is asked for, else a null pointer."""
     return _ALL_ONES if call.name.startswith("open") else 0
+
+
+@LIBC.named("gettext", "dgettext", "dcgettext")
+def _translate(call: Call) -> int:
+    """No catalogue is there: the text itself, which follows the domain."""
+    return call.argument(int(call.name != "gettext"))
+
+
+@LIBC.named("newlocale", "__newlocale", "duplocale", "__duplocale", "uselocale", "__uselocale")
+def _make_locale(call: Call) -> int:
+    """A ``locale_t`` without content: tables that nobody needs."""
+    return call.process.allocate(_LOCALE_SIZE)
 
 
 @LIBC.named("__errno_location")
