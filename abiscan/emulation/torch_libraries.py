@@ -58,9 +58,15 @@ _VTABLE_HEAD: Final = 16  # a virtual pointer leads past the offset to top and t
 
 
 _INFER: Final = re.compile(rb"_ZN3c106detail12infer_schema20make_function_schemaE[A-Za-z0-9_]*")
+# Of the Arm Compute Library: told as torch is loaded how many threads it may use.
+_SCHEDULER: Final = "_ZN11arm_compute9Scheduler3getEv"
+_VIRTUAL: Final = "a virtual function without effect"
+_VIRTUAL_FUNCTIONS: Final = 32
 _NO_TYPE: Final = "a function that gives no type"
 _SCHEMA_SIZE: Final = 256  # more than any release's FunctionSchema takes
 _KEY_NAME: Final = re.compile(rb"_ZN3c108toStringENS_(?:11DispatchKey|12TensorTypeId)E")
+# There since 1.12, when dispatch keys became pairs of a functionality and a backend, and got 16 bits.
+_BACKEND_COMPONENT: Final = re.compile(rb"_ZN3c108toStringENS_16BackendComponentE")
 _IS_INCLUDED: Final = re.compile(rb"_ZN3c1017isIncludedInAliasENS_11DispatchKeyES0_")
 _UNKNOWN_KEY: Final = "UNKNOWN"  # _TENSOR_TYPE_ID; from 1.12 on also Unknown and what is put together with it
 _NO_BACKEND: Final = "Undefined"
@@ -109,6 +115,8 @@ class _TorchProcess:
         self._find = {name: torch(name) for name in (*boundary.values(), *observed.values())}
         # What torch opens as it is loaded is a library of its own, which is there, and defines no operators.
         self._find["dlopen"] = lambda _: 1
+        self._find[_SCHEDULER] = lambda _: self._blank_object()
+        state.wide_keys = bool(self._defined(_BACKEND_COMPONENT))
         state.measured_tail = self._argument_tail(state)
         for address, name in boundary.items():
             self.process.plant(address, name)
@@ -118,6 +126,12 @@ class _TorchProcess:
             self.process.observe(address, name)
         for address, name in named.items():
             self.process.call_it(address + (_VTABLE_HEAD if name.startswith(_VTABLE) else 0), name)
+    def _blank_object(self) -> int:
+        """An object whose virtual functions have no effect."""
+        functions = [self.process.bind(_VIRTUAL)] * _VIRTUAL_FUNCTIONS
+        table = self.process.store(struct.pack(f"<{len(functions)}Q", *functions))
+        return self.process.store(struct.pack("<Q", table))
+
     def _argument_tail(self, state: TorchState) -> int | None:
         """``sizeof(c10::Argument)`` less its string, from a schema that torch itself makes for one argument.
 

@@ -127,6 +127,41 @@ def _convert(vm: Icicle, memory: Memory, word: int) -> None:
     _set_vector(vm, memory, word & 31, int.from_bytes(struct.pack("<d" if double else "<f", value), "little"))
 
 
+def _do_nothing(vm: Icicle, memory: Memory, word: int) -> None:
+    """HINT: nothing that another thread, or a debugger, does is waited for."""
+
+
+def _add_atomically(vm: Icicle, memory: Memory, word: int) -> None:
+    """LDADD and the like, SWP: size 31:30, Rs 20:16, o3 and opc 15:12, Rn 9:5, Rt 4:0; ordering does not matter here."""
+    size = 1 << (word >> 30)
+    base, source, target = word >> 5 & 31, word >> 16 & 31, word & 31
+    address = vm.sp if base == _ZERO_REGISTER else vm.reg_read(f"x{base}")
+    mask = (1 << 8 * size) - 1
+    operand = 0 if source == _ZERO_REGISTER else vm.reg_read(f"x{source}") & mask
+    before = int.from_bytes(memory.read(address, size), "little")
+    memory.write(address, (_ATOMIC[word >> 12 & 0xF](before, operand, size) & mask).to_bytes(size, "little"))
+    if target != _ZERO_REGISTER:
+        vm.reg_write(f"x{target}", before)
+
+
+def _swap_atomically(vm: Icicle, memory: Memory, word: int) -> None:
+    """CAS: size 31:30, Rs 20:16 (what is expected, then what was there), Rn 9:5, Rt 4:0 (what is stored)."""
+    size = 1 << (word >> 30)
+    base, expected, source = word >> 5 & 31, word >> 16 & 31, word & 31
+    address = vm.sp if base == _ZERO_REGISTER else vm.reg_read(f"x{base}")
+    mask = (1 << 8 * size) - 1
+    wanted, new = (0 if each == _ZERO_REGISTER else vm.reg_read(f"x{each}") & mask for each in (expected, source))
+    before = int.from_bytes(memory.read(address, size), "little")
+    if before == wanted:
+        memory.write(address, new.to_bytes(size, "little"))
+    if expected != _ZERO_REGISTER:
+        vm.reg_write(f"x{expected}", before)
+
+
+def _signed(value: int, size: int) -> int:
+    return value - (value >> (8 * size - 1) << 8 * size)
+
+
 def _set_vector(vm: Icicle, memory: Memory, number: int, value: int) -> None:
     """Set all of a vector register. icicle takes no more than 64 bits from outside, and clears the rest: code sets it."""
     vm.reg_write(f"q{number}", value & _ALL_ONES)
@@ -148,11 +183,28 @@ _LITERAL_SIZES: Final = {0: 4, 1: 8, _SIGNED: 4, _VECTOR: 4, _VECTOR | 1: 8, _VE
 _ZERO_REGISTER: Final = 31
 _ALL_ONES: Final = (1 << 64) - 1
 
+# By o3 and opc; the functions of (what is in memory, the operand, how many bytes they have).
+_ATOMIC: Final[dict[int, Callable[[int, int, int], int]]] = {
+    0: lambda before, operand, _: before + operand,
+    1: lambda before, operand, _: before & ~operand,
+    2: lambda before, operand, _: before ^ operand,
+    3: lambda before, operand, _: before | operand,
+    4: lambda before, operand, size: max(before, operand, key=lambda value: _signed(value, size)),
+    5: lambda before, operand, size: min(before, operand, key=lambda value: _signed(value, size)),
+    6: lambda before, operand, _: max(before, operand),
+    7: lambda before, operand, _: min(before, operand),
+    8: lambda _, operand, __: operand,
+}
+
 # What the emulator lacks, by the bits that tell it (Arm ARM, C4.1.96 and C7.2).
 _INSTRUCTIONS: Final[tuple[tuple[int, int, Callable[[Icicle, Memory, int], None]], ...]] = (
     (_LITERAL_MASK, _LITERAL, _load_literal),
     (0x9FF8_FC00, 0x0F00_F400, _move_float),
     (0xDFBF_FC00, 0x5E21_D800, _convert),
+    (0xFFFF_F01F, 0xD503_201F, _do_nothing),
+    (0x3F20_8C00, 0x3820_0000, _add_atomically),
+    (0x3F20_FC00, 0x3820_8000, _add_atomically),
+    (0x3FA0_7C00, 0x08A0_7C00, _swap_atomically),
 )
 
 
