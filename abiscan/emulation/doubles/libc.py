@@ -270,16 +270,22 @@ def _from_registers(call: Call, first: int) -> object:
 
 
 def _from_list(call: Call, address: int) -> object:
-    """Arguments of a ``va_list`` (SysV psABI, figure 3.34): those left in registers, then those on the stack."""
-    if call.process.arch.hidden_result is not None:
-        raise Stop(f"{call.name} with a va_list", call.return_address)
+    """Arguments of a ``va_list``: those left in registers, then those in the stack.
+
+    SysV psABI, figure 3.34: how far in the saved registers it is, of 48 bytes, where the stack goes on, where they are;
+    AAPCS64, appendix B: where the stack goes on, the end of the saved registers, two words on how far before it, it is.
+    """
     machine = call.machine
-    offset = machine.word(address) & 0xFFFF_FFFF
-    overflow, saved = machine.word(address + 8), machine.word(address + 16)
+    if call.process.arch.hidden_result is None:
+        at, overflow, saved = machine.words(address, 3)
+        offset, end = at & 0xFFFF_FFFF, 48
+    else:
+        overflow, saved, _, at = machine.words(address, 4)
+        offset, end = _signed(at, 32), 0
 
     def pull() -> int:
         nonlocal offset, overflow
-        if offset < 48:
+        if offset < end:
             value = machine.word(saved + offset)
             offset += 8
         else:
