@@ -25,10 +25,10 @@ from abiscan.releases import embedded, from_libs
 from abiscan.releases.model import TorchRelease
 from abiscan.releases.store import Store
 from abiscan.report.model import Gap, How, PredictedError, Report, Result, Verdict
-from abiscan.sources import Extension, Target, read_target
+from abiscan.sources import Extension, Source, Target, read_target
 
 
-def check(targets: Sequence[Path], choice: TorchChoice, rules: Sequence[Rule], store: Store) -> Report:
+def check(targets: Sequence[Source], choice: TorchChoice, rules: Sequence[Rule], store: Store) -> Report:
     """Judge every extension in ``targets`` against one torch.
 
     :raises InputError: a target, the torch or the interpreter cannot be read as such
@@ -36,8 +36,8 @@ def check(targets: Sequence[Path], choice: TorchChoice, rules: Sequence[Rule], s
     files = Files(store.facts_of)
     torch = choice(files)
     results: list[Result] = []
-    for path in targets:
-        target = read_target(path, files, posixpath.dirname(torch.package), torch.package)
+    for source in targets:
+        target = read_target(source, files, posixpath.dirname(torch.package), torch.package)
         linkages = [(extension, _link(extension, setting)) for extension, setting in _settings(target, torch, files)]
         findings = [[finding for rule in rules for finding in rule.check(linkage)] for _, linkage in linkages]
         unread = files.take_unread()

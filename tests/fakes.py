@@ -68,3 +68,18 @@ def wheel(path: Path, members: Mapping[str, bytes]) -> Path:
         for name, data in members.items():
             archive.writestr(name, data)
     return path
+
+
+def install(site: Path, name: str, objects: Mapping[str, Elf], *, version: str = "1.0") -> Path:
+    """Install a package of these shared objects, made for torch 2.5.1, into a folder; the path of its metadata."""
+    info = site / f"{name.replace('-', '_')}-{version}.dist-info"
+    info.mkdir(parents=True)
+    for path, elf in objects.items():
+        elf.write(site / path)
+    lines = [
+        f'"{path}",sha256=x,1' if "," in path else f"{path},sha256=x,1" for path in (*objects, f"{info.name}/RECORD")
+    ]
+    (info / "RECORD").write_text("\n".join(lines), encoding="utf-8")
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nRequires-Dist: torch==2.5.1\n"
+    (info / "METADATA").write_text(metadata, encoding="utf-8")
+    return info

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -13,6 +14,8 @@ import click
 import platformdirs
 
 from abiscan.errors import AbiscanError
+from abiscan.packages import named
+from abiscan.sources import Source
 
 
 def cache_folder() -> Path:
@@ -31,6 +34,17 @@ def errors_reported() -> Iterator[None]:
     except Exception as error:  # noqa: BLE001 - a bug of ours must not look like a finding (exit code 1)
         click.echo(f"abiscan: internal error, please report it: {type(error).__name__}: {error}", err=True)
         sys.exit(3)
+
+
+@contextlib.contextmanager
+def sources(words: Sequence[str], python: str | None) -> Iterator[list[Source]]:
+    """What the words for targets mean; wheels that had to be fetched are deleted in the end.
+
+    :param python: whose packages are meant, None for those of the running interpreter
+    :raises InputError: a word means nothing
+    """
+    with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
+        yield [named(word, Path(folder), python) for word in words]
 
 
 @contextlib.contextmanager
