@@ -139,11 +139,8 @@ def fetch(requirement: str, folder: Path, python: str | None, options: Sequence[
     done = subprocess.run([*pip(python), *words], capture_output=True, text=True, check=False)  # noqa: S603
     fetched = next((path for path in folder.iterdir() if path not in before and path.suffix == ".whl"), None)
     if done.returncode or fetched is None:
-        raise InputError(
-            requirement,
-            f"no wheel could be fetched: {said(done.stderr)}",
-            "is there a wheel of it for this Python and machine?",
-        )
+        problem = f"no wheel could be fetched: {said(done.stderr)}"
+        raise InputError(requirement, problem, "is there a wheel of it for this Python and machine?")
     return fetched
 
 

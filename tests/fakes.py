@@ -76,9 +76,8 @@ def install(site: Path, name: str, objects: Mapping[str, Elf], *, version: str =
     info.mkdir(parents=True)
     for path, elf in objects.items():
         elf.write(site / path)
-    lines = [
-        f'"{path}",sha256=x,1' if "," in path else f"{path},sha256=x,1" for path in (*objects, f"{info.name}/RECORD")
-    ]
+    paths = (f'"{path}"' if "," in path else path for path in (*objects, f"{info.name}/RECORD"))
+    lines = [f"{path},sha256=x,1" for path in paths]
     (info / "RECORD").write_text("\n".join(lines), encoding="utf-8")
     metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nRequires-Dist: torch==2.5.1\n"
     (info / "METADATA").write_text(metadata, encoding="utf-8")
