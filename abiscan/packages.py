@@ -30,7 +30,8 @@ class Distribution:
     """An installed package, by its metadata.
 
     ``site`` is the folder it is installed in, ``objects`` the paths of its files that are called like shared objects;
-    for an editable install those below its source. ``requires`` are the requirements in its metadata.
+    for an editable install those in the packages below its ``source``. ``requires`` are the requirements in its
+    metadata.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Distribution:
     site: str
     objects: tuple[str, ...]
     requires: tuple[str, ...]
+    source: str | None
 
     def __str__(self) -> str:
         return f"{self.name}=={self.version}"
@@ -77,6 +79,7 @@ def _distribution(name: str, found: importlib.metadata.Distribution) -> Distribu
         version=found.version,
         site=site,
         objects=tuple(_objects(found, site)),
+        source=_editable(found),
         requires=tuple(found.requires or ()),
     )
 
@@ -93,7 +96,17 @@ def _objects(found: importlib.metadata.Distribution, site: str) -> Iterator[str]
             yield posixpath.normpath(posixpath.join(site, name))
     source = _editable(found)
     if source is not None:
-        for folder, _, files in os.walk(source):
+        yield from _importable(source)
+
+
+def _importable(source: str) -> Iterator[str]:
+    """The shared objects of a source tree that its packages hold: not those of a build folder, nor test data."""
+    packages: set[str] = set()
+    for folder, subfolders, files in os.walk(source):
+        subfolders[:] = sorted(name for name in subfolders if name != "build" and not name.startswith("."))
+        if "__init__.py" in files or posixpath.dirname(folder) in packages:
+            packages.add(folder)
+        if folder in packages or folder == source:
             yield from (posixpath.join(folder, name) for name in sorted(files) if SHARED_OBJECT.search(name))
 
 

@@ -14,7 +14,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import Version
 
 from abiscan.elf import MAGIC, SharedObject
-from abiscan.errors import InputError
+from abiscan.errors import InputError, NoExtensionError
 from abiscan.files import DiskFile, ElfSource, Files, Wheel, installed_path
 from abiscan.ownership import is_torch_library, is_torch_symbol
 from abiscan.packages import SHARED_OBJECT, Distribution, FetchedWheel
@@ -186,7 +186,9 @@ def _read_members(
             continue
         files.put(location, objects[location].facts)
     if not objects and not unreadable:
-        raise InputError(name, "holds no shared object (ELF)", "give the .so, the wheel or the folder of an extension")
+        raise NoExtensionError(
+            name, "holds no shared object (ELF)", "give the .so, the wheel or the folder of an extension"
+        )
     siblings: dict[str, str] = {}
     for location, member in objects.items():
         siblings.setdefault(posixpath.basename(location), location)
@@ -194,7 +196,9 @@ def _read_members(
             siblings.setdefault(member.facts.soname, location)
     extensions = tuple(member for location, member in objects.items() if location in _users_of_torch(objects, siblings))
     if not extensions and not unreadable:
-        raise InputError(name, f"none of its {len(objects)} shared objects uses torch", "give an extension of torch")
+        raise NoExtensionError(
+            name, f"none of its {len(objects)} shared objects uses torch", "give an extension of torch"
+        )
     return Target(
         name=name,
         root=root,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -53,6 +54,17 @@ def torch_package(
     if build is not None:
         (package / "version.py").write_text(f"__version__ = '{build}'\ndebug = False\n", encoding="utf-8")
     return package
+
+
+def python_of(site: Path, folder: Path) -> str:
+    """A Python whose packages are those of the folder ``site``; the path of its executable, in ``folder``."""
+    for package in site.glob("torch"):
+        (package / "__init__.py").touch()
+    executable = folder / "python"
+    code = f"import sys; sys.path.insert(1, {str(site)!r}); exec(sys.argv[1])"
+    executable.write_text(f'#!/bin/sh\nexec {sys.executable} -S -c "{code}" "$2"\n', encoding="utf-8")
+    executable.chmod(0o755)
+    return str(executable)
 
 
 def extension(**changes: object) -> Elf:

@@ -6,9 +6,10 @@ import contextlib
 import io
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 import click
 import platformdirs
@@ -16,6 +17,11 @@ import platformdirs
 from abiscan.errors import AbiscanError
 from abiscan.packages import named
 from abiscan.sources import Source
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+_PATIENCE_SECONDS: Final = 1.0
 
 
 def cache_folder() -> Path:
@@ -45,6 +51,47 @@ def sources(words: Sequence[str], python: str | None) -> Iterator[list[Source]]:
     """
     with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
         yield [named(word, Path(folder), python) for word in words]
+
+
+@contextlib.contextmanager
+def working(at: str) -> Iterator[Callable[[str], None]]:
+    """Show on a terminal what goes on, once it has gone on for a second.
+
+    :return: takes what is done now
+    """
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    lock, now = threading.Lock(), [at]
+    shown: list[Status] = []
+
+    def show() -> None:
+        from rich.console import Console  # noqa: PLC0415 - after a second nobody minds
+        from rich.text import Text  # noqa: PLC0415
+
+        with lock:
+            if not timer.finished.is_set():
+                shown.append(Console(stderr=True).status(Text(now[0])))
+                shown[0].start()
+
+    def progress(what: str) -> None:
+        with lock:
+            now[0] = what
+            for status in shown:
+                from rich.text import Text  # noqa: PLC0415
+
+                status.update(Text(what))
+
+    timer = threading.Timer(_PATIENCE_SECONDS, show)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield progress
+    finally:
+        with lock:
+            timer.cancel()  # sets timer.finished
+            for status in shown:
+                status.stop()
 
 
 @contextlib.contextmanager

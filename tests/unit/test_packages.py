@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import click.testing
@@ -15,7 +14,7 @@ from abiscan.files import Files, read_facts
 from abiscan.packages import Distribution, FetchedWheel, fetch, find, installed, named, pip, said
 from abiscan.sources import read_target, uses_torch
 from tests.elf_builder import Elf, uses
-from tests.fakes import SAMPLES, extension, install, torch_package
+from tests.fakes import SAMPLES, extension, install, python_of, torch_package
 
 WHEEL = SAMPLES / "wheels" / "abiscan_sample-1.0-py3-none-linux_x86_64.whl"
 
@@ -50,13 +49,17 @@ def test_names_are_found_however_they_are_spelt(name: str, site: Path) -> None:
 
 
 def test_an_editable_install_is_its_source(tmp_path: Path) -> None:
-    extension().write(tmp_path / "source tree" / "pkg" / "_C.so")
+    extension().write(tmp_path / "source tree" / "src" / "pkg" / "lib" / "_C.so")
+    (tmp_path / "source tree" / "src" / "pkg" / "__init__.py").touch()
+    for left_out in ("build/lib/pkg/_C.so", "samples/_C.so"):
+        extension().write(tmp_path / "source tree" / left_out)
+    (tmp_path / "source tree" / "build" / "lib" / "pkg" / "__init__.py").touch()
     info = install(tmp_path / "site", "pkg", {})
     origin = {"url": (tmp_path / "source tree").as_uri(), "dir_info": {"editable": True}}
     (info / "direct_url.json").write_text(json.dumps(origin), encoding="utf-8")
     found = find("pkg", [str(tmp_path / "site")])
     assert found is not None
-    assert found.objects == (str(tmp_path / "source tree" / "pkg" / "_C.so"),)
+    assert found.objects == (str(tmp_path / "source tree" / "src" / "pkg" / "lib" / "_C.so"),)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"dir_info": {"editable": true}}', '{"dir_info": 3}'])
@@ -135,17 +138,8 @@ def test_a_fetched_wheel_is_called_by_its_name(tmp_path: Path) -> None:
     assert result.stdout.startswith(f"{WHEEL.name}: abiscan_sample/_C.so: ")
 
 
-def interpreter(folder: Path, path: Sequence[Path]) -> str:
-    """A Python with another search path."""
-    script = folder / "python"
-    code = f"import json, sys; sys.path[1:] = {[str(one) for one in path]!r}; exec(sys.argv[1])"
-    script.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{code}" "$2"\n', encoding="utf-8")
-    script.chmod(0o755)
-    return str(script)
-
-
 def test_the_packages_of_another_python(site: Path, tmp_path: Path) -> None:
-    python = interpreter(tmp_path, [site])
+    python = python_of(site, tmp_path)
     found = named("pkg.name", tmp_path, python)
     assert isinstance(found, Distribution)
     assert pip(python) == [sys.executable, "-m", "pip", "--python", python]  # it has none of its own
@@ -154,19 +148,11 @@ def test_the_packages_of_another_python(site: Path, tmp_path: Path) -> None:
 
 
 def test_check_takes_an_installed_package(site: Path, tmp_path: Path) -> None:
-    torch = torch_package(site)
+    torch_package(site)
     install(site, "bad", {"bad/_C.so": extension(undefined=uses("_ZN2at4goneEv"))})
-    python = interpreter(tmp_path, [site])
-    assert torch.parent == site
-    suffix = ".cpython-311-x86_64-linux-gnu.so"
-    answer = json.dumps(["3.11.9", [suffix], str(torch / "__init__.py")])
-    asked = tmp_path / "asked"
-    asked.write_text(
-        f'#!/bin/sh\ncase "$2" in *find_spec*) echo \'{answer}\';; *) exec {python} "$@";; esac\n', encoding="utf-8"
-    )
-    asked.chmod(0o755)
     for name, code in (("bad", 1), ("pkg-name", 0)):
-        result = click.testing.CliRunner().invoke(main, ["check", name, "--python", str(asked), "-q"])
+        words = ["check", name, "--python", python_of(site, tmp_path), "-q"]
+        result = click.testing.CliRunner().invoke(main, words)
         assert result.exit_code == code, result.output
     assert result.stdout == "Pkg.Name==1.0: pkg/_C.so: loads on torch 9.9.0+cpu\n"
 
