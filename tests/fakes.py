@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import sys
 import zipfile
 from collections.abc import Mapping
@@ -82,8 +84,10 @@ def wheel(path: Path, members: Mapping[str, bytes]) -> Path:
     return path
 
 
-def install(site: Path, name: str, objects: Mapping[str, Elf], *, version: str = "1.0") -> Path:
-    """Install a package of these shared objects, made for torch 2.5.1, into a folder; the path of its metadata."""
+def install(
+    site: Path, name: str, objects: Mapping[str, Elf], *, version: str = "1.0", requires: str = "torch==2.5.1"
+) -> Path:
+    """Install a package of these shared objects into a folder; the path of its metadata."""
     info = site / f"{name.replace('-', '_')}-{version}.dist-info"
     info.mkdir(parents=True)
     for path, elf in objects.items():
@@ -91,6 +95,25 @@ def install(site: Path, name: str, objects: Mapping[str, Elf], *, version: str =
     paths = (f'"{path}"' if "," in path else path for path in (*objects, f"{info.name}/RECORD"))
     lines = [f"{path},sha256=x,1" for path in paths]
     (info / "RECORD").write_text("\n".join(lines), encoding="utf-8")
-    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nRequires-Dist: torch==2.5.1\n"
+    metadata = (
+        f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{f'Requires-Dist: {requires}' if requires else ''}\n"
+    )
     (info / "METADATA").write_text(metadata, encoding="utf-8")
     return info
+
+
+def package_wheel(
+    folder: Path, name: str, objects: Mapping[str, Elf], *, version: str = "1.0", files: Mapping[str, str] | None = None
+) -> Path:
+    """A whole wheel of these shared objects and text files, for x86_64 Linux, as pip would take it."""
+    info = f"{name}-{version}.dist-info"
+    members = {path: elf.build() for path, elf in objects.items()}
+    members |= {path: text.encode() for path, text in (files or {}).items()}
+    members[f"{info}/METADATA"] = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n".encode()
+    members[f"{info}/WHEEL"] = b"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n"
+    lines = []
+    for path, data in members.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+        lines.append(f"{path},sha256={digest},{len(data)}\n")
+    members[f"{info}/RECORD"] = "".join([*lines, f"{info}/RECORD,,\n"]).encode()
+    return wheel(folder / f"{name}-{version}-py3-none-linux_x86_64.whl", members)

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, Final, NoReturn, TextIO
 
 import click
 import platformdirs
 
 from abiscan.errors import AbiscanError
 from abiscan.packages import named
+from abiscan.releases.store import Store
 from abiscan.sources import Source
 
 if TYPE_CHECKING:
     from rich.status import Status
+
+    from abiscan.hooks.install import Installer
 
 _PATIENCE_SECONDS: Final = 1.0
 
@@ -113,3 +117,30 @@ def output_to(path: Path | None) -> Iterator[TextIO]:
         ) from error
     finally:
         part.unlink(missing_ok=True)
+
+
+def install_checked(installer: Installer, command: Callable[[], list[str]], words: Sequence[str]) -> NoReturn:
+    """Hand over to an installer, after a check if it is to install something.
+
+    :param command: makes the command to which ``words`` are given
+    """
+    from abiscan.hooks.install import InstallerError, Outcome, check  # noqa: PLC0415 - see cli.check
+
+    given = [word for word in words if word != "--force"]
+    outcome = Outcome(problems=(), notes=())
+    with errors_reported():
+        if given[:1] == ["install"] and not {"-h", "--help"} & set(given):
+            with working("") as progress:
+                try:
+                    outcome = check(installer, given[1:], Store(cache_folder()), progress)
+                except InstallerError as error:
+                    click.echo(str(error), nl=False, err=True)
+                    sys.exit(error.code)
+        for line in (*outcome.notes, *outcome.problems):
+            click.echo(f"abiscan: {line}", err=True)
+        if outcome.problems and "--force" not in words:
+            click.echo("abiscan: nothing was installed; --force does it all the same", err=True)
+            sys.exit(1)
+        program = [*command(), *given]
+    sys.stdout.flush()
+    os.execvp(program[0], program)  # noqa: S606 - its exit code, its terminal, its signals
