@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from abiscan import scan
-from abiscan.cli.common import cache_folder, errors_reported, output_to, sources
+from abiscan.cli.common import cache_folder, errors_reported, output_to, sources, working
 from abiscan.findings import Effect, Rule
 from abiscan.interpreter import of_environment
 from abiscan.releases.embedded import is_version
@@ -124,8 +124,9 @@ def check(
     with errors_reported():
         known = read_baseline(baseline) if baseline else EMPTY
         suppressions = _suppressions()
-        with sources(targets, environment) as found:
-            report = apply(scan.check(found, choice, rules, Store(cache_folder())), suppressions, known)
+        with working("checking") as progress, sources(targets, environment) as found:
+            report = scan.check(found, choice, rules, Store(cache_folder()), progress)
+        report = apply(report, suppressions, known)
     worst = Effect(fail_on)
     _write(report, form, output, worst, strict=strict, verbosity=int(verbose) - int(quiet))
     sys.exit(report.exit_code(worst, strict=strict))

@@ -30,6 +30,8 @@ from abiscan.sources import Source, uses_torch
 
 _PURE: Final = re.compile(r"-none-any\.whl$")
 _OF_CUDA: Final = re.compile(r"(nvidia|cuda)-")
+# What torch needs of others is told from its metadata; of an installer that shows none these are known to be gigabytes.
+_OF_TORCH: Final = re.compile(r"(nvidia|cuda)-|(pytorch-)?triton$")
 # From this version on the wheels of the package index take CUDA from other wheels, which tells them from others.
 _CUDA_BESIDE: Final = Version("2.0")
 _LARGE: Final = 100 << 20
@@ -156,7 +158,8 @@ class _Inspection:
     def _may_have_extensions(self, one: Planned) -> bool:
         """Whether a wheel is for one kind of machine, and not one that torch itself needs."""
         name = urllib.parse.urlsplit(one.url).path if one.url else ""
-        return one.wheel and not _PURE.search(name) and canonicalize_name(one.name) not in self._below_torch()
+        own = canonicalize_name(one.name)
+        return one.wheel and not _PURE.search(name) and own not in self._below_torch() and not _OF_TORCH.match(own)
 
     def _below_torch(self) -> set[str]:
         """torch and what it needs: none of that can need torch."""
