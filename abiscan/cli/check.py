@@ -9,10 +9,9 @@ from pathlib import Path
 import click
 
 from abiscan import scan
-from abiscan.cli.common import cache_folder, errors_reported, output_to, sources, working
+from abiscan.cli.common import cache_folder, errors_reported, output_to, sources, torch_choice, working
 from abiscan.findings import Effect, Rule
 from abiscan.interpreter import of_environment
-from abiscan.releases.embedded import is_version
 from abiscan.releases.store import Store
 from abiscan.report.model import Report
 from abiscan.rules import RULES
@@ -26,12 +25,6 @@ def _rules(context: click.Context, parameter: click.Parameter, names: tuple[str,
     if unknown := [name for name in names if name not in known]:
         raise click.BadParameter(f"no rule is called {unknown[0]}; there are: {', '.join(known)}", context, parameter)
     return tuple(known[name] for name in names)
-
-
-def _torch(spec: str) -> scan.TorchChoice:
-    """What ``--torch SPEC`` means: a path if there is one, else a release number."""
-    path = Path(spec)
-    return scan.torch_numbered(spec) if is_version(spec) and not path.exists() else scan.torch_at(path)
 
 
 @click.command()
@@ -119,7 +112,7 @@ def check(
     if verbose and quiet:
         raise click.UsageError("-v and -q exclude each other")
     environment = python or of_environment()
-    choice = _torch(torch) if torch else scan.torch_of(environment)
+    choice = torch_choice(torch) if torch else scan.torch_of(environment)
     rules = [rule for rule in select or RULES if rule not in ignore]
     with errors_reported():
         known = read_baseline(baseline) if baseline else EMPTY

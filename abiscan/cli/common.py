@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rich.status import Status
 
     from abiscan.hooks.install import Installer
+    from abiscan.scan import TorchChoice
 
 _PATIENCE_SECONDS: Final = 1.0
 
@@ -31,6 +32,15 @@ _PATIENCE_SECONDS: Final = 1.0
 def cache_folder() -> Path:
     """Where facts of large libraries are kept between runs."""
     return Path(platformdirs.user_cache_dir("abiscan", appauthor=False))
+
+
+def torch_choice(spec: str) -> TorchChoice:
+    """What ``--torch SPEC`` means: a path if there is one, else a release number."""
+    from abiscan import scan  # noqa: PLC0415 - not every command judges
+    from abiscan.releases.embedded import is_version  # noqa: PLC0415
+
+    path = Path(spec)
+    return scan.torch_numbered(spec) if is_version(spec) and not path.exists() else scan.torch_at(path)
 
 
 @contextlib.contextmanager

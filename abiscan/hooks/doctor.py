@@ -6,7 +6,7 @@ import os
 import posixpath
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -32,7 +32,7 @@ _ACCELERATORS: Final = (("hip", "rocm"), ("cuda", "cu"))
 _VERSION_FIELD: Final = re.compile(r"^(cuda|hip)\b[^=\n]*=\s*'([^']+)'", re.MULTILINE)
 
 
-def diagnose(python: str | None, store: Store, progress: Callable[[str], None]) -> Diagnosis:
+def diagnose(python: str | None, store: Store, progress: scan.Progress) -> Diagnosis:
     """Look at every extension of torch that an environment has, installed or built on the fly.
 
     :param python: the interpreter of the environment, None for the running one
@@ -53,14 +53,14 @@ def diagnose(python: str | None, store: Store, progress: Callable[[str], None]) 
             ailments.append(_second_copy(distribution, copies))
         elif uses_torch(distribution, files):
             progress(str(distribution))
-            found = _ailment(distribution, choice, torch.build, store)
+            found = _ailment(distribution, choice, torch.build, store, progress)
             ailments += [found] if found else []
             healthy += [] if found else [str(distribution)]
     ailments += _on_search_path(torch.package)
     tag = torch.interpreter.tag if torch.interpreter else None
     for build in _built_on_the_fly(Path(torch.package), str(tag).replace(".", "") if tag else ""):
         progress(str(build))
-        found = _stale(build, choice, store)
+        found = _stale(build, choice, store, progress)
         ailments += [found] if found else []
         healthy += [] if found else [str(build)]
     return Diagnosis(
@@ -71,9 +71,11 @@ def diagnose(python: str | None, store: Store, progress: Callable[[str], None]) 
     )
 
 
-def _ailment(distribution: Distribution, choice: scan.TorchChoice, torch: str | None, store: Store) -> Ailment | None:
+def _ailment(
+    distribution: Distribution, choice: scan.TorchChoice, torch: str | None, store: Store, progress: scan.Progress
+) -> Ailment | None:
     try:
-        judgement = judge(distribution, choice, store)
+        judgement = judge(distribution, choice, store, progress)
     except InputError as error:
         return _unknown(str(distribution), error.problem)
     if judgement is None:
@@ -183,9 +185,9 @@ def _accelerator(package: Path) -> str:
     return next(found, "cpu")
 
 
-def _stale(build: Path, choice: scan.TorchChoice, store: Store) -> Ailment | None:
+def _stale(build: Path, choice: scan.TorchChoice, store: Store, progress: scan.Progress) -> Ailment | None:
     try:
-        judgement = judge(build, choice, store)
+        judgement = judge(build, choice, store, progress)
     except InputError as error:
         return _unknown(str(build), error.problem)
     if judgement is None:

@@ -202,7 +202,7 @@ class _Inspection:
         try:
             wheel = self._wheel(one)
             self._progress(f"checking {one}")
-            judgement = judge(wheel, choice, self._store)
+            judgement = judge(wheel, choice, self._store, self._progress)
         except InputError as error:
             self.notes.append(f"{one} is not checked: {error.problem}")
             return
@@ -242,7 +242,7 @@ class _Inspection:
             if name == "torch" or self._plan.get(name) is not None or not uses_torch(distribution, files):
                 continue
             self._progress(f"checking {distribution}")
-            judgement = judge(distribution, choice, self._store)
+            judgement = judge(distribution, choice, self._store, self._progress)
             if judgement is not None and judgement.broken:
                 fits = _fits(distribution, distribution.name, distribution.version, self._store)
                 way = fits or f"install a {distribution.name} made for it in the same go"

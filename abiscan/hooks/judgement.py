@@ -49,13 +49,16 @@ class Judgement:
         return found.message if found else next((gap.reason for gap in worst.gaps), "could not be judged")
 
 
-def judge(source: Source, choice: scan.TorchChoice, store: Store) -> Judgement | None:
+def judge(
+    source: Source, choice: scan.TorchChoice, store: Store, progress: scan.Progress = lambda _: None
+) -> Judgement | None:
     """Judge one package; None if it has no extension of torch.
 
+    :param progress: is told what takes seconds
     :raises InputError: it cannot be read
     """
     try:
-        report = scan.check([source], choice, RULES, store)
+        report = scan.check([source], choice, RULES, store, progress)
     except NoExtensionError:
         return None
     return Judgement(results=tuple(sorted(report.results, key=_severity, reverse=True)))
