@@ -19,7 +19,7 @@ from abiscan.releases.model import TorchRelease
 from abiscan.releases.operator_store import operators_of
 from abiscan.releases.operators import Operators
 from abiscan.releases.store import Store
-from abiscan.sources import Target
+from abiscan.sources import Source, Target
 
 
 def operators(spec: str, machine: Machine, store: Store) -> tuple[TorchRelease, Operators]:
@@ -43,7 +43,7 @@ def live_operators(executable: str | None) -> tuple[TorchRelease, Operators]:
     return release, from_python.read_operators(executable or sys.executable)
 
 
-def difference(old: str, new: str, machine: Machine, used_by: Path | None, store: Store) -> Comparison:
+def difference(old: str, new: str, machine: Machine, used_by: Source | None, store: Store) -> Comparison:
     """What changed from one torch to another.
 
     :param machine: which build of a release number
@@ -81,7 +81,7 @@ def _side(spec: str, machine: Machine, store: Store) -> Side:
     return Side(name=str(release), exports=exports, operators=found)
 
 
-def api_history(target: Path, specs: Sequence[str], store: Store) -> ApiHistory:
+def api_history(target: Source, specs: Sequence[str], store: Store) -> ApiHistory:
     """Whether releases changed anything for an extension.
 
     :param specs: release numbers, version specifiers, paths of torches; none for all embedded releases

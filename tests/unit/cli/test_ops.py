@@ -99,7 +99,9 @@ def test_a_release_number_has_operators() -> None:
     operators = {operator["name"]: operator["schema"] for operator in document["operators"]}
     assert operators["aten::relu"] == "aten::relu(Tensor self) -> Tensor"
     assert {"operator": "aten::relu", "dispatch_key": "CPU"}.items() <= next(
-        kernel for kernel in document["kernels"] if (kernel["operator"], kernel["dispatch_key"]) == ("aten::relu", "CPU")
+        kernel
+        for kernel in document["kernels"]
+        if (kernel["operator"], kernel["dispatch_key"]) == ("aten::relu", "CPU")
     ).items()
 
 
@@ -112,7 +114,7 @@ def test_the_machine_chooses_the_build() -> None:
 def test_each_operator_of_a_torch_has_an_api_version() -> None:
     first, *lines = run("--torch", "2.6.0", "--api-version").splitlines()
     assert first.startswith("torch 2.6.0+cu124: ")
-    text = dict(reversed(line.split(" ")) for line in lines)
+    text = {name: version for version, name in (line.split(" ") for line in lines)}
     document = json.loads(run("--torch", "2.6.0", "--api-version", "--format", "json"))
     assert document["api_versions"] == text
     assert "aten::relu" in text
