@@ -18,8 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from packaging.version import Version
-
 import abiscan
 from abiscan import scan
 from abiscan.elf import Machine
@@ -61,21 +59,21 @@ def stamp(path: Path, choice: scan.TorchChoice, store: Store, progress: Callable
     judgement = judge(path, choice, store, progress)
     files = Files(store.facts_of)
     torch = choice(files)
-    version = Version(torch.build).public if torch.build else None
     if judgement is None:
         raise InputError(str(path), "has no extension of torch, so nothing to guard", "stamp the wheel of an extension")
-    if version is None or judgement.broken or judgement.unknown:
+    if torch.build is None or judgement.broken or judgement.unknown:
         problem = f"does not load on torch {torch.build}: {judgement.error}"
         raise InputError(str(path), problem, "say with --torch which torch it was built for")
     progress("looking for what it relies on")
     target, inventories = inventory(path, store)
-    document = _document(path, version, target, inventories, lambda machine: _schemas(torch, machine, files, store))
+    built_for = torch.release_for(target.extensions[0].facts.machine).build or torch.build
+    document = _document(path, built_for, target, inventories, lambda machine: _schemas(torch, machine, files, store))
     text = (json.dumps(document, indent=1, sort_keys=True) + "\n").encode()
     _rewrite(path, dict.fromkeys(members, text))
     return Stamp(
         members=members,
         fingerprint=document["fingerprint"],
-        built_for=version,
+        built_for=built_for,
         symbols=len({name for extension in document["extensions"] for name in extension["symbols"]}),
         keys=len(document["keys"]),
         operators=len(document["operators"]),
@@ -96,7 +94,7 @@ def _places(path: Path) -> tuple[str, ...]:
 
 def _document(
     path: Path,
-    version: str,
+    built_for: str,
     target: Target,
     inventories: Collection[Inventory],
     schemas_for: Callable[[Machine], Mapping[str, str]],
@@ -105,7 +103,7 @@ def _document(
     used = {operator for each in inventories for operator in _foreign_operators(each)}
     schemas = schemas_for(target.extensions[0].facts.machine) if used else {}
     relied: dict[str, Any] = {
-        "built_for": version,
+        "built_for": built_for,
         "extensions": [_relied_on(extension, target) for extension in target.extensions],
         "keys": {key: number for each in inventories for key, number in _keys(each)},
         # Those of other packages are not there yet when the guard looks.
