@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from abiscan import scan
-from abiscan.cli.common import cache_folder, errors_reported, output_to, sources, torch_choice, working
+from abiscan.cli.common import cache_folder, errors_reported, output_to, sources, torch_choices, working
 from abiscan.findings import Effect, Rule
 from abiscan.interpreter import of_environment
 from abiscan.releases.store import Store
@@ -32,7 +32,7 @@ def _rules(context: click.Context, parameter: click.Parameter, names: tuple[str,
 @click.option(
     "--torch",
     metavar="SPEC",
-    help="The torch: a release number, its folder, its lib, a libtorch_cpu.so, or a wheel. "
+    help="The torch: a release number, several ('>=2.4,<2.7'), its folder, its lib, a libtorch_cpu.so, or a wheel. "
     "Default: that of the current environment.",
 )
 @click.option("--python", metavar="EXE", help="Take the torch, and packages by name, of this Python instead.")
@@ -84,6 +84,7 @@ def check(
     Examples:
       abiscan check _C.so
       abiscan check _C.so --torch 2.9.1
+      abiscan check _C.so --torch '>=2.4,<2.7'
       abiscan check torchvision
       abiscan check torchaudio==2.8.0 --torch 2.13.0
       abiscan check torchvision-0.20.1-cp311-cp311-manylinux1_x86_64.whl --torch ~/torch-2.6.0/torch
@@ -112,13 +113,13 @@ def check(
     if verbose and quiet:
         raise click.UsageError("-v and -q exclude each other")
     environment = python or of_environment()
-    choice = torch_choice(torch) if torch else scan.torch_of(environment)
     rules = [rule for rule in select or RULES if rule not in ignore]
     with errors_reported():
+        choices = torch_choices(torch) if torch else [scan.torch_of(environment)]
         known = read_baseline(baseline) if baseline else EMPTY
         suppressions = _suppressions()
         with working("checking") as progress, sources(targets, environment) as found:
-            report = scan.check(found, choice, rules, Store(cache_folder()), progress)
+            report = scan.check_each(found, choices, rules, Store(cache_folder()), progress)
         report = apply(report, suppressions, known)
     worst = Effect(fail_on)
     _write(report, form, output, worst, strict=strict, verbosity=int(verbose) - int(quiet))

@@ -35,12 +35,22 @@ def cache_folder() -> Path:
 
 
 def torch_choice(spec: str) -> TorchChoice:
-    """What ``--torch SPEC`` means: a path if there is one, else a release number."""
+    """What ``--torch SPEC`` means where one torch is meant: a path if there is one, else a release number."""
     from abiscan import scan  # noqa: PLC0415 - not every command judges
     from abiscan.releases.embedded import is_version  # noqa: PLC0415
 
     path = Path(spec)
     return scan.torch_numbered(spec) if is_version(spec) and not path.exists() else scan.torch_at(path)
+
+
+def torch_choices(spec: str) -> list[TorchChoice]:
+    """What ``--torch SPEC`` means where several may be: all releases that a version specifier admits."""
+    from abiscan import scan  # noqa: PLC0415
+    from abiscan.releases.embedded import admitted, is_version  # noqa: PLC0415
+
+    if not Path(spec).exists() and not is_version(spec) and (versions := admitted(spec)):
+        return [scan.torch_numbered(str(version)) for version in versions]
+    return [torch_choice(spec)]
 
 
 @contextlib.contextmanager
