@@ -27,7 +27,6 @@ from abiscan.hooks import guard
 from abiscan.hooks.judgement import judge
 from abiscan.inventory import Inventory, inventory
 from abiscan.ownership import is_torch_library, is_torch_symbol
-from abiscan.releases.operator_store import operators_of
 from abiscan.releases.store import Store
 from abiscan.sources import Extension, Target
 
@@ -48,7 +47,7 @@ class Stamp:
     operators: int
 
 
-def stamp(path: Path, choice: scan.TorchChoice, store: Store, progress: Callable[[str], None]) -> Stamp:
+def stamp(path: Path, choice: scan.TorchChoice, store: Store, progress: scan.Progress) -> Stamp:
     """Write into a wheel what it relies on, in place of what an earlier stamp said. Same wheel, same torch, same bytes.
 
     :param choice: the torch that it was built for, whose schemas are those it was compiled with
@@ -67,7 +66,9 @@ def stamp(path: Path, choice: scan.TorchChoice, store: Store, progress: Callable
     progress("looking for what it relies on")
     target, inventories = inventory(path, store)
     built_for = torch.release_for(target.extensions[0].facts.machine).build or torch.build
-    document = _document(path, built_for, target, inventories, lambda machine: _schemas(torch, machine, files, store))
+    document = _document(
+        path, built_for, target, inventories, lambda machine, names: _schemas(torch, machine, names, store, progress)
+    )
     text = (json.dumps(document, indent=1, sort_keys=True) + "\n").encode()
     _rewrite(path, dict.fromkeys(members, text))
     return Stamp(
@@ -97,11 +98,11 @@ def _document(
     built_for: str,
     target: Target,
     inventories: Collection[Inventory],
-    schemas_for: Callable[[Machine], Mapping[str, str]],
+    schemas_for: Callable[[Machine, Collection[str]], Mapping[str, str]],
 ) -> dict[str, Any]:
     name = _NAME.fullmatch(path.name)
     used = {operator for each in inventories for operator in _foreign_operators(each)}
-    schemas = schemas_for(target.extensions[0].facts.machine) if used else {}
+    schemas = schemas_for(target.extensions[0].facts.machine, used) if used else {}
     relied: dict[str, Any] = {
         "built_for": built_for,
         "extensions": [_relied_on(extension, target) for extension in target.extensions],
@@ -145,9 +146,11 @@ def _foreign_operators(each: Inventory) -> set[str]:
     return (kernels | {lookup.operator for lookup in each.registrations.lookups}) - defined
 
 
-def _schemas(torch: scan.Torch, machine: Machine, files: Files, store: Store) -> Mapping[str, str]:
-    operators = operators_of(torch.release_for(machine), files, store.folder).operators
-    return {name: operator.schema for name, operator in operators.items() if operator.schema}
+def _schemas(
+    torch: scan.Torch, machine: Machine, names: Collection[str], store: Store, progress: scan.Progress
+) -> Mapping[str, str]:
+    found = torch.operators_for(torch.release_for(machine), names, store, progress).operators
+    return {name: found[name].schema for name in names if name in found}
 
 
 def _rewrite(path: Path, additions: Mapping[str, bytes]) -> None:
