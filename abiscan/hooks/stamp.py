@@ -66,9 +66,11 @@ def stamp(path: Path, choice: scan.TorchChoice, store: Store, progress: scan.Pro
     progress("looking for what it relies on")
     target, inventories = inventory(path, store)
     built_for = torch.release_for(target.extensions[0].facts.machine).build or torch.build
-    document = _document(
-        path, built_for, target, inventories, lambda machine, names: _schemas(torch, machine, names, store, progress)
-    )
+
+    def schemas(machine: Machine, names: Collection[str]) -> Mapping[str, str]:
+        return _schemas(torch, machine, names, store, progress)
+
+    document = _document(path, built_for, target, inventories, schemas)
     text = (json.dumps(document, indent=1, sort_keys=True) + "\n").encode()
     _rewrite(path, dict.fromkeys(members, text))
     return Stamp(
@@ -149,8 +151,10 @@ def _foreign_operators(each: Inventory) -> set[str]:
 def _schemas(
     torch: scan.Torch, machine: Machine, names: Collection[str], store: Store, progress: scan.Progress
 ) -> Mapping[str, str]:
-    found = torch.operators_for(torch.release_for(machine), names, store, progress).operators
-    return {name: found[name].schema for name in names if name in found}
+    known = torch.operators_for(torch.release_for(machine), names, store, progress)
+    found = known.operators if known else {}
+    schemas = {name: found[name].schema for name in names if name in found}
+    return {name: schema for name, schema in schemas.items() if schema is not None}
 
 
 def _rewrite(path: Path, additions: Mapping[str, bytes]) -> None:
