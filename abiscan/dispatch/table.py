@@ -16,6 +16,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
 
+from packaging.version import Version
+
+from abiscan.dispatch.keys import keys_of
 from abiscan.dispatch.messages import Release
 from abiscan.releases.operators import Fallback, Kernel, Operators
 
@@ -29,8 +32,12 @@ EXPLICIT: Final = ("CompositeExplicitAutograd", "DefaultBackend")
 IMPLICIT: Final = ("CompositeImplicitAutograd", "Math")
 """The alias keys. The second names are those that 1.7 and 1.8 use."""
 
+UNNAMED: Final = "UNKNOWN_TENSOR_TYPE_ID"
+"""What torch up to 1.11 prints of a key for which it has no name."""
+
 _ALIASES: Final = (1, 7)
 _NO_CATCH_ALL: Final = (1, 8)
+_SPLIT: Final = (1, 12)  # from here on a key is a functionality with a backend
 _NESTED_HAS_BACKENDS: Final = (1, 13)
 
 # getBackendKeySetFromAutograd (c10/core/DispatchKeySet.cpp) has a case for each key AutogradX but for these.
@@ -89,7 +96,26 @@ class DispatchTable:
     @cached_property
     def keys(self) -> tuple[str, ...]:
         """The keys that have entries, in the order in which torch prints them: ``Undefined`` first."""
-        return runtime_keys(self.operators.keys, self.operators.aliases)
+        return runtime_keys(self.names, self.operators.aliases)
+
+    @cached_property
+    def names(self) -> Mapping[int, str]:
+        """The dispatch keys by number, those included for which this torch itself has no name."""
+        known = keys_of(Version("{}.{}".format(*self.release))).names if self.release < _SPLIT else {}
+        return {**known, **self.operators.keys}
+
+    @cached_property
+    def aliases(self) -> Mapping[str, frozenset[str]]:
+        """The runtime keys that each alias key includes."""
+        unnamed = {name for name in self.names.values() if name.startswith(AUTOGRAD)} - set(self.operators.keys.values())
+        return {
+            alias: members | unnamed if AUTOGRAD_OTHER in members else members
+            for alias, members in self.operators.aliases.items()
+        }
+
+    def printed(self, key: str) -> str:
+        """A key as this torch prints it."""
+        return key if key in self._printable else UNNAMED
 
     @cached_property
     def kernels(self) -> Mapping[str, Mapping[str | None, Kernel]]:
@@ -105,7 +131,7 @@ class DispatchTable:
         found: dict[str, Fallback] = {}
         for fallback in self.operators.fallbacks:
             if fallback.key is not None:
-                for key in self.operators.aliases.get(fallback.key, (fallback.key,)):
+                for key in self.aliases.get(fallback.key, (fallback.key,)):
                     found[key] = fallback
         return found
 
@@ -150,14 +176,12 @@ class DispatchTable:
 
     def _of_alias(self, registered: Mapping[str | None, Kernel], key: str) -> Entry | None:
         for alias in (NON_FUNCTIONAL, self._explicit):
-            if (kernel := registered.get(alias)) is not None and (key == UNDEFINED or self._includes(alias, key)):
+            if (kernel := registered.get(alias)) is not None and self._serves(alias, key):
                 return Entry(Source.DEFAULT_BACKEND, kernel)
         if (kernel := registered.get(NESTED)) is not None and self._includes(NESTED, key):
             return Entry(Source.NESTED, kernel)
         has_backend = self._explicit in registered or not self.backends_of(key).isdisjoint(registered)
-        if (kernel := registered.get(self._implicit)) is not None and (
-            key == UNDEFINED or self._includes(self._implicit, key)
-        ):
+        if (kernel := registered.get(self._implicit)) is not None and self._serves(self._implicit, key):
             if key == AUTOGRAD_OTHER and not self._autograd_other.isdisjoint(registered):
                 return Entry(Source.AMBIGUOUS, None)
             if not has_backend:
@@ -172,39 +196,47 @@ class DispatchTable:
         return None
 
     def _includes(self, alias: str, key: str) -> bool:
-        return key in self.operators.aliases.get(alias, ())
+        return key in self.aliases.get(alias, ())
+
+    def _serves(self, alias: str, key: str) -> bool:
+        """Whether a composite kernel serves a key: from 1.8 on, ``Undefined`` too, which is in no set of keys."""
+        return self._includes(alias, key) or (key == UNDEFINED and self.release >= _NO_CATCH_ALL)
 
     @cached_property
     def _explicit(self) -> str:
-        return _spelling(EXPLICIT, self.operators.aliases)
+        return _spelling(EXPLICIT, self.aliases)
 
     @cached_property
     def _implicit(self) -> str:
-        return _spelling(IMPLICIT, self.operators.aliases)
+        return _spelling(IMPLICIT, self.aliases)
 
     @cached_property
     def _autograd_other(self) -> frozenset[str]:
         """The backends without an autograd key of their own (``autogradother_backends``)."""
-        aliases = self.operators.aliases
+        aliases = self.aliases
         backends = aliases.get(self._implicit, frozenset()) - aliases.get(AUTOGRAD, frozenset())
         nested = {key for key in backends if key.startswith("NestedTensor")}
         return frozenset(key for key in backends - nested if AUTOGRAD + key not in self._named)
 
     @cached_property
-    def _named(self) -> frozenset[str]:
+    def _printable(self) -> frozenset[str]:
         return frozenset(self.operators.keys.values())
+
+    @cached_property
+    def _named(self) -> frozenset[str]:
+        return frozenset(self.names.values())
 
     @cached_property
     def _backends(self) -> Mapping[str, frozenset[str]]:
         found = {AUTOGRAD_OTHER: self._autograd_other}
-        for key in self.operators.aliases.get(AUTOGRAD, ()):
+        for key in self.aliases.get(AUTOGRAD, ()):
             if key in _AUTOGRAD_WITHOUT_BACKEND or key == AUTOGRAD_OTHER:
                 continue
             if key == "AutogradXPU" and self.release < _AUTOGRAD_XPU_WITH_BACKEND:
                 continue
             backend = key.removeprefix(AUTOGRAD)
             found[key] = frozenset({backend})
-            if backend == "NestedTensor" and self.release >= (1, 12):
+            if backend == "NestedTensor" and self.release >= _SPLIT:
                 with_backends = self.release >= _NESTED_HAS_BACKENDS
                 nested = (name for name in self._named if name.startswith(backend) and name != backend)
                 found[key] = frozenset(nested) if with_backends else frozenset()

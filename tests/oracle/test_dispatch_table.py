@@ -56,7 +56,7 @@ def printed(entry: Entry) -> str | None:
 
 
 def printed_row(table: DispatchTable, operator: str) -> list[tuple[str, str]]:
-    return [(key, text) for key, entry in table.row(operator).items() if (text := printed(entry)) is not None]
+    return [(table.printed(key), text) for key, entry in table.row(operator).items() if (text := printed(entry)) is not None]
 
 
 def read_row(text: str) -> list[tuple[str, str]]:
@@ -69,9 +69,10 @@ def truth(name: str) -> Any:
 
 
 def torch_at(version: str) -> Operators:
-    assert TORCHES is not None
+    if not (Path(TORCHES or "") / version / "torch").is_dir():
+        pytest.skip(f"ABISCAN_TORCHES has no {version}")
     files = Files(read_facts)
-    return read_operators(from_path(Path(TORCHES) / version / "torch", files), files)
+    return read_operators(from_path(Path(TORCHES or "") / version / "torch", files), files)
 
 
 def release_of(version: str) -> tuple[int, int]:
@@ -93,8 +94,8 @@ def test_every_operator_and_key_of_the_running_torch() -> None:
 @pytest.mark.parametrize("version", ["2.5.1", "2.8.0", "2.13.0"])
 def test_every_operator_and_key_of_a_recorded_torch(version: str) -> None:
     """With what Python registers read from the recorded dumps: the libraries do not have that."""
-    recorded = truth(f"torch/torch-{version}.json.gz")
     libraries = torch_at(version)
+    recorded = truth(f"torch/torch-{version}.json.gz")
     all_kernels = tuple(_kernels(recorded["dumps"]))
     table = DispatchTable(release_of(version), replace(libraries, kernels=all_kernels))
     given = {name: printed_row(table, name) for name in recorded["tables"]}
