@@ -11,8 +11,9 @@ brought keys that stand for several others (``Autograd``, ``Math``), 1.8 made th
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, NamedTuple
 
@@ -43,6 +44,8 @@ _NESTED_HAS_BACKENDS: Final = (1, 13)
 # getBackendKeySetFromAutograd (c10/core/DispatchKeySet.cpp) has a case for each key AutogradX but for these.
 _AUTOGRAD_WITHOUT_BACKEND: Final = frozenset({"AutogradHIP", "AutogradVE", "AutogradMTIA"})
 _AUTOGRAD_XPU_WITH_BACKEND: Final = (1, 10)
+
+_NUMBER: Final = re.compile(r"Unknown\((\d+)\)")
 
 # From 1.12 on: the functionalities that every backend has, and what stands before the backend's name in their keys.
 _PER_BACKEND: Final = {
@@ -101,15 +104,16 @@ class DispatchTable:
     @cached_property
     def names(self) -> Mapping[int, str]:
         """The dispatch keys by number, those included for which this torch itself has no name."""
-        known = keys_of(Version("{}.{}".format(*self.release))).names if self.release < _SPLIT else {}
-        return {**known, **self.operators.keys}
+        if self.release < _SPLIT:
+            return {**keys_of(Version("{}.{}".format(*self.release))).names, **self.operators.keys}
+        return {**_of_backends(self.operators.keys), **self.operators.keys}
 
     @cached_property
     def aliases(self) -> Mapping[str, frozenset[str]]:
         """The runtime keys that each alias key includes."""
-        unnamed = {name for name in self.names.values() if name.startswith(AUTOGRAD)} - set(self.operators.keys.values())
+        unnamed = [name for name in self.names.values() if name not in self._printable]
         return {
-            alias: members | unnamed if AUTOGRAD_OTHER in members else members
+            alias: members.union(name for name in unnamed if _relative(name) in members)
             for alias, members in self.operators.aliases.items()
         }
 
@@ -122,7 +126,8 @@ class DispatchTable:
         """The kernel that counts for each operator and key; None is the catch-all."""
         found: dict[str, dict[str | None, Kernel]] = {}
         for kernel in self.operators.kernels:
-            found.setdefault(kernel.operator, {})[kernel.key] = kernel
+            key = kernel.key
+            found.setdefault(kernel.operator, {})[key if key is None else self._name(key)] = kernel
         return found
 
     @cached_property
@@ -131,7 +136,8 @@ class DispatchTable:
         found: dict[str, Fallback] = {}
         for fallback in self.operators.fallbacks:
             if fallback.key is not None:
-                for key in self.aliases.get(fallback.key, (fallback.key,)):
+                name = self._name(fallback.key)
+                for key in self.aliases.get(name, (name,)):
                     found[key] = fallback
         return found
 
@@ -146,18 +152,12 @@ class DispatchTable:
 
     def with_more(self, kernels: Iterable[Kernel], fallbacks: Iterable[Fallback]) -> DispatchTable:
         """The table after somebody has registered more."""
-        operators = self.operators
-        return DispatchTable(
-            self.release,
-            Operators(
-                operators=operators.operators,
-                kernels=(*operators.kernels, *kernels),
-                fallbacks=(*operators.fallbacks, *fallbacks),
-                keys=operators.keys,
-                aliases=operators.aliases,
-                gaps=operators.gaps,
-            ),
+        operators = replace(
+            self.operators,
+            kernels=(*self.operators.kernels, *kernels),
+            fallbacks=(*self.operators.fallbacks, *fallbacks),
         )
+        return DispatchTable(self.release, operators)
 
     def backends_of(self, autograd_key: str) -> frozenset[str]:
         """The backends whose kernels an autograd key runs before (``getBackendKeySetFromAutograd``)."""
@@ -194,6 +194,11 @@ class DispatchTable:
         if (kernel := registered.get(BATCHED)) is not None and self._includes(BATCHED, key):
             return Entry(Source.BATCHED, kernel)
         return None
+
+    def _name(self, key: str) -> str:
+        """The name of a key that was read as a number, for torch itself has no name for it."""
+        match = _NUMBER.fullmatch(key)
+        return self.names.get(int(match[1]), key) if match else key
 
     def _includes(self, alias: str, key: str) -> bool:
         return key in self.aliases.get(alias, ())
@@ -252,6 +257,26 @@ def runtime_keys(keys: Mapping[int, str], aliases: Mapping[str, frozenset[str]])
     :param keys: names by number
     """
     return tuple(key for _, key in sorted(_ranked(keys, aliases)))
+
+
+def _of_backends(keys: Mapping[int, str]) -> dict[int, str]:
+    """The keys of every backend in every functionality: not all of them have a name in 1.12."""
+    numbers = {name: number for number, name in keys.items()}
+    backends: list[str] = []
+    while (name := keys.get(numbers[_FIRST_BACKEND] + len(backends))) is not None and not name.endswith("Unknown"):
+        backends.append(name)
+    return {
+        numbers[prefix + _FIRST_BACKEND] + place: prefix + backend
+        for functionality, prefix in _PER_BACKEND.items()
+        if functionality in numbers and prefix + _FIRST_BACKEND in numbers
+        for place, backend in enumerate(backends)
+    }
+
+
+def _relative(key: str) -> str:
+    """The key of the same functionality for the first backend: the same aliases include it."""
+    prefixes = [prefix for prefix in _PER_BACKEND.values() if prefix and key.startswith(prefix)]
+    return max(prefixes, key=len) + _FIRST_BACKEND if prefixes else key
 
 
 def _ranked(keys: Mapping[int, str], aliases: Mapping[str, frozenset[str]]) -> Iterator[tuple[tuple[int, int], str]]:

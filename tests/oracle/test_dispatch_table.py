@@ -22,7 +22,8 @@ from typing import Any
 
 import pytest
 
-from abiscan.dispatch.table import DispatchTable, Entry, Source
+from abiscan.dispatch.calls import printed_entry
+from abiscan.dispatch.table import DispatchTable, Source
 from abiscan.files import Files, read_facts
 from abiscan.releases.from_libs import from_path, read_operators
 from abiscan.releases.from_python import _kernels, read_operators as read_live
@@ -44,19 +45,8 @@ json.dump({
 """
 
 
-def printed(entry: Entry) -> str | None:
-    """What torch prints of an entry behind its key; None for what it leaves out."""
-    if entry.source is Source.MISSING:
-        return None
-    if entry.registration is None:
-        return "ambiguous_autogradother [ambiguous autogradother]"
-    file, line = entry.registration.file, entry.registration.line
-    place = "registered by RegisterOperators" if file is None else f"registered at {file}:{line}"
-    return f"{'fallthrough ' if entry.is_fallthrough else ''}{place} [{entry.source.value}]"
-
-
 def printed_row(table: DispatchTable, operator: str) -> list[tuple[str, str]]:
-    return [(table.printed(key), text) for key, entry in table.row(operator).items() if (text := printed(entry)) is not None]
+    return [(table.printed(key), text) for key, entry in table.row(operator).items() if (text := printed_entry(entry)) is not None]
 
 
 def read_row(text: str) -> list[tuple[str, str]]:
