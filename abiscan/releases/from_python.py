@@ -93,6 +93,8 @@ def _operators(answer: Mapping[str, Any]) -> Operators:
         operators={operator.name: operator for operator in _definitions(dumps, answer["tags"])},
         kernels=tuple(_kernels(dumps)),
         fallbacks=tuple(_fallback(key, line) for key, line in answer["fallbacks"].items()),
+        namespaces={},
+        classes=frozenset(),
         keys={number: name for name, number in answer["keys"].items()},
         aliases={alias: frozenset(members) for alias, members in answer["aliases"].items()},
         gaps=(),
