@@ -92,6 +92,12 @@ class Torch:
 TorchChoice = Callable[[Files], Torch]
 
 
+def torch_named(spec: str) -> TorchChoice:
+    """What ``--torch SPEC`` means: a path if there is one, else a release number."""
+    path = Path(spec)
+    return torch_numbered(spec) if embedded.is_version(spec) and not path.exists() else torch_at(path)
+
+
 def torch_numbered(version: str) -> TorchChoice:
     """An embedded release, on no system in particular.
 

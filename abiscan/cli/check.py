@@ -11,7 +11,6 @@ import click
 from abiscan import scan
 from abiscan.cli.common import cache_folder, errors_reported, output_to
 from abiscan.findings import Effect, Rule
-from abiscan.releases.embedded import is_version
 from abiscan.releases.store import Store
 from abiscan.report.model import Report
 from abiscan.rules import RULES
@@ -25,12 +24,6 @@ def _rules(context: click.Context, parameter: click.Parameter, names: tuple[str,
     if unknown := [name for name in names if name not in known]:
         raise click.BadParameter(f"no rule is called {unknown[0]}; there are: {', '.join(known)}", context, parameter)
     return tuple(known[name] for name in names)
-
-
-def _torch(spec: str) -> scan.TorchChoice:
-    """What ``--torch SPEC`` means: a path if there is one, else a release number."""
-    path = Path(spec)
-    return scan.torch_numbered(spec) if is_version(spec) and not path.exists() else scan.torch_at(path)
 
 
 @click.command()
@@ -114,7 +107,7 @@ def check(
         raise click.UsageError("--torch and --python exclude each other")
     if verbose and quiet:
         raise click.UsageError("-v and -q exclude each other")
-    choice = _torch(torch) if torch else scan.torch_of(python)
+    choice = scan.torch_named(torch) if torch else scan.torch_of(python)
     rules = [rule for rule in select or RULES if rule not in ignore]
     with errors_reported():
         known = read_baseline(baseline) if baseline else EMPTY

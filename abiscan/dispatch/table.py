@@ -1,7 +1,7 @@
 """The dispatch table: which kernel torch calls for an operator and a dispatch key.
 
-``aten/src/ATen/core/dispatch/OperatorEntry.cpp`` computes it from what is registered (``computeDispatchTableEntry``), and
-so does this module, for every release. What is registered last counts; the order of everything else does not.
+``aten/src/ATen/core/dispatch/OperatorEntry.cpp`` computes it from what is registered (``computeDispatchTableEntry``),
+and so does this module, for every release. What is registered last counts; the order of everything else does not.
 
 Where the releases differ: up to 1.6 there are only kernels for a key, fallbacks of a key, and the catch-all kernel. 1.7
 brought keys that stand for several others (``Autograd``, ``Math``), 1.8 made the catch-all one of those and added
@@ -21,7 +21,7 @@ from packaging.version import Version
 
 from abiscan.dispatch.keys import keys_of
 from abiscan.dispatch.messages import Release
-from abiscan.releases.operators import Fallback, Kernel, Operators
+from abiscan.releases.operators import Fallback, Kernel, Operator, Operators
 
 UNDEFINED: Final = "Undefined"
 AUTOGRAD_OTHER: Final = "AutogradOther"
@@ -150,14 +150,17 @@ class DispatchTable:
         """What torch calls for an operator and a runtime key."""
         return self._entry(self.kernels.get(operator, {}), key)
 
-    def with_more(self, kernels: Iterable[Kernel], fallbacks: Iterable[Fallback]) -> DispatchTable:
+    def with_more(
+        self, operators: Iterable[Operator], kernels: Iterable[Kernel], fallbacks: Iterable[Fallback]
+    ) -> DispatchTable:
         """The table after somebody has registered more."""
-        operators = replace(
+        more = replace(
             self.operators,
+            operators={**{operator.name: operator for operator in operators}, **self.operators.operators},
             kernels=(*self.operators.kernels, *kernels),
             fallbacks=(*self.operators.fallbacks, *fallbacks),
         )
-        return DispatchTable(self.release, operators)
+        return DispatchTable(self.release, more)
 
     def backends_of(self, autograd_key: str) -> frozenset[str]:
         """The backends whose kernels an autograd key runs before (``getBackendKeySetFromAutograd``)."""

@@ -46,7 +46,11 @@ json.dump({
 
 
 def printed_row(table: DispatchTable, operator: str) -> list[tuple[str, str]]:
-    return [(table.printed(key), text) for key, entry in table.row(operator).items() if (text := printed_entry(entry)) is not None]
+    return [
+        (table.printed(key), text)
+        for key, entry in table.row(operator).items()
+        if (text := printed_entry(entry)) is not None
+    ]
 
 
 def read_row(text: str) -> list[tuple[str, str]]:

@@ -1,0 +1,225 @@
+"""The pipeline behind ``abiscan coverage``: what a backend cannot run on a torch after its extension is loaded."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from packaging.version import Version
+
+from abiscan.dispatch.coverage import Coverage, backend_of, core_operators, cover, key_in
+from abiscan.dispatch.keys import DispatchKeys, keys_of
+from abiscan.dispatch.table import DispatchTable
+from abiscan.emulation.model import Registrations
+from abiscan.errors import InputError
+from abiscan.files import Files
+from abiscan.inventory import Inventory, inventory
+from abiscan.releases import embedded
+from abiscan.releases.operators import Fallback, Kernel, Operator, Operators
+from abiscan.releases.store import Store
+from abiscan.scan import Progress, TorchChoice
+from abiscan.workload import read_workload
+
+_NO_KEYS: Final = frozenset({"Undefined", "UndefinedTensorId", "CatchAll"})
+_PRIVATE_USE: Final = "PrivateUse1"
+_RENAMES: Final = re.compile(r"rename_privateuse1_backend\(\s*['\"](\w{1,50})['\"]\s*\)")
+_MAX_MODULE: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendReport:
+    """What one backend can do on one torch.
+
+    ``paths`` are the extensions of the target, which all count as loaded; ``built_for`` the releases that they can have
+    been built for, oldest first. ``kernels`` counts those that they register for the backend there, ``has_fallback``
+    tells whether they serve every operator besides. ``notes`` are for people; ``gaps`` what could not be read.
+    """
+
+    target: str
+    paths: tuple[str, ...]
+    torch: str | None
+    release: str
+    built_for: tuple[Version, ...]
+    backend: str
+    backend_name: str | None
+    kernels: int
+    has_fallback: bool
+    workload: str | None
+    coverage: Coverage
+    notes: tuple[str, ...]
+    gaps: tuple[str, ...]
+
+
+def backend_report(
+    path: Path,
+    choice: TorchChoice,
+    store: Store,
+    *,
+    backend: str | None = None,
+    workload: Path | None = None,
+    progress: Progress = lambda _: None,
+) -> BackendReport:
+    """What the backend of a target cannot run on a torch.
+
+    :param backend: a dispatch key, or what the backend calls itself; None for the one that most kernels are for
+    :param workload: limits the answer to the operators in this file
+    :raises InputError: something cannot be read; there is no such backend
+    """
+    names = read_workload(workload) if workload else None
+    torch = choice(Files(store.facts_of))
+    target, inventories = inventory(path, store)
+    release = torch.release_for(target.extensions[0].facts.machine)
+    operators = torch.operators_for(release, (), store, progress)
+    if operators is None:
+        raise InputError(str(release), "its operators are not at hand", "give the folder of this torch, or its wheel")
+    version = Version(release.version) if release.version else embedded.versions()[-1]
+    registered = [each.registrations for each in inventories]
+    table = DispatchTable((version.major, version.minor), operators).with_more(
+        itertools.chain.from_iterable(_operators(each) for each in registered),
+        itertools.chain.from_iterable(_kernels(each, operators) for each in registered),
+        itertools.chain.from_iterable(_fallbacks(each, operators) for each in registered),
+    )
+    own_name = _own_name(path)
+    found = backend_of(
+        (kernel.dispatch_key for each in registered for kernel in each.kernels), _readings(inventories)
+    )
+    key = _key(table, backend, own_name, found)
+    core = core_operators(operators) or _newest_core()
+    backend_name = own_name if key == _PRIVATE_USE else None
+    return BackendReport(
+        target=target.name,
+        paths=tuple(each.path for each in inventories),
+        torch=release.version,
+        release=str(release),
+        built_for=_built_for(inventories),
+        backend=key,
+        backend_name=backend_name,
+        kernels=sum(kernel.key == key for each in registered for kernel in _kernels(each, operators)),
+        has_fallback=any(each.key == key for one in registered for each in _fallbacks(one, operators)),
+        workload=str(workload) if workload else None,
+        coverage=cover(table, key, core, names, backend_name=backend_name),
+        notes=tuple(_notes(registered, key, found, operators, str(release))),
+        gaps=tuple(_gaps(inventories, operators)),
+    )
+
+
+def _key(table: DispatchTable, wanted: str | None, own_name: str | None, found: tuple[str, DispatchKeys] | None) -> str:
+    if wanted is None:
+        if found is None:
+            raise InputError("the target", "registers no kernels for a backend", "say which one with --backend KEY")
+        wanted = found[0]
+    elif own_name is not None and wanted.lower() == own_name.lower():
+        wanted = _PRIVATE_USE
+    key = key_in(table.keys, wanted)
+    if key is None:
+        raise InputError(wanted, "is no dispatch key of this torch", f"it has: {', '.join(table.keys)}")
+    return key
+
+
+def _readings(inventories: Sequence[Inventory]) -> list[DispatchKeys]:
+    """What the numbers of dispatch keys can mean, oldest first: one for each way of numbering."""
+    versions = _built_for(inventories) or embedded.versions()[-1:]
+    return list({keys.minor: keys for keys in map(keys_of, versions)}.values())
+
+
+def _built_for(inventories: Sequence[Inventory]) -> tuple[Version, ...]:
+    """The releases that every extension of the target can have been built for."""
+    common = set.intersection(*(set(each.built_for) for each in inventories)) if inventories else set()
+    return tuple(sorted(common))
+
+
+def _name(key: int | str | None, keys: DispatchKeys, no_key: str | None) -> str | None:
+    """A key as the target names it: it reads the number in the code with its own table."""
+    named = keys.name(key) if isinstance(key, int) else key
+    return no_key if named is None or named in _NO_KEYS else named
+
+
+def _target_keys(operators: Operators) -> tuple[DispatchKeys, str | None]:
+    aliases = operators.aliases
+    # Up to 1.7 a kernel without a key is the catch-all; 1.7 alone has Math and not yet DefaultBackend.
+    implicit = "CompositeImplicitAutograd" if "CompositeImplicitAutograd" in aliases else None
+    implicit = implicit or ("Math" if "DefaultBackend" in aliases else None)
+    return DispatchKeys(minor="", names=operators.keys), implicit
+
+
+def _operators(found: Registrations) -> Iterator[Operator]:
+    for each in found.operators:
+        if not each.jit_only:
+            yield Operator(name=each.name, schema=each.schema, tags=(), file=each.file, line=each.line)
+
+
+def _kernels(found: Registrations, operators: Operators) -> Iterator[Kernel]:
+    keys, no_key = _target_keys(operators)
+    for each in found.kernels:
+        yield Kernel(
+            operator=each.operator,
+            key=_name(each.dispatch_key, keys, no_key),
+            signature=each.signature,
+            schema=each.inferred_schema,
+            fallthrough=each.fallthrough,
+            file=each.file,
+            line=each.line,
+        )
+
+
+def _fallbacks(found: Registrations, operators: Operators) -> Iterator[Fallback]:
+    keys, no_key = _target_keys(operators)
+    for each in found.fallbacks:
+        key = _name(each.dispatch_key, keys, no_key)
+        yield Fallback(key=key, fallthrough=each.fallthrough, file=each.file, line=each.line)
+
+
+def _newest_core() -> frozenset[str]:
+    """The core set of the newest release: torch up to 1.13 tags none."""
+    return frozenset()
+
+
+def _own_name(path: Path) -> str | None:
+    """What the Python code of the target has PrivateUse1 called, if it says so in a package's ``__init__.py``."""
+    names = {match[1] for text in _modules(path) for match in _RENAMES.finditer(text)}
+    return names.pop() if len(names) == 1 else None
+
+
+def _modules(path: Path) -> Iterator[str]:
+    if path.is_dir():
+        for file in sorted(path.rglob("__init__.py")):
+            if file.stat().st_size <= _MAX_MODULE:
+                yield file.read_text("utf-8", "replace")
+    elif path.suffix == ".whl":
+        with zipfile.ZipFile(path) as wheel:
+            for member in wheel.infolist():
+                if member.filename.endswith("__init__.py") and member.file_size <= _MAX_MODULE:
+                    with wheel.open(member) as stream:
+                        yield stream.read(_MAX_MODULE).decode("utf-8", "replace")
+
+
+def _notes(
+    registered: Iterable[Registrations],
+    key: str,
+    found: tuple[str, DispatchKeys] | None,
+    operators: Operators,
+    release: str,
+) -> Iterator[str]:
+    if found is None:
+        return
+    meant, reading = found
+    numbers = {number for number, name in reading.names.items() if name == meant}
+    used = {kernel.dispatch_key for each in registered for kernel in each.kernels}
+    for number in sorted(numbers & {each for each in used if isinstance(each, int)}):
+        here = operators.keys.get(number, f"Unknown({number})")
+        if key_in([here], meant) is None:
+            yield (
+                f"its kernels are for dispatch key {number}, which torch {reading.minor} calls {meant} and {release} "
+                f"{here}: there, none of them is for {key}"
+            )
+
+
+def _gaps(inventories: Sequence[Inventory], operators: Operators) -> Iterator[str]:
+    for each in inventories:
+        yield from (f"{each.path}: {gap.reason}" for gap in each.gaps if gap.stage != "keys")
+    yield from (f"torch: {gap}" for gap in operators.gaps)
