@@ -12,7 +12,7 @@ from typing import Final
 
 from packaging.version import Version
 
-from abiscan.dispatch.coverage import Coverage, backend_of, core_operators, cover, key_in
+from abiscan.dispatch.coverage import Coverage, backend_of, core_operators, cover, device_key, key_in
 from abiscan.dispatch.keys import DispatchKeys, keys_of
 from abiscan.dispatch.table import DispatchTable
 from abiscan.emulation.model import Registrations
@@ -84,9 +84,11 @@ def backend_report(
         itertools.chain.from_iterable(_kernels(each, operators) for each in registered),
         itertools.chain.from_iterable(_fallbacks(each, operators) for each in registered),
     )
-    own_name = _own_name(path)
+    own_name = _own_name(path, registered)
     found = backend_of(
-        (kernel.dispatch_key for each in registered for kernel in each.kernels), _readings(inventories)
+        (kernel.dispatch_key for each in registered for kernel in each.kernels),
+        _readings(inventories),
+        {device_key(key) for key in _registry(registered, "device-guard") if isinstance(key, int)} - {None},
     )
     key = _key(table, backend, own_name, found)
     core = core_operators(operators) or _newest_core()
@@ -179,9 +181,14 @@ def _newest_core() -> frozenset[str]:
     return frozenset()
 
 
-def _own_name(path: Path) -> str | None:
-    """What the Python code of the target has PrivateUse1 called, if it says so in a package's ``__init__.py``."""
-    names = {match[1] for text in _modules(path) for match in _RENAMES.finditer(text)}
+def _registry(registered: Iterable[Registrations], what: str) -> set[int | str | None]:
+    return {each.key for one in registered for each in one.registries if each.what == what}
+
+
+def _own_name(path: Path, registered: Iterable[Registrations]) -> str | None:
+    """What the target has PrivateUse1 called: in its code, or in the ``__init__.py`` of a package."""
+    names = {str(key) for key in _registry(registered, "privateuse1-backend") if key is not None}
+    names |= {match[1] for text in _modules(path) for match in _RENAMES.finditer(text)}
     return names.pop() if len(names) == 1 else None
 
 

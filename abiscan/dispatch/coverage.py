@@ -37,6 +37,10 @@ _DEVICES: Final = frozenset(
     }
 )
 _RENAMED: Final = ({"MSNPU", "ORT", "MAIA"},)
+_DEVICE_TYPES: Final = {
+    **dict(enumerate(("CPU", "CUDA", "MKLDNN", "OpenGL", "OpenCL", "IDEEP", "HIP", "FPGA", "MAIA", "XLA", "Vulkan"))),
+    **dict(enumerate(("Metal", "XPU", "MPS", "Meta", "HPU", "VE", "Lazy", "IPU", "MTIA", "PrivateUse1"), 11)),
+}
 _OLD_SUFFIXES: Final = ("_TensorId", "TensorId")  # up to 1.5
 _REFERENCE: Final = "CPU"
 _META: Final = "Meta"
@@ -175,20 +179,33 @@ def key_in(keys: Iterable[str], wanted: str) -> str | None:
     return next((names[name.lower()] for name in sorted(same) if name.lower() in names), None)
 
 
-def backend_of(keys: Iterable[int | str | None], readings: Iterable[DispatchKeys]) -> tuple[str, DispatchKeys] | None:
+def backend_of(
+    keys: Iterable[int | str | None], readings: Iterable[DispatchKeys], devices: Collection[str] = ()
+) -> tuple[str, DispatchKeys] | None:
     """The backend that most kernels are for, and the reading of the numbers that says so; None if they are for none.
 
-    Several readings are possible where an extension may have been built for several releases. The one counts in which
-    most kernels are for a device, and not for a layout of torch's own; of equals the last.
+    Several readings are possible where an extension may have been built for several releases. The one counts that
+    makes it a backend for which the extension also brings a device; then the one in which most kernels are for a
+    device, and not for a layout of torch's own; of equals the last.
+
+    :param devices: those for which the extension registers a device guard, named like their keys
     """
     numbers = Counter(keys)
-    best: tuple[int, str, DispatchKeys] | None = None
+    best: tuple[tuple[bool, int], str, DispatchKeys] | None = None
     for reading in readings:
-        named = ((reading.name(key) if isinstance(key, int) else key, count) for key, count in numbers.items())
-        devices = [(count, name) for name, count in named if name is not None and base_of(name) in _DEVICES]
-        if devices and (best is None or max(devices)[0] >= best[0]):
-            best = (*max(devices), reading)
+        for key, count in numbers.items():
+            name = reading.name(key) if isinstance(key, int) else key
+            if name is None or base_of(name) not in _DEVICES:
+                continue
+            score = base_of(name) in devices, count
+            if best is None or score >= best[0]:
+                best = score, name, reading
     return best[1:] if best else None
+
+
+def device_key(number: int) -> str | None:
+    """The key of a device type by its number (``c10/core/DeviceType.h``, the same in every release)."""
+    return _DEVICE_TYPES.get(number)
 
 
 def core_operators(operators: Operators) -> frozenset[str]:

@@ -94,12 +94,13 @@ def test_every_operator_and_key_of_a_recorded_torch(version: str) -> None:
     table = DispatchTable(release_of(version), replace(libraries, kernels=all_kernels))
     given = {name: printed_row(table, name) for name in recorded["tables"]}
     assert given == {name: read_row(text) for name, text in recorded["tables"].items()}
-    # Only Meta, of what C++ defines, is another without Python.
+    # Without Python, of what C++ defines, Meta is another; in 2.13.0 one entry for CUDA and one for MPS besides.
     static = DispatchTable(release_of(version), libraries)
     differing: Counter[str] = Counter()
     for name in libraries.operators:
         differing.update(dict(set(printed_row(static, name)) ^ set(given[name])))
-    assert set(differing) == {"Meta"}
+    assert {key: count for key, count in differing.items() if key != "Meta"} in ({}, {"CUDA": 1, "MPS": 1})
+    assert differing["Meta"] > 1000
 
 
 @needs_truth
