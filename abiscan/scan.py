@@ -23,7 +23,7 @@ from abiscan.linkage.registering import Registering
 from abiscan.linkage.resolve import resolve
 from abiscan.linkage.scope import Loader, SearchPath
 from abiscan.ownership import is_python_symbol, registers
-from abiscan.releases import embedded, from_libs
+from abiscan.releases import embedded, embedded_operators, from_libs
 from abiscan.releases.model import TorchRelease
 from abiscan.releases.operator_store import operators_of
 from abiscan.releases.operators import Operators
@@ -36,6 +36,17 @@ if TYPE_CHECKING:
 
 
 Progress = Callable[[str], None]
+
+
+def check_each(
+    targets: Sequence[Path], choices: Sequence[TorchChoice], rules: Sequence[Rule], store: Store, progress: Progress
+) -> Report:
+    """Judge every extension in ``targets`` against each of some torches, one after the other.
+
+    :raises InputError: as for ``check``
+    """
+    reports = [check(targets, choice, rules, store, progress) for choice in choices]
+    return Report(results=tuple(result for report in reports for result in report.results))
 
 
 def check(
@@ -54,7 +65,7 @@ def check(
     torch = choice(files)
     replays = _Replays(torch, files, store, progress)
     results: list[Result] = []
-    for path in targets:
+    for number, path in enumerate(targets, 1):
         target = read_target(path, files, posixpath.dirname(torch.package), torch.package)
         linkages = [
             (extension, _link(extension, setting, replays)) for extension, setting in _settings(target, torch, files)
@@ -66,6 +77,8 @@ def check(
             for (extension, linkage), found in zip(linkages, findings, strict=True)
         )
         results += (_unread(target, torch, path, error) for path, error in target.unreadable)
+        if number < len(targets):
+            replays.keep(target, linkages)
     return Report(results=tuple(results))
 
 
@@ -111,7 +124,7 @@ def torch_numbered(version: str) -> TorchChoice:
             interpreter=None,
             here=False,
             release_for=lambda machine: embedded.release(version, machine, files),
-            operators_for=lambda *_: None,
+            operators_for=lambda release, names, *_: embedded_operators.operators(version, release.machine, names),
         )
 
     return read
@@ -155,7 +168,9 @@ def _known(release: TorchRelease, interpreter: Interpreter | None, files: Files)
         interpreter=interpreter,
         here=release.machine is system.machine(),
         release_for=lambda _: release,
-        operators_for=lambda release, _, store, progress: operators_of(release, files, store.folder, progress),
+        operators_for=lambda release, names, store, progress: operators_of(
+            release, files, store.folder, progress, names
+        ),
     )
 
 
@@ -219,6 +234,12 @@ class _Replays:
 
             self._replayer = Replayer(files=self._files, operators_for=self._operators_for)
         return self._replayer.replay(target, extension, resolution, release)
+
+    def keep(self, target: Target, linkages: Sequence[tuple[Extension, Linkage]]) -> None:
+        """Leave the extensions that load in the process into which those of the next target are loaded."""
+        for extension, linkage in linkages:
+            if self._replayer and linkage.resolution and linkage.registering and linkage.error is None:
+                self._replayer.keep(target, extension, linkage.resolution, linkage.registering)
 
     def _operators_for(self, release: TorchRelease, names: Collection[str]) -> Operators | None:
         return self._torch.operators_for(release, names, self._store, self._progress)

@@ -107,6 +107,7 @@ class TorchState:
         self.process = process
         self.recorder = recorder
         self.strings = abi_of(imports)
+        self.wide_keys: bool | None = None  # whether a DispatchKey has 16 bits; None as long as it is not known
         self.flag_first = any("N3c108optional" in name for name in imports if "torch7Library" in name)
         marks = ("3TagE", "_RegisterOrVerify", "St8optionalIN3c1011DispatchKeyE")
         newer = any(mark in name for name in imports if "torch7Library" in name for mark in marks)

@@ -9,6 +9,7 @@ from abiscan.emulation.cpp_function import (
     CPP_FUNCTION_WORDS,
     Function,
     boxed_index,
+    has_wide_key,
     read_function,
     read_optional_key,
 )
@@ -22,6 +23,7 @@ _KINDS: Final = (LibraryKind.DEF, LibraryKind.IMPL, LibraryKind.FRAGMENT)  # tor
 _MAX_TAGS: Final = 64
 
 _OPTIONAL_HANDLE_SIZE: Final = 24
+_OPERATOR_SIZE: Final = 4096  # of an OperatorDef, in which nothing can be read
 _LIBRARY: Final = r"_ZN5torch7Library"
 
 
@@ -38,7 +40,10 @@ def torch_library(state: TorchState) -> Doubles:
         namespace = state.string(call.argument(2))
         if not namespace:
             raise Stop("a torch::Library without a namespace", call.return_address)
-        key = read_optional_key(call.argument(3), flag_first="3c108optional" in call.name)
+        key_argument, flag_before_key = call.argument(3), "3c108optional" in call.name
+        if flag_before_key and state.wide_keys is None:
+            state.wide_keys = has_wide_key(key_argument)  # the macro makes it a constant
+        key = read_optional_key(key_argument, flag_first=flag_before_key, wide=state.wide_keys)
         file = optional_text_argument(call, 4)
         line = call.argument(5) & 0xFFFF_FFFF
         state.libraries[this] = recorder.library(_KINDS[kind], namespace, key, file, line)
@@ -72,8 +77,12 @@ def torch_library(state: TorchState) -> Doubles:
 
     @doubles.matching(r"_ZN3c1010Dispatcher(6findOp|10findSchema)ERKNS_12OperatorNameE")
     def _find(call: Call) -> None:
-        """``optional<OperatorHandle>``, a handle of two words: nothing is registered in an empty process."""
-        call.machine.write(call.result, bytes(_OPTIONAL_HANDLE_SIZE))
+        """``optional<OperatorHandle>``, a handle of two words: there is what the code itself has registered so far."""
+        result = call.result
+        name = state.read_operator_name(call.argument(1))
+        handle = call.process.allocate(_OPERATOR_SIZE) if recorder.has_operator(name) else 0
+        words = (1, handle, handle) if flag_first else (handle, handle, 1)
+        call.machine.write(result, struct.pack("<3Q", *words) if handle else bytes(_OPTIONAL_HANDLE_SIZE))
 
     @doubles.matching(r"_ZN5torch3jit9parseNameE")
     def _parse_name(call: Call) -> None:
