@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,20 +11,21 @@ from typing import Final
 
 from packaging.version import Version
 
+from abiscan.dispatch.adapters import table_of
 from abiscan.dispatch.coverage import Coverage, backend_of, core_operators, cover, device_key, key_in
 from abiscan.dispatch.keys import DispatchKeys, keys_of
 from abiscan.dispatch.table import DispatchTable
+from abiscan.elf import Machine
 from abiscan.emulation.model import Registrations
 from abiscan.errors import InputError
 from abiscan.files import Files
 from abiscan.inventory import Inventory, inventory
-from abiscan.releases import embedded
-from abiscan.releases.operators import Fallback, Kernel, Operator, Operators
+from abiscan.releases import embedded, embedded_operators
+from abiscan.releases.operators import Operators
 from abiscan.releases.store import Store
 from abiscan.scan import Progress, TorchChoice
 from abiscan.workload import read_workload
 
-_NO_KEYS: Final = frozenset({"Undefined", "UndefinedTensorId", "CatchAll"})
 _PRIVATE_USE: Final = "PrivateUse1"
 _RENAMES: Final = re.compile(r"rename_privateuse1_backend\(\s*['\"](\w{1,50})['\"]\s*\)")
 _MAX_MODULE: Final = 1 << 20
@@ -74,16 +74,12 @@ def backend_report(
     torch = choice(Files(store.facts_of))
     target, inventories = inventory(path, store)
     release = torch.release_for(target.extensions[0].facts.machine)
-    operators = torch.operators_for(release, (), store, progress)
+    operators = torch.operators_for(release, None, store, progress)
     if operators is None:
         raise InputError(str(release), "its operators are not at hand", "give the folder of this torch, or its wheel")
     version = Version(release.version) if release.version else embedded.versions()[-1]
     registered = [each.registrations for each in inventories]
-    table = DispatchTable((version.major, version.minor), operators).with_more(
-        itertools.chain.from_iterable(_operators(each) for each in registered),
-        itertools.chain.from_iterable(_kernels(each, operators) for each in registered),
-        itertools.chain.from_iterable(_fallbacks(each, operators) for each in registered),
-    )
+    table = table_of((version.major, version.minor), operators, registered)
     own_name = _own_name(path, registered)
     found = backend_of(
         (kernel.dispatch_key for each in registered for kernel in each.kernels),
@@ -91,7 +87,7 @@ def backend_report(
         {device_key(key) for key in _registry(registered, "device-guard") if isinstance(key, int)} - {None},
     )
     key = _key(table, backend, own_name, found)
-    core = core_operators(operators) or _newest_core()
+    core = core_operators(operators) or _newest_core(release.machine)
     backend_name = own_name if key == _PRIVATE_USE else None
     return BackendReport(
         target=target.name,
@@ -101,8 +97,8 @@ def backend_report(
         built_for=_built_for(inventories),
         backend=key,
         backend_name=backend_name,
-        kernels=sum(kernel.key == key for each in registered for kernel in _kernels(each, operators)),
-        has_fallback=any(each.key == key for one in registered for each in _fallbacks(one, operators)),
+        kernels=sum(kernel.key == key for kernel in table.operators.kernels[len(operators.kernels) :]),
+        has_fallback=any(each.key == key for each in table.operators.fallbacks[len(operators.fallbacks) :]),
         workload=str(workload) if workload else None,
         coverage=cover(table, key, core, names, backend_name=backend_name),
         notes=tuple(_notes(registered, key, found, operators, str(release))),
@@ -135,50 +131,9 @@ def _built_for(inventories: Sequence[Inventory]) -> tuple[Version, ...]:
     return tuple(sorted(common))
 
 
-def _name(key: int | str | None, keys: DispatchKeys, no_key: str | None) -> str | None:
-    """A key as the target names it: it reads the number in the code with its own table."""
-    named = keys.name(key) if isinstance(key, int) else key
-    return no_key if named is None or named in _NO_KEYS else named
-
-
-def _target_keys(operators: Operators) -> tuple[DispatchKeys, str | None]:
-    aliases = operators.aliases
-    # Up to 1.7 a kernel without a key is the catch-all; 1.7 alone has Math and not yet DefaultBackend.
-    implicit = "CompositeImplicitAutograd" if "CompositeImplicitAutograd" in aliases else None
-    implicit = implicit or ("Math" if "DefaultBackend" in aliases else None)
-    return DispatchKeys(minor="", names=operators.keys), implicit
-
-
-def _operators(found: Registrations) -> Iterator[Operator]:
-    for each in found.operators:
-        if not each.jit_only:
-            yield Operator(name=each.name, schema=each.schema, tags=(), file=each.file, line=each.line)
-
-
-def _kernels(found: Registrations, operators: Operators) -> Iterator[Kernel]:
-    keys, no_key = _target_keys(operators)
-    for each in found.kernels:
-        yield Kernel(
-            operator=each.operator,
-            key=_name(each.dispatch_key, keys, no_key),
-            signature=each.signature,
-            schema=each.inferred_schema,
-            fallthrough=each.fallthrough,
-            file=each.file,
-            line=each.line,
-        )
-
-
-def _fallbacks(found: Registrations, operators: Operators) -> Iterator[Fallback]:
-    keys, no_key = _target_keys(operators)
-    for each in found.fallbacks:
-        key = _name(each.dispatch_key, keys, no_key)
-        yield Fallback(key=key, fallthrough=each.fallthrough, file=each.file, line=each.line)
-
-
-def _newest_core() -> frozenset[str]:
-    """The core set of the newest release: torch up to 1.13 tags none."""
-    return frozenset()
+def _newest_core(machine: Machine) -> frozenset[str]:
+    """The core set of the newest release: old ones tag none."""
+    return core_operators(embedded_operators.operators(str(embedded.versions(machine)[-1]), machine))
 
 
 def _registry(registered: Iterable[Registrations], what: str) -> set[int | str | None]:

@@ -22,7 +22,9 @@ _MAX_NAME: Final = 200
 
 _CODE: Final = re.compile(r"[^/]+/code/.*\.py")
 _GRAPH: Final = re.compile(r"(?:[^/]+/)?(?:models/[^/]+\.json|serialized_exported_program\.json)")
-_FIX: Final = "give a list of operators (aten::add.Tensor, one a line), a file of torch.jit.save or of torch.export.save"
+_FIX: Final = (
+    "give a list of operators (aten::add.Tensor, one a line), a file of torch.jit.save or of torch.export.save"
+)
 
 _STRING: Final = re.compile(r"'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\"")
 # How TorchScript prints a call of an operator (torch/csrc/jit/serialization/python_print.cpp).

@@ -124,9 +124,7 @@ def check(
         choices = _torches(torch) if torch else [scan.torch_of(python)]
         known = read_baseline(baseline) if baseline else EMPTY
         suppressions = _suppressions()
-        report = apply(
-            scan.check_each(targets, choices, rules, Store(cache_folder()), _progress), suppressions, known
-        )
+        report = apply(scan.check_each(targets, choices, rules, Store(cache_folder()), _progress), suppressions, known)
     worst = Effect(fail_on)
     _write(report, form, output, worst, strict=strict, verbosity=int(verbose) - int(quiet))
     sys.exit(report.exit_code(worst, strict=strict))

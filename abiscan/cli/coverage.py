@@ -88,6 +88,6 @@ def coverage(
 
             coverage_text.render(report, Console(file=stream, highlight=False), verbose=verbose)
     fails = bool(report.coverage.missing or report.coverage.ambiguous)
-    if fails and Effect(fail_on).severity <= Effect.CALL_FAILS.severity or report.gaps and strict:
+    if (fails and Effect(fail_on).severity <= Effect.CALL_FAILS.severity) or (report.gaps and strict):
         sys.exit(1)
     sys.exit(3 if report.gaps else 0)

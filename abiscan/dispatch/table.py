@@ -251,6 +251,12 @@ class DispatchTable:
         return found
 
 
+def no_key_of(operators: Operators) -> str | None:
+    """The key of a kernel that is registered without one: None, the catch-all, up to 1.7."""
+    known = operators.aliases
+    return _spelling(IMPLICIT, known) if _spelling(EXPLICIT, known) in known else None
+
+
 def runtime_keys(keys: Mapping[int, str], aliases: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
     """The keys that have entries in the dispatch table, in torch's order: ``Undefined`` first.
 
