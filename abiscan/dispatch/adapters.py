@@ -12,7 +12,6 @@ from abiscan.dispatch.dispatcher import (
     BY_REGISTER_OPERATORS,
     LIBRARIES,
     SYMINT,
-    WARNS_ONCE,
     Block,
     BlockKind,
     Define,
@@ -42,6 +41,7 @@ _BLOCK_KINDS: Final = {
 _NO_KEYS: Final = ("Undefined", "UndefinedTensorId", "CatchAll")
 _NO_FILE: Final = "?"
 _NO_KEY_IS: Final = ("Math", "CompositeImplicitAutograd")  # from 1.8 on
+_REPLACES_ITSELF: Final = (2, 15)
 _SILENT: Final = ("Meta", "MTIA")
 
 
@@ -137,9 +137,8 @@ def state_of(operators: torch.Operators, release: Release, names: Collection[str
         if kernel.operator in names:
             kernels.setdefault(kernel.operator, []).append(kernel)
     defined = operators.operators
-    # What torch replaces itself, out of sight, uses up its only warning: 2.15 does.
-    replaceable = [(kernel.operator, kernel.key) for kernel in operators.kernels if kernel.key not in _SILENT]
-    warned = release >= WARNS_ONCE and len(set(replaceable)) < len(replaceable)
+    # A CUDA build of 2.15 replaces kernels itself, in Python, as it is imported: that uses up its only warning.
+    warned = release >= _REPLACES_ITSELF and any(kernel.key == "CUDA" for kernel in operators.kernels)
     return State(
         operators={
             name: _entry_of_torch(defined.get(name), kernels.get(name, ()), release)

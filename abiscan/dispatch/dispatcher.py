@@ -35,7 +35,7 @@ _NO_CATCH_ALL: Final = (1, 8)
 SYMINT: Final = (1, 13)
 _SILENT_META: Final = (2, 0)
 _SILENT_MTIA: Final = (2, 5)
-WARNS_ONCE: Final = (2, 1)
+_WARNS_ONCE: Final = (2, 1)
 _REASONS_END: Final = (2, 4)
 _MOST_ARGUMENTS: Final = 64  # bits of the set in DispatchKeyExtractor.h
 
@@ -598,7 +598,7 @@ class _Run:
     def _override(
         self, event: Event, name: str, entry: OperatorEntry, key: str | None, there: StoredKernel, debug: str
     ) -> None:
-        once = self._release >= WARNS_ONCE
+        once = self._release >= _WARNS_ONCE
         silent = (
             (once and self._warned)
             or (key == "Meta" and self._release >= _SILENT_META)
