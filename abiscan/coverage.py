@@ -11,16 +11,16 @@ from typing import Final
 
 from packaging.version import Version
 
+from abiscan.backends import meant_backend, newest_core, registry
 from abiscan.dispatch.adapters import table_of
-from abiscan.dispatch.coverage import Coverage, backend_of, core_operators, cover, device_key, key_in
-from abiscan.dispatch.keys import DispatchKeys, keys_of
+from abiscan.dispatch.coverage import Coverage, core_operators, cover, key_in
+from abiscan.dispatch.keys import DispatchKeys
 from abiscan.dispatch.table import DispatchTable
-from abiscan.elf import Machine
 from abiscan.emulation.model import Registrations
 from abiscan.errors import InputError
 from abiscan.files import Files
 from abiscan.inventory import Inventory, inventory
-from abiscan.releases import embedded, embedded_operators
+from abiscan.releases import embedded
 from abiscan.releases.operators import Operators
 from abiscan.releases.store import Store
 from abiscan.scan import Progress, TorchChoice
@@ -81,13 +81,9 @@ def backend_report(
     registered = [each.registrations for each in inventories]
     table = table_of((version.major, version.minor), operators, registered)
     own_name = _own_name(path, registered)
-    found = backend_of(
-        (kernel.dispatch_key for each in registered for kernel in each.kernels),
-        _readings(inventories),
-        {device_key(key) for key in _registry(registered, "device-guard") if isinstance(key, int)} - {None},
-    )
+    found = meant_backend(registered, _built_for(inventories))
     key = _key(table, backend, own_name, found)
-    core = core_operators(operators) or _newest_core(release.machine)
+    core = core_operators(operators) or newest_core(release.machine)
     backend_name = own_name if key == _PRIVATE_USE else None
     return BackendReport(
         target=target.name,
@@ -119,30 +115,15 @@ def _key(table: DispatchTable, wanted: str | None, own_name: str | None, found: 
     return key
 
 
-def _readings(inventories: Sequence[Inventory]) -> list[DispatchKeys]:
-    """What the numbers of dispatch keys can mean, oldest first: one for each way of numbering."""
-    versions = _built_for(inventories) or embedded.versions()[-1:]
-    return list({keys.minor: keys for keys in map(keys_of, versions)}.values())
-
-
 def _built_for(inventories: Sequence[Inventory]) -> tuple[Version, ...]:
     """The releases that every extension of the target can have been built for."""
     common = set.intersection(*(set(each.built_for) for each in inventories)) if inventories else set()
     return tuple(sorted(common))
 
 
-def _newest_core(machine: Machine) -> frozenset[str]:
-    """The core set of the newest release: old ones tag none."""
-    return core_operators(embedded_operators.operators(str(embedded.versions(machine)[-1]), machine))
-
-
-def _registry(registered: Iterable[Registrations], what: str) -> set[int | str | None]:
-    return {each.key for one in registered for each in one.registries if each.what == what}
-
-
 def _own_name(path: Path, registered: Iterable[Registrations]) -> str | None:
     """What the target has PrivateUse1 called: in its code, or in the ``__init__.py`` of a package."""
-    names = {str(key) for key in _registry(registered, "privateuse1-backend") if key is not None}
+    names = {str(key) for key in registry(registered, "privateuse1-backend") if key is not None}
     names |= {match[1] for text in _modules(path) for match in _RENAMES.finditer(text)}
     return names.pop() if len(names) == 1 else None
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from abiscan import scan
+from abiscan import rules, scan
 from abiscan.coverage import BackendReport, backend_report
 from abiscan.releases.store import Store
 
@@ -119,3 +119,22 @@ def test_a_fallback_serves_everything(folder: Path) -> None:
     assert found.coverage.missing == ()
     answer = ask("backend_with_fallback.so", [])
     assert {name for name, has in answer["has"].items() if not has} == set()
+
+
+GRADIENT = """
+import sys, torch
+torch.ops.load_library(sys.argv[1])
+table = dict(line.split(": ", 1) for line in torch._C._dispatch_dump_table("aten::softmax.int").splitlines())
+print("[math kernel]" in table["AutogradXPU"], "[math kernel]" in table["AutogradPrivateUse1"])
+"""
+
+
+def test_the_gradient_that_a_kernel_takes_away(folder: Path) -> None:
+    rule = rules.by_name("lost-autograd")
+    assert rule is not None
+    checked = scan.check([SAMPLES / "backend.so"], scan.torch_of(None), [rule], Store(folder))
+    (finding,) = checked.results[0].findings
+    assert [each.subject for each in finding.evidence] == ["aten::softmax.int"]
+    command = [sys.executable, "-c", GRADIENT, str(SAMPLES / "backend.so")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
+    assert done.stdout.split() == ["True", "False"]
