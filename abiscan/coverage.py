@@ -24,6 +24,7 @@ from abiscan.releases import embedded
 from abiscan.releases.operators import Operators
 from abiscan.releases.store import Store
 from abiscan.scan import Progress, TorchChoice
+from abiscan.sources import FetchedWheel, Source
 from abiscan.workload import read_workload
 
 _PRIVATE_USE: Final = "PrivateUse1"
@@ -56,7 +57,7 @@ class BackendReport:
 
 
 def backend_report(
-    path: Path,
+    source: Source,
     choice: TorchChoice,
     store: Store,
     *,
@@ -72,7 +73,7 @@ def backend_report(
     """
     names = read_workload(workload) if workload else None
     torch = choice(Files(store.facts_of))
-    target, inventories = inventory(path, store)
+    target, inventories = inventory(source, store)
     release = torch.release_for(target.extensions[0].facts.machine)
     operators = torch.operators_for(release, None, store, progress)
     if operators is None:
@@ -80,7 +81,7 @@ def backend_report(
     version = Version(release.version) if release.version else embedded.versions()[-1]
     registered = [each.registrations for each in inventories]
     table = table_of((version.major, version.minor), operators, registered)
-    own_name = _own_name(path, registered)
+    own_name = _own_name(source, registered)
     found = meant_backend(registered, _built_for(inventories))
     key = _key(table, backend, own_name, found)
     core = core_operators(operators) or newest_core(release.machine)
@@ -121,14 +122,18 @@ def _built_for(inventories: Sequence[Inventory]) -> tuple[Version, ...]:
     return tuple(sorted(common))
 
 
-def _own_name(path: Path, registered: Iterable[Registrations]) -> str | None:
+def _own_name(source: Source, registered: Iterable[Registrations]) -> str | None:
     """What the target has PrivateUse1 called: in its code, or in the ``__init__.py`` of a package."""
     names = {str(key) for key in registry(registered, "privateuse1-backend") if key is not None}
-    names |= {match[1] for text in _modules(path) for match in _RENAMES.finditer(text)}
+    names |= {match[1] for text in _modules(source) for match in _RENAMES.finditer(text)}
     return names.pop() if len(names) == 1 else None
 
 
-def _modules(path: Path) -> Iterator[str]:
+def _modules(source: Source) -> Iterator[str]:
+    """The Python code of the packages in a target, as far as it is in a file of its own or a wheel."""
+    path = source.path if isinstance(source, FetchedWheel) else source
+    if not isinstance(path, Path):
+        return
     if path.is_dir():
         for file in sorted(path.rglob("__init__.py")):
             if file.stat().st_size <= _MAX_MODULE:

@@ -29,7 +29,7 @@ from abiscan.releases.operator_store import operators_of
 from abiscan.releases.operators import Operators
 from abiscan.releases.store import Store
 from abiscan.report.model import Gap, How, PredictedError, Report, Result, Verdict
-from abiscan.sources import Extension, Target, read_target
+from abiscan.sources import Extension, Source, Target, read_target
 
 if TYPE_CHECKING:
     from abiscan.replaying import Replayer
@@ -39,7 +39,7 @@ Progress = Callable[[str], None]
 
 
 def check_each(
-    targets: Sequence[Path], choices: Sequence[TorchChoice], rules: Sequence[Rule], store: Store, progress: Progress
+    targets: Sequence[Source], choices: Sequence[TorchChoice], rules: Sequence[Rule], store: Store, progress: Progress
 ) -> Report:
     """Judge every extension in ``targets`` against each of some torches, one after the other.
 
@@ -50,7 +50,7 @@ def check_each(
 
 
 def check(
-    targets: Sequence[Path],
+    targets: Sequence[Source],
     choice: TorchChoice,
     rules: Sequence[Rule],
     store: Store,
@@ -65,8 +65,8 @@ def check(
     torch = choice(files)
     replays = _Replays(torch, files, store, progress)
     results: list[Result] = []
-    for number, path in enumerate(targets, 1):
-        target = read_target(path, files, posixpath.dirname(torch.package), torch.package)
+    for number, source in enumerate(targets, 1):
+        target = read_target(source, files, posixpath.dirname(torch.package), torch.package)
         linkages = [
             (extension, _link(extension, setting, replays)) for extension, setting in _settings(target, torch, files)
         ]
@@ -104,12 +104,6 @@ class Torch:
 
 
 TorchChoice = Callable[[Files], Torch]
-
-
-def torch_named(spec: str) -> TorchChoice:
-    """What ``--torch SPEC`` means: a path if there is one, else a release number."""
-    path = Path(spec)
-    return torch_numbered(spec) if embedded.is_version(spec) and not path.exists() else torch_at(path)
 
 
 def torch_numbered(version: str) -> TorchChoice:

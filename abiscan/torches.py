@@ -17,6 +17,7 @@ from abiscan.releases.model import TorchRelease
 from abiscan.releases.operator_store import operators_of
 from abiscan.releases.operators import Operators
 from abiscan.releases.store import Store
+from abiscan.sources import Source
 
 
 def operators(spec: str, machine: Machine, store: Store) -> tuple[TorchRelease, Operators]:
@@ -40,7 +41,7 @@ def live_operators(executable: str | None) -> tuple[TorchRelease, Operators]:
     return release, from_python.read_operators(executable or sys.executable)
 
 
-def difference(old: str, new: str, machine: Machine, used_by: Path | None, store: Store) -> Comparison:
+def difference(old: str, new: str, machine: Machine, used_by: Source | None, store: Store) -> Comparison:
     """What changed from one torch to another.
 
     :param machine: which build of a release number
@@ -73,8 +74,8 @@ def _side(spec: str, machine: Machine, store: Store) -> Side:
     return Side(name=str(release), exports=exports, operators=found)
 
 
-def _use(path: Path, store: Store) -> Use:
-    target, inventories = inventory(path, store)
+def _use(source: Source, store: Store) -> Use:
+    target, inventories = inventory(source, store)
     registered = [each.registrations for each in inventories]
     return Use(
         symbols=frozenset(name for extension in target.extensions for name in extension.facts.imports),

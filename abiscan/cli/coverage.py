@@ -7,13 +7,14 @@ from pathlib import Path
 
 import click
 
-from abiscan.cli.common import cache_folder, errors_reported, output_to
+from abiscan.cli.common import cache_folder, errors_reported, output_to, sources, torch_choice, working
 from abiscan.findings import Effect
+from abiscan.interpreter import of_environment
 from abiscan.releases.store import Store
 
 
 @click.command()
-@click.argument("target", type=click.Path(path_type=Path))
+@click.argument("target")
 @click.option(
     "--torch", metavar="SPEC", help="The torch: a release number, its folder, or a wheel. Default: the current one."
 )
@@ -38,7 +39,7 @@ from abiscan.releases.store import Store
 @click.option("-v", "--verbose", is_flag=True, help="Show every operator, with what torch says.")
 def coverage(
     *,
-    target: Path,
+    target: str,
     torch: str | None,
     python: str | None,
     backend: str | None,
@@ -73,9 +74,11 @@ def coverage(
     from abiscan import scan  # noqa: PLC0415 - see cli.check
     from abiscan.coverage import backend_report  # noqa: PLC0415
 
-    with errors_reported():
-        choice = scan.torch_named(torch) if torch else scan.torch_of(python)
-        report = backend_report(target, choice, Store(cache_folder()), backend=backend, workload=workload)
+    environment = python or of_environment()
+    with errors_reported(), working("computing") as progress, sources([target], environment) as (source,):
+        choice = torch_choice(torch) if torch else scan.torch_of(environment)
+        store = Store(cache_folder())
+        report = backend_report(source, choice, store, backend=backend, workload=workload, progress=progress)
     with output_to(output) as stream:
         if form == "json":
             from abiscan.report import coverage_json  # noqa: PLC0415

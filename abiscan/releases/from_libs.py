@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from packaging.version import Version
 
+from abiscan.dispatch.keys import keys_of
 from abiscan.dispatch.tags import Tags, tags_of
 from abiscan.errors import InputError
 from abiscan.files import Files, Wheel
@@ -103,13 +104,15 @@ def _named(found: TorchRegistrations, version: str | None) -> Operators:
     from abiscan.emulation import LibraryKind  # noqa: PLC0415 - as above
 
     tags = tags_of(Version(version)) if version is not None else Tags(names=())
+    # For keys that torch's own table of names forgot: QuantizedCUDA in 1.6, AutocastCPU in 1.10.
+    unnamed = keys_of(Version(version or "0"))
     names = set(found.keys.values())
     # From 1.8 on a kernel without a key is one for this alias (OperatorEntry.cpp, registerKernel).
     no_key = "CompositeImplicitAutograd" if "CompositeImplicitAutograd" in names else None
     no_key = no_key or ("Math" if "DefaultBackend" in names else None)
 
     def key(number: int | str | None) -> str | None:
-        return no_key if number is None else found.keys.get(int(number), f"Unknown({number})")
+        return no_key if number is None else found.keys.get(int(number)) or unnamed.name(int(number))
 
     operators: dict[str, Operator] = {}
     for library in found.libraries.values():

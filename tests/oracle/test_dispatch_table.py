@@ -26,7 +26,8 @@ from abiscan.dispatch.calls import printed_entry
 from abiscan.dispatch.table import DispatchTable, Source
 from abiscan.files import Files, read_facts
 from abiscan.releases.from_libs import from_path, read_operators
-from abiscan.releases.from_python import _kernels, read_operators as read_live
+from abiscan.releases.from_python import _kernels
+from abiscan.releases.from_python import read_operators as read_live
 from abiscan.releases.operators import Operators
 
 TRUTH, TORCHES = os.environ.get("ABISCAN_GROUND_TRUTH"), os.environ.get("ABISCAN_TORCHES")
