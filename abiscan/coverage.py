@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -16,15 +16,16 @@ from abiscan.dispatch.adapters import table_of
 from abiscan.dispatch.coverage import Coverage, core_operators, cover, key_in
 from abiscan.dispatch.keys import DispatchKeys
 from abiscan.dispatch.table import DispatchTable
+from abiscan.elf import Machine
 from abiscan.emulation.model import Registrations
 from abiscan.errors import InputError
-from abiscan.files import Files
 from abiscan.inventory import Inventory, inventory
+from abiscan.packages import FetchedWheel
 from abiscan.releases import embedded
+from abiscan.releases.model import TorchRelease
 from abiscan.releases.operators import Operators
 from abiscan.releases.store import Store
-from abiscan.scan import Progress, TorchChoice
-from abiscan.sources import FetchedWheel, Source
+from abiscan.sources import Source
 from abiscan.workload import read_workload
 
 _PRIVATE_USE: Final = "PrivateUse1"
@@ -58,24 +59,25 @@ class BackendReport:
 
 def backend_report(
     source: Source,
-    choice: TorchChoice,
     store: Store,
+    release_for: Callable[[Machine], TorchRelease],
+    operators_for: Callable[[TorchRelease], Operators | None],
     *,
     backend: str | None = None,
     workload: Path | None = None,
-    progress: Progress = lambda _: None,
 ) -> BackendReport:
     """What the backend of a target cannot run on a torch.
 
+    :param release_for: the torch, for an extension made for a given machine
+    :param operators_for: all that it has in its dispatcher
     :param backend: a dispatch key, or what the backend calls itself; None for the one that most kernels are for
     :param workload: limits the answer to the operators in this file
     :raises InputError: something cannot be read; there is no such backend
     """
     names = read_workload(workload) if workload else None
-    torch = choice(Files(store.facts_of))
     target, inventories = inventory(source, store)
-    release = torch.release_for(target.extensions[0].facts.machine)
-    operators = torch.operators_for(release, None, store, progress)
+    release = release_for(target.extensions[0].facts.machine)
+    operators = operators_for(release)
     if operators is None:
         raise InputError(str(release), "its operators are not at hand", "give the folder of this torch, or its wheel")
     version = Version(release.version) if release.version else embedded.versions()[-1]

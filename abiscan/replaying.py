@@ -19,6 +19,7 @@ from abiscan.dispatch.adapters import events_of, state_of
 from abiscan.dispatch.dispatcher import (
     Event,
     FallBack,
+    NameBackend,
     OpenBlock,
     Outcome,
     OutcomeKind,
@@ -69,7 +70,7 @@ class Registrant:
         """Whether it registers anything."""
         registered = self.registrations
         lists = (registered.libraries, registered.operators, registered.kernels, registered.fallbacks)
-        return any((*lists, registered.classes))
+        return any((*lists, registered.classes, registered.registries))
 
     @property
     def lookups(self) -> set[str]:
@@ -91,6 +92,8 @@ class Registrant:
             return any(subject == each.namespace and each.kind is LibraryKind.DEF for each in registered.libraries)
         if isinstance(event, RegisterClass):
             return any(subject == each.name for each in registered.classes)
+        if isinstance(event, NameBackend):
+            return any(outcome.old == each.key for each in registered.registries)
         if outcome.kind is OutcomeKind.RAISES and (outcome.message is None or outcome.message.id != "K1"):
             return any(subject == each.name for each in registered.operators)
         # The model does not say for which key; of two objects with kernels of one operator it is most likely the same.

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from abiscan.cli.common import cache_folder, errors_reported, output_to, sources, torch_choice, working
+from abiscan.files import Files
 from abiscan.findings import Effect
 from abiscan.interpreter import of_environment
 from abiscan.releases.store import Store
@@ -76,9 +77,16 @@ def coverage(
 
     environment = python or of_environment()
     with errors_reported(), working("computing") as progress, sources([target], environment) as (source,):
-        choice = torch_choice(torch) if torch else scan.torch_of(environment)
         store = Store(cache_folder())
-        report = backend_report(source, choice, store, backend=backend, workload=workload, progress=progress)
+        chosen = (torch_choice(torch) if torch else scan.torch_of(environment))(Files(store.facts_of))
+        report = backend_report(
+            source,
+            store,
+            chosen.release_for,
+            lambda release: chosen.operators_for(release, None, store, progress),
+            backend=backend,
+            workload=workload,
+        )
     with output_to(output) as stream:
         if form == "json":
             from abiscan.report import coverage_json  # noqa: PLC0415

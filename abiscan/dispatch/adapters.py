@@ -19,6 +19,7 @@ from abiscan.dispatch.dispatcher import (
     FallBack,
     Implement,
     Kernel,
+    NameBackend,
     OpenBlock,
     OperatorEntry,
     RegisterClass,
@@ -40,6 +41,7 @@ _BLOCK_KINDS: Final = {
 }
 _NO_KEYS: Final = ("Undefined", "UndefinedTensorId", "CatchAll")
 _NO_FILE: Final = "?"
+_BACKEND_NAME: Final = "privateuse1-backend"
 _NO_KEY_IS: Final = ("Math", "CompositeImplicitAutograd")  # from 1.8 on
 _REPLACES_ITSELF: Final = (2, 15)
 _SILENT: Final = ("Meta", "MTIA")
@@ -57,6 +59,7 @@ def events_of(registrations: model.Registrations, keys: DispatchKeys, phase: mod
         *registrations.kernels,
         *registrations.fallbacks,
         *registrations.classes,
+        *(entry for entry in registrations.registries if entry.what == _BACKEND_NAME),
     )
     in_order = sorted((each for each in registered if each.phase is phase), key=_order)  # definitions before kernels
     for _, (first, *others) in itertools.groupby(in_order, _order):
@@ -64,7 +67,9 @@ def events_of(registrations: model.Registrations, keys: DispatchKeys, phase: mod
         yield _event(first, kernels, blocks, keys)
 
 
-_Registered: TypeAlias = model.Library | model.Operator | model.Kernel | model.Fallback | model.CustomClass
+_Registered: TypeAlias = (
+    model.Library | model.Operator | model.Kernel | model.Fallback | model.CustomClass | model.Registry
+)
 
 
 def _order(registered: _Registered) -> int:
@@ -89,6 +94,8 @@ def _event(
         return OpenBlock(block=blocks[registered.order])
     if isinstance(registered, model.CustomClass):
         return RegisterClass(name=registered.name)
+    if isinstance(registered, model.Registry):
+        return NameBackend(name=str(registered.key))
     block = None if registered.library is None else blocks[registered.library]
     if isinstance(registered, model.Fallback):
         key = _key(registered.dispatch_key, keys)

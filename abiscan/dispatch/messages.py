@@ -371,4 +371,11 @@ TEMPLATES: Final = (
         "Custom class with name {name} is already registered. Ensure that registration with torch::class_ is only "
         "called once.",
     ),
+    # The name of the backend of one's own (c10/core/DeviceType.cpp).
+    _between(
+        (2, 0),
+        None,
+        "C5",
+        "torch.register_privateuse1_backend() has already been set! Current backend: {name}",
+    ),
 )

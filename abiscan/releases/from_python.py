@@ -37,7 +37,8 @@ for name in names:
     tags[name] = sorted(str(tag).rpartition(".")[2] for tag in found[2]) if found else []
 # A fallback says where it was registered in the table of an operator that has no kernel of its own for its key.
 fallbacks, wanted = {}, {
-    name for name in keys.keys() - {"Undefined", "AutogradFunctionality", *aliases} if C._dispatch_has_backend_fallback(keys[name])
+    name for name in keys.keys() - {"Undefined", "AutogradFunctionality", *aliases}
+    if C._dispatch_has_backend_fallback(keys[name])
 }
 for name in names:
     if not wanted - fallbacks.keys():

@@ -21,8 +21,9 @@ def main() -> None:
         paths = [f"-I{include}" for include in includes]
         paths += [f"-ffile-prefix-map={include}=include" for include in includes]
         libraries = [*(f"-L{path}" for path in cpp_extension.library_paths()), "-lc10", "-ltorch_cpu", "-ltorch"]
-        subprocess.run(["g++", *common, *paths, "backend.cpp", "-o", target, *libraries], check=True, cwd=HERE)
-        subprocess.run(["strip", target], check=True, cwd=HERE)
+        compiler, strip = "g++", "strip"
+        subprocess.run([compiler, *common, *paths, "backend.cpp", "-o", target, *libraries], check=True, cwd=HERE)
+        subprocess.run([strip, target], check=True, cwd=HERE)
 
 
 if __name__ == "__main__":

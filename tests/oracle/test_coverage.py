@@ -14,6 +14,7 @@ import pytest
 
 from abiscan import rules, scan
 from abiscan.coverage import BackendReport, backend_report
+from abiscan.files import Files
 from abiscan.releases.store import Store
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_binaries" / "coverage"
@@ -69,7 +70,10 @@ json.dump({
 
 
 def report(name: str, folder: Path, **options: Any) -> BackendReport:
-    return backend_report(SAMPLES / name, scan.torch_of(None), Store(folder), **options)
+    store = Store(folder)
+    torch = scan.torch_of(None)(Files(store.facts_of))
+    operators_for = lambda release: torch.operators_for(release, None, store, lambda _: None)  # noqa: E731
+    return backend_report(SAMPLES / name, store, torch.release_for, operators_for, **options)
 
 
 def ask(name: str, call: list[str]) -> Any:
