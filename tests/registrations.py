@@ -122,13 +122,14 @@ def _backend(
     if given is None or has is None:
         return None
     old = given.get("before")
-    old_version = Version(old["version"]) if old else None
+    before, old_version = None, None
+    if old is not None:
+        old_version = Version(old["version"])
+        before = table_of((old_version.major, old_version.minor), operators(old["has"], old_version), [own])
     return Backend(
         key=given["key"],
         table=table_of((version.major, version.minor), has, [own]),
-        before=table_of((old_version.major, old_version.minor), operators(old["has"], old_version), [own])
-        if old_version
-        else None,
+        before=before,
         before_key=old["key"] if old else given["key"],
         before_version=old_version,
         core=frozenset(given.get("core", ())),
