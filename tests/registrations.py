@@ -14,10 +14,11 @@ from typing import Any, Final
 
 from packaging.version import Version
 
+from abiscan.dispatch.adapters import table_of
 from abiscan.dispatch.keys import keys_of
 from abiscan.emulation.model import Gap, Library, LibraryKind, Phase, Registrations
 from abiscan.emulation.recorder import Recorder
-from abiscan.linkage.registering import Registering
+from abiscan.linkage.registering import Backend, Registering
 from abiscan.releases.operators import Fallback, Kernel, Operator, Operators, Place
 from abiscan.replaying import Registrant, reactions
 
@@ -50,6 +51,8 @@ def registrations(steps: Iterable[Mapping[str, Any]], gaps: Iterable[str] = ()) 
             recorder.fallback(library, step["fallback"], fallthrough=False)
         elif "backend" in step:
             recorder.registry("privateuse1-backend", step["backend"])
+        elif "lookup" in step:
+            recorder.lookup(step["lookup"], 16)
         elif "class" in step:
             recorder.custom_class(step["class"])
         else:
@@ -64,6 +67,7 @@ def registrations(steps: Iterable[Mapping[str, Any]], gaps: Iterable[str] = ()) 
         kernels=tuple(recorder.kernels),
         fallbacks=tuple(recorder.fallbacks),
         classes=tuple(recorder.classes),
+        lookups=tuple(recorder.lookups),
         registries=tuple(recorder.registries),
         gaps=tuple(Gap(stage="emulation", reason=reason, address=16, symbol="f") for reason in gaps),
     )
@@ -81,7 +85,7 @@ def operators(has: Mapping[str, Any], version: Version) -> Operators:
         namespaces={name: Place("torch.cpp", 1) for name in has.get("namespaces", ())},
         classes=frozenset(has.get("classes", ())),
         keys=keys_of(version).names,
-        aliases={},
+        aliases={alias: frozenset(members) for alias, members in has.get("aliases", {}).items()},
         gaps=(),
     )
 
@@ -107,4 +111,26 @@ def registering(case: Mapping[str, Any], name: str, version: Version) -> Registe
         keys=keys_of(version),
         operators=has,
         reactions=tuple(reactions(before, [me], has, keys_of(version), (version.major, version.minor))),
+        backend=_backend(case.get("backend"), own, has, version),
+    )
+
+
+def _backend(
+    given: Mapping[str, Any] | None, own: Registrations, has: Operators | None, version: Version
+) -> Backend | None:
+    """``{"key": …, "core": […], "before": {"version": …, "has": …, "key": …}}``: what the extension was built for."""
+    if given is None or has is None:
+        return None
+    old = given.get("before")
+    before, old_version = None, None
+    if old is not None:
+        old_version = Version(old["version"])
+        before = table_of((old_version.major, old_version.minor), operators(old["has"], old_version), [own])
+    return Backend(
+        key=given["key"],
+        table=table_of((version.major, version.minor), has, [own]),
+        before=before,
+        before_key=old["key"] if old else given["key"],
+        before_version=old_version,
+        core=frozenset(given.get("core", ())),
     )

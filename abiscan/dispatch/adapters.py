@@ -30,6 +30,7 @@ from abiscan.dispatch.dispatcher import (
 )
 from abiscan.dispatch.keys import DispatchKeys
 from abiscan.dispatch.messages import Release
+from abiscan.dispatch.table import DispatchTable, no_key_of
 from abiscan.emulation import model
 from abiscan.releases import operators as torch
 
@@ -38,7 +39,7 @@ _BLOCK_KINDS: Final = {
     model.LibraryKind.IMPL: BlockKind.IMPL,
     model.LibraryKind.FRAGMENT: BlockKind.FRAGMENT,
 }
-_NO_KEYS: Final = ("Undefined", "CatchAll")
+_NO_KEYS: Final = ("Undefined", "UndefinedTensorId", "CatchAll")
 _NO_FILE: Final = "?"
 _BACKEND_NAME: Final = "privateuse1-backend"
 _NO_KEY_IS: Final = ("Math", "CompositeImplicitAutograd")  # from 1.8 on
@@ -238,3 +239,46 @@ def fallbacks_of_table(table: str) -> dict[str, str]:
     """Where the fallbacks were registered, out of ``torch._C._dispatch_dump_table`` of an operator without kernels."""
     found = (_FALLBACK.fullmatch(line) for line in table.splitlines())
     return {matched["key"]: matched["debug"] for matched in found if matched}
+
+
+def table_of(release: Release, operators: torch.Operators, loaded: Iterable[model.Registrations]) -> DispatchTable:
+    """The dispatch table of a torch with extensions loaded, all that they register in whatever phase included.
+
+    The torch reads the numbers of dispatch keys in their code with its own table.
+
+    :param operators: what the torch has itself
+    """
+    keys = DispatchKeys(minor="", names=operators.keys)
+    registrations = tuple(loaded)
+    no_key = no_key_of(operators)
+
+    def named(key: int | str | None) -> str | None:
+        name = _key(key, keys)
+        return no_key if name is None else name
+
+    return DispatchTable(release, operators).with_more(
+        (
+            torch.Operator(each.name, each.schema, (), each.file, each.line)
+            for found in registrations
+            for each in found.operators
+            if not each.jit_only
+        ),
+        (
+            torch.Kernel(
+                operator=each.operator,
+                key=named(each.dispatch_key),
+                signature=each.signature,
+                schema=each.inferred_schema,
+                fallthrough=each.fallthrough,
+                file=each.file,
+                line=each.line,
+            )
+            for found in registrations
+            for each in found.kernels
+        ),
+        (
+            torch.Fallback(named(each.dispatch_key), each.fallthrough, each.file, each.line)
+            for found in registrations
+            for each in found.fallbacks
+        ),
+    )
