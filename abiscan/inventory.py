@@ -8,11 +8,11 @@ from pathlib import Path
 
 from packaging.version import Version
 
+from abiscan.built_for import BuiltFor, built_for
 from abiscan.dispatch.keys import DispatchKeys, keys_of
 from abiscan.dispatch.tags import Tags, tags_of
 from abiscan.emulation import Gap, Registrations, recover
 from abiscan.files import Files
-from abiscan.ownership import is_torch_symbol
 from abiscan.releases import embedded
 from abiscan.releases.store import Store
 from abiscan.sources import Extension, Target, read_target
@@ -41,31 +41,25 @@ def inventory(path: Path, store: Store) -> tuple[Target, tuple[Inventory, ...]]:
     """
     files = Files(store.facts_of)
     target = read_target(path, files, embedded.SITE, torch_package=f"{embedded.SITE}/torch")
-    built_for = _built_for(target)
-    return target, tuple(_recover(extension, built_for) for extension in target.extensions)
+    registered = [recover(extension.source.open(), extension.facts) for extension in target.extensions]
+    used = {each.path: _used_keys(found) for each, found in zip(target.extensions, registered, strict=True)}
+    known = built_for(target, used)
+    return target, tuple(
+        _inventory(extension, found, known[extension.path])
+        for extension, found in zip(target.extensions, registered, strict=True)
+    )
 
 
-def _built_for(target: Target) -> tuple[Version, ...]:
-    """The releases that export what all extensions of the target import; those that its metadata admits, if any is."""
-    imports = {name for extension in target.extensions for name in extension.facts.imports if is_torch_symbol(name)}
-    machine = target.extensions[0].facts.machine if target.extensions else None
-    candidates = embedded.releases_exporting(imports, machine) if machine else ()
-    return tuple(filter(target.admits_torch, candidates)) or candidates
-
-
-def _recover(extension: Extension, built_for: tuple[Version, ...]) -> Inventory:
-    registrations = recover(extension.source.open(), extension.facts)
+def _inventory(extension: Extension, registrations: Registrations, built: BuiltFor) -> Inventory:
     used = _used_keys(registrations)
-    # A release in which a kernel would be registered for what is no key there is none that it was built for.
-    fitting = tuple(version for version in built_for if all(map(keys_of(version).can_register, used))) or built_for
-    assumed = (fitting or embedded.versions())[-1]
+    assumed = (built.releases or embedded.versions())[-1]
     return Inventory(
         path=extension.path,
-        built_for=fitting,
+        built_for=built.releases,
         keys=keys_of(assumed),
         tags=tags_of(assumed),
         registrations=registrations,
-        gaps=(*registrations.gaps, *_doubts(used, fitting, assumed)),
+        gaps=(*registrations.gaps, *_doubts(used, built.releases, assumed)),
     )
 
 

@@ -180,10 +180,16 @@ def _link(extension: Extension, setting: _Setting) -> Linkage:
         torch_libraries=setting.libraries,
         resolution=resolution,
         error=_error(extension, resolution, setting.torch.interpreter),
-        requires_torch=setting.target.requires_torch,
+        requires_torch=_required(setting.target),
         siblings=setting.siblings,
         here=setting.torch.here,
     )
+
+
+def _required(target: Target) -> str | None:
+    """The requirement on torch in a target's metadata, if it says which torch."""
+    requirement = target.metadata.requires_torch if target.metadata else None
+    return str(requirement) if requirement and not requirement.admits_all else None
 
 
 def _resolve(loader: Loader, process: Process, extension: Extension, release: TorchRelease) -> Resolution | None:

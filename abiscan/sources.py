@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import email.parser
 import os
 import posixpath
 import re
@@ -11,13 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.version import Version
-
-from abiscan.elf import MAGIC, SharedObject
+from abiscan.elf import MAGIC, SharedObject, SourceLine
 from abiscan.errors import InputError
 from abiscan.files import DiskFile, ElfSource, Files, Wheel, installed_path
 from abiscan.ownership import is_torch_library, is_torch_symbol
+from abiscan.requirement import Metadata, read_metadata
 
 _SHARED_OBJECT: Final = re.compile(r"\.so(\.[0-9]+)*$")
 
@@ -27,7 +24,7 @@ class Extension:
     """One ELF object of a target that uses torch.
 
     ``path`` is relative to the target, ``location`` where it lies (or would lie, once installed), ``sha256`` the hash
-    of its bytes in hexadecimal.
+    of its bytes in hexadecimal; ``assertions`` are where in the source its assertions stand.
     """
 
     path: str
@@ -35,6 +32,7 @@ class Extension:
     sha256: str
     facts: SharedObject
     source: ElfSource
+    assertions: frozenset[SourceLine]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +40,8 @@ class Target:
     """What the user named, read.
 
     ``root`` is the folder whose contents it brings; ``siblings`` its libraries by base name and soname; ``unreadable``
-    the members that should be ELF objects and are not, by path; ``requires_torch`` the requirement on torch in its
-    metadata.
+    the members that should be ELF objects and are not, by path; ``metadata`` what a wheel says of itself, None for what
+    is no wheel.
     """
 
     name: str
@@ -51,11 +49,7 @@ class Target:
     extensions: tuple[Extension, ...]
     siblings: Mapping[str, str]
     unreadable: tuple[tuple[str, InputError], ...]
-    requires_torch: str | None
-
-    def admits_torch(self, version: Version) -> bool:
-        """Whether the metadata admits a torch, if it says anything about it."""
-        return self.requires_torch is None or Requirement(self.requires_torch).specifier.contains(version)
+    metadata: Metadata | None
 
 
 def read_target(path: Path, files: Files, site: str, torch_package: str) -> Target:
@@ -90,7 +84,7 @@ def _read_object(path: Path, files: Files) -> Target:
         extensions=(extension,),
         siblings=siblings,
         unreadable=(),
-        requires_torch=None,
+        metadata=None,
     )
 
 
@@ -98,7 +92,7 @@ def _read_folder(path: Path, files: Files, torch_package: str) -> Target:
     root = str(path.absolute())
     names = [name for name in _walk(path) if not posixpath.join(root, name).startswith(torch_package + "/")]
     members = ((name, posixpath.join(root, name), DiskFile(path / name)) for name in names)
-    return _read_members(str(path), root, members, files, requires_torch=None)
+    return _read_members(str(path), root, members, files, metadata=None)
 
 
 def _walk(path: Path) -> Iterator[str]:
@@ -121,31 +115,28 @@ def _read_wheel(path: Path, files: Files, site: str) -> Target:
     files.mount(wheel, site)
     names = list(wheel.names())
     members = ((name, installed_path(name, site), wheel.member(name)) for name in names if _SHARED_OBJECT.search(name))
-    return _read_members(str(path), site, members, files, _requires_torch(wheel, names))
+    return _read_members(str(path), site, members, files, _metadata(wheel, names))
 
 
-def _requires_torch(wheel: Wheel, names: list[str]) -> str | None:
-    metadata = next((name for name in names if re.fullmatch(r"[^/]+\.dist-info/METADATA", name)), None)
-    if metadata is None:
-        return None
-    fields = email.parser.HeaderParser().parsestr(wheel.text(metadata))
-    for text in map(str, fields.get_all("Requires-Dist", ())):
-        try:
-            requirement = Requirement(text)
-        except InvalidRequirement:
-            continue
-        if requirement.name.lower() == "torch" and (requirement.marker is None or requirement.marker.evaluate()):
-            return f"torch{requirement.specifier}" if requirement.specifier else None
-    return None
+def _metadata(wheel: Wheel, names: list[str]) -> Metadata:
+    name = next((name for name in names if re.fullmatch(r"[^/]+\.dist-info/METADATA", name)), None)
+    return read_metadata(wheel.text(name) if name else "", wheel.path.name)
 
 
 def _extension(path: str, location: str, source: ElfSource) -> Extension:
     file = source.open()
-    return Extension(path=path, location=location, sha256=file.sha256(), facts=file.facts(), source=source)
+    return Extension(
+        path=path,
+        location=location,
+        sha256=file.sha256(),
+        facts=file.facts(),
+        source=source,
+        assertions=file.assertions(),
+    )
 
 
 def _read_members(
-    name: str, root: str, members: Iterable[tuple[str, str, ElfSource]], files: Files, requires_torch: str | None
+    name: str, root: str, members: Iterable[tuple[str, str, ElfSource]], files: Files, metadata: Metadata | None
 ) -> Target:
     objects: dict[str, Extension] = {}
     unreadable: list[tuple[str, InputError]] = []
@@ -174,7 +165,7 @@ def _read_members(
         extensions=extensions,
         siblings=siblings,
         unreadable=tuple(unreadable),
-        requires_torch=requires_torch,
+        metadata=metadata,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any, Final
@@ -48,28 +48,31 @@ def versions() -> tuple[Version, ...]:
     return tuple(sorted({_version_of(record) for record in _table().meta["releases"]}))
 
 
-def releases_exporting(names: Iterable[str], machine: Machine) -> tuple[Version, ...]:
-    """The releases that export the most of ``names``, oldest first; none if all lack more than one in fifty.
+def releases_for(machine: Machine) -> tuple[Version, ...]:
+    """The embedded releases that there are for a machine, oldest first."""
+    return tuple(sorted(_version_of(record) for record in _records(machine)))
 
-    Few names are missing where a package brings them itself. Names that no release exports do not count; nor do, for a
-    release embedded as a CPU build, names of CUDA's.
-    """
-    table = _table()
-    records = [record for record in table.meta["releases"] if record["machine"] == machine.value]
-    masks = [sum(1 << library["column"] for library in record["libraries"].values()) for record in records]
-    without_cuda = ["libtorch_cuda.so" not in record["libraries"] for record in records]
-    lacking = [0] * len(records)
-    known = 0
-    for name in names:
-        if columns := table.columns(name):
-            known += 1
-            of_cuda = "cuda" in name.lower()
-            for number, mask in enumerate(masks):
-                lacking[number] += not columns & mask and not (of_cuda and without_cuda[number])
-    fewest = min(lacking, default=0)
-    if fewest > known // 50:
-        return ()
-    return tuple(sorted(_version_of(record) for record, count in zip(records, lacking, strict=True) if count == fewest))
+
+def releases_exporting(name: str, machine: Machine) -> frozenset[Version]:
+    """The releases that export ``name``. Those embedded as a CPU build count if it is CUDA's and any other has it."""
+    return _having(_table().columns(name), machine, "cuda" in name.lower())
+
+
+@functools.lru_cache(maxsize=4096)
+def _having(columns: int, machine: Machine, of_cuda: bool) -> frozenset[Version]:  # noqa: FBT001 - a key of the cache
+    if not columns:
+        return frozenset()
+    return frozenset(
+        _version_of(record)
+        for record in _records(machine)
+        if (of_cuda and "libtorch_cuda.so" not in record["libraries"])
+        or any(columns >> library["column"] & 1 for library in record["libraries"].values())
+    )
+
+
+@functools.cache
+def _records(machine: Machine) -> list[dict[str, Any]]:
+    return [record for record in _table().meta["releases"] if record["machine"] == machine.value]
 
 
 def is_version(text: str) -> bool:
@@ -109,11 +112,10 @@ def exports(text: str, machine: Machine) -> dict[str, frozenset[str]]:
 
 def _record(text: str, machine: Machine) -> dict[str, Any]:
     version = Version(text)
-    for record in _table().meta["releases"]:
-        if _version_of(record) == version and record["machine"] == machine.value:
-            found: dict[str, Any] = record
-            return found
-    known = ", ".join(str(known) for known in versions())
+    for record in _records(machine):
+        if _version_of(record) == version:
+            return record
+    known = ", ".join(map(str, releases_for(machine)))
     raise InputError(f"torch {text}", f"not among the embedded releases for {machine.value}", f"there are: {known}")
 
 
