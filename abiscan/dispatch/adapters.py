@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
 
 from abiscan.dispatch.dispatcher import (
     Block,
@@ -34,95 +35,68 @@ _NO_FILE: Final = "?"
 
 
 def events_of(registrations: model.Registrations, keys: DispatchKeys, phase: model.Phase) -> Iterator[Event]:
-    """What an extension registers in one phase, in the order of its blocks.
-
-    A block is known by its source line, so what two blocks of one line register is told apart by their namespaces.
-    Inside a block definitions come before kernels, and those before fallbacks; ``RegisterOperators`` and classes come
-    before all blocks. torch's judgement depends on neither, unless there is more than one thing wrong.
+    """What an extension registers in one phase, in the order in which it does so.
 
     :param keys: those of the release that judges: it reads the number in the code with its own table
     """
-    operators = [each for each in registrations.operators if each.phase is phase and not each.jit_only]
-    kernels = [each for each in registrations.kernels if each.phase is phase]
-    for custom_class in registrations.classes:
-        if custom_class.phase is phase:
-            yield RegisterClass(name=custom_class.name)
-    yield from _without_block(operators, kernels, keys)
-    for library in registrations.libraries:
-        if library.phase is phase:
-            block = Block(
-                kind=_BLOCK_KINDS[library.kind],
-                namespace=library.namespace,
-                dispatch_key=_key(library.dispatch_key, keys),
-                file=library.file or _NO_FILE,
-                line=library.line or 0,
-            )
-            yield OpenBlock(block=block)
-            yield from _in_block(block, _Members(registrations, library), keys)
+    blocks = {library.order: _block(library, keys) for library in registrations.libraries}
+    registered: Iterable[_Registered] = (
+        *registrations.libraries,
+        *(operator for operator in registrations.operators if not operator.jit_only),
+        *registrations.kernels,
+        *registrations.fallbacks,
+        *registrations.classes,
+    )
+    in_order = sorted((each for each in registered if each.phase is phase), key=_order)  # definitions before kernels
+    for _, (first, *others) in itertools.groupby(in_order, _order):
+        kernels = [each for each in others if isinstance(each, model.Kernel)]
+        yield _event(first, kernels, blocks, keys)
 
 
-class _Members:
-    """What is registered in one library."""
-
-    def __init__(self, registrations: model.Registrations, library: model.Library) -> None:
-        twins = [
-            other
-            for other in registrations.libraries
-            if (other.file, other.line, other.phase) == (library.file, library.line, library.phase)
-        ]
-
-        def own(member: model.Operator | model.Kernel | model.Fallback, namespace: str | None) -> bool:
-            if (member.file, member.line, member.phase) != (library.file, library.line, library.phase):
-                return False
-            if member.file is None:
-                return False
-            fitting = [twin for twin in twins if twin.namespace == namespace] or twins
-            return fitting[0] is library
-
-        self.operators = [each for each in registrations.operators if own(each, _namespace(each.name))]
-        self.kernels = [each for each in registrations.kernels if own(each, _namespace(each.operator))]
-        self.fallbacks = [each for each in registrations.fallbacks if own(each, None)]
+_Registered: TypeAlias = model.Library | model.Operator | model.Kernel | model.Fallback | model.CustomClass
 
 
-def _in_block(block: Block, members: _Members, keys: DispatchKeys) -> Iterator[Event]:
-    kernels = list(members.kernels)
-    for operator in members.operators:
-        name = _relative(operator.name, block)
-        if operator.schema is not None and not operator.inferred:
-            _, _, arguments = operator.schema.partition("(")
-            yield Define(block=block, text=f"{name}({arguments}")
-        else:
-            own = next((kernel for kernel in kernels if kernel.operator == operator.name), None)
-            if own is not None:
-                kernels.remove(own)
-            yield Define(block=block, text=name, kernel=None if own is None else _kernel(own, keys, block))
-    for kernel in kernels:
-        yield Implement(block=block, name=_relative(kernel.operator, block), kernel=_kernel(kernel, keys, block))
-    for fallback in members.fallbacks:
-        key = _key(fallback.dispatch_key, keys)
-        yield FallBack(block=block, kernel=Kernel(dispatch_key=None if key == block.dispatch_key else key))
+def _order(registered: _Registered) -> int:
+    return registered.order
 
 
-def _without_block(
-    operators: Iterable[model.Operator], kernels: Iterable[model.Kernel], keys: DispatchKeys
-) -> Iterator[Event]:
-    """``RegisterOperators``: the kernels of one operator, in the order of its definitions."""
-    remaining = [kernel for kernel in kernels if kernel.file is None]
-    definitions = [operator for operator in operators if operator.file is None]
-    for index, operator in enumerate(definitions):
-        defined_again = any(other.name == operator.name for other in definitions[index + 1 :])
-        own = [kernel for kernel in remaining if kernel.operator == operator.name]
-        own = own[:1] if defined_again else own
-        for kernel in own:
-            remaining.remove(kernel)
-        text = operator.name if operator.inferred or operator.schema is None else operator.schema
-        yield RegisterOperator(text=text, kernels=tuple(_kernel(kernel, keys, None) for kernel in own))
+def _block(library: model.Library, keys: DispatchKeys) -> Block:
+    return Block(
+        kind=_BLOCK_KINDS[library.kind],
+        namespace=library.namespace,
+        dispatch_key=_key(library.dispatch_key, keys),
+        file=library.file or _NO_FILE,
+        line=library.line or 0,
+    )
+
+
+def _event(
+    registered: _Registered, kernels: Sequence[model.Kernel], blocks: Mapping[int, Block], keys: DispatchKeys
+) -> Event:
+    """What one call registers: ``registered``, and the ``kernels`` that come with a definition."""
+    if isinstance(registered, model.Library):
+        return OpenBlock(block=blocks[registered.order])
+    if isinstance(registered, model.CustomClass):
+        return RegisterClass(name=registered.name)
+    block = None if registered.library is None else blocks[registered.library]
+    if isinstance(registered, model.Fallback):
+        key = _key(registered.dispatch_key, keys)
+        return FallBack(block=block, kernel=Kernel(dispatch_key=_unless_of_block(key, block)))
+    if isinstance(registered, model.Operator):
+        given = tuple(_kernel(kernel, keys, block) for kernel in kernels)
+        text = registered.name if registered.inferred or registered.schema is None else registered.schema
+        if block is None:
+            return RegisterOperator(text=text, kernels=given)
+        return Define(block=block, text=_relative(text, block), kernel=given[0] if given else None)
+    kernel = _kernel(registered, keys, block)
+    if block is None:
+        return RegisterOperator(text=registered.operator, kernels=(kernel,))
+    return Implement(block=block, name=_relative(registered.operator, block), kernel=kernel)
 
 
 def _kernel(kernel: model.Kernel, keys: DispatchKeys, block: Block | None) -> Kernel:
-    key = _key(kernel.dispatch_key, keys)
     return Kernel(
-        dispatch_key=None if block is not None and key == block.dispatch_key else key,
+        dispatch_key=_unless_of_block(_key(kernel.dispatch_key, keys), block),
         signature=kernel.signature,
         inferred=kernel.inferred_schema,
     )
@@ -133,9 +107,8 @@ def _key(key: int | str | None, keys: DispatchKeys) -> str | None:
     return None if name in _NO_KEYS else name
 
 
-def _namespace(name: str) -> str | None:
-    namespace, separator, _ = name.partition("::")
-    return namespace if separator else None
+def _unless_of_block(key: str | None, block: Block | None) -> str | None:
+    return None if block is not None and key == block.dispatch_key else key
 
 
 def _relative(name: str, block: Block) -> str:

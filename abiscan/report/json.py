@@ -48,6 +48,7 @@ def _result(result: Result) -> dict[str, Any]:
         "external": list(result.external),
         "findings": [_finding(finding) for finding in result.findings],
         "gaps": [{"stage": gap.stage, "reason": gap.reason} for gap in result.gaps],
+        "suppressed": [{**_finding(one.finding), "reason": one.reason} for one in result.suppressed],
     }
 
 

@@ -32,9 +32,12 @@ def _result(result: Result, verbosity: int) -> Iterator[Text]:
     if verbosity >= 0:
         for finding in result.findings:
             yield from _finding(finding, verbosity)
+        for known in result.suppressed:
+            yield Text.assemble((f"suppressed[{known.finding.rule}]", "dim"), f": {clean(known.finding.message)}")
+            yield Text(f"  = reason: {clean(known.reason)}", style="dim")
         for gap in result.gaps if verbosity > 0 or result.verdict is Verdict.UNKNOWN else ():
             yield Text.assemble((f"gap[{gap.stage}]", "yellow"), f": {clean(gap.reason)}")
-    yield _verdict(result)
+    yield verdict(result)
 
 
 def _finding(finding: Finding, verbosity: int) -> Iterator[Text]:
@@ -59,7 +62,8 @@ def _evidence(evidence: Evidence) -> Iterator[Text]:
         yield Text.assemble(("      here: ", "dim"), clean(evidence.instead))
 
 
-def _verdict(result: Result) -> Text:
+def verdict(result: Result) -> Text:
+    """The last word on an extension, in one line."""
     torch = f"torch {result.torch_build}" if result.torch_build else "this torch"
     where = result.target if result.target.endswith(result.path) else f"{result.target}: {result.path}"
     line = Text.assemble(clean(where), ": ", (result.verdict.value, _VERDICT_STYLES[result.verdict]), f" on {torch}")
