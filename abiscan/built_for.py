@@ -84,7 +84,7 @@ def built_for(target: Target, used_keys: Mapping[str, Iterable[int]] | None = No
 def _follow(known: BuiltFor, extension: Extension, clues: Iterable[Clue]) -> BuiltFor:
     """What is known, narrowed by each clue that tells something new and contradicts nothing surer."""
     releases, followed = known.releases, list(known.clues)
-    every = embedded.releases_for(extension.facts.machine)
+    every = embedded.versions(extension.facts.machine)
     for clue in clues:
         open_before = releases or every
         left = tuple(version for version in open_before if version in clue.releases)
@@ -114,7 +114,7 @@ def _own_clues(extension: Extension, used_keys: Iterable[int]) -> Iterator[Clue]
     if keys := sorted(set(used_keys)):
         numbers = ", ".join(map(str, keys))
         fitting = tuple(
-            version for version in embedded.releases_for(machine) if all(map(keys_of(version).can_register, keys))
+            version for version in embedded.versions(machine) if all(map(keys_of(version).can_register, keys))
         )
         yield Clue(kind=Kind.DISPATCH_KEYS, seen=f"registers for the dispatch keys {numbers}", releases=fitting)
 
@@ -130,7 +130,7 @@ def _agreeing(seen: Mapping[str, frozenset[Version]], machine: Machine) -> tuple
     """
     counted = [releases for releases in seen.values() if releases]
     lacking = {
-        version: sum(version not in releases for releases in counted) for version in embedded.releases_for(machine)
+        version: sum(version not in releases for releases in counted) for version in embedded.versions(machine)
     }
     fewest = min(lacking.values(), default=0)
     if not counted or fewest > len(counted) // _TOLERANCE:
@@ -146,7 +146,7 @@ def _rarest(seen: Mapping[str, frozenset[Version]], among: Sequence[Version]) ->
 
 def _bounds(imports: Mapping[str, frozenset[Version]], found: Sequence[Version], machine: Machine) -> str:
     """Which imported name is the newest, and which the first to go: what bounds the releases in ``found``."""
-    every = embedded.releases_for(machine)
+    every = embedded.versions(machine)
     known = {name: releases for name, releases in imports.items() if not releases.isdisjoint(found)}
     oldest, newest = found[0], found[-1]
     # Names that a package brings itself may be missing in what was found.
@@ -180,7 +180,7 @@ def _package(target: Target, extension: Extension) -> str:
 def _metadata_clues(metadata: Metadata | None, extension: Extension) -> Iterator[Clue]:
     if metadata is None:
         return
-    every = embedded.releases_for(extension.facts.machine)
+    every = embedded.versions(extension.facts.machine)
     if named := metadata.torch_in_version:
         fitting = tuple(version for version in every if f"{version}.".startswith(f"{named}."))
         yield Clue(kind=Kind.WHEEL_VERSION, seen=f"the wheel's version names torch {named}", releases=fitting)

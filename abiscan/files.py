@@ -189,19 +189,28 @@ class Files:
     """ELF objects by path: members of the mounted wheels first, then the disk.
 
     :param facts_of: reads the facts of a source; the place where a cache can be put in
+    :param below: what answers for everything that is not mounted or put here
     """
 
-    def __init__(self, facts_of: FactsOf) -> None:
+    def __init__(self, facts_of: FactsOf, below: Files | None = None) -> None:
         self._facts_of = facts_of
+        self._below = below
         self._mounted: dict[str, WheelMember] = {}
         self._objects: dict[str, SharedObject | None] = {}
         self._damaged: dict[str, InputError] = {}
         self._unread: dict[str, InputError] = {}
 
+    def layer(self) -> Files:
+        """A view that sees everything here, in which what is mounted or put stays out of this one.
+
+        Several torches can thus lie at the same path, each seen from its own layer, with the rest read once for all.
+        """
+        return Files(self._facts_of, below=self)
+
     def take_unread(self) -> tuple[InputError, ...]:
         """What ``object_at`` was asked for and could not read, since the last time this was called."""
         unread, self._unread = self._unread, {}
-        return tuple(unread.values())
+        return (*unread.values(), *(self._below.take_unread() if self._below else ()))
 
     def mount(self, wheel: Wheel, at: str) -> None:
         """Lay the members of ``wheel`` over the folder ``at``."""
@@ -213,11 +222,15 @@ class Files:
         path = posixpath.normpath(path)
         if member := self._mounted.get(path):
             return member
+        if self._below:
+            return self._below.source(path)
         return DiskFile(Path(path)) if os.path.isfile(path) else None  # noqa: PTH113 - a path of the model, not of the disk
 
     def object_at(self, path: str) -> SharedObject | None:
         """The facts of the ELF object at ``path``; None where there is no file, or none that ``ld.so`` could map."""
         path = posixpath.normpath(path)
+        if self._below and path not in self._objects and path not in self._mounted:
+            return self._below.object_at(path)
         if path not in self._objects:
             source = self.source(path)
             try:
@@ -237,6 +250,8 @@ class Files:
         """The paths of the files directly in ``folder``, mounted ones included, sorted."""
         folder = posixpath.normpath(folder)
         mounted = {path for path in self._mounted if posixpath.dirname(path) == folder}
+        if self._below:
+            return sorted(mounted | set(self._below.list(folder)))
         try:
             on_disk = {entry.path for entry in os.scandir(folder) if entry.is_file()}
         except OSError:

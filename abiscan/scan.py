@@ -38,15 +38,29 @@ def check(targets: Sequence[Path], choice: TorchChoice, rules: Sequence[Rule], s
     results: list[Result] = []
     for path in targets:
         target = read_target(path, files, posixpath.dirname(torch.package), torch.package)
-        linkages = [(extension, _link(extension, setting)) for extension, setting in _settings(target, torch, files)]
-        findings = [[finding for rule in rules for finding in rule.check(linkage)] for _, linkage in linkages]
-        unread = files.take_unread()
-        results += (
+        results += judge(target, torch, files, rules)
+    return Report(results=tuple(results))
+
+
+def judge(
+    target: Target, torch: Torch, files: Files, rules: Sequence[Rule], *, explained: bool = True
+) -> tuple[Result, ...]:
+    """Judge every extension of one target against one torch.
+
+    :param explained: whether findings say what the torch has in place of what it lacks; to find that takes longer than
+        the verdict, which is the same without
+    """
+    settings = _settings(target, torch, files)
+    linkages = [(extension, _link(extension, setting, explained=explained)) for extension, setting in settings]
+    findings = [[finding for rule in rules for finding in rule.check(linkage)] for _, linkage in linkages]
+    unread = files.take_unread()
+    return (
+        *(
             _result(target, extension, linkage, found, unread)
             for (extension, linkage), found in zip(linkages, findings, strict=True)
-        )
-        results += (_unread(target, torch, path, error) for path, error in target.unreadable)
-    return Report(results=tuple(results))
+        ),
+        *(_unread(target, torch, path, error) for path, error in target.unreadable),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +184,7 @@ def _settings(target: Target, torch: Torch, files: Files) -> Iterator[tuple[Exte
         yield from ((extension, setting) for extension in target.extensions if extension.facts.machine is machine)
 
 
-def _link(extension: Extension, setting: _Setting) -> Linkage:
+def _link(extension: Extension, setting: _Setting, *, explained: bool) -> Linkage:
     resolution = _resolve(setting.loader, setting.process, extension, setting.release)
     return Linkage(
         name=posixpath.basename(extension.path),
@@ -183,6 +197,7 @@ def _link(extension: Extension, setting: _Setting) -> Linkage:
         requires_torch=_required(setting.target),
         siblings=setting.siblings,
         here=setting.torch.here,
+        explained=explained,
     )
 
 

@@ -18,7 +18,7 @@ class Linkage:
     ``name`` is the base name of the extension; ``torch_libraries`` are all libraries of the torch by base name, loaded
     or not, ``siblings`` those beside the extension; ``resolution`` is None where the extension is made for another
     machine, which ends the matter; ``here`` says whether libraries were looked for on this system (for a release number
-    they are not).
+    they are not); ``explained`` whether rules are to look for what the torch has in place of what it lacks.
     """
 
     name: str
@@ -31,6 +31,7 @@ class Linkage:
     requires_torch: str | None
     siblings: Mapping[str, SharedObject] = field(default_factory=dict)
     here: bool = True
+    explained: bool = True
 
     @property
     def undefined(self) -> tuple[UndefinedSymbol, ...]:

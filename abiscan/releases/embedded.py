@@ -43,14 +43,10 @@ class EmbeddedSymbols:
         return (name for name, columns in self.table.starting_with(prefix) if columns >> self.column & 1)
 
 
-def versions() -> tuple[Version, ...]:
-    """The embedded releases, oldest first."""
-    return tuple(sorted({_version_of(record) for record in _table().meta["releases"]}))
-
-
-def releases_for(machine: Machine) -> tuple[Version, ...]:
-    """The embedded releases that there are for a machine, oldest first."""
-    return tuple(sorted(_version_of(record) for record in _records(machine)))
+def versions(machine: Machine | None = None) -> tuple[Version, ...]:
+    """The embedded releases, oldest first: all, or those for one machine."""
+    records = _table().meta["releases"] if machine is None else _records(machine)
+    return tuple(sorted(set(map(_version_of, records))))
 
 
 def releases_exporting(name: str, machine: Machine) -> frozenset[Version]:
@@ -115,7 +111,7 @@ def _record(text: str, machine: Machine) -> dict[str, Any]:
     for record in _records(machine):
         if _version_of(record) == version:
             return record
-    known = ", ".join(map(str, releases_for(machine)))
+    known = ", ".join(map(str, versions(machine)))
     raise InputError(f"torch {text}", f"not among the embedded releases for {machine.value}", f"there are: {known}")
 
 
