@@ -1,22 +1,221 @@
-"""The pipeline behind ``abiscan matrix``: the judgement of ``check`` on many releases, with each target read once."""
+"""The pipeline behind ``abiscan matrix``: the judgement of ``check`` on many torches, with each target read once.
+
+And behind ``check --torch declared``, which holds what a wheel requires against what it loads on.
+"""
 
 from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import TypeAlias
 
 from packaging.version import Version
 
 from abiscan import scan
 from abiscan.built_for import BuiltFor, built_for
-from abiscan.elf import Machine
+from abiscan.errors import InputError
 from abiscan.files import Files
-from abiscan.findings import Effect, Rule
+from abiscan.findings import Rule
+from abiscan.linkage.declaration import Declaration, Outcome
 from abiscan.releases import embedded
+from abiscan.releases.pythons import runs_in
 from abiscan.releases.store import Store
-from abiscan.report.model import Result, Verdict
+from abiscan.report.matrix_model import Matrix, Row, trouble, works
+from abiscan.report.model import Report, Result
 from abiscan.requirement import Metadata, simplest
 from abiscan.sources import Target, read_target
+
+Progress: TypeAlias = Callable[[float], None]
+"""Told how much is done, from 0 to 1."""
+
+
+def matrix(
+    targets: Sequence[Path],
+    choices: Sequence[scan.TorchChoice],
+    rules: Sequence[Rule],
+    store: Store,
+    *,
+    explained: bool,
+    progress: Progress = lambda _: None,
+) -> Matrix:
+    """Judge every extension in ``targets`` on each of several torches.
+
+    :param choices: the torches; none for all embedded releases
+    :param explained: whether the findings are to be shown: see ``scan.judge``
+    :raises InputError: a target or a torch cannot be read as such
+    """
+    bench = _Bench(choices, store)
+    rows: list[Row] = []
+    suggestions: dict[str, str | None] = {}
+    for number, path in enumerate(targets):
+        name, start = bench.target(path).name, number / len(targets)
+        of_target = bench.rows(path, rules, explained=explained, progress=_part(progress, start, len(targets)))
+        suggestions[name] = _suggestion(of_target)
+        rows += of_target
+    judged = {release for row in rows for release in row.results}
+    return Matrix(rows=tuple(rows), releases=tuple(filter(judged.__contains__, bench.names)), suggestions=suggestions)
+
+
+def check_declared(targets: Sequence[Path], rules: Sequence[Rule], store: Store) -> Report:
+    """Judge wheels on the torch that their metadata asks for, and the metadata by all embedded releases.
+
+    That torch is the newest embedded release that the requirement admits: the one that pip installs.
+
+    :raises InputError: a target cannot be read, is no wheel, or admits no embedded release
+    """
+    results: list[Result] = []
+    for path in targets:
+        bench = _Bench((), store)
+        target = bench.target(path)
+        if target.metadata is None:
+            raise InputError(str(path), "has no metadata to declare a torch in", "give a wheel, or name the torch")
+        rows = bench.rows(path, rules, explained=False)
+        known = _releases(rows)
+        admitted = {release for release in known if _admits(target.metadata, Version(release))}
+        if not admitted:
+            required = target.metadata.requires_torch or "any torch"
+            problem = f"requires {required}, which no embedded release for its Python and machine satisfies"
+            raise InputError(str(path), problem, "correct the requirement, or name the torch")
+        newest = [release for release in known if release in admitted][-1]
+        results += bench.judge(path, newest, rules, declarations=_declarations(target.metadata, rows, admitted))
+    return Report(results=tuple(results))
+
+
+def _part(progress: Progress, start: float, of: int) -> Progress:
+    return lambda done: progress(start + done / of)
+
+
+def _releases(rows: Sequence[Row]) -> list[str]:
+    return sorted({release for row in rows for release in row.results}, key=Version)
+
+
+def _working(rows: Sequence[Row]) -> set[str]:
+    """The releases on which all extensions work that can be loaded there at all."""
+    broken = {release for row in rows for release, result in row.results.items() if not works(result)}
+    return {release for row in rows for release in row.results} - broken
+
+
+def _suggestion(rows: Sequence[Row]) -> str | None:
+    known, working = list(map(Version, _releases(rows))), set(map(Version, _working(rows)))
+    return simplest(working, known)
+
+
+def _admits(metadata: Metadata, release: Version) -> bool:
+    """Whether pip may install a release beside the wheel: required as the metadata do, in a Python that it is for."""
+    required = metadata.requires_torch
+    return (required is None or required.admits(release)) and runs_in(release, metadata.python)
+
+
+def _declarations(metadata: Metadata, rows: Sequence[Row], admitted: set[str]) -> dict[str, Declaration]:
+    working, suggestion = _working(rows), _suggestion(rows)
+    return {
+        row.path: Declaration(
+            requirement=str(metadata.requires_torch) if metadata.requires_torch else None,
+            outcomes=tuple(
+                Outcome(
+                    release=release,
+                    admitted=release in admitted,
+                    error=trouble(result),
+                    wheel_works=release in working,
+                )
+                for release, result in row.results.items()
+                if runs_in(Version(release), metadata.python)
+            ),
+            suggestion=suggestion,
+        )
+        for row in rows
+    }
+
+
+class _Bench:
+    """Several torches, each in a layer of its own over the same files; a target is read once for all at the same path.
+
+    ``names`` are what the torches are called, in their order: by their release, by their build where that is not
+    enough.
+
+    :param choices: the torches; none for all embedded releases
+    """
+
+    def __init__(self, choices: Sequence[scan.TorchChoice], store: Store) -> None:
+        self._files = Files(store.facts_of)
+        self._all_embedded = not choices
+        choices = choices or [scan.torch_numbered(str(version)) for version in embedded.versions()]
+        layers = [self._files.layer() for _ in choices]
+        torches = [choice(layer) for choice, layer in zip(choices, layers, strict=True)]
+        self._torches = dict(zip(_names(torches), zip(torches, layers, strict=True), strict=True))
+        self._targets: dict[tuple[Path, str], Target] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._torches)
+
+    def target(self, path: Path, torch: scan.Torch | None = None) -> Target:
+        """A target, laid beside a torch; beside the first one for None.
+
+        :raises InputError: it cannot be read
+        """
+        package = (torch or next(iter(self._torches.values()))[0]).package
+        if (path, package) not in self._targets:
+            self._targets[path, package] = read_target(path, self._files, posixpath.dirname(package), package)
+        return self._targets[path, package]
+
+    def rows(
+        self, path: Path, rules: Sequence[Rule], *, explained: bool, progress: Progress = lambda _: None
+    ) -> list[Row]:
+        """Every extension of a target, and what should be one and cannot be read, on all torches."""
+        found: dict[str, dict[str, Result]] = {}
+        for number, release in enumerate(self._torches):
+            for result in self.judge(path, release, rules, explained=explained):
+                found.setdefault(result.path, {})[release] = result
+            progress((number + 1) / len(self._torches))
+        target = self.target(path)
+        origins = built_for(target)
+        required = target.metadata.requires_torch if target.metadata else None
+        return [
+            Row(
+                target=target.name,
+                path=extension,
+                built_for=origins.get(extension, BuiltFor(releases=(), clues=())),
+                declared=str(required) if required else None,
+                results=results,
+            )
+            for extension, results in found.items()
+        ]
+
+    def judge(
+        self,
+        path: Path,
+        release: str,
+        rules: Sequence[Rule],
+        *,
+        explained: bool = True,
+        declarations: Mapping[str, Declaration] | None = None,
+    ) -> Iterator[Result]:
+        """The results of ``check`` for one torch; without extensions for machines that the release was not made for."""
+        torch, files = self._torches[release]
+        target = self.target(path, torch)
+        if self._all_embedded:
+            there = [each for each in target.extensions if Version(release) in embedded.versions(each.facts.machine)]
+            if not there and target.extensions:
+                return
+            target = replace(target, extensions=tuple(there))
+        yield from scan.judge(target, torch, files, rules, explained=explained, declarations=declarations or {})
+
+
+def _names(torches: Sequence[scan.Torch]) -> list[str]:
+    """What to call torches: by their release, by their build if two are of one release, by their folder at last."""
+    for name in (_release, _build):
+        names = list(map(name, torches))
+        if len(set(names)) == len(names):
+            return names
+    return [f"{_build(torch)} ({number})" for number, torch in enumerate(torches, 1)]
+
+
+def _release(torch: scan.Torch) -> str:
+    return _build(torch).partition("+")[0]
+
+
+def _build(torch: scan.Torch) -> str:
+    return torch.build or torch.package

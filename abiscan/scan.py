@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from abiscan.files import Files
 from abiscan.findings import Finding, Rule
 from abiscan.interpreter import Interpreter
 from abiscan.libraries import Libraries
+from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence, LoadError, Process, Resolution
 from abiscan.linkage.python_import import import_error
@@ -43,15 +44,25 @@ def check(targets: Sequence[Path], choice: TorchChoice, rules: Sequence[Rule], s
 
 
 def judge(
-    target: Target, torch: Torch, files: Files, rules: Sequence[Rule], *, explained: bool = True
+    target: Target,
+    torch: Torch,
+    files: Files,
+    rules: Sequence[Rule],
+    *,
+    explained: bool = True,
+    declarations: Mapping[str, Declaration] | None = None,
 ) -> tuple[Result, ...]:
     """Judge every extension of one target against one torch.
 
     :param explained: whether findings say what the torch has in place of what it lacks; to find that takes longer than
         the verdict, which is the same without
+    :param declarations: by the path of the extension, what the metadata declare, if that is to be judged as well
     """
-    settings = _settings(target, torch, files)
-    linkages = [(extension, _link(extension, setting, explained=explained)) for extension, setting in settings]
+    declared = (declarations or {}).get
+    linkages = [
+        (extension, _link(extension, setting, explained=explained, declaration=declared(extension.path)))
+        for extension, setting in _settings(target, torch, files)
+    ]
     findings = [[finding for rule in rules for finding in rule.check(linkage)] for _, linkage in linkages]
     unread = files.take_unread()
     return (
@@ -184,7 +195,7 @@ def _settings(target: Target, torch: Torch, files: Files) -> Iterator[tuple[Exte
         yield from ((extension, setting) for extension in target.extensions if extension.facts.machine is machine)
 
 
-def _link(extension: Extension, setting: _Setting, *, explained: bool) -> Linkage:
+def _link(extension: Extension, setting: _Setting, *, explained: bool, declaration: Declaration | None) -> Linkage:
     resolution = _resolve(setting.loader, setting.process, extension, setting.release)
     return Linkage(
         name=posixpath.basename(extension.path),
@@ -198,6 +209,7 @@ def _link(extension: Extension, setting: _Setting, *, explained: bool) -> Linkag
         siblings=setting.siblings,
         here=setting.torch.here,
         explained=explained,
+        declaration=declaration,
     )
 
 

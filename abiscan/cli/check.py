@@ -27,7 +27,7 @@ def _rules(context: click.Context, parameter: click.Parameter, names: tuple[str,
     return tuple(known[name] for name in names)
 
 
-def _torch(spec: str) -> scan.TorchChoice:
+def torch_choice(spec: str) -> scan.TorchChoice:
     """What ``--torch SPEC`` means: a path if there is one, else a release number."""
     path = Path(spec)
     return scan.torch_numbered(spec) if is_version(spec) and not path.exists() else scan.torch_at(path)
@@ -114,7 +114,7 @@ def check(
         raise click.UsageError("--torch and --python exclude each other")
     if verbose and quiet:
         raise click.UsageError("-v and -q exclude each other")
-    choice = _torch(torch) if torch else scan.torch_of(python)
+    choice = torch_choice(torch) if torch else scan.torch_of(python)
     rules = [rule for rule in select or RULES if rule not in ignore]
     with errors_reported():
         known = read_baseline(baseline) if baseline else EMPTY

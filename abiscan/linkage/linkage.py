@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from abiscan.elf import SharedObject
 from abiscan.interpreter import Interpreter
+from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.model import LoadError, Resolution, UndefinedSymbol
 from abiscan.releases.model import TorchRelease
 
@@ -18,7 +19,8 @@ class Linkage:
     ``name`` is the base name of the extension; ``torch_libraries`` are all libraries of the torch by base name, loaded
     or not, ``siblings`` those beside the extension; ``resolution`` is None where the extension is made for another
     machine, which ends the matter; ``here`` says whether libraries were looked for on this system (for a release number
-    they are not); ``explained`` whether rules are to look for what the torch has in place of what it lacks.
+    they are not); ``explained`` whether rules are to look for what the torch has in place of what it lacks;
+    ``declaration`` is what the metadata declare, where that is judged as well.
     """
 
     name: str
@@ -32,6 +34,7 @@ class Linkage:
     siblings: Mapping[str, SharedObject] = field(default_factory=dict)
     here: bool = True
     explained: bool = True
+    declaration: Declaration | None = None
 
     @property
     def undefined(self) -> tuple[UndefinedSymbol, ...]:
