@@ -7,7 +7,8 @@ dependents, and in one object the first unresolved relocation is the one named.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from abiscan.elf import Definition, Reference
@@ -22,6 +23,7 @@ from abiscan.linkage.model import (
     UndefinedSymbol,
 )
 from abiscan.ownership import is_cxx_library, is_cxx_symbol, is_python_symbol, is_torch_symbol
+from abiscan.releases.names import ColumnSymbols, NameTable
 
 NO_SUCH_FILE: Final = "cannot open shared object file: No such file or directory"
 
@@ -36,10 +38,12 @@ def resolve(process: Process, closure: Closure) -> Resolution:
     versions = tuple(_missing_versions(process, closure))
     undefined: list[UndefinedSymbol] = []
     unchecked: list[UndefinedSymbol] = []
+    absent = {module.name for module in scope if module.facts is None}
+    providers = _providers(scope)
     for module in relocation_order(closure):
-        for reference in _unresolved(module, scope):
+        for reference in _unresolved(module, providers):
             symbol = UndefinedSymbol(module=module, reference=reference)
-            (unchecked if _may_be_elsewhere(reference, process, scope) else undefined).append(symbol)
+            (unchecked if _may_be_elsewhere(reference, process, absent) else undefined).append(symbol)
     return Resolution(
         closure=closure,
         missing_versions=versions,
@@ -92,25 +96,44 @@ def binds(reference: Reference, definition: Definition, rivals: Iterable[Definit
     return not definition.hidden and sum(not rival.hidden for rival in rivals) == 1
 
 
-def _unresolved(module: Module, scope: tuple[Module, ...]) -> list[Reference]:
-    if module.facts is None:
-        return []
-    remaining = [reference for reference in module.facts.references if not reference.weak]
-    for provider in scope:
-        if provider.facts is None or not remaining:
-            continue
-        find = provider.facts.symbols.find
-        remaining = [
-            reference
-            for reference in remaining
-            if not any(binds(reference, definition, found) for found in (find(reference.name),) for definition in found)
-        ]
+def _unresolved(module: Module, providers: Sequence[Callable[[Sequence[Reference]], list[Reference]]]) -> list[Reference]:
+    remaining = [reference for reference in module.facts.references if not reference.weak] if module.facts else []
+    for without in providers:
+        remaining = without(remaining)
     return remaining
 
 
-def _may_be_elsewhere(reference: Reference, process: Process, scope: tuple[Module, ...]) -> bool:
-    """Whether a library that was not found, and is assumed to be there, may define what ``reference`` needs."""
-    absent = {module.name for module in scope if module.facts is None}
+def _providers(scope: Iterable[Module]) -> list[Callable[[Sequence[Reference]], list[Reference]]]:
+    """For each object of a scope, what leaves out of some references those that it satisfies.
+
+    What is asked of all objects is only whether, so their order does not matter, and objects that keep their symbols in
+    one table are asked at once.
+    """
+    columns: dict[NameTable, int] = {}
+    single = []
+    for facts in (module.facts for module in scope):
+        if facts and isinstance(facts.symbols, ColumnSymbols):
+            columns[facts.symbols.table] = columns.get(facts.symbols.table, 0) | 1 << facts.symbols.column
+        elif facts:
+            single.append(functools.partial(_not_in, facts.symbols.find))
+    return [*(functools.partial(_in_no_column, table.columns, mask) for table, mask in columns.items()), *single]
+
+
+def _in_no_column(columns: Callable[[str], int], mask: int, references: Sequence[Reference]) -> list[Reference]:
+    # Such tables have no versions: what they have satisfies a reference to any (see ``binds``).
+    return [reference for reference in references if not columns(reference.name) & mask]
+
+
+def _not_in(find: Callable[[str], tuple[Definition, ...]], references: Sequence[Reference]) -> list[Reference]:
+    return [
+        reference
+        for reference in references
+        if not any(binds(reference, definition, found) for found in (find(reference.name),) for definition in found)
+    ]
+
+
+def _may_be_elsewhere(reference: Reference, process: Process, absent: set[str]) -> bool:
+    """Whether one of the libraries that were not found, and are assumed to be there, may define what it needs."""
     if reference.version is not None:
         return reference.version.file in absent
     if is_python_symbol(reference.name):

@@ -8,40 +8,20 @@ from __future__ import annotations
 
 import functools
 import posixpath
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from importlib import resources
 from typing import Any, Final
 
 from packaging.version import InvalidVersion, Version
 
-from abiscan.elf import Definition, Machine, SharedObject
+from abiscan.elf import Machine, SharedObject
 from abiscan.errors import InputError
 from abiscan.files import Files
 from abiscan.releases.model import TorchRelease
-from abiscan.releases.names import NameTable
+from abiscan.releases.names import ColumnSymbols, NameTable
 
 SITE: Final = "/site-packages"
 """The folder into which an embedded torch is taken to be installed. No real one has that path."""
-
-_EXPORTED: Final = (Definition(version=None, hidden=False, version_index=0, type=0, size=0),)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EmbeddedSymbols:
-    """``Symbols`` of one library of one release; types and sizes are not kept, versions torch has none."""
-
-    table: NameTable
-    column: int
-
-    def find(self, name: str) -> tuple[Definition, ...]:
-        """One definition if the library exports ``name``."""
-        return _EXPORTED if self.table.columns(name) >> self.column & 1 else ()
-
-    def starting_with(self, prefix: str) -> Iterator[str]:
-        """The names that begin with ``prefix``."""
-        return (name for name, columns in self.table.starting_with(prefix) if columns >> self.column & 1)
-
 
 def versions(machine: Machine | None = None) -> tuple[Version, ...]:
     """The embedded releases, oldest first: all, or those for one machine."""
@@ -168,7 +148,7 @@ def _unpack(record: dict[str, Any], files: Files) -> TorchRelease:
                 build_id=None,
                 version_needs=(),
                 version_definitions=None if library["versions"] is None else frozenset(library["versions"]),
-                symbols=EmbeddedSymbols(table=_table(), column=library["column"]),
+                symbols=ColumnSymbols(table=_table(), column=library["column"]),
                 references=(),
                 imports=frozenset(),
                 pybind11_internals=library["pybind11"],
