@@ -1,10 +1,9 @@
 """Which torch an extension was built for, told from what the build left in it.
 
 There are clues of several kinds, each of which leaves some releases open: the names that it imports (a release that
-lacks them cannot have linked it), where the assertions stand that it inlined from torch's headers, the numbers of the
-dispatch keys that it registers for, and what the wheel says of itself. They are followed in this order, the surest
-first; one that would leave nothing is set aside. The extensions of one package were built together, so each narrows the
-others.
+lacks them cannot have linked it), where the assertions stand that it inlined from torch's headers, what the wheel says
+of itself, and the numbers of the dispatch keys that it registers for. They are followed one after the other; one that
+would leave nothing is set aside. The extensions of one package were built together, so each narrows the others.
 
 What an extension *defines* is no clue: torch's libraries export an inline function of the headers in some releases and
 not in others, while the headers have it in all of them.
@@ -60,31 +59,36 @@ class BuiltFor:
     clues: tuple[Clue, ...]
 
 
-def built_for(target: Target, used_keys: Mapping[str, Iterable[int]] | None = None) -> dict[str, BuiltFor]:
-    """For which torch each extension of a target was built, by its path.
-
-    :param used_keys: by path, the numbers of the dispatch keys that the extension registers for, if they are known
-    """
-    alone = {
-        extension.path: _follow(
-            BuiltFor(releases=(), clues=()), extension, _own_clues(extension, (used_keys or {}).get(extension.path, ()))
-        )
-        for extension in target.extensions
-    }
+def built_for(target: Target) -> dict[str, BuiltFor]:
+    """For which torch each extension of a target was built, by its path, as far as can be told without running it."""
+    nothing = BuiltFor(releases=(), clues=())
+    alone = {each.path: _follow(nothing, each.facts.machine, _own_clues(each)) for each in target.extensions}
     return {
-        extension.path: _follow(
-            alone[extension.path],
-            extension,
-            (*_sibling_clues(target, extension, alone), *_metadata_clues(target.metadata, extension)),
+        each.path: _follow(
+            alone[each.path],
+            each.facts.machine,
+            (*_sibling_clues(target, each, alone), *_metadata_clues(target.metadata, each.facts.machine)),
         )
-        for extension in target.extensions
+        for each in target.extensions
     }
 
 
-def _follow(known: BuiltFor, extension: Extension, clues: Iterable[Clue]) -> BuiltFor:
+def with_keys(known: BuiltFor, used_keys: Sequence[int], machine: Machine) -> BuiltFor:
+    """What is known of an extension, narrowed by the numbers of the dispatch keys that it registers for.
+
+    A release in which it would register a kernel for what is no key there is none that it was built for.
+    """
+    if not used_keys:
+        return known
+    fitting = tuple(each for each in embedded.versions(machine) if all(map(keys_of(each).can_register, used_keys)))
+    seen = f"registers for the dispatch keys {', '.join(map(str, used_keys))}"
+    return _follow(known, machine, [Clue(kind=Kind.DISPATCH_KEYS, seen=seen, releases=fitting)])
+
+
+def _follow(known: BuiltFor, machine: Machine, clues: Iterable[Clue]) -> BuiltFor:
     """What is known, narrowed by each clue that tells something new and contradicts nothing surer."""
     releases, followed = known.releases, list(known.clues)
-    every = embedded.versions(extension.facts.machine)
+    every = embedded.versions(machine)
     for clue in clues:
         open_before = releases or every
         left = tuple(version for version in open_before if version in clue.releases)
@@ -98,7 +102,7 @@ _ALWAYS_SHOWN: Final = frozenset({Kind.HEADERS, Kind.IMPORTS, Kind.DISPATCH_KEYS
 """The extension's own bytes are shown where they agree, too: one clue is a hint, two are a proof."""
 
 
-def _own_clues(extension: Extension, used_keys: Iterable[int]) -> Iterator[Clue]:
+def _own_clues(extension: Extension) -> Iterator[Clue]:
     machine = extension.facts.machine
     lines = dict(filter(None, map(releases_asserting, sorted(extension.assertions))))
     if found := _agreeing(lines, machine):
@@ -111,12 +115,6 @@ def _own_clues(extension: Extension, used_keys: Iterable[int]) -> Iterator[Clue]
     imports = {name: embedded.releases_exporting(name, machine) for name in _torch_imports(extension)}
     if found := _agreeing(imports, machine):
         yield Clue(kind=Kind.IMPORTS, seen=_bounds(imports, found, machine), releases=found)
-    if keys := sorted(set(used_keys)):
-        numbers = ", ".join(map(str, keys))
-        fitting = tuple(
-            version for version in embedded.versions(machine) if all(map(keys_of(version).can_register, keys))
-        )
-        yield Clue(kind=Kind.DISPATCH_KEYS, seen=f"registers for the dispatch keys {numbers}", releases=fitting)
 
 
 def _torch_imports(extension: Extension) -> list[str]:
@@ -129,9 +127,7 @@ def _agreeing(seen: Mapping[str, frozenset[Version]], machine: Machine) -> tuple
     What no release has does not count.
     """
     counted = [releases for releases in seen.values() if releases]
-    lacking = {
-        version: sum(version not in releases for releases in counted) for version in embedded.versions(machine)
-    }
+    lacking = {version: sum(version not in releases for releases in counted) for version in embedded.versions(machine)}
     fewest = min(lacking.values(), default=0)
     if not counted or fewest > len(counted) // _TOLERANCE:
         return ()
@@ -177,10 +173,10 @@ def _package(target: Target, extension: Extension) -> str:
     return "" if target.metadata else extension.path.partition("/")[0]
 
 
-def _metadata_clues(metadata: Metadata | None, extension: Extension) -> Iterator[Clue]:
+def _metadata_clues(metadata: Metadata | None, machine: Machine) -> Iterator[Clue]:
     if metadata is None:
         return
-    every = embedded.versions(extension.facts.machine)
+    every = embedded.versions(machine)
     if named := metadata.torch_in_version:
         fitting = tuple(version for version in every if f"{version}.".startswith(f"{named}."))
         yield Clue(kind=Kind.WHEEL_VERSION, seen=f"the wheel's version names torch {named}", releases=fitting)

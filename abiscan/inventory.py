@@ -8,11 +8,12 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from abiscan.built_for import BuiltFor, built_for
+from abiscan.built_for import BuiltFor, built_for, with_keys
 from abiscan.dispatch.keys import DispatchKeys, keys_of
 from abiscan.dispatch.tags import Tags, tags_of
+from abiscan.elf import SharedObject
 from abiscan.emulation import Gap, Registrations, recover
-from abiscan.files import Files
+from abiscan.files import ElfSource, Files
 from abiscan.releases import embedded
 from abiscan.releases.store import Store
 from abiscan.sources import Extension, Target, read_target
@@ -22,16 +23,21 @@ from abiscan.sources import Extension, Target, read_target
 class Inventory:
     """What one extension registers.
 
-    ``built_for`` are the releases it can have been built for, oldest first; ``keys`` and ``tags`` name the numbers of
-    dispatch keys and tags as the newest of them does.
+    ``origin`` is what it was built for; ``keys`` and ``tags`` name the numbers of dispatch keys and tags as the newest
+    of those releases does.
     """
 
     path: str
-    built_for: tuple[Version, ...]
+    origin: BuiltFor
     keys: DispatchKeys
     tags: Tags
     registrations: Registrations
     gaps: tuple[Gap, ...]
+
+    @property
+    def built_for(self) -> tuple[Version, ...]:
+        """The releases it can have been built for, oldest first."""
+        return self.origin.releases
 
 
 def inventory(path: Path, store: Store) -> tuple[Target, tuple[Inventory, ...]]:
@@ -41,25 +47,54 @@ def inventory(path: Path, store: Store) -> tuple[Target, tuple[Inventory, ...]]:
     """
     files = Files(store.facts_of)
     target = read_target(path, files, embedded.SITE, torch_package=f"{embedded.SITE}/torch")
-    registered = [recover(extension.source.open(), extension.facts) for extension in target.extensions]
-    used = {each.path: _used_keys(found) for each, found in zip(target.extensions, registered, strict=True)}
-    known = built_for(target, used)
-    return target, tuple(
-        _inventory(extension, found, known[extension.path])
-        for extension, found in zip(target.extensions, registered, strict=True)
-    )
+    inventories = Inventories()
+    return target, tuple(inventories.of(target, extension) for extension in target.extensions)
 
 
-def _inventory(extension: Extension, registrations: Registrations, built: BuiltFor) -> Inventory:
+class Inventories:
+    """What extensions, and libraries that they bring along, register: recovered when first asked for, and once."""
+
+    def __init__(self) -> None:
+        self._origins: dict[tuple[str, str], BuiltFor] = {}
+        self._found: dict[tuple[str, str], Inventory] = {}
+        self._libraries: dict[object, Registrations] = {}
+
+    def of(self, target: Target, extension: Extension) -> Inventory:
+        """What one extension of a target registers."""
+        key = target.name, extension.path
+        if key not in self._found:
+            if key not in self._origins:
+                self._origins |= {(target.name, path): known for path, known in built_for(target).items()}
+            self._found[key] = _recover(extension, self._origins[key])
+        return self._found[key]
+
+    def origin(self, target: Target, extension: Extension) -> BuiltFor | None:
+        """What an extension was built for, as far as it is known: None if it was not asked what it registers."""
+        found = self._found.get((target.name, extension.path))
+        return found.origin if found else None
+
+    def of_library(self, identity: object, source: ElfSource, facts: SharedObject) -> Registrations:
+        """What a library registers.
+
+        :param identity: what tells it from other files
+        """
+        if identity not in self._libraries:
+            self._libraries[identity] = recover(source.open(), facts)
+        return self._libraries[identity]
+
+
+def _recover(extension: Extension, known: BuiltFor) -> Inventory:
+    registrations = recover(extension.source.open(), extension.facts)
     used = _used_keys(registrations)
-    assumed = (built.releases or embedded.versions())[-1]
+    origin = with_keys(known, used, extension.facts.machine)
+    assumed = (origin.releases or embedded.versions())[-1]
     return Inventory(
         path=extension.path,
-        built_for=built.releases,
+        origin=origin,
         keys=keys_of(assumed),
         tags=tags_of(assumed),
         registrations=registrations,
-        gaps=(*registrations.gaps, *_doubts(used, built.releases, assumed)),
+        gaps=(*registrations.gaps, *_doubts(used, origin.releases, assumed)),
     )
 
 

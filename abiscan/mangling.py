@@ -147,7 +147,7 @@ def same_name_prefixes(name: str) -> tuple[str, ...]:
 
 
 def returning_cxx11_string(name: str) -> str | None:
-    """The same function returning the C++11 string: the Itanium ABI then tags its name. None for what is in no namespace."""
+    """The same function returning the C++11 string, which tags its name; None for what is in no namespace."""
     path = next((prefix for prefix in same_name_prefixes(name) if name.startswith(prefix)), None)
     return f"{path}B5cxx11{name[len(path) :]}" if path else None
 

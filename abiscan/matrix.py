@@ -144,7 +144,9 @@ class _Bench:
         choices = choices or [scan.torch_numbered(str(version)) for version in embedded.versions()]
         layers = [self._files.layer() for _ in choices]
         torches = [choice(layer) for choice, layer in zip(choices, layers, strict=True)]
-        self._torches = dict(zip(_names(torches), zip(torches, layers, strict=True), strict=True))
+        self._recovered = scan.Recovered()
+        replays = [scan.Replays(*pair, store, self._recovered) for pair in zip(torches, layers, strict=True)]
+        self._torches = dict(zip(_names(torches), zip(torches, layers, replays, strict=True), strict=True))
         self._targets: dict[tuple[Path, str], Target] = {}
 
     @property
@@ -171,7 +173,7 @@ class _Bench:
                 found.setdefault(result.path, {})[release] = result
             progress((number + 1) / len(self._torches))
         target = self.target(path)
-        origins = built_for(target)
+        origins = built_for(target) | self._origins(target)
         required = target.metadata.requires_torch if target.metadata else None
         return [
             Row(
@@ -184,6 +186,11 @@ class _Bench:
             for extension, results in found.items()
         ]
 
+    def _origins(self, target: Target) -> dict[str, BuiltFor]:
+        """What extensions were built for by all that was learnt when their registrations were recovered."""
+        found = {each.path: self._recovered.inventories.origin(target, each) for each in target.extensions}
+        return {path: origin for path, origin in found.items() if origin}
+
     def judge(
         self,
         path: Path,
@@ -194,14 +201,16 @@ class _Bench:
         declarations: Mapping[str, Declaration] | None = None,
     ) -> Iterator[Result]:
         """The results of ``check`` for one torch; without extensions for machines that the release was not made for."""
-        torch, files = self._torches[release]
+        torch, files, replays = self._torches[release]
         target = self.target(path, torch)
         if self._all_embedded:
             there = [each for each in target.extensions if Version(release) in embedded.versions(each.facts.machine)]
             if not there and target.extensions:
                 return
             target = replace(target, extensions=tuple(there))
-        yield from scan.judge(target, torch, files, rules, explained=explained, declarations=declarations or {})
+        yield from scan.judge(
+            target, torch, files, rules, replays, explained=explained, declarations=declarations or {}
+        )
 
 
 def _names(torches: Sequence[scan.Torch]) -> list[str]:

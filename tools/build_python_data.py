@@ -1,6 +1,6 @@
-"""Make ``abiscan/releases/data/pythons.txt``: for each torch release, the Pythons that the package index has wheels for.
+"""Make ``abiscan/releases/data/pythons.txt``: the Pythons that the package index has wheels of a torch release for.
 
-    python -m tools.build_python_data
+python -m tools.build_python_data
 """
 
 from __future__ import annotations

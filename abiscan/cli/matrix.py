@@ -27,7 +27,8 @@ _FORMATS = ("text", "json", "html")
     "torches",
     multiple=True,
     metavar="SPEC",
-    help="A torch for a column (repeatable): a release number, its folder, a wheel. Default: all releases in the package.",
+    help="A torch for a column (repeatable): a release number, its folder, a wheel. "
+    "Default: all releases in the package.",
 )
 @click.option("--format", "form", type=click.Choice(_FORMATS), default="text", show_default=True, help="Form.")
 @click.option("--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write it there.")

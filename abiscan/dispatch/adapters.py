@@ -1,13 +1,18 @@
-"""What the model of the dispatcher is given: events out of an emulated extension, a state out of torch's own dumps."""
+"""What the model of the dispatcher is given: events out of an emulated extension, a state out of what a torch has."""
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
+from abiscan.dispatch import signature
 from abiscan.dispatch.dispatcher import (
+    BY_REGISTER_OPERATORS,
+    LIBRARIES,
+    SYMINT,
+    WARNS_ONCE,
     Block,
     BlockKind,
     Define,
@@ -21,9 +26,12 @@ from abiscan.dispatch.dispatcher import (
     RegisterOperator,
     State,
     StoredKernel,
+    StoredSignature,
 )
 from abiscan.dispatch.keys import DispatchKeys
+from abiscan.dispatch.messages import Release
 from abiscan.emulation import model
+from abiscan.releases import operators as torch
 
 _BLOCK_KINDS: Final = {
     model.LibraryKind.DEF: BlockKind.DEF,
@@ -32,6 +40,8 @@ _BLOCK_KINDS: Final = {
 }
 _NO_KEYS: Final = ("Undefined", "CatchAll")
 _NO_FILE: Final = "?"
+_NO_KEY_IS: Final = ("Math", "CompositeImplicitAutograd")  # from 1.8 on
+_SILENT: Final = ("Meta", "MTIA")
 
 
 def events_of(registrations: model.Registrations, keys: DispatchKeys, phase: model.Phase) -> Iterator[Event]:
@@ -116,6 +126,59 @@ def _relative(name: str, block: Block) -> str:
     return name.removeprefix(f"{block.namespace}::")
 
 
+def state_of(operators: torch.Operators, release: Release, names: Collection[str]) -> State:
+    """What a torch has registered itself.
+
+    :param names: the operators that matter; those that the torch does not have are not there
+    """
+    kernels: dict[str, list[torch.Kernel]] = {}
+    for kernel in operators.kernels:
+        if kernel.operator in names:
+            kernels.setdefault(kernel.operator, []).append(kernel)
+    defined = operators.operators
+    # What torch replaces itself, out of sight, uses up its only warning: 2.15 does.
+    replaceable = [(kernel.operator, kernel.key) for kernel in operators.kernels if kernel.key not in _SILENT]
+    warned = release >= WARNS_ONCE and len(set(replaceable)) < len(replaceable)
+    return State(
+        operators={
+            name: _entry_of_torch(defined.get(name), kernels.get(name, ()), release)
+            for name in names
+            if name in defined or name in kernels
+        },
+        libraries={name: _debug(place.file, place.line) for name, place in operators.namespaces.items()},
+        fallbacks={each.key: _debug(each.file, each.line) for each in operators.fallbacks if each.key is not None},
+        classes=operators.classes,
+        warned=warned,
+    )
+
+
+def _entry_of_torch(
+    operator: torch.Operator | None, kernels: Iterable[torch.Kernel], release: Release
+) -> OperatorEntry:
+    stored: dict[str | None, tuple[StoredKernel, ...]] = {}
+    first: dict[bool, StoredSignature] = {}
+    for kernel in kernels:
+        debug = _debug(kernel.file, kernel.line)
+        stored[kernel.key] = (StoredKernel(debug=debug, inferred=kernel.schema), *stored.get(kernel.key, ()))
+        if kernel.signature is not None and release >= LIBRARIES:
+            # What is given together with the definition has no key, which torch shows as such.
+            with_definition = operator is not None and (kernel.file, kernel.line) == (operator.file, operator.line)
+            key = None if with_definition and kernel.key in _NO_KEY_IS else kernel.key
+            sym = release >= SYMINT and signature.takes_symint(kernel.signature)
+            first.setdefault(sym, StoredSignature(mangled=kernel.signature, dispatch_key=key, debug=debug))
+    return OperatorEntry(
+        schema=operator.schema if operator else None,
+        debug=_debug(operator.file, operator.line) if operator else "",
+        kernels=stored,
+        signature=first.get(False),
+        sym_signature=first.get(True),
+    )
+
+
+def _debug(file: str | None, line: int | None) -> str:
+    return BY_REGISTER_OPERATORS if file is None else f"registered at {file}:{line}"
+
+
 _KERNEL: Final = re.compile(
     r"(?P<key>\w+?)(?:\[alias\])?(?: \(inactive\))?: (?P<debug>.*) :: (?P<inferred>.*?) \[ (?:boxed |unboxed )*\]"
 )
@@ -132,7 +195,7 @@ def state_of_dumps(
     operators = {name.removesuffix("."): _entry_of_dump(dump) for name, dump in dumps.items()}
     # What import torch replaces itself, out of sight: 2.15 does, and so never warns afterwards.
     warned = any(
-        len(kernels) > 1 and key not in ("Meta", "MTIA")
+        len(kernels) > 1 and key not in _SILENT
         for entry in operators.values()
         for key, kernels in entry.kernels.items()
     )

@@ -9,6 +9,7 @@ from abiscan.elf import SharedObject
 from abiscan.interpreter import Interpreter
 from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.model import LoadError, Resolution, UndefinedSymbol
+from abiscan.linkage.registering import Registering
 from abiscan.releases.model import TorchRelease
 
 
@@ -19,8 +20,9 @@ class Linkage:
     ``name`` is the base name of the extension; ``torch_libraries`` are all libraries of the torch by base name, loaded
     or not, ``siblings`` those beside the extension; ``resolution`` is None where the extension is made for another
     machine, which ends the matter; ``here`` says whether libraries were looked for on this system (for a release number
-    they are not); ``explained`` whether rules are to look for what the torch has in place of what it lacks;
-    ``declaration`` is what the metadata declare, where that is judged as well.
+    they are not). ``registering`` is what is registered with torch, None where nothing is; ``explained`` whether rules
+    are to look for what the torch has in place of what it lacks; ``declaration`` is what the metadata declare, where
+    that is judged as well.
     """
 
     name: str
@@ -33,6 +35,7 @@ class Linkage:
     requires_torch: str | None
     siblings: Mapping[str, SharedObject] = field(default_factory=dict)
     here: bool = True
+    registering: Registering | None = None
     explained: bool = True
     declaration: Declaration | None = None
 

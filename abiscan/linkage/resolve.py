@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from abiscan.elf import Definition, Reference
 from abiscan.linkage.model import (
@@ -96,15 +96,19 @@ def binds(reference: Reference, definition: Definition, rivals: Iterable[Definit
     return not definition.hidden and sum(not rival.hidden for rival in rivals) == 1
 
 
-def _unresolved(module: Module, providers: Sequence[Callable[[Sequence[Reference]], list[Reference]]]) -> list[Reference]:
+Provider: TypeAlias = Callable[[Sequence[Reference]], list[Reference]]
+"""Leaves out of some references those that it satisfies."""
+
+
+def _unresolved(module: Module, providers: Sequence[Provider]) -> list[Reference]:
     remaining = [reference for reference in module.facts.references if not reference.weak] if module.facts else []
     for without in providers:
         remaining = without(remaining)
     return remaining
 
 
-def _providers(scope: Iterable[Module]) -> list[Callable[[Sequence[Reference]], list[Reference]]]:
-    """For each object of a scope, what leaves out of some references those that it satisfies.
+def _providers(scope: Iterable[Module]) -> list[Provider]:
+    """The objects of a scope.
 
     What is asked of all objects is only whether, so their order does not matter, and objects that keep their symbols in
     one table are asked at once.

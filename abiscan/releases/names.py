@@ -1,10 +1,10 @@
 """Many symbol names with who exports them, in little space, and answered fast.
 
-A name carries a number, its class: the set of columns (library of a release) that export it. Names are looked up by hash
-and never compared; a name that is not in the table passes for one that is once in 400 million times. To list names they
-are kept, too: sorted, front-coded, compressed block by block. The bytes of a file, numbers little-endian::
+A name carries a number, its class: the set of columns (library of a release) that export it. Names are looked up by
+hash and never compared; a name that is not in the table passes for one that is once in 400 million times. To list names
+they are kept, too: sorted, front-coded, compressed block by block. The bytes of a file, numbers little-endian::
 
-    magic (8) | number of names (4), of classes (4) | sizes of the parts (7 × 4) | the parts:
+    magic (8) | number of names (4), of classes (4) | sizes of the parts (7 of 4) | the parts:
         meta      zlib: whatever the writer put there, as JSON
         columns   zlib: for each class, its set of columns as a number of as many bytes as the widest takes
         starts    zlib: for each bucket, where its names begin among the hashes (4), and the end

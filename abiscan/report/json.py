@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import abiscan
 from abiscan.findings import Evidence, Finding
-from abiscan.report.model import Report, Result
+from abiscan.report.model import PredictedError, Report, Result
 
 VERSION: Final = 1
 
@@ -33,7 +33,6 @@ def schema(command: str = "check") -> dict[str, Any]:
 
 
 def _result(result: Result) -> dict[str, Any]:
-    error = result.predicted_error
     return {
         "target": result.target,
         "path": result.path,
@@ -41,15 +40,20 @@ def _result(result: Result) -> dict[str, Any]:
         "torch": result.torch,
         "torch_build": result.torch_build,
         "verdict": result.verdict.value,
-        "predicted_error": (
-            {"how": error.how.value, "object": error.object, "message": error.message} if error else None
-        ),
+        "predicted_error": predicted_error(result.predicted_error),
         "undefined_symbols": list(result.undefined_symbols),
         "external": list(result.external),
         "findings": [_finding(finding) for finding in result.findings],
         "gaps": [{"stage": gap.stage, "reason": gap.reason} for gap in result.gaps],
         "suppressed": [{**_finding(one.finding), "reason": one.reason} for one in result.suppressed],
     }
+
+
+def predicted_error(error: PredictedError | None) -> dict[str, Any] | None:
+    """The first error of a load, null if there is none."""
+    if error is None:
+        return None
+    return {"how": error.how.value, "object": error.object, "message": error.message, "exact": error.exact}
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
@@ -59,6 +63,8 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "message": finding.message,
         "evidence": [_evidence(evidence) for evidence in finding.evidence],
         "fix": finding.fix,
+        "says": finding.says,
+        "symptom": finding.symptom,
     }
 
 

@@ -6,6 +6,7 @@ import json
 from typing import Any, Final
 
 import abiscan
+from abiscan.report.json import predicted_error
 from abiscan.report.matrix_model import Matrix, Row, rules_of
 from abiscan.report.model import Result
 
@@ -42,5 +43,7 @@ def _cell(result: Result) -> dict[str, Any]:
     return {
         "verdict": result.verdict.value,
         "rules": rules_of(result),
-        "predicted_error": {"how": error.how.value, "object": error.object, "message": error.message} if error else None,
+        "predicted_error": {"how": error.how.value, "object": error.object, "message": error.message}
+        if error
+        else None,
     }

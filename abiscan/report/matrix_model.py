@@ -51,7 +51,7 @@ def works(result: Result) -> bool:
 
 
 def trouble(result: Result) -> str | None:
-    """The first thing that goes wrong, for people: the loader's text, else what the worst finding says; None if nothing."""
+    """The first thing that goes wrong, for people: the error of the load, else the worst finding; None if nothing."""
     error = result.predicted_error
     if error:
         return f"{error.object}: {error.message}" if error.object else error.message

@@ -126,7 +126,11 @@ def _causes(row: Row) -> Iterator[Text]:
             sign, rules, text = found
             where = " - ".join(dict.fromkeys((run[0], run[-1])))
             yield Text.assemble(
-                f"  {clean(row.path)} ", (sign, _MARKS[sign]), f" {where}: ", *(f"{rule}: " for rule in rules), clean(text)
+                f"  {clean(row.path)} ",
+                (sign, _MARKS[sign]),
+                f" {where}: ",
+                *(f"{each}: " for each in rules),
+                clean(text),
             )
 
 

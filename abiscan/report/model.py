@@ -25,11 +25,15 @@ class How(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictedError:
-    """The first error of the load: ``object`` is the base name its text begins with, ``message`` the text after it."""
+    """The first error of the load: ``object`` is the base name its text begins with, ``message`` the text after it.
+
+    ``exact`` is false where something in the text cannot be known, for which a ``?`` stands.
+    """
 
     how: How
     object: str | None
     message: str
+    exact: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

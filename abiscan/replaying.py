@@ -1,0 +1,225 @@
+"""What a torch does about the registrations of extensions: they are recovered, then replayed on its operators.
+
+Everything here takes the emulator and the model of the dispatcher, whose import alone takes longer than to check a
+small extension: import this module where an extension registers something.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from packaging.version import Version
+
+from abiscan.dispatch.adapters import events_of, state_of
+from abiscan.dispatch.dispatcher import Event, OutcomeKind, State, replay
+from abiscan.dispatch.keys import DispatchKeys, keys_of
+from abiscan.dispatch.messages import Release
+from abiscan.emulation import LibraryKind, Phase, Registrations
+from abiscan.files import DiskFile, ElfSource, Files
+from abiscan.inventory import Inventories, Inventory
+from abiscan.linkage.model import Resolution
+from abiscan.linkage.registering import Reaction, Registering
+from abiscan.linkage.resolve import relocation_order
+from abiscan.ownership import is_torch_library, registers
+from abiscan.releases import embedded
+from abiscan.releases.model import TorchRelease
+from abiscan.releases.operators import Operators
+from abiscan.sources import Extension, Target
+
+OperatorsFor: TypeAlias = Callable[[TorchRelease, Collection[str]], Operators | None]
+"""The operators of a torch, at least those that are named; None where they are not at hand."""
+
+_LOADED = (Phase.STATIC_INIT, Phase.MODULE_INIT)
+# What a module made with pybind11 imports to turn whatever is thrown in PyInit_* into an ImportError.
+_CATCHING = frozenset({"__cxa_begin_catch", "PyExc_ImportError"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Object:
+    """One object of a process. ``identity`` tells files apart as ``ld.so`` does, whatever they are called."""
+
+    name: str
+    identity: object
+    registrations: Registrations
+    phases: tuple[Phase, ...]
+    catches: bool
+
+    def events(self, keys: DispatchKeys) -> Iterator[tuple[Event, Phase]]:
+        for phase in self.phases:
+            for event in events_of(self.registrations, keys, phase):
+                yield event, phase
+
+    @property
+    def registers(self) -> bool:
+        """Whether it registers anything."""
+        registered = self.registrations
+        lists = (registered.libraries, registered.operators, registered.kernels, registered.fallbacks)
+        return any((*lists, registered.classes))
+
+    @property
+    def operators(self) -> set[str]:
+        """What it defines or implements."""
+        registered = self.registrations
+        return {each.name for each in registered.operators} | {each.operator for each in registered.kernels}
+
+    def holds(self, subject: str) -> bool:
+        """Whether it is this that registers an operator, a namespace or a class."""
+        registered = self.registrations
+        return (
+            any(subject == each.name for each in registered.operators)
+            or any(subject == each.name for each in registered.classes)
+            or any(subject == each.operator for each in registered.kernels)
+            or any(subject == each.namespace for each in registered.libraries if each.kind is LibraryKind.DEF)
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Replayer:
+    """Replays what extensions register on one torch.
+
+    Each extension is put into a process of its own, on top of what has been kept there: ``keep`` leaves one for those
+    that follow.
+    """
+
+    files: Files
+    operators_for: OperatorsFor
+    inventories: Inventories
+    _kept: list[tuple[str, _Object]] = field(default_factory=list)  # with the package it comes from
+
+    def replay(
+        self, target: Target, extension: Extension, resolution: Resolution, release: TorchRelease
+    ) -> Registering:
+        """What the torch does about one extension and the libraries that it brings along."""
+        inventory = self._inventory(target, extension)
+        objects = self._objects(target, extension, resolution)
+        before = self._before(target)
+        loaded = {each.identity for each in before}
+        new = [each for each in objects if each.identity not in loaded]
+        names = {name for each in (*before, *new) for name in each.operators}
+        operators = self.operators_for(release, names) if any(each.registers for each in new) else None
+        version = Version(release.version) if release.version else embedded.versions()[-1]
+        minor = f"{version.major}.{version.minor}"
+        keys = DispatchKeys(minor=minor, names=operators.keys) if operators else keys_of(version)
+        reactions = _reactions(before, new, operators, keys, (version.major, version.minor))
+        return Registering(
+            own=inventory.registrations,
+            brought={each.name: each.registrations for each in objects[:-1]},
+            built_for=inventory.built_for,
+            meant=inventory.keys,
+            keys=keys,
+            operators=operators,
+            reactions=tuple(each for each in reactions if not self._is_defined_beside(target, extension, each)),
+        )
+
+    def keep(self, target: Target, extension: Extension, resolution: Resolution, registering: Registering) -> None:
+        """Leave an extension that loads in the process, for the extensions of other targets.
+
+        Files of one wheel may stand in for each other, and only one of them is loaded. Those that cannot be loaded
+        beside what is there already are left out.
+        """
+        before = [each for _, each in self._kept]
+        there = {each.identity for each in before}
+        new = [each for each in self._objects(target, extension, resolution) if each.identity not in there]
+        reactions = _reactions(before, new, registering.operators, registering.keys, registering.release)
+        if not any(each.fails and each.in_load for each in reactions):
+            self._kept += ((_package(target), each) for each in new)
+
+    def _before(self, target: Target) -> list[_Object]:
+        """What is in the process when the extensions of a target are loaded: no other build of the same package."""
+        package = _package(target)
+        return [each for owner, each in self._kept if owner != package]
+
+    def _objects(self, target: Target, extension: Extension, resolution: Resolution) -> list[_Object]:
+        """What an extension brings along that registers, in the order of initialisation, and last itself."""
+        own = _Object(
+            name=posixpath.basename(extension.path),
+            identity=_identity(extension.source, extension.location),
+            registrations=self._inventory(target, extension).registrations,
+            phases=(*_LOADED, Phase.ON_CALL),
+            catches=extension.facts.imports >= _CATCHING,
+        )
+        return [*self._libraries(resolution), own]
+
+    def _libraries(self, resolution: Resolution) -> Iterator[_Object]:
+        for module in relocation_order(resolution.closure):
+            if module is resolution.closure.modules[0] or module.facts is None or is_torch_library(module.name):
+                continue
+            source = self.files.source(module.path)
+            if source is None or not registers(module.facts.imports):
+                continue
+            identity = _identity(source, module.path)
+            yield _Object(
+                name=module.name,
+                identity=identity,
+                registrations=self.inventories.of_library(identity, source, module.facts),
+                phases=(Phase.STATIC_INIT,),
+                catches=False,
+            )
+
+    def _inventory(self, target: Target, extension: Extension) -> Inventory:
+        return self.inventories.of(target, extension)
+
+    def _is_defined_beside(self, target: Target, extension: Extension, reaction: Reaction) -> bool:
+        """Whether another extension of the target defines an operator that would be dead without it."""
+        if reaction.outcome.kind is not OutcomeKind.DEAD:
+            return False
+        others = (each for each in target.extensions if each is not extension and registers(each.facts.imports))
+        subject = reaction.outcome.subject
+        return any(
+            subject == operator.name
+            for other in others
+            for operator in self._inventory(target, other).registrations.operators
+        )
+
+
+def _package(target: Target) -> str:
+    """What a target is a build of: the name of a wheel's package; any other target is one by itself."""
+    path = Path(target.name)
+    return path.name.partition("-")[0].lower() if path.suffix == ".whl" else target.name
+
+
+def _identity(source: ElfSource, path: str) -> object:
+    """What tells files apart as ``ld.so`` does: not by their names."""
+    if isinstance(source, DiskFile):
+        status = source.path.stat()
+        return status.st_dev, status.st_ino
+    return path, source.fingerprint()
+
+
+def _reactions(
+    before: Sequence[_Object],
+    objects: Sequence[_Object],
+    operators: Operators | None,
+    keys: DispatchKeys,
+    release: Release,
+) -> Iterator[Reaction]:
+    """What torch does about ``objects``, after ``before``."""
+    names = {name for each in (*before, *objects) for name in each.operators}
+    state = state_of(operators, release, names) if operators else State()
+    loaded = [(each, event, phase) for each in before for event, phase in each.events(keys) if phase in _LOADED]
+    ours = [(each, event, phase) for each in objects for event, phase in each.events(keys)]
+    in_load = [one for one in ours if one[2] in _LOADED]
+    on_call = [one for one in ours if one[2] not in _LOADED]
+    sources = {id(event): (each, phase) for each, event, phase in (*in_load, *on_call)}
+    result = replay(state, (event for _, event, _ in (*loaded, *in_load)), release)
+    outcomes = list(result.outcomes)
+    if on_call and result.failure is None:
+        # What is there once the extension is loaded; of the rest, each function is called by itself, or not at all.
+        called = replay(result.state, (event for _, event, _ in on_call), release)
+        outcomes += called.outcomes
+    for outcome in outcomes:
+        if id(outcome.event) not in sources or (operators is None and outcome.kind is OutcomeKind.DEAD):
+            continue
+        each, phase = sources[id(outcome.event)]
+        others = (other for other in (*before, *objects) if other is not each and other.holds(outcome.subject))
+        yield Reaction(
+            outcome=outcome,
+            object=each.name,
+            phase=phase,
+            met=next((other.name for other in others), None),
+            aborts=phase is Phase.STATIC_INIT or (phase is Phase.MODULE_INIT and not each.catches),
+        )
