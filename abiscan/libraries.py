@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import functools
+from collections.abc import ItemsView, Iterator, Mapping
 
 from abiscan.elf import SharedObject
 from abiscan.files import Files
@@ -17,21 +18,24 @@ class Libraries(Mapping[str, SharedObject]):
     def __init__(self, paths: Mapping[str, str], files: Files) -> None:
         self._paths = paths
         self._files = files
-        self._read: dict[str, SharedObject | None] = {}
 
     def __getitem__(self, name: str) -> SharedObject:
-        facts = self._object(name)
+        facts = self._files.object_at(self._paths[name])
         if facts is None:
             raise KeyError(name)
         return facts
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name in self._paths if self._object(name) is not None)
-
-    def _object(self, name: str) -> SharedObject | None:
-        if name not in self._read:
-            self._read[name] = self._files.object_at(self._paths[name])
-        return self._read[name]
+        return iter(self._all)
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return len(self._all)
+
+    def items(self) -> ItemsView[str, SharedObject]:
+        """All of them, read once."""
+        return self._all.items()
+
+    @functools.cached_property
+    def _all(self) -> dict[str, SharedObject]:
+        read = ((name, self._files.object_at(path)) for name, path in self._paths.items())
+        return {name: facts for name, facts in read if facts is not None}

@@ -144,8 +144,8 @@ class _Bench:
         choices = choices or [scan.torch_numbered(str(version)) for version in embedded.versions()]
         layers = [self._files.layer() for _ in choices]
         torches = [choice(layer) for choice, layer in zip(choices, layers, strict=True)]
-        self._recovered = scan.Recovered()
-        replays = [scan.Replays(*pair, store, self._recovered) for pair in zip(torches, layers, strict=True)]
+        self._learnt = scan.Learnt()
+        replays = [scan.Replays(*pair, store, self._learnt) for pair in zip(torches, layers, strict=True)]
         self._torches = dict(zip(_names(torches), zip(torches, layers, replays, strict=True), strict=True))
         self._targets: dict[tuple[Path, str], Target] = {}
 
@@ -188,7 +188,9 @@ class _Bench:
 
     def _origins(self, target: Target) -> dict[str, BuiltFor]:
         """What extensions were built for by all that was learnt when their registrations were recovered."""
-        found = {each.path: self._recovered.inventories.origin(target, each) for each in target.extensions}
+        if not self._learnt.has_inventories:
+            return {}
+        found = {each.path: self._learnt.inventories.origin(target, each) for each in target.extensions}
         return {path: origin for path, origin in found.items() if origin}
 
     def judge(

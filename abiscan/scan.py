@@ -22,7 +22,7 @@ from abiscan.linkage.first_error import first_error
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence, LoadError, Process, Resolution
 from abiscan.linkage.registering import Registering
-from abiscan.linkage.resolve import resolve
+from abiscan.linkage.resolve import Resolver, resolve
 from abiscan.linkage.scope import Loader, SearchPath
 from abiscan.ownership import is_python_symbol, registers
 from abiscan.releases import embedded, from_libs
@@ -55,7 +55,7 @@ def check(
     """
     files = Files(store.facts_of)
     torch = choice(files)
-    replays = Replays(torch, files, store, Recovered(), progress)
+    replays = Replays(torch, files, store, Learnt(), progress)
     results: list[Result] = []
     for number, path in enumerate(targets, 1):
         target = read_target(path, files, posixpath.dirname(torch.package), torch.package)
@@ -224,25 +224,34 @@ def _settings(target: Target, torch: Torch, files: Files) -> Iterator[tuple[Exte
         yield from ((extension, setting) for extension in target.extensions if extension.facts.machine is machine)
 
 
-class Recovered:
-    """What extensions register, recovered once for all torches; the emulator is loaded when there is something."""
+class Learnt:
+    """What is learnt of extensions once, for all torches: what they register, what they do not have themselves."""
+
+    def __init__(self) -> None:
+        self.resolver = Resolver()
 
     @functools.cached_property
     def inventories(self) -> Inventories:
-        """What was recovered so far."""
+        """What was recovered so far. The emulator is loaded when this is first asked for."""
         from abiscan.inventory import Inventories  # noqa: PLC0415 - takes longer to import than many checks take
 
         return Inventories()
+
+    @property
+    def has_inventories(self) -> bool:
+        """Whether anything was recovered."""
+        return "inventories" in vars(self)
 
 
 class Replays:
     """What one torch does about the registrations of extensions."""
 
     def __init__(
-        self, torch: Torch, files: Files, store: Store, recovered: Recovered, progress: Progress = lambda _: None
+        self, torch: Torch, files: Files, store: Store, learnt: Learnt, progress: Progress = lambda _: None
     ) -> None:
         self._torch, self._files, self._store, self._progress = torch, files, store, progress
-        self._recovered = recovered
+        self._learnt = learnt
+        self.resolver = learnt.resolver
         self._replayer: Replayer | None = None
 
     def of(
@@ -253,9 +262,9 @@ class Replays:
         if not any(registers(each.imports) for each in facts if each is not None):
             return None
         if self._replayer is None:
-            from abiscan.replaying import Replayer  # noqa: PLC0415 - see Recovered
+            from abiscan.replaying import Replayer  # noqa: PLC0415 - see Learnt
 
-            inventories = self._recovered.inventories
+            inventories = self._learnt.inventories
             self._replayer = Replayer(files=self._files, operators_for=self._operators_for, inventories=inventories)
         return self._replayer.replay(target, extension, resolution, release)
 
@@ -272,9 +281,11 @@ class Replays:
 def _link(
     extension: Extension, setting: _Setting, replays: Replays, *, explained: bool, declaration: Declaration | None
 ) -> Linkage:
-    resolution = _resolve(setting.loader, setting.process, extension, setting.release)
+    resolution = _resolve(setting, extension, replays.resolver)
     interpreter = setting.torch.interpreter
-    registering = replays.of(setting.target, extension, resolution, setting.release) if resolution else None
+    # What torch would do about the registrations of what does not get that far is part of the explanation only.
+    replayed = resolution is not None and (explained or resolution.error is None)
+    registering = replays.of(setting.target, extension, resolution, setting.release) if resolution and replayed else None
     return Linkage(
         name=posixpath.basename(extension.path),
         facts=extension.facts,
@@ -298,10 +309,10 @@ def _required(target: Target) -> str | None:
     return str(requirement) if requirement and not requirement.admits_all else None
 
 
-def _resolve(loader: Loader, process: Process, extension: Extension, release: TorchRelease) -> Resolution | None:
-    if extension.facts.machine is not release.machine:
+def _resolve(setting: _Setting, extension: Extension, resolver: Resolver) -> Resolution | None:
+    if extension.facts.machine is not setting.release.machine:
         return None
-    return resolve(process, loader.open(process, extension.location))
+    return resolve(setting.process, setting.loader.open(setting.process, extension.location), resolver)
 
 
 def _result(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -13,7 +14,7 @@ from abiscan.linkage.registering import Registering
 from abiscan.releases.model import TorchRelease
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # no slots: a property is cached
 class Linkage:
     """One load, judged.
 
@@ -44,7 +45,7 @@ class Linkage:
         """The symbols that nothing defines, of the extension and of what it brings."""
         return self.resolution.undefined if self.resolution else ()
 
-    @property
+    @functools.cached_property
     def torch_uses_cxx11_strings(self) -> bool | None:
         """Which ``std::string`` this torch was built with; None if it cannot be told.
 

@@ -7,11 +7,10 @@ dependents, and in one object the first unresolved relocation is the one named.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Iterable
+from typing import Final
 
-from abiscan.elf import Definition, Reference
+from abiscan.elf import Definition, Reference, SharedObject
 from abiscan.linkage.model import (
     Absence,
     Closure,
@@ -28,20 +27,21 @@ from abiscan.releases.names import ColumnSymbols, NameTable
 NO_SUCH_FILE: Final = "cannot open shared object file: No such file or directory"
 
 
-def resolve(process: Process, closure: Closure) -> Resolution:
+def resolve(process: Process, closure: Closure, resolver: Resolver | None = None) -> Resolution:
     """Check one load to the end.
 
     :param process: what was there before
     :param closure: what ``Loader.open`` mapped on top of it
+    :param resolver: what remembers the loads before
     """
+    resolver = resolver or Resolver()
     scope = tuple(dict.fromkeys((*process.global_scope, *closure.modules)))
     versions = tuple(_missing_versions(process, closure))
     undefined: list[UndefinedSymbol] = []
     unchecked: list[UndefinedSymbol] = []
     absent = {module.name for module in scope if module.facts is None}
-    providers = _providers(scope)
     for module in relocation_order(closure):
-        for reference in _unresolved(module, providers):
+        for reference in resolver.unresolved(module, scope):
             symbol = UndefinedSymbol(module=module, reference=reference)
             (unchecked if _may_be_elsewhere(reference, process, absent) else undefined).append(symbol)
     return Resolution(
@@ -96,44 +96,47 @@ def binds(reference: Reference, definition: Definition, rivals: Iterable[Definit
     return not definition.hidden and sum(not rival.hidden for rival in rivals) == 1
 
 
-Provider: TypeAlias = Callable[[Sequence[Reference]], list[Reference]]
-"""Leaves out of some references those that it satisfies."""
+class Resolver:
+    """Resolves loads, and remembers from one to the next what objects need that those beside them do not have.
 
-
-def _unresolved(module: Module, providers: Sequence[Provider]) -> list[Reference]:
-    remaining = [reference for reference in module.facts.references if not reference.weak] if module.facts else []
-    for without in providers:
-        remaining = without(remaining)
-    return remaining
-
-
-def _providers(scope: Iterable[Module]) -> list[Provider]:
-    """The objects of a scope.
-
-    What is asked of all objects is only whether, so their order does not matter, and objects that keep their symbols in
-    one table are asked at once.
+    Of many torches, only the torch is another each time. What is asked of all objects in a scope is only whether one
+    of them defines a name, so their order does not matter: those that stay come first.
     """
-    columns: dict[NameTable, int] = {}
-    single = []
-    for facts in (module.facts for module in scope):
-        if facts and isinstance(facts.symbols, ColumnSymbols):
-            columns[facts.symbols.table] = columns.get(facts.symbols.table, 0) | 1 << facts.symbols.column
-        elif facts:
-            single.append(functools.partial(_not_in, facts.symbols.find))
-    return [*(functools.partial(_in_no_column, table.columns, mask) for table, mask in columns.items()), *single]
+
+    def __init__(self) -> None:
+        self._left: dict[tuple[int, ...], tuple[list[SharedObject], list[Reference]]] = {}
+
+    def unresolved(self, module: Module, scope: Iterable[Module]) -> list[Reference]:
+        """The strong references of a module that nothing in the scope satisfies, in their order."""
+        if module.facts is None:
+            return []
+        columns: dict[NameTable, int] = {}
+        single: list[SharedObject] = []
+        for facts in (each.facts for each in scope):
+            if facts and isinstance(facts.symbols, ColumnSymbols):
+                columns[facts.symbols.table] = columns.get(facts.symbols.table, 0) | 1 << facts.symbols.column
+            elif facts:
+                single.append(facts)
+        left = self._without(module.facts, single)
+        for table, mask in columns.items():
+            # Such tables have no versions: what they have satisfies a reference to any (see ``binds``).
+            left = [reference for reference in left if not table.columns(reference.name) & mask]
+        return left
+
+    def _without(self, facts: SharedObject, providers: list[SharedObject]) -> list[Reference]:
+        objects = [facts, *providers]
+        key = tuple(map(id, objects))
+        if key not in self._left:
+            left = [reference for reference in facts.references if not reference.weak]
+            for provider in providers:
+                left = [reference for reference in left if not _satisfied(reference, provider)]
+            self._left[key] = objects, left  # the objects stay, and so their ids stay theirs
+        return self._left[key][1]
 
 
-def _in_no_column(columns: Callable[[str], int], mask: int, references: Sequence[Reference]) -> list[Reference]:
-    # Such tables have no versions: what they have satisfies a reference to any (see ``binds``).
-    return [reference for reference in references if not columns(reference.name) & mask]
-
-
-def _not_in(find: Callable[[str], tuple[Definition, ...]], references: Sequence[Reference]) -> list[Reference]:
-    return [
-        reference
-        for reference in references
-        if not any(binds(reference, definition, found) for found in (find(reference.name),) for definition in found)
-    ]
+def _satisfied(reference: Reference, provider: SharedObject) -> bool:
+    found = provider.symbols.find(reference.name)
+    return any(binds(reference, definition, found) for definition in found)
 
 
 def _may_be_elsewhere(reference: Reference, process: Process, absent: set[str]) -> bool:

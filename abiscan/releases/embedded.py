@@ -24,6 +24,7 @@ SITE: Final = "/site-packages"
 """The folder into which an embedded torch is taken to be installed. No real one has that path."""
 
 
+@functools.cache
 def versions(machine: Machine | None = None) -> tuple[Version, ...]:
     """The embedded releases, oldest first: all, or those for one machine."""
     records = _table().meta["releases"] if machine is None else _records(machine)

@@ -39,11 +39,8 @@ def _row(row: Row) -> dict[str, Any]:
 
 
 def _cell(result: Result) -> dict[str, Any]:
-    error = result.predicted_error
     return {
         "verdict": result.verdict.value,
         "rules": rules_of(result),
-        "predicted_error": {"how": error.how.value, "object": error.object, "message": error.message}
-        if error
-        else None,
+        "predicted_error": predicted_error(result.predicted_error),
     }
