@@ -24,6 +24,7 @@ from abiscan.errors import InputError
 # No library of a wheel is larger: the largest libtorch_cuda.so has 1.6 GB. A member that claims more is a zip bomb.
 _LARGEST_MEMBER: Final = 4 << 30
 _LARGE_MEMBER: Final = 64 << 20
+_SMALL_MEMBER: Final = 16 << 20
 _DATA_FOLDER: Final = re.compile(r"^[^/]+\.data/(?:platlib|purelib)/")
 
 
@@ -86,11 +87,12 @@ class DiskFile:
 
 
 class WheelMember:
-    """A file inside a wheel. Its bytes are inflated each time it is opened, and not kept: they may be a gigabyte."""
+    """A file inside a wheel. Unless it is small, it is inflated each time it is opened: it may have a gigabyte."""
 
     def __init__(self, wheel: Wheel, info: zipfile.ZipInfo) -> None:
         self._wheel = wheel
         self._info = info
+        self._kept: ElfFile | None = None
 
     @property
     def name(self) -> str:
@@ -112,6 +114,9 @@ class WheelMember:
 
     def open(self) -> ElfFile:
         """Inflate and parse it; by way of a temporary file if it is large, so that it need not stay in memory."""
+        if self._info.file_size < _SMALL_MEMBER:
+            self._kept = self._kept or ElfFile.from_bytes(self._wheel.read(self._info), self.name)
+            return self._kept
         if self._info.file_size < _LARGE_MEMBER:
             return ElfFile.from_bytes(self._wheel.read(self._info), self.name)
         with tempfile.NamedTemporaryFile(prefix="abiscan-") as copy:
@@ -128,6 +133,7 @@ class Wheel:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._members: dict[str, WheelMember] = {}
         try:
             self._archive = zipfile.ZipFile(path)
         except OSError as error:
@@ -140,8 +146,10 @@ class Wheel:
         return (info.filename for info in self._archive.infolist() if not info.is_dir())
 
     def member(self, name: str) -> WheelMember:
-        """One member, unread."""
-        return WheelMember(self, self._archive.getinfo(name))
+        """One member, unread; the same object each time."""
+        if name not in self._members:
+            self._members[name] = WheelMember(self, self._archive.getinfo(name))
+        return self._members[name]
 
     def text(self, name: str) -> str:
         """A member as text, undecodable bytes replaced."""

@@ -285,7 +285,9 @@ def _link(
     interpreter = setting.torch.interpreter
     # What torch would do about the registrations of what does not get that far is part of the explanation only.
     replayed = resolution is not None and (explained or resolution.error is None)
-    registering = replays.of(setting.target, extension, resolution, setting.release) if resolution and replayed else None
+    registering = (
+        replays.of(setting.target, extension, resolution, setting.release) if resolution and replayed else None
+    )
     return Linkage(
         name=posixpath.basename(extension.path),
         facts=extension.facts,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -16,6 +17,8 @@ from abiscan.releases.store import Store
 from abiscan.report.model import Report
 from abiscan.rules import RULES
 from abiscan.suppressions import EMPTY, Suppression, apply, configuration, read_baseline, read_suppressions
+
+DECLARED = "declared"
 
 _FORMATS = ("text", "json", "sarif", "junit", "github", "markdown")
 
@@ -38,8 +41,8 @@ def torch_choice(spec: str) -> scan.TorchChoice:
 @click.option(
     "--torch",
     metavar="SPEC",
-    help="The torch: a release number, its folder, its lib, a libtorch_cpu.so, or a wheel. "
-    "Default: that of the current environment.",
+    help="The torch: a release number, its folder, its lib, a libtorch_cpu.so, or a wheel; `declared` for what a wheel's "
+    "own metadata requires, which is judged, too. Default: that of the current environment.",
 )
 @click.option("--python", metavar="EXE", help="Take the torch of this Python instead.")
 @click.option(
@@ -91,6 +94,7 @@ def check(
       abiscan check _C.so --torch 2.9.1
       abiscan check torchvision-0.20.1-cp311-cp311-manylinux1_x86_64.whl --torch ~/torch-2.6.0/torch
       abiscan check dist/*.whl --torch torch-2.9.1-cp311-cp311-manylinux_2_28_x86_64.whl --format json
+      abiscan check dist/*.whl --torch declared
       abiscan check build/ --python ~/venv/bin/python --strict
       abiscan check dist/*.whl --torch 2.9.1 --format sarif --output abiscan.sarif
       abiscan check dist/*.whl --torch 2.9.1 --baseline known.json
@@ -114,15 +118,23 @@ def check(
         raise click.UsageError("--torch and --python exclude each other")
     if verbose and quiet:
         raise click.UsageError("-v and -q exclude each other")
-    choice = torch_choice(torch) if torch else scan.torch_of(python)
     rules = [rule for rule in select or RULES if rule not in ignore]
     with errors_reported():
         known = read_baseline(baseline) if baseline else EMPTY
         suppressions = _suppressions()
-        report = apply(scan.check(targets, choice, rules, Store(cache_folder()), _progress), suppressions, known)
+        report = apply(_judge(targets, torch, python, rules), suppressions, known)
     worst = Effect(fail_on)
     _write(report, form, output, worst, strict=strict, verbosity=int(verbose) - int(quiet))
     sys.exit(report.exit_code(worst, strict=strict))
+
+
+def _judge(targets: Sequence[Path], torch: str | None, python: str | None, rules: Sequence[Rule]) -> Report:
+    store = Store(cache_folder())
+    if torch == DECLARED and not Path(torch).exists():
+        from abiscan.matrix import check_declared  # noqa: PLC0415 - see _write
+
+        return check_declared(targets, rules, store)
+    return scan.check(targets, torch_choice(torch) if torch else scan.torch_of(python), rules, store, _progress)
 
 
 def _progress(text: str) -> None:

@@ -10,6 +10,7 @@ from abiscan.rules import (
     bad_schema_string,
     custom_class_conflict,
     cxx11_abi_mismatch,
+    declared_requirement_wrong,
     dispatch_key_drift,
     duplicate_def,
     duplicate_fallback,
@@ -49,6 +50,7 @@ RULES: Final[tuple[Rule, ...]] = (
     kernel_override.RULE,
     dispatch_key_drift.RULE,
     unread_registration.RULE,
+    declared_requirement_wrong.RULE,
 )
 """In the order in which a load would meet what they find."""
 
