@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from abiscan.elf import Definition, Machine, Reference, SharedObject, SymbolTable, SymbolVersion
 from abiscan.interpreter import Interpreter, PythonTag
+from abiscan.linkage.declaration import Declaration, Outcome
 from abiscan.linkage.first_error import first_error
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.resolve import resolve
@@ -204,7 +205,16 @@ def linkage(case: Mapping[str, Any]) -> Linkage:
         resolution=resolution,
         error=first_error(path, facts, resolution, interpreter),
         requires_torch=case.get("requires_torch"),
+        declaration=_declaration(case.get("declaration")),
     )
+
+
+def _declaration(fields: Mapping[str, Any] | None) -> Declaration | None:
+    if fields is None:
+        return None
+    names = ("release", "admitted", "error", "wheel_works")
+    outcomes = tuple(Outcome(**dict(zip(names, each, strict=True))) for each in fields["outcomes"])
+    return Declaration(**{**fields, "outcomes": outcomes})
 
 
 def _merged(case: Mapping[str, Any]) -> dict[str, Any]:

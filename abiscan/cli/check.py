@@ -41,8 +41,8 @@ def torch_choice(spec: str) -> scan.TorchChoice:
 @click.option(
     "--torch",
     metavar="SPEC",
-    help="The torch: a release number, its folder, its lib, a libtorch_cpu.so, or a wheel; `declared` for what a wheel's "
-    "own metadata requires, which is judged, too. Default: that of the current environment.",
+    help="The torch: a release number, its folder, its lib, a libtorch_cpu.so, or a wheel; `declared` for what the "
+    "metadata of a wheel requires, which is judged, too. Default: that of the current environment.",
 )
 @click.option("--python", metavar="EXE", help="Take the torch of this Python instead.")
 @click.option(

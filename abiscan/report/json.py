@@ -26,7 +26,7 @@ def render(report: Report) -> str:
 def schema(command: str = "check") -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) that every JSON document of a command satisfies.
 
-    :param command: ``check`` or ``ops``
+    :param command: ``check``, ``matrix`` or ``ops``
     """
     text = resources.files("abiscan.report").joinpath(f"schema/{command}-v1.json").read_text("utf-8")
     return json.loads(text)  # type: ignore[no-any-return]

@@ -50,6 +50,29 @@ def works(result: Result) -> bool:
     return result.verdict is Verdict.LOADS and not result.is_failure(Effect.CORRUPTS, strict=False)
 
 
+def mark(result: Result | None) -> str:
+    """One character for a cell: see ``legend``. None where there is no such torch."""
+    if result is None:
+        return "·"
+    if result.verdict is Verdict.UNKNOWN:
+        return "?"
+    return "✓" if works(result) else "✗"
+
+
+def legend() -> str:
+    """What the marks mean."""
+    return "✓ loads  ✗ fails to, or does harm  ? could not tell  · no such torch for its machine"
+
+
+def advice(matrix: Matrix, row: Row) -> str:
+    """What to require for the target of a row, beside what it requires."""
+    suggestion = matrix.suggestions.get(row.target)
+    known = f"{matrix.releases[0]} to {matrix.releases[-1]}" if len(matrix.releases) > 1 else "".join(matrix.releases)
+    found = f"works on just what {suggestion} admits" if suggestion else "as a whole works on none"
+    requires = f"requires {row.declared}; " if row.declared else ""
+    return f"{requires}{found} of torch {known}"
+
+
 def trouble(result: Result) -> str | None:
     """The first thing that goes wrong, for people: the error of the load, else the worst finding; None if nothing."""
     error = result.predicted_error

@@ -13,23 +13,12 @@ from rich.text import Text
 
 from abiscan.built_for import Clue, Kind, span
 from abiscan.mangling import demangle
-from abiscan.report.matrix_model import Matrix, Row, rules_of, trouble, works
-from abiscan.report.model import Result, Verdict
+from abiscan.report.matrix_model import Matrix, Row, advice, legend, mark, rules_of, trouble
 from abiscan.report.text import clean
 
 _MARKS: Final = {"✓": "green", "✗": "bold red", "?": "yellow", "·": "dim"}
-_LEGEND: Final = "✓ loads  ✗ does not, or does harm  ? could not tell  · no such torch for its machine"
 _COLUMN: Final = 10  # the least width of a column, its gap included
 _MANGLED: Final = re.compile(r"\b_Z\w+")
-
-
-def mark(result: Result | None) -> str:
-    """One character for a cell."""
-    if result is None:
-        return "·"
-    if result.verdict is Verdict.UNKNOWN:
-        return "?"
-    return "✓" if works(result) else "✗"
 
 
 def render(matrix: Matrix, console: Console, *, verbose: bool = False) -> None:
@@ -46,13 +35,12 @@ def render(matrix: Matrix, console: Console, *, verbose: bool = False) -> None:
             console.print(line, soft_wrap=True)
         for table in _tables(rows, matrix.releases, console.width):
             console.print(table)
-        for line in _advice(rows, matrix.suggestions.get(target), matrix.releases):
-            console.print(line, soft_wrap=True)
+        console.print(Text(f"  {clean(advice(matrix, rows[0]))}"), soft_wrap=True)
         if verbose:
             for row in rows:
                 for line in _causes(row):
                     console.print(line, soft_wrap=True)
-    console.print(Text(_LEGEND, style="dim"), soft_wrap=True)
+    console.print(Text(legend(), style="dim"), soft_wrap=True)
 
 
 def _origins(rows: Sequence[Row], *, verbose: bool) -> Iterator[Text]:
@@ -99,17 +87,6 @@ def _tables(rows: Sequence[Row], releases: Sequence[str], width: int) -> Iterato
             marks = [mark(row.results.get(run[0])) for run in part]
             table.add_row(Text(name), *(Text(each, style=_MARKS[each]) for each in marks))
         yield table
-
-
-def _advice(rows: Sequence[Row], suggestion: str | None, releases: Sequence[str]) -> Iterator[Text]:
-    declared = rows[0].declared
-    declares = f"requires {clean(declared)}; " if declared else ""
-    if suggestion is None:
-        what = f"works on none of these {len(releases)} releases" if len(releases) > 1 else "does not work there"
-        yield Text(f"  {declares}{what}", style="red")
-        return
-    verdict = f"works on just what {suggestion} admits"
-    yield Text(f"  {declares}{verdict}" + (f" (of {releases[0]} to {releases[-1]})" if len(releases) > 1 else ""))
 
 
 def _causes(row: Row) -> Iterator[Text]:

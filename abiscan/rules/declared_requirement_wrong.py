@@ -1,8 +1,8 @@
 """What the wheel requires of torch is not what it works with.
 
-**What it finds.** The requirement on torch in the metadata of a wheel (`Requires-Dist`), held against all releases in the
-package: those that it admits and on which the wheel does not load, or corrupts memory; and those that it excludes and
-on which all of the wheel loads. It is looked for by `abiscan check --torch declared`.
+**What it finds.** The requirement on torch in the metadata of a wheel (`Requires-Dist`), held against all releases in
+the package: those that it admits and on which the wheel does not load, or corrupts memory; and those that it excludes
+and on which all of the wheel loads. It is looked for by `abiscan check --torch declared`.
 
 **Why it fails.** pip believes the metadata. A requirement that admits too much lets it put the wheel beside a torch on
 which importing it raises: today, if the release is out, or on the day when it is. `torch` without a version, and no
@@ -50,7 +50,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         yield Finding(
             rule=RULE.name,
             effect=Effect.NOTE,
-            message=f"{_what(declaration)} excludes {_spans(declaration, spared)}, on which all of the wheel loads, too",
+            message=f"{_what(declaration)} excludes {_spans(declaration, spared)}, on which all of it loads, too",
             evidence=tuple(Evidence(subject=f"torch {outcome.release}") for outcome in spared),
             fix=f"{_fix(declaration)}, if it is tested there",
         )
@@ -58,7 +58,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
 
 def _what(declaration: Declaration) -> str:
     if declaration.requirement is None:
-        return "the metadata requires no torch, which"
+        return "metadata without torch"
     return f"{declaration.requirement} in the metadata"
 
 
