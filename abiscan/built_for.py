@@ -112,13 +112,20 @@ def _own_clues(extension: Extension) -> Iterator[Clue]:
             seen=f"{where} of torch's headers, such as {_rarest(lines, found)}",
             releases=found,
         )
-    imports = {name: embedded.releases_exporting(name, machine) for name in _torch_imports(extension)}
+    imports = _imports([extension])
     if found := _agreeing(imports, machine):
         yield Clue(kind=Kind.IMPORTS, seen=_bounds(imports, found, machine), releases=found)
 
 
-def _torch_imports(extension: Extension) -> list[str]:
-    return sorted(filter(is_torch_symbol, extension.facts.imports))
+def releases_exporting_imports(extensions: Sequence[Extension]) -> tuple[Version, ...]:
+    """The releases that export what some extensions, all for one machine, import of torch, oldest first."""
+    return _agreeing(_imports(extensions), extensions[0].facts.machine)
+
+
+def _imports(extensions: Sequence[Extension]) -> dict[str, frozenset[Version]]:
+    """The names that extensions import of torch, and the releases that export them."""
+    names = {name for each in extensions for name in each.facts.imports if is_torch_symbol(name)}
+    return {name: embedded.releases_exporting(name, extensions[0].facts.machine) for name in sorted(names)}
 
 
 def _agreeing(seen: Mapping[str, frozenset[Version]], machine: Machine) -> tuple[Version, ...]:

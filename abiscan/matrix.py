@@ -6,10 +6,8 @@ And behind ``check --torch declared``, which holds what a wheel requires against
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import TypeAlias
 
 from packaging.version import Version
 
@@ -25,66 +23,62 @@ from abiscan.releases.store import Store
 from abiscan.report.matrix_model import Matrix, Row, trouble, works
 from abiscan.report.model import Report, Result
 from abiscan.requirement import Metadata, simplest
-from abiscan.sources import Target, read_target
-
-Progress: TypeAlias = Callable[[float], None]
-"""Told how much is done, from 0 to 1."""
+from abiscan.sources import Source, Target, read_target
 
 
 def matrix(
-    targets: Sequence[Path],
+    targets: Sequence[Source],
     choices: Sequence[scan.TorchChoice],
     rules: Sequence[Rule],
     store: Store,
     *,
     explained: bool,
-    progress: Progress = lambda _: None,
+    progress: scan.Progress = lambda _: None,
 ) -> Matrix:
     """Judge every extension in ``targets`` on each of several torches.
 
     :param choices: the torches; none for all embedded releases
     :param explained: whether the findings are to be shown: see ``scan.judge``
+    :param progress: is told what takes seconds
     :raises InputError: a target or a torch cannot be read as such
     """
-    bench = _Bench(choices, store)
+    bench = _Bench(choices, store, progress)
     rows: list[Row] = []
     suggestions: dict[str, str | None] = {}
-    for number, path in enumerate(targets):
-        name, start = bench.target(path).name, number / len(targets)
-        of_target = bench.rows(path, rules, explained=explained, progress=_part(progress, start, len(targets)))
-        suggestions[name] = _suggestion(of_target)
+    for source in targets:
+        of_target = bench.rows(source, rules, explained=explained)
+        suggestions[bench.target(source).name] = _suggestion(of_target)
         rows += of_target
     judged = {release for row in rows for release in row.results}
     return Matrix(rows=tuple(rows), releases=tuple(filter(judged.__contains__, bench.names)), suggestions=suggestions)
 
 
-def check_declared(targets: Sequence[Path], rules: Sequence[Rule], store: Store) -> Report:
+def check_declared(
+    targets: Sequence[Source], rules: Sequence[Rule], store: Store, progress: scan.Progress = lambda _: None
+) -> Report:
     """Judge wheels on the torch that their metadata asks for, and the metadata by all embedded releases.
 
     That torch is the newest embedded release that the requirement admits: the one that pip installs.
 
-    :raises InputError: a target cannot be read, is no wheel, or admits no embedded release
+    :param progress: is told what takes seconds
+    :raises InputError: a target cannot be read, has no metadata, or admits no embedded release
     """
     results: list[Result] = []
-    for path in targets:
-        bench = _Bench((), store)
-        target = bench.target(path)
+    for source in targets:
+        bench = _Bench((), store, progress)
+        target = bench.target(source)
         if target.metadata is None:
-            raise InputError(str(path), "has no metadata to declare a torch in", "give a wheel, or name the torch")
-        rows = bench.rows(path, rules, explained=False)
+            raise InputError(target.name, "has no metadata to declare a torch in", "give a wheel, or name the torch")
+        rows = bench.rows(source, rules, explained=False)
         known = _releases(rows)
         admitted = {release for release in known if _admits(target.metadata, Version(release))}
         if not admitted:
             required = target.metadata.requires_torch or "any torch"
             problem = f"requires {required}, which no embedded release for its Python and machine satisfies"
-            raise InputError(str(path), problem, "correct the requirement, or name the torch")
+            raise InputError(target.name, problem, "correct the requirement, or name the torch")
         newest = [release for release in known if release in admitted][-1]
-        results += bench.judge(path, newest, rules, declarations=_declarations(target.metadata, rows, admitted))
+        results += bench.judge(source, newest, rules, declarations=_declarations(target.metadata, rows, admitted))
     return Report(results=tuple(results))
-
-
-def _part(progress: Progress, start: float, of: int) -> Progress:
-    return lambda done: progress(start + done / of)
 
 
 def _releases(rows: Sequence[Row]) -> list[str]:
@@ -138,41 +132,40 @@ class _Bench:
     :param choices: the torches; none for all embedded releases
     """
 
-    def __init__(self, choices: Sequence[scan.TorchChoice], store: Store) -> None:
+    def __init__(self, choices: Sequence[scan.TorchChoice], store: Store, progress: scan.Progress) -> None:
+        self._progress = progress
         self._files = Files(store.facts_of)
         self._all_embedded = not choices
         choices = choices or [scan.torch_numbered(str(version)) for version in embedded.versions()]
         layers = [self._files.layer() for _ in choices]
         torches = [choice(layer) for choice, layer in zip(choices, layers, strict=True)]
         self._learnt = scan.Learnt()
-        replays = [scan.Replays(*pair, store, self._learnt) for pair in zip(torches, layers, strict=True)]
+        replays = [scan.Replays(*pair, store, self._learnt, progress) for pair in zip(torches, layers, strict=True)]
         self._torches = dict(zip(_names(torches), zip(torches, layers, replays, strict=True), strict=True))
-        self._targets: dict[tuple[Path, str], Target] = {}
+        self._targets: dict[tuple[Source, str], Target] = {}
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self._torches)
 
-    def target(self, path: Path, torch: scan.Torch | None = None) -> Target:
+    def target(self, source: Source, torch: scan.Torch | None = None) -> Target:
         """A target, laid beside a torch; beside the first one for None.
 
         :raises InputError: it cannot be read
         """
         package = (torch or next(iter(self._torches.values()))[0]).package
-        if (path, package) not in self._targets:
-            self._targets[path, package] = read_target(path, self._files, posixpath.dirname(package), package)
-        return self._targets[path, package]
+        if (source, package) not in self._targets:
+            self._targets[source, package] = read_target(source, self._files, posixpath.dirname(package), package)
+        return self._targets[source, package]
 
-    def rows(
-        self, path: Path, rules: Sequence[Rule], *, explained: bool, progress: Progress = lambda _: None
-    ) -> list[Row]:
+    def rows(self, source: Source, rules: Sequence[Rule], *, explained: bool) -> list[Row]:
         """Every extension of a target, and what should be one and cannot be read, on all torches."""
+        target = self.target(source)
         found: dict[str, dict[str, Result]] = {}
-        for number, release in enumerate(self._torches):
-            for result in self.judge(path, release, rules, explained=explained):
+        for release in self._torches:
+            self._progress(f"{target.name} on torch {release}")
+            for result in self.judge(source, release, rules, explained=explained):
                 found.setdefault(result.path, {})[release] = result
-            progress((number + 1) / len(self._torches))
-        target = self.target(path)
         origins = built_for(target) | self._origins(target)
         required = target.metadata.requires_torch if target.metadata else None
         return [
@@ -195,7 +188,7 @@ class _Bench:
 
     def judge(
         self,
-        path: Path,
+        source: Source,
         release: str,
         rules: Sequence[Rule],
         *,
@@ -204,7 +197,7 @@ class _Bench:
     ) -> Iterator[Result]:
         """The results of ``check`` for one torch; without extensions for machines that the release was not made for."""
         torch, files, replays = self._torches[release]
-        target = self.target(path, torch)
+        target = self.target(source, torch)
         if self._all_embedded:
             there = [each for each in target.extensions if Version(release) in embedded.versions(each.facts.machine)]
             if not there and target.extensions:

@@ -20,7 +20,7 @@ _LOCAL_TAG: Final = re.compile(r"(?:torch|pt)[._]?([0-9])\.?([0-9]{1,2})(?:\.?([
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metadata:
-    """What a wheel says of itself.
+    """What a wheel, or an installed package, says of itself.
 
     ``requires_torch`` is its requirement on torch, None if it has none; ``torch_in_version`` the torch named by the
     local tag of its own version (``2.8``); ``python`` the one Python that it is for (``3.11``), None for several.
@@ -61,9 +61,15 @@ def read_metadata(text: str, wheel_name: str) -> Metadata:
     file name. Requirements of extras do not count. Of several, all hold.
     """
     fields = email.parser.HeaderParser().parsestr(text)
+    requirements = list(map(str, fields.get_all("Requires-Dist", ())))
+    return metadata_of(requirements, str(fields.get("Version", "")), wheel_name)
+
+
+def metadata_of(requirements: Iterable[str], version: str, wheel_name: str = "") -> Metadata:
+    """The same of a package of which the requirements and the version are known."""
     environment = _environment_of(wheel_name)
     found: list[Requirement] = []
-    for line in map(str, fields.get_all("Requires-Dist", ())):
+    for line in requirements:
         try:
             requirement = Requirement(line)
         except InvalidRequirement:
@@ -74,7 +80,7 @@ def read_metadata(text: str, wheel_name: str) -> Metadata:
             found.append(requirement)
     return Metadata(
         requires_torch=_together(found) if found else None,
-        torch_in_version=_torch_in_version(str(fields.get("Version", ""))),
+        torch_in_version=_torch_in_version(version),
         python=_python_of(wheel_name),
     )
 

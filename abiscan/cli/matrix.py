@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
 from abiscan import matrix as pipeline
-from abiscan.cli.check import torch_choice
-from abiscan.cli.common import cache_folder, errors_reported, output_to
+from abiscan.cli.common import cache_folder, errors_reported, output_to, sources, torch_choices, working
 from abiscan.findings import Effect
+from abiscan.interpreter import of_environment
 from abiscan.releases.store import Store
 from abiscan.report.matrix_model import Matrix
 from abiscan.rules import RULES
@@ -21,15 +19,16 @@ _FORMATS = ("text", "json", "html")
 
 
 @click.command()
-@click.argument("targets", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="TARGET...")
+@click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @click.option(
     "--torch",
     "torches",
     multiple=True,
     metavar="SPEC",
-    help="A torch for a column (repeatable): a release number, its folder, a wheel. "
+    help="A torch for a column (repeatable): a release number, several ('>=2.4,<2.7'), a folder, a wheel. "
     "Default: all releases in the package.",
 )
+@click.option("--python", metavar="EXE", help="Take packages by name of this Python.")
 @click.option("--format", "form", type=click.Choice(_FORMATS), default="text", show_default=True, help="Form.")
 @click.option("--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write it there.")
 @click.option(
@@ -43,8 +42,9 @@ _FORMATS = ("text", "json", "html")
 @click.option("-v", "--verbose", is_flag=True, help="Show why it fails, and all that tells what it was built for.")
 def matrix(
     *,
-    targets: tuple[Path, ...],
+    targets: tuple[str, ...],
     torches: tuple[str, ...],
+    python: str | None,
     form: str,
     output: Path | None,
     fail_on: str,
@@ -53,8 +53,8 @@ def matrix(
 ) -> None:
     """On which torch releases does it load, and what to require?
 
-    TARGET is a shared object, a wheel or a folder: each extension in it is judged on each release as `abiscan check`
-    would. Also says which torch it was built for, as its bytes show.
+    TARGET is a shared object, a wheel, a folder, NAME==VERSION or the name of an installed package: each extension in it
+    is judged on each release as `abiscan check` would. Also says which torch it was built for, as its bytes show.
 
     \b
     Examples:
@@ -70,30 +70,14 @@ def matrix(
       2  usage, or an input that cannot be read
       3  could not tell
     """
-    choices = [torch_choice(spec) for spec in torches]
-    with errors_reported(), _progress() as progress:
-        found = pipeline.matrix(
-            targets, choices, RULES, Store(cache_folder()), explained=form == "html", progress=progress
-        )
+    environment = python or of_environment()
+    with errors_reported():
+        choices = [choice for spec in torches for choice in torch_choices(spec)]
+        with working("judging") as progress, sources(targets, environment) as read:
+            store = Store(cache_folder())
+            found = pipeline.matrix(read, choices, RULES, store, explained=form == "html", progress=progress)
     _write(found, form, output, verbose=verbose)
     sys.exit(found.exit_code(Effect(fail_on), strict=strict))
-
-
-@contextlib.contextmanager
-def _progress() -> Iterator[pipeline.Progress]:
-    """A bar on stderr, if that is a terminal, for what takes longer than a second."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    import time  # noqa: PLC0415
-
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import Progress  # noqa: PLC0415
-
-    start = time.monotonic()
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("judging", total=1, visible=False)
-        yield lambda done: bar.update(task, completed=done, visible=time.monotonic() - start > 1)
 
 
 def _write(found: Matrix, form: str, output: Path | None, *, verbose: bool) -> None:

@@ -16,7 +16,7 @@ from typing import Final
 import abiscan
 from abiscan.built_for import span
 from abiscan.findings import Effect, Finding
-from abiscan.report.matrix_model import Matrix, Row, advice, legend, mark, rules_of, trouble
+from abiscan.report.matrix_model import Matrix, Row, advice, legend, mark, trouble
 from abiscan.report.model import Result
 from abiscan.report.text import clean
 
@@ -56,7 +56,7 @@ def _target(anchor: str, rows: Sequence[Row], matrix: Matrix) -> Iterator[str]:
 
 def _anchors(prefix: str, row: Row) -> dict[str, str]:
     """Where the findings of each release that is not well stand: neighbours with the same trouble share a place."""
-    anchors = {}
+    anchors: dict[str, str] = {}
     groups = itertools.groupby(
         row.results, lambda release: (trouble(row.results[release]), _rules(row.results[release]))
     )
