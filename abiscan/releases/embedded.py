@@ -165,7 +165,12 @@ def describe(record: TorchRelease, libraries: Mapping[str, SharedObject]) -> dic
 
 
 def _version_of(record: Mapping[str, Any]) -> Version:
-    return Version(Version(record["build"]).public)
+    return _public(record["build"])
+
+
+@functools.cache
+def _public(build: str) -> Version:
+    return Version(Version(build).public)
 
 
 @functools.cache
