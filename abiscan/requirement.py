@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import email.parser
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, Specifier, SpecifierSet
 from packaging.version import Version
 
+_FIELD: Final = re.compile(r"^([A-Za-z-]+):[ \t]*(.*(?:\n[ \t]+.*)*)", re.MULTILINE)
 _WHEEL_OF_TORCH: Final = re.compile(r"/torch-([^-/+%]+)(?:(?:\+|%2B)[^-/]*)?-[^/]*\.whl(?:[#?].*)?$")
 _PYTHON_TAG: Final = re.compile(r"-cp3([0-9]+)-(?!abi3)[^-]+-[^-]+\.whl$")
 _MACHINE_TAG: Final = re.compile(r"_(x86_64|aarch64)\.whl$")
@@ -60,9 +60,11 @@ def read_metadata(text: str, wheel_name: str) -> Metadata:
     Environment markers are evaluated for where the wheel can be installed: Linux, and the Python and machine in its
     file name. Requirements of extras do not count. Of several, all hold.
     """
-    fields = email.parser.HeaderParser().parsestr(text)
-    requirements = list(map(str, fields.get_all("Requires-Dist", ())))
-    return metadata_of(requirements, str(fields.get("Version", "")), wheel_name)
+    # The email package does the same, and takes longer to import than a small wheel to judge.
+    fields = _FIELD.findall(text.replace("\r\n", "\n").partition("\n\n")[0])
+    requirements = [value for name, value in fields if name.lower() == "requires-dist"]
+    version = next((value for name, value in fields if name.lower() == "version"), "")
+    return metadata_of(requirements, version, wheel_name)
 
 
 def metadata_of(requirements: Iterable[str], version: str, wheel_name: str = "") -> Metadata:

@@ -5,7 +5,7 @@
 The wheel (torchvision 0.28.0 for x86_64 and Python 3.11, fetched with pip if none is named) is judged against the
 installed torch with torch's exports cached, and once with an empty cache. Beside it, on the same wheel:
 ``auditwheel show`` and ``abi3audit``; and ``python -c "import torch"``. Each is the best of several runs, in a process
-of its own. ``abiscan matrix`` judges the wheel on all embedded releases. The peers are installed into a folder of their own.
+of its own. ``abiscan matrix`` judges it on all embedded releases. The peers are installed into a folder of their own.
 """
 
 from __future__ import annotations

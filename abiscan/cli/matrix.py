@@ -53,8 +53,8 @@ def matrix(
 ) -> None:
     """On which torch releases does it load, and what to require?
 
-    TARGET is a shared object, a wheel, a folder, NAME==VERSION or the name of an installed package: each extension in it
-    is judged on each release as `abiscan check` would. Also says which torch it was built for, as its bytes show.
+    TARGET is a shared object, a wheel, a folder, NAME==VERSION or the name of an installed package: each extension in
+    it is judged on each release as `abiscan check` would. Also says which torch it was built for, as its bytes show.
 
     \b
     Examples:
