@@ -13,6 +13,7 @@ from packaging.version import Version
 
 from abiscan import scan
 from abiscan.built_for import BuiltFor, built_for
+from abiscan.elf import Machine
 from abiscan.errors import InputError
 from abiscan.files import Files
 from abiscan.findings import Rule
@@ -70,30 +71,39 @@ def check_declared(
         if target.metadata is None:
             raise InputError(target.name, "has no metadata to declare a torch in", "give a wheel, or name the torch")
         rows = bench.rows(source, rules, explained=False)
-        known = _releases(rows)
-        admitted = {release for release in known if _admits(target.metadata, Version(release))}
+        builds = _builds(rows)
+        admitted = {release for release in builds if _admits(target.metadata, release)}
         if not admitted:
             required = target.metadata.requires_torch or "any torch"
             problem = f"requires {required}, which no embedded release for its Python and machine satisfies"
             raise InputError(target.name, problem, "correct the requirement, or name the torch")
-        newest = [release for release in known if release in admitted][-1]
-        results += bench.judge(source, newest, rules, declarations=_declarations(target.metadata, rows, admitted))
+        declarations = _declarations(target.metadata, rows, builds, admitted)
+        results += bench.judge(source, builds[max(admitted)], rules, declarations=declarations)
     return Report(results=tuple(results))
 
 
-def _releases(rows: Sequence[Row]) -> list[str]:
-    return sorted({release for row in rows for release in row.results}, key=Version)
+def _builds(rows: Sequence[Row]) -> dict[Version, str]:
+    """The releases on which some extensions were judged, oldest first, with one build each: one on which all work.
+
+    Where there is none, the last build counts: of one for CPUs and one with CUDA, that is the latter.
+    """
+    builds: dict[Version, list[str]] = {}
+    for name in dict.fromkeys(name for row in rows for name in row.results):
+        builds.setdefault(Version(name.partition("+")[0]), []).append(name)
+    return {
+        release: next((name for name in builds[release] if _all_work(rows, name)), builds[release][-1])
+        for release in sorted(builds)
+    }
 
 
-def _working(rows: Sequence[Row]) -> set[str]:
-    """The releases on which all extensions work that can be loaded there at all."""
-    broken = {release for row in rows for release, result in row.results.items() if not works(result)}
-    return {release for row in rows for release in row.results} - broken
+def _all_work(rows: Sequence[Row], name: str) -> bool:
+    """Whether all extensions work on a build that are made for a machine that it is made for."""
+    return all(works(row.results[name]) for row in rows if name in row.results)
 
 
 def _suggestion(rows: Sequence[Row]) -> str | None:
-    known, working = list(map(Version, _releases(rows))), set(map(Version, _working(rows)))
-    return simplest(working, known)
+    builds = _builds(rows)
+    return simplest([release for release, name in builds.items() if _all_work(rows, name)], list(builds))
 
 
 def _admits(metadata: Metadata, release: Version) -> bool:
@@ -102,25 +112,38 @@ def _admits(metadata: Metadata, release: Version) -> bool:
     return (required is None or required.admits(release)) and runs_in(release, metadata.python)
 
 
-def _declarations(metadata: Metadata, rows: Sequence[Row], admitted: set[str]) -> dict[str, Declaration]:
-    working, suggestion = _working(rows), _suggestion(rows)
+def _declarations(
+    metadata: Metadata, rows: Sequence[Row], builds: dict[Version, str], admitted: set[Version]
+) -> dict[str, Declaration]:
+    suggestion = _suggestion(rows)
     return {
         row.path: Declaration(
             requirement=str(metadata.requires_torch) if metadata.requires_torch else None,
             outcomes=tuple(
                 Outcome(
-                    release=release,
+                    release=str(release),
                     admitted=release in admitted,
-                    error=trouble(result),
-                    wheel_works=release in working,
+                    error=trouble(row.results[name]),
+                    wheel_works=_all_work(rows, name),
                 )
-                for release, result in row.results.items()
-                if runs_in(Version(release), metadata.python)
+                for release, name in builds.items()
+                if name in row.results and runs_in(release, metadata.python)
             ),
             suggestion=suggestion,
         )
         for row in rows
     }
+
+
+def _all_builds() -> list[str]:
+    """What to call every embedded build: by its release, and by its full version if its release means another build."""
+    further = {name for machine in Machine for name in embedded.further_builds(machine)}
+    return sorted({*map(str, embedded.versions()), *further}, key=Version)
+
+
+def _is_for(name: str, machine: Machine) -> bool:
+    """Whether an embedded build is one for a machine, and none that goes by a shorter name there."""
+    return name in embedded.further_builds(machine) or Version(name) in embedded.versions(machine)
 
 
 class _Bench:
@@ -136,7 +159,7 @@ class _Bench:
         self._progress = progress
         self._files = Files(store.facts_of)
         self._all_embedded = not choices
-        choices = choices or [scan.torch_numbered(str(version)) for version in embedded.versions()]
+        choices = choices or list(map(scan.torch_numbered, _all_builds()))
         layers = [self._files.layer() for _ in choices]
         torches = [choice(layer) for choice, layer in zip(choices, layers, strict=True)]
         self._learnt = scan.Learnt()
@@ -199,7 +222,7 @@ class _Bench:
         torch, files, replays = self._torches[release]
         target = self.target(source, torch)
         if self._all_embedded:
-            there = [each for each in target.extensions if Version(release) in embedded.versions(each.facts.machine)]
+            there = [each for each in target.extensions if _is_for(release, each.facts.machine)]
             if not there and target.extensions:
                 return
             target = replace(target, extensions=tuple(there))

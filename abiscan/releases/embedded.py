@@ -47,6 +47,12 @@ def build(text: str, machine: Machine) -> str:
     return str(_record(text, machine)["build"])
 
 
+@functools.cache
+def further_builds(machine: Machine) -> tuple[str, ...]:
+    """The builds for a machine that only their full version names, since the number of their release means another."""
+    return tuple(full for release, each, full in builds() if each is machine and full != build(str(release), machine))
+
+
 def build_of(version: Version, machine: Machine) -> str | None:
     """The version with its local tag of an embedded release for a machine, ``2.6.0+cu124``; None if there is none."""
     return next((record["build"] for record in _records(machine) if _version_of(record) == version), None)

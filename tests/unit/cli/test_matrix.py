@@ -20,6 +20,7 @@ GONE = "_ZN2at4goneEv"
 # Exported by libc10.so of x86_64 from 1.6 to 2.6, and from 2.7 on: the constructor with the old and the new string.
 OLD_STRING = "_ZN3c105ErrorC2ENS_14SourceLocationESs"
 NEW_STRING = "_ZN3c105ErrorC2ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
+TRACING = "_ZN2at23SavedTensorDefaultHooks11set_tracingEb"  # in libtorch_cpu.so from 2.5 on
 NAME = "pkg-1.0-cp311-cp311-manylinux_2_28_x86_64.whl"
 
 
@@ -49,7 +50,9 @@ def old(tmp_path: Path) -> Path:
 
 def test_every_release_has_a_cell(old: Path) -> None:
     (row,) = document(old)["results"]
-    assert list(row["releases"]) == [str(version) for version in embedded.versions()]
+    # One release has a second build in the package: its number means the one for CPUs, as for ``check``.
+    assert [name for name in row["releases"] if name != "2.13.0+cu130"] == [str(each) for each in embedded.versions()]
+    assert "2.13.0+cu130" in row["releases"]
     verdicts = {release: cell["verdict"] for release, cell in row["releases"].items()}
     assert (verdicts["2.6.0"], verdicts["2.7.0"]) == ("loads", "fails")
     assert row["releases"]["2.7.0"] == {
@@ -106,6 +109,14 @@ def test_verbose_says_the_first_cause(old: Path) -> None:
     text = run("matrix", old, "-v").stdout
     assert f"✗ 2.7.0 - 2.15.0: cxx11-abi-mismatch: _C.so: undefined symbol: {OLD_STRING}" in text
     assert "c10::Error::Error(c10::SourceLocation, std::string)" in text
+
+
+def test_a_release_works_if_one_of_its_builds_does(tmp_path: Path) -> None:
+    needs_cuda = extension(needed=("libtorch_cpu.so", "libc10_cuda.so"), undefined=uses(TRACING))
+    found = document(needs_cuda.write(tmp_path / "_C.so"), *(f"--torch={each}" for each in ("2.13.0", "2.13.0+cu130")))
+    verdicts = {name: cell["verdict"] for name, cell in found["results"][0]["releases"].items()}
+    assert verdicts == {"2.13.0": "fails", "2.13.0+cu130": "loads"}
+    assert found["suggestions"][0]["requirement"] == "torch==2.13.0"
 
 
 def test_nothing_loads(tmp_path: Path) -> None:
