@@ -40,7 +40,7 @@ def inventory(path: Path, store: Store) -> tuple[Target, tuple[Inventory, ...]]:
     :raises InputError: it cannot be read, or holds nothing that uses torch
     """
     files = Files(store.facts_of)
-    target = read_target(path, files, embedded.SITE, torch_package=f"{embedded.SITE}/torch")
+    target = read_target(path, files, embedded.SITE, torch_package=f"{embedded.SITE}/torch", hashed=False)
     built_for = candidates(target)
     return target, tuple(recovered(extension, built_for) for extension in target.extensions)
 

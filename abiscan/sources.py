@@ -27,12 +27,12 @@ class Extension:
     """One ELF object of a target that uses torch.
 
     ``path`` is relative to the target, ``location`` where it lies (or would lie, once installed), ``sha256`` the hash
-    of its bytes in hexadecimal.
+    of its bytes in hexadecimal, None where nobody asked for it.
     """
 
     path: str
     location: str
-    sha256: str
+    sha256: str | None
     facts: SharedObject
     source: ElfSource
 
@@ -58,26 +58,27 @@ class Target:
         return self.requires_torch is None or Requirement(self.requires_torch).specifier.contains(version)
 
 
-def read_target(path: Path, files: Files, site: str, torch_package: str) -> Target:
+def read_target(path: Path, files: Files, site: str, torch_package: str, *, hashed: bool = True) -> Target:
     """Read a target.
 
     :param files: gets a wheel mounted
     :param site: the folder into which a wheel would be installed: the one that holds torch
     :param torch_package: torch's own folder, which is no target even inside a folder that is
+    :param hashed: whether the hashes of the objects are wanted: that reads every byte of them
     :raises InputError: it does not exist, cannot be read, or holds nothing that uses torch
     """
     if path.is_dir():
-        return _read_folder(path, files, torch_package)
+        return _read_folder(path, files, torch_package, hashed=hashed)
     if path.suffix == ".whl":
-        return _read_wheel(path, files, site)
+        return _read_wheel(path, files, site, hashed=hashed)
     if not path.is_file():
         raise InputError(str(path), "does not exist", "give a .so, a wheel or a folder")
-    return _read_object(path, files)
+    return _read_object(path, files, hashed=hashed)
 
 
-def _read_object(path: Path, files: Files) -> Target:
+def _read_object(path: Path, files: Files, *, hashed: bool) -> Target:
     location = str(path.absolute())
-    extension = _extension(path.name, location, DiskFile(path))
+    extension = _extension(path.name, location, DiskFile(path), hashed=hashed)
     facts = extension.facts
     if facts.executable:
         raise InputError(str(path), "a program, not a shared object", "give the .so of the extension")
@@ -94,11 +95,11 @@ def _read_object(path: Path, files: Files) -> Target:
     )
 
 
-def _read_folder(path: Path, files: Files, torch_package: str) -> Target:
+def _read_folder(path: Path, files: Files, torch_package: str, *, hashed: bool) -> Target:
     root = str(path.absolute())
     names = [name for name in _walk(path) if not posixpath.join(root, name).startswith(torch_package + "/")]
     members = ((name, posixpath.join(root, name), DiskFile(path / name)) for name in names)
-    return _read_members(str(path), root, members, files, requires_torch=None)
+    return _read_members(str(path), root, members, files, requires_torch=None, hashed=hashed)
 
 
 def _walk(path: Path) -> Iterator[str]:
@@ -116,12 +117,12 @@ def _walk(path: Path) -> Iterator[str]:
                 yield file.relative_to(path).as_posix()
 
 
-def _read_wheel(path: Path, files: Files, site: str) -> Target:
+def _read_wheel(path: Path, files: Files, site: str, *, hashed: bool) -> Target:
     wheel = Wheel(path)
     files.mount(wheel, site)
     names = list(wheel.names())
     members = ((name, installed_path(name, site), wheel.member(name)) for name in names if _SHARED_OBJECT.search(name))
-    return _read_members(str(path), site, members, files, _requires_torch(wheel, names))
+    return _read_members(str(path), site, members, files, _requires_torch(wheel, names), hashed=hashed)
 
 
 def _requires_torch(wheel: Wheel, names: list[str]) -> str | None:
@@ -139,13 +140,20 @@ def _requires_torch(wheel: Wheel, names: list[str]) -> str | None:
     return None
 
 
-def _extension(path: str, location: str, source: ElfSource) -> Extension:
+def _extension(path: str, location: str, source: ElfSource, *, hashed: bool) -> Extension:
     file = source.open()
-    return Extension(path=path, location=location, sha256=file.sha256(), facts=file.facts(), source=source)
+    digest = file.sha256() if hashed else None
+    return Extension(path=path, location=location, sha256=digest, facts=file.facts(), source=source)
 
 
 def _read_members(
-    name: str, root: str, members: Iterable[tuple[str, str, ElfSource]], files: Files, requires_torch: str | None
+    name: str,
+    root: str,
+    members: Iterable[tuple[str, str, ElfSource]],
+    files: Files,
+    requires_torch: str | None,
+    *,
+    hashed: bool,
 ) -> Target:
     objects: dict[str, Extension] = {}
     unreadable: list[tuple[str, InputError]] = []
@@ -153,7 +161,7 @@ def _read_members(
         try:
             if not source.head(len(MAGIC)).startswith(MAGIC):
                 continue  # a linker script, a data file: nothing that a process could load
-            objects[location] = _extension(path, location, source)
+            objects[location] = _extension(path, location, source, hashed=hashed)
         except InputError as error:
             unreadable.append((path, error))
             continue
