@@ -47,6 +47,9 @@ class ElfSource(Protocol):
     def open(self) -> ElfFile:
         """Read it as ELF."""
 
+    def sha256(self) -> str:
+        """The hash of all its bytes, in hexadecimal."""
+
 
 class DiskFile:
     """A file on disk."""
@@ -84,6 +87,10 @@ class DiskFile:
         """Map it."""
         return ElfFile.open(self.path)
 
+    def sha256(self) -> str:
+        """The hash of all its bytes, in hexadecimal."""
+        return self.open().sha256()
+
 
 class WheelMember:
     """A file inside a wheel. Its bytes are inflated each time it is opened, and not kept: they may be a gigabyte."""
@@ -91,6 +98,7 @@ class WheelMember:
     def __init__(self, wheel: Wheel, info: zipfile.ZipInfo) -> None:
         self._wheel = wheel
         self._info = info
+        self._sha256: str | None = None
 
     @property
     def name(self) -> str:
@@ -113,11 +121,17 @@ class WheelMember:
     def open(self) -> ElfFile:
         """Inflate and parse it; by way of a temporary file if it is large, so that it need not stay in memory."""
         if self._info.file_size < _LARGE_MEMBER:
-            return ElfFile.from_bytes(self._wheel.read(self._info), self.name)
+            file = ElfFile.from_bytes(self._wheel.read(self._info), self.name)
+            self._sha256 = file.sha256()  # to inflate it again for the hash would take longer
+            return file
         with tempfile.NamedTemporaryFile(prefix="abiscan-") as copy:
             self._wheel.copy(self._info, copy.file)
             copy.flush()
             return ElfFile.open(Path(copy.name), subject=self.name)
+
+    def sha256(self) -> str:
+        """The hash of all its bytes, inflated, in hexadecimal."""
+        return self._sha256 or self.open().sha256()
 
 
 class Wheel:

@@ -126,6 +126,7 @@ class _TorchProcess:
             self.process.observe(address, name)
         for address, name in named.items():
             self.process.call_it(address + (_VTABLE_HEAD if name.startswith(_VTABLE) else 0), name)
+
     def _blank_object(self) -> int:
         """An object whose virtual functions have no effect."""
         functions = [self.process.bind(_VIRTUAL)] * _VIRTUAL_FUNCTIONS

@@ -71,18 +71,18 @@ def operator_libraries(release: TorchRelease) -> tuple[str, ...]:
     return tuple(own[name] for _, name in sorted(ranked))
 
 
-def identities(release: TorchRelease, files: Files) -> dict[str, tuple[int, str | None]]:
-    """Size and build id of each library that registers operators, or helps to, by base name.
+def identities(release: TorchRelease, files: Files) -> dict[str, str]:
+    """What tells the libraries that register operators, or help to, from all others: size and build id, by base name.
 
-    ``libtorch_python.so`` is left out: each Python of a release has its own, and what they register is the same.
-
-    :raises InputError: a library cannot be read
+    Of ``libtorch_python.so`` only that it is there: each Python of a release has its own, and they register the same.
+    Empty if a library cannot be told so.
     """
     found = {}
     for path in operator_libraries(release):
-        source, facts = files.source(path), files.object_at(path)
-        if source is not None and facts is not None and posixpath.basename(path) != _OF_PYTHON:
-            found[posixpath.basename(path)] = source.size, facts.build_id
+        name, source, facts = posixpath.basename(path), files.source(path), files.object_at(path)
+        if source is None or facts is None or facts.build_id is None:
+            return {}
+        found[name] = "" if name == _OF_PYTHON else f"{source.size} {facts.build_id}"
     return found
 
 
