@@ -99,11 +99,7 @@ class WheelMember:
     def __init__(self, wheel: Wheel, info: zipfile.ZipInfo) -> None:
         self._wheel = wheel
         self._info = info
-<<<<<<< HEAD
-        self._sha256: str | None = None
-=======
         self._kept: ElfFile | None = None
->>>>>>> main
 
     @property
     def name(self) -> str:
@@ -129,9 +125,7 @@ class WheelMember:
             self._kept = self._kept or ElfFile.from_bytes(self._wheel.read(self._info), self.name)
             return self._kept
         if self._info.file_size < _LARGE_MEMBER:
-            file = ElfFile.from_bytes(self._wheel.read(self._info), self.name)
-            self._sha256 = file.sha256()  # to inflate it again for the hash would take longer
-            return file
+            return ElfFile.from_bytes(self._wheel.read(self._info), self.name)
         with tempfile.NamedTemporaryFile(prefix="abiscan-") as copy:
             self._wheel.copy(self._info, copy.file)
             copy.flush()
@@ -139,7 +133,7 @@ class WheelMember:
 
     def sha256(self) -> str:
         """The hash of all its bytes, inflated, in hexadecimal."""
-        return self._sha256 or self.open().sha256()
+        return self.open().sha256()
 
 
 class Wheel:
