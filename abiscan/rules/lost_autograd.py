@@ -55,8 +55,8 @@ def check(linkage: Linkage) -> Iterator[Finding]:
                 rule=RULE.name,
                 effect=Effect.OVERRIDES,
                 message=(
-                    f"{linkage.name} has kernels for {backend} in place of composite operators, without torch's gradient: "
-                    f"{listed(lost)}"
+                    f"{linkage.name} has kernels for {backend} in place of composite operators, without torch's "
+                    f"gradient: {listed(lost)}"
                 ),
                 evidence=tuple(
                     Evidence(subject=name, readable=f"{name}: no kernel for {autograd}", object=linkage.name)
