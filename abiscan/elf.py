@@ -63,6 +63,10 @@ _MOST_SEGMENTS: Final = 1_000
 _VER_FLG_BASE: Final = 1
 _VER_FLG_WEAK: Final = 2
 
+# c10/util/Exception.h, TORCH_INTERNAL_ASSERT, from torch 1.5 on.
+_ASSERTION: Final = b" INTERNAL ASSERT FAILED at "
+_ASSERTED_AT: Final = re.compile(rb"\"?([^\"\0\n]{1,4096}?)\"?:([0-9]{1,7}),")
+
 _PYBIND11_INTERNALS_PREFIX: Final = b"__pybind11_internals_v"
 _PYBIND11_INTERNALS: Final = re.compile(rb"__pybind11_internals_v[0-9A-Za-z_]+__")
 _PYBIND11_VERSION_CHECK: Final = b"Python version mismatch: module was compiled for Python %s, "
@@ -133,6 +137,13 @@ class Reference(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.name}@{self.version.name}" if self.version else self.name
+
+
+class SourceLine(NamedTuple):
+    """A line of a source file, whose path is that of the machine it was compiled on."""
+
+    file: str
+    line: int
 
 
 class Symbols(Protocol):
@@ -326,6 +337,17 @@ class ElfFile:
     def find(self, text: bytes) -> int:
         """The file offset of the first occurrence of ``text``, -1 if there is none."""
         return self._bytes.find(text)
+
+    def assertions(self) -> frozenset[SourceLine]:
+        """Where the assertions of torch's kind stand that were compiled into the file: their text says so."""
+        found = set()
+        at = self.find(_ASSERTION)
+        while at >= 0:
+            at += len(_ASSERTION)
+            if match := _ASSERTED_AT.match(self._bytes, at):
+                found.add(SourceLine(match.group(1).decode("utf-8", "backslashreplace"), int(match.group(2))))
+            at = self._bytes.find(_ASSERTION, at)
+        return frozenset(found)
 
     def table(self, address_tag: Tag, size_tag: Tag) -> memoryview:
         """A table that two entries of the dynamic section place; empty where the object has none."""

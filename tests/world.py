@@ -23,6 +23,7 @@ from packaging.version import Version
 
 from abiscan.elf import Definition, Machine, Reference, SharedObject, SymbolTable, SymbolVersion
 from abiscan.interpreter import Interpreter, PythonTag
+from abiscan.linkage.declaration import Declaration, Outcome
 from abiscan.linkage.first_error import first_error
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.resolve import resolve
@@ -209,8 +210,17 @@ def linkage(case: Mapping[str, Any]) -> Linkage:
         resolution=resolution,
         error=first_error(path, facts, resolution, interpreter, replayed),
         requires_torch=case.get("requires_torch"),
+        declaration=_declaration(case.get("declaration")),
         registering=replayed,
     )
+
+
+def _declaration(fields: Mapping[str, Any] | None) -> Declaration | None:
+    if fields is None:
+        return None
+    names = ("release", "admitted", "error", "wheel_works")
+    outcomes = tuple(Outcome(**dict(zip(names, each, strict=True))) for each in fields["outcomes"])
+    return Declaration(**{**fields, "outcomes": outcomes})
 
 
 def _merged(case: Mapping[str, Any]) -> dict[str, Any]:
