@@ -38,6 +38,13 @@ def main() -> None:
       abiscan check torchvision-0.20.1-cp311-cp311-manylinux1_x86_64.whl
       abiscan check _C.so --torch 2.9.1
       abiscan check _C.so --torch ~/venv/lib/python3.11/site-packages/torch
+      abiscan doctor
+      abiscan pip install torchaudio==2.8.0
       abiscan ops _C.so
       abiscan explain undefined-symbol
+
+    \b
+    Completion, in the configuration of the shell:
+      eval "$(_ABISCAN_COMPLETE=bash_source abiscan)"   or zsh_source
+      _ABISCAN_COMPLETE=fish_source abiscan | source
     """
