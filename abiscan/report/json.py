@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import abiscan
 from abiscan.findings import Evidence, Finding
-from abiscan.report.model import Report, Result
+from abiscan.report.model import PredictedError, Report, Result
 
 VERSION: Final = 1
 
@@ -41,17 +41,18 @@ def _result(result: Result) -> dict[str, Any]:
         "torch": result.torch,
         "torch_build": result.torch_build,
         "verdict": result.verdict.value,
-        "predicted_error": (
-            {"how": error.how.value, "object": error.object, "message": error.message, "exact": error.exact}
-            if error
-            else None
-        ),
+        "predicted_error": (_error(error) if error else None),
         "undefined_symbols": list(result.undefined_symbols),
         "external": list(result.external),
         "findings": [_finding(finding) for finding in result.findings],
         "gaps": [{"stage": gap.stage, "reason": gap.reason} for gap in result.gaps],
         "suppressed": [{**_finding(one.finding), "reason": one.reason} for one in result.suppressed],
     }
+
+
+def _error(error: PredictedError) -> dict[str, Any]:
+    told = {"how": error.how.value, "object": error.object, "message": error.message}
+    return told if error.exact else {**told, "exact": False}
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
