@@ -48,6 +48,9 @@ class ElfSource(Protocol):
     def open(self) -> ElfFile:
         """Read it as ELF."""
 
+    def sha256(self) -> str:
+        """The hash of all its bytes, in hexadecimal."""
+
 
 class DiskFile:
     """A file on disk."""
@@ -84,6 +87,10 @@ class DiskFile:
     def open(self) -> ElfFile:
         """Map it."""
         return ElfFile.open(self.path)
+
+    def sha256(self) -> str:
+        """The hash of all its bytes, in hexadecimal."""
+        return self.open().sha256()
 
 
 class WheelMember:
@@ -123,6 +130,10 @@ class WheelMember:
             self._wheel.copy(self._info, copy.file)
             copy.flush()
             return ElfFile.open(Path(copy.name), subject=self.name)
+
+    def sha256(self) -> str:
+        """The hash of all its bytes, inflated, in hexadecimal."""
+        return self.open().sha256()
 
 
 class Wheel:

@@ -343,7 +343,7 @@ def _result(
     return Result(
         target=target.name,
         path=extension.path,
-        sha256=extension.sha256,
+        sha256=extension.source.sha256(),
         torch=linkage.release.version,
         torch_build=linkage.release.build,
         verdict=Verdict.FAILS if error else Verdict.LOADS,

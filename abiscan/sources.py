@@ -24,13 +24,12 @@ Source = Path | Distribution | FetchedWheel
 class Extension:
     """One ELF object of a target that uses torch.
 
-    ``path`` is relative to the target, ``location`` where it lies (or would lie, once installed), ``sha256`` the hash
-    of its bytes in hexadecimal; ``assertions`` are where in the source its assertions stand.
+    ``path`` is relative to the target, ``location`` where it lies (or would lie, once installed), ``source`` where
+    its bytes come from; ``assertions`` are where in the source its assertions stand.
     """
 
     path: str
     location: str
-    sha256: str
     facts: SharedObject
     source: ElfSource
     assertions: frozenset[SourceLine]
@@ -149,14 +148,7 @@ def _metadata(wheel: Wheel, paths: list[str]) -> Metadata:
 
 def _extension(path: str, location: str, source: ElfSource) -> Extension:
     file = source.open()
-    return Extension(
-        path=path,
-        location=location,
-        sha256=file.sha256(),
-        facts=file.facts(),
-        source=source,
-        assertions=file.assertions(),
-    )
+    return Extension(path=path, location=location, facts=file.facts(), source=source, assertions=file.assertions())
 
 
 def _read_members(
