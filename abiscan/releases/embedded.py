@@ -157,8 +157,9 @@ def exports(text: str, machine: Machine) -> dict[str, frozenset[str]]:
 
 def _record(text: str, machine: Machine) -> dict[str, Any]:
     version = Version(text)
+    public = Version(version.public)
     records = [record for record in _table().meta["releases"] if record["machine"] == machine.value]
-    same = [record for record in records if _version_of(record) == Version(version.public)]
+    same = [record for record in records if _version_of(record) == public]
     found = [record for record in same if version.local in (None, Version(record["build"]).local)]
     if not found:
         there = [record["build"] for record in same] or versions(machine)
@@ -195,7 +196,12 @@ def describe(record: TorchRelease, libraries: Mapping[str, SharedObject]) -> dic
 
 
 def _version_of(record: Mapping[str, Any]) -> Version:
-    return Version(Version(record["build"]).public)
+    return _public(record["build"])
+
+
+@functools.cache
+def _public(build: str) -> Version:
+    return Version(Version(build).public)
 
 
 @functools.cache
