@@ -2,39 +2,37 @@
 
 from __future__ import annotations
 
-import email.parser
 import os
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.version import Version
-
-from abiscan.elf import MAGIC, SharedObject
-from abiscan.errors import InputError
+from abiscan.elf import MAGIC, SharedObject, SourceLine
+from abiscan.errors import InputError, NoExtensionError
 from abiscan.files import DiskFile, ElfSource, Files, Wheel, installed_path
 from abiscan.ownership import is_torch_library, is_torch_symbol
+from abiscan.packages import SHARED_OBJECT, Distribution, FetchedWheel
+from abiscan.requirement import Metadata, metadata_of, read_metadata
 
-_SHARED_OBJECT: Final = re.compile(r"\.so(\.[0-9]+)*$")
+Source = Path | Distribution | FetchedWheel
+"""What can be read as a target: a path, an installed package, a wheel fetched for the purpose."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extension:
     """One ELF object of a target that uses torch.
 
-    ``path`` is relative to the target, ``location`` where it lies (or would lie, once installed), ``sha256`` the hash
-    of its bytes in hexadecimal.
+    ``path`` is relative to the target, ``location`` where it lies (or would lie, once installed), ``source`` where
+    its bytes come from; ``assertions`` are where in the source its assertions stand.
     """
 
     path: str
     location: str
-    sha256: str
     facts: SharedObject
     source: ElfSource
+    assertions: frozenset[SourceLine]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +40,8 @@ class Target:
     """What the user named, read.
 
     ``root`` is the folder whose contents it brings; ``siblings`` its libraries by base name and soname; ``unreadable``
-    the members that should be ELF objects and are not, by path; ``requires_torch`` the requirement on torch in its
-    metadata.
+    the members that should be ELF objects and are not, by path; ``metadata`` what a package says of itself, None for
+    what is none.
     """
 
     name: str
@@ -51,27 +49,30 @@ class Target:
     extensions: tuple[Extension, ...]
     siblings: Mapping[str, str]
     unreadable: tuple[tuple[str, InputError], ...]
-    requires_torch: str | None
-
-    def admits_torch(self, version: Version) -> bool:
-        """Whether the metadata admits a torch, if it says anything about it."""
-        return self.requires_torch is None or Requirement(self.requires_torch).specifier.contains(version)
+    metadata: Metadata | None
 
 
-def read_target(path: Path, files: Files, site: str, torch_package: str) -> Target:
+def read_target(source: Source, files: Files, site: str, torch_package: str) -> Target:
     """Read a target.
 
     :param files: gets a wheel mounted
     :param site: the folder into which a wheel would be installed: the one that holds torch
     :param torch_package: torch's own folder, which is no target even inside a folder that is
+    :param source: a path, an installed package, a fetched wheel
     :raises InputError: it does not exist, cannot be read, or holds nothing that uses torch
     """
+    if isinstance(source, Distribution):
+        return _read_distribution(source, files)
+    if isinstance(source, FetchedWheel):
+        return _read_wheel(source.path, files, site, name=source.path.name)
+    path = source
     if path.is_dir():
         return _read_folder(path, files, torch_package)
     if path.suffix == ".whl":
-        return _read_wheel(path, files, site)
+        return _read_wheel(path, files, site, name=str(path))
     if not path.is_file():
-        raise InputError(str(path), "does not exist", "give a .so, a wheel or a folder")
+        fix = "give a .so, a wheel, a folder, NAME==VERSION or the name of an installed package"
+        raise InputError(str(path), "does not exist", fix)
     return _read_object(path, files)
 
 
@@ -83,14 +84,14 @@ def _read_object(path: Path, files: Files) -> Target:
         raise InputError(str(path), "a program, not a shared object", "give the .so of the extension")
     files.put(location, facts)
     folder = posixpath.dirname(location)
-    siblings = {posixpath.basename(file): file for file in files.list(folder) if _SHARED_OBJECT.search(file)}
+    siblings = {posixpath.basename(file): file for file in files.list(folder) if SHARED_OBJECT.search(file)}
     return Target(
         name=str(path),
         root=folder,
         extensions=(extension,),
         siblings=siblings,
         unreadable=(),
-        requires_torch=None,
+        metadata=None,
     )
 
 
@@ -98,7 +99,7 @@ def _read_folder(path: Path, files: Files, torch_package: str) -> Target:
     root = str(path.absolute())
     names = [name for name in _walk(path) if not posixpath.join(root, name).startswith(torch_package + "/")]
     members = ((name, posixpath.join(root, name), DiskFile(path / name)) for name in names)
-    return _read_members(str(path), root, members, files, requires_torch=None)
+    return _read_members(str(path), root, members, files, metadata=None)
 
 
 def _walk(path: Path) -> Iterator[str]:
@@ -108,7 +109,7 @@ def _walk(path: Path) -> Iterator[str]:
         subfolders.sort()
         for name in sorted(names, key=lambda name: (len(name), name)):
             file = Path(folder, name)
-            if not _SHARED_OBJECT.search(name) or not file.is_file():
+            if not SHARED_OBJECT.search(name) or not file.is_file():
                 continue
             status = file.stat()
             if (status.st_dev, status.st_ino) not in seen:
@@ -116,36 +117,42 @@ def _walk(path: Path) -> Iterator[str]:
                 yield file.relative_to(path).as_posix()
 
 
-def _read_wheel(path: Path, files: Files, site: str) -> Target:
+def uses_torch(distribution: Distribution, files: Files) -> bool:
+    """Whether an installed package has an extension of torch."""
+    found = map(files.object_at, distribution.objects)
+    return any(facts is not None and _uses_torch(facts) for facts in found)
+
+
+def _read_distribution(distribution: Distribution, files: Files) -> Target:
+    members = (
+        (posixpath.relpath(path, distribution.site), path, DiskFile(Path(path)))
+        for path in distribution.objects
+        if os.path.isfile(path)  # noqa: PTH113 - what is listed may be gone
+    )
+    metadata = metadata_of(distribution.requires, distribution.version)
+    return _read_members(str(distribution), distribution.site, members, files, metadata)
+
+
+def _read_wheel(path: Path, files: Files, site: str, *, name: str) -> Target:
     wheel = Wheel(path)
     files.mount(wheel, site)
-    names = list(wheel.names())
-    members = ((name, installed_path(name, site), wheel.member(name)) for name in names if _SHARED_OBJECT.search(name))
-    return _read_members(str(path), site, members, files, _requires_torch(wheel, names))
+    paths = list(wheel.names())
+    members = ((path, installed_path(path, site), wheel.member(path)) for path in paths if SHARED_OBJECT.search(path))
+    return _read_members(name, site, members, files, _metadata(wheel, paths))
 
 
-def _requires_torch(wheel: Wheel, names: list[str]) -> str | None:
-    metadata = next((name for name in names if re.fullmatch(r"[^/]+\.dist-info/METADATA", name)), None)
-    if metadata is None:
-        return None
-    fields = email.parser.HeaderParser().parsestr(wheel.text(metadata))
-    for text in map(str, fields.get_all("Requires-Dist", ())):
-        try:
-            requirement = Requirement(text)
-        except InvalidRequirement:
-            continue
-        if requirement.name.lower() == "torch" and (requirement.marker is None or requirement.marker.evaluate()):
-            return f"torch{requirement.specifier}" if requirement.specifier else None
-    return None
+def _metadata(wheel: Wheel, paths: list[str]) -> Metadata:
+    path = next((path for path in paths if re.fullmatch(r"[^/]+\.dist-info/METADATA", path)), None)
+    return read_metadata(wheel.text(path) if path else "", wheel.path.name)
 
 
 def _extension(path: str, location: str, source: ElfSource) -> Extension:
     file = source.open()
-    return Extension(path=path, location=location, sha256=file.sha256(), facts=file.facts(), source=source)
+    return Extension(path=path, location=location, facts=file.facts(), source=source, assertions=file.assertions())
 
 
 def _read_members(
-    name: str, root: str, members: Iterable[tuple[str, str, ElfSource]], files: Files, requires_torch: str | None
+    name: str, root: str, members: Iterable[tuple[str, str, ElfSource]], files: Files, metadata: Metadata | None
 ) -> Target:
     objects: dict[str, Extension] = {}
     unreadable: list[tuple[str, InputError]] = []
@@ -159,7 +166,9 @@ def _read_members(
             continue
         files.put(location, objects[location].facts)
     if not objects and not unreadable:
-        raise InputError(name, "holds no shared object (ELF)", "give the .so, the wheel or the folder of an extension")
+        raise NoExtensionError(
+            name, "holds no shared object (ELF)", "give the .so, the wheel or the folder of an extension"
+        )
     siblings: dict[str, str] = {}
     for location, member in objects.items():
         siblings.setdefault(posixpath.basename(location), location)
@@ -167,14 +176,16 @@ def _read_members(
             siblings.setdefault(member.facts.soname, location)
     extensions = tuple(member for location, member in objects.items() if location in _users_of_torch(objects, siblings))
     if not extensions and not unreadable:
-        raise InputError(name, f"none of its {len(objects)} shared objects uses torch", "give an extension of torch")
+        raise NoExtensionError(
+            name, f"none of its {len(objects)} shared objects uses torch", "give an extension of torch"
+        )
     return Target(
         name=name,
         root=root,
         extensions=extensions,
         siblings=siblings,
         unreadable=tuple(unreadable),
-        requires_torch=requires_torch,
+        metadata=metadata,
     )
 
 

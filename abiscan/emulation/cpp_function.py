@@ -28,17 +28,20 @@ class Function(NamedTuple):
     fallthrough: bool
 
 
-def read_optional_key(value: int, *, flag_first: bool) -> int | None:
+def read_optional_key(value: int, *, flag_first: bool, wide: bool | None = None) -> int | None:
     """An ``optional<DispatchKey>`` from its bytes as a number; None for no key, and for the key 0, ``Undefined``.
 
     ``std::optional`` keeps the value before the flag; the key has 16 bits. ``c10::optional``, before 2.1, keeps
     the flag before the value, and the key has 8 bits up to 1.11: then the byte after the flag is the key, else padding.
+
+    :param wide: whether a key has 16 bits; None where that is not known, and padding taken to be zero
     """
     if not flag_first:
         return value & 0xFFFF if value >> 16 & 1 and value & 0xFFFF else None
     if not value & 1:
         return None
-    return value >> 8 & 0xFF or value >> 16 & 0xFFFF or None
+    narrow = 0 if wide else value >> 8 & 0xFF
+    return narrow or (value >> 16 & 0xFFFF if wide is not False else 0) or None
 
 
 def boxed_index(state: TorchState, words: Sequence[int]) -> int:
@@ -53,7 +56,9 @@ def read_function(state: TorchState, address: int, size: int, *, flag_first: boo
     boxed_at = _OLD_BOXED_AT if size == _OLD_CONFIG_WORDS else 1 + boxed_index(state, words[1:])
     signature, schema = None, None
     for at in range(boxed_at + 1, size):
-        signature = signature or _function_type(state, words[at])
+        # An optional<CppSignature>, which may be empty: what is in it then was in the stack before.
+        engaged = words[at - 1 if flag_first else at + 1] & 0xFF == 1 if flag_first or at + 1 < size else False
+        signature = signature or (_function_type(state, words[at]) if engaged else None)
         schema = schema or (state.marked_schema(words[at]) if machine.is_heap(words[at]) else None)
         if schema is not None and signature is not None:
             state.schema_at.setdefault(size, at)
@@ -67,7 +72,7 @@ def read_function(state: TorchState, address: int, size: int, *, flag_first: boo
     fallthrough = _FALLTHROUGH in (state.process.name_at(words[boxed_at]) or "")
     typed = signature is not None or any(process.is_code(word) for word in words[boxed_at + 1 : boxed_at + 3])
     return Function(
-        key=read_optional_key(words[0], flag_first=flag_first),
+        key=read_optional_key(words[0], flag_first=flag_first, wide=state.wide_keys),
         signature=signature,
         schema=schema,
         boxed=not typed and not fallthrough,

@@ -11,6 +11,9 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import Final
+
+_THROWING: Final = ("c10::Dispatcher::findSchemaOrThrow", "aoti_torch_call_dispatcher", "torch_call_dispatcher")
 
 
 class Phase(enum.Enum):
@@ -135,6 +138,11 @@ class Lookup:
     operator: str
     function: str
     address: int | None
+
+    @property
+    def throws(self) -> bool:
+        """Whether torch throws ``Could not find schema`` where it does not have the operator."""
+        return self.function in _THROWING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

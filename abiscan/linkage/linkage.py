@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from abiscan.elf import SharedObject
 from abiscan.interpreter import Interpreter
+from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.model import LoadError, Resolution, UndefinedSymbol
 from abiscan.linkage.registering import Registering
 from abiscan.releases.model import TorchRelease
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # no slots: a property is cached
 class Linkage:
     """One load, judged.
 
     ``name`` is the base name of the extension; ``torch_libraries`` are all libraries of the torch by base name, loaded
     or not, ``siblings`` those beside the extension; ``resolution`` is None where the extension is made for another
     machine, which ends the matter; ``here`` says whether libraries were looked for on this system (for a release number
-    they are not). ``registering`` is what is registered with torch, None where nothing is.
+    they are not). ``registering`` is what is registered with torch, None where nothing is; ``explained`` whether rules
+    are to look for what the torch has in place of what it lacks; ``declaration`` is what the metadata declare, where
+    that is judged as well.
     """
 
     name: str
@@ -33,13 +37,15 @@ class Linkage:
     siblings: Mapping[str, SharedObject] = field(default_factory=dict)
     here: bool = True
     registering: Registering | None = None
+    explained: bool = True
+    declaration: Declaration | None = None
 
     @property
     def undefined(self) -> tuple[UndefinedSymbol, ...]:
         """The symbols that nothing defines, of the extension and of what it brings."""
         return self.resolution.undefined if self.resolution else ()
 
-    @property
+    @functools.cached_property
     def torch_uses_cxx11_strings(self) -> bool | None:
         """Which ``std::string`` this torch was built with; None if it cannot be told.
 

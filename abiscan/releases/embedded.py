@@ -8,68 +8,82 @@ from __future__ import annotations
 
 import functools
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from importlib import resources
 from typing import Any, Final
 
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from abiscan.elf import Definition, Machine, SharedObject
+from abiscan.elf import Machine, SharedObject
 from abiscan.errors import InputError
 from abiscan.files import Files
 from abiscan.releases.model import TorchRelease
-from abiscan.releases.names import NameTable
+from abiscan.releases.names import ColumnSymbols, NameTable
 
 SITE: Final = "/site-packages"
 """The folder into which an embedded torch is taken to be installed. No real one has that path."""
 
-_EXPORTED: Final = (Definition(version=None, hidden=False, version_index=0, type=0, size=0),)
+
+@functools.cache
+def versions(machine: Machine | None = None) -> tuple[Version, ...]:
+    """The embedded releases, oldest first: all, or those for one machine."""
+    records = _table().meta["releases"] if machine is None else _records(machine)
+    return tuple(sorted(set(map(_version_of, records))))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EmbeddedSymbols:
-    """``Symbols`` of one library of one release; types and sizes are not kept, versions torch has none."""
-
-    table: NameTable
-    column: int
-
-    def find(self, name: str) -> tuple[Definition, ...]:
-        """One definition if the library exports ``name``."""
-        return _EXPORTED if self.table.columns(name) >> self.column & 1 else ()
-
-    def starting_with(self, prefix: str) -> Iterator[str]:
-        """The names that begin with ``prefix``."""
-        return (name for name, columns in self.table.starting_with(prefix) if columns >> self.column & 1)
+def builds() -> tuple[tuple[Version, Machine, str], ...]:
+    """All embedded builds, oldest first: their release, their machine, their full version."""
+    return tuple((_version_of(each), Machine(each["machine"]), each["build"]) for each in _table().meta["releases"])
 
 
-def versions() -> tuple[Version, ...]:
-    """The embedded releases, oldest first."""
-    return tuple(sorted({_version_of(record) for record in _table().meta["releases"]}))
+def sizes() -> dict[str, int]:
+    """The files inside the package that hold them: name → bytes."""
+    folder = resources.files("abiscan.releases").joinpath("data")
+    return {file.name: len(file.read_bytes()) for file in sorted(folder.iterdir(), key=lambda file: file.name)}
 
 
-def releases_exporting(names: Iterable[str], machine: Machine) -> tuple[Version, ...]:
-    """The releases that export the most of ``names``, oldest first; none if all lack more than one in fifty.
+def build(text: str, machine: Machine) -> str:
+    """The full version of an embedded release: ``2.6.0+cu124`` for ``2.6.0``.
 
-    Few names are missing where a package brings them itself. Names that no release exports do not count; nor do, for a
-    release embedded as a CPU build, names of CUDA's.
+    A number without a local tag means the build for CPUs where several builds are embedded.
+
+    :raises InputError: it is not embedded
     """
-    table = _table()
-    records = [record for record in table.meta["releases"] if record["machine"] == machine.value]
-    masks = [sum(1 << library["column"] for library in record["libraries"].values()) for record in records]
-    without_cuda = ["libtorch_cuda.so" not in record["libraries"] for record in records]
-    lacking = [0] * len(records)
-    known = 0
-    for name in names:
-        if columns := table.columns(name):
-            known += 1
-            of_cuda = "cuda" in name.lower()
-            for number, mask in enumerate(masks):
-                lacking[number] += not columns & mask and not (of_cuda and without_cuda[number])
-    fewest = min(lacking, default=0)
-    if fewest > known // 50:
-        return ()
-    return tuple(sorted(_version_of(record) for record, count in zip(records, lacking, strict=True) if count == fewest))
+    return str(_record(text, machine)["build"])
+
+
+@functools.cache
+def further_builds(machine: Machine) -> tuple[str, ...]:
+    """The builds for a machine that only their full version names, since the number of their release means another."""
+    return tuple(full for release, each, full in builds() if each is machine and full != build(str(release), machine))
+
+
+def build_of(version: Version, machine: Machine) -> str | None:
+    """The version with its local tag of an embedded release for a machine, ``2.6.0+cu124``; None if there is none."""
+    return next((record["build"] for record in _records(machine) if _version_of(record) == version), None)
+
+
+def releases_exporting(name: str, machine: Machine) -> frozenset[Version]:
+    """The releases that export ``name``. Those embedded as a CPU build count if it is CUDA's and any other has it."""
+    return _having(_table().columns(name), machine, "cuda" in name.lower())
+
+
+@functools.lru_cache(maxsize=4096)
+def _having(columns: int, machine: Machine, of_cuda: bool) -> frozenset[Version]:  # noqa: FBT001 - a key of the cache
+    if not columns:
+        return frozenset()
+    return frozenset(
+        _version_of(record)
+        for record in _records(machine)
+        if (of_cuda and "libtorch_cuda.so" not in record["libraries"])
+        or any(columns >> library["column"] & 1 for library in record["libraries"].values())
+    )
+
+
+@functools.cache
+def _records(machine: Machine) -> list[dict[str, Any]]:
+    return [record for record in _table().meta["releases"] if record["machine"] == machine.value]
 
 
 def is_version(text: str) -> bool:
@@ -81,10 +95,27 @@ def is_version(text: str) -> bool:
     return True
 
 
+def admitted(text: str) -> tuple[Version, ...]:
+    """The embedded releases that a version specifier admits, oldest first: those of ``>=2.4,<2.7``.
+
+    Empty if ``text`` is no specifier.
+
+    :raises InputError: it is one, and admits none
+    """
+    try:
+        specifier = SpecifierSet(text)
+    except InvalidSpecifier:
+        return ()
+    found = tuple(filter(specifier.contains, versions()))
+    if not found:
+        raise InputError(f"torch {text}", "admits no embedded release", "see: abiscan releases")
+    return found
+
+
 def release(text: str, machine: Machine, files: Files) -> TorchRelease:
     """An embedded release.
 
-    :param text: its number, ``2.6.0``
+    :param text: its number: ``2.6.0``, ``2.13.0+cu130``
     :param files: gets the libraries of the release
     :raises InputError: it is not embedded
     """
@@ -109,12 +140,14 @@ def exports(text: str, machine: Machine) -> dict[str, frozenset[str]]:
 
 def _record(text: str, machine: Machine) -> dict[str, Any]:
     version = Version(text)
-    for record in _table().meta["releases"]:
-        if _version_of(record) == version and record["machine"] == machine.value:
-            found: dict[str, Any] = record
-            return found
-    known = ", ".join(str(known) for known in versions())
-    raise InputError(f"torch {text}", f"not among the embedded releases for {machine.value}", f"there are: {known}")
+    public = Version(version.public)
+    same = [record for record in _records(machine) if _version_of(record) == public]
+    found = [record for record in same if version.local in (None, Version(record["build"]).local)]
+    if not found:
+        there = [record["build"] for record in same] or versions(machine)
+        fix = f"there are: {', '.join(map(str, there))}"
+        raise InputError(f"torch {text}", f"not among the embedded releases for {machine.value}", fix)
+    return min(found, key=lambda record: ("libtorch_cuda.so" in record["libraries"], record["build"]))
 
 
 def describe(record: TorchRelease, libraries: Mapping[str, SharedObject]) -> dict[str, Any]:
@@ -145,7 +178,12 @@ def describe(record: TorchRelease, libraries: Mapping[str, SharedObject]) -> dic
 
 
 def _version_of(record: Mapping[str, Any]) -> Version:
-    return Version(Version(record["build"]).public)
+    return _public(record["build"])
+
+
+@functools.cache
+def _public(build: str) -> Version:
+    return Version(Version(build).public)
 
 
 @functools.cache
@@ -170,7 +208,7 @@ def _unpack(record: dict[str, Any], files: Files) -> TorchRelease:
                 build_id=None,
                 version_needs=(),
                 version_definitions=None if library["versions"] is None else frozenset(library["versions"]),
-                symbols=EmbeddedSymbols(table=_table(), column=library["column"]),
+                symbols=ColumnSymbols(table=_table(), column=library["column"]),
                 references=(),
                 imports=frozenset(),
                 pybind11_internals=library["pybind11"],

@@ -10,7 +10,9 @@ from abiscan.rules import (
     bad_schema_string,
     custom_class_conflict,
     cxx11_abi_mismatch,
+    declared_requirement_wrong,
     dispatch_key_drift,
+    dispatch_strategy_changed,
     duplicate_def,
     duplicate_fallback,
     duplicate_library,
@@ -19,7 +21,10 @@ from abiscan.rules import (
     kernel_schema_mismatch,
     kernel_signature_mismatch,
     library_block_misuse,
+    lost_autograd,
+    missing_kernel,
     missing_library,
+    missing_operator_lookup,
     pybind11_internals_mismatch,
     python_abi_mismatch,
     schema_conflict,
@@ -48,7 +53,12 @@ RULES: Final[tuple[Rule, ...]] = (
     impl_without_def.RULE,
     kernel_override.RULE,
     dispatch_key_drift.RULE,
+    dispatch_strategy_changed.RULE,
+    missing_kernel.RULE,
+    missing_operator_lookup.RULE,
+    lost_autograd.RULE,
     unread_registration.RULE,
+    declared_requirement_wrong.RULE,
 )
 """In the order in which a load would meet what they find."""
 

@@ -28,8 +28,14 @@ _BASE_OFFSET: Final = 256  # PyTypeObject.tp_base
 # Members of PyTypeObject that lead to functions, and are called through it.
 _FUNCTIONS: Final = {
     48: "tp_dealloc",
-    **{128: "tp_call", 144: "PyObject_GenericGetAttr", 152: "PyObject_GenericSetAttr"},
-    **{280: "tp_descr_set", 296: "tp_init", 304: "PyType_GenericAlloc", 312: "tp_new", 320: "PyObject_Free"},
+    128: "tp_call",
+    144: "PyObject_GenericGetAttr",
+    152: "PyObject_GenericSetAttr",
+    280: "tp_descr_set",
+    296: "tp_init",
+    304: "PyType_GenericAlloc",
+    312: "tp_new",
+    320: "PyObject_Free",
 }
 _METHODS_OFFSET: Final = 96  # PyTypeObject.tp_as_number, tp_as_sequence, tp_as_mapping
 _METHODS_SIZE: Final = 36 * 8  # sizeof(PyNumberMethods), the largest

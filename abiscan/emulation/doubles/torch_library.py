@@ -37,7 +37,7 @@ def torch_library(state: TorchState) -> Doubles:
         namespace = state.string(call.argument(2))
         if not namespace:
             raise Stop("a torch::Library without a namespace", call.return_address)
-        key = read_optional_key(call.argument(3), flag_first="3c108optional" in call.name)
+        key = read_optional_key(call.argument(3), flag_first="3c108optional" in call.name, wide=state.wide_keys)
         file = optional_text_argument(call, 4)
         line = call.argument(5) & 0xFFFF_FFFF
         state.libraries[this] = recorder.library(_KINDS[kind], namespace, key, file, line)

@@ -7,11 +7,12 @@ Sources: ``ATen/core/dispatch/Dispatcher.h``, ``torch/csrc/jit/runtime/operator.
 from __future__ import annotations
 
 import re
+import struct
 from typing import Final
 
 from abiscan.emulation.doubles import Doubles
 from abiscan.emulation.machine import Stop
-from abiscan.emulation.process import Call, Double
+from abiscan.emulation.process import Call
 from abiscan.emulation.recorder import operator_name
 from abiscan.emulation.torch_state import TorchState
 
@@ -34,6 +35,7 @@ _NAME: Final = re.compile(r"(\w+)::\w+(\.\w+)?", re.ASCII)
 # The domains of symbols that name no operator (interned_strings.h).
 _NO_OPERATORS: Final = frozenset({"attr", "dimname", "namespaces", "onnx", "scope", "user", "_caffe2"})
 _HANDLE_SIZE: Final = 24  # of an optional<OperatorHandle>, or of a vector
+_OPERATOR_SIZE: Final = 4096  # of an OperatorDef, in which nothing can be read
 _MAX_NAMES: Final = 1024
 
 
@@ -83,20 +85,23 @@ def torch_lookups(state: TorchState) -> Doubles:
         note_pair(call, 0)
         return 0
 
-    def find_by_name(index: int) -> Double:
-        """An ``OperatorName``, after ``index`` arguments; the result is empty, for nothing is registered here."""
+    @doubles.matching(r"_ZN3c1010Dispatcher(6findOp|10findSchema)ERKNS_12OperatorNameE")
+    def _find(call: Call) -> None:
+        """``optional<OperatorHandle>``, a handle of two words: there is what the code itself has registered so far."""
+        result = call.result
+        call.machine.write(result, bytes(_HANDLE_SIZE))
+        name = state.read_operator_name(call.argument(1))
+        note(call, name)
+        if state.recorder.has_operator(name):
+            handle = process.allocate(_OPERATOR_SIZE)
+            words = (1, handle, handle) if state.flag_first else (handle, handle, 1)
+            call.machine.write(result, struct.pack("<3Q", *words))
 
-        def double(call: Call) -> None:
-            call.machine.write(call.result, bytes(_HANDLE_SIZE if index else 16))
-            try:
-                note(call, state.read_operator_name(call.argument(index)))
-            except Stop:
-                return
-
-        return double
-
-    doubles.matching(r"_ZN3c1010Dispatcher(6findOp|10findSchema)ERKNS_12OperatorNameE")(find_by_name(1))
-    doubles.matching(r"_ZN5torch3jit15findOperatorForE")(find_by_name(0))
+    @doubles.matching(r"_ZN5torch3jit15findOperatorForE")
+    def _find_operator(call: Call) -> None:
+        """An empty ``shared_ptr``: the JIT knows none."""
+        call.machine.write(call.result, bytes(16))
+        note(call, state.read_operator_name(call.argument(0)))
 
     @doubles.matching(r"_ZN5torch3jit21getOperatorForLiteralE")
     def _find_literal(call: Call) -> None:

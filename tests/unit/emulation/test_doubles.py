@@ -66,6 +66,31 @@ def test_memory(process: Process) -> None:
     assert signed(call(process, "memcmp", source, target, 2)) > 0
 
 
+def test_the_arguments_of_a_list(process: Process) -> None:
+    """Two of the numbers are left in saved registers, the third is in the stack; the lists are those of the ABIs."""
+    saved = process.store(struct.pack("<6Q", 0, 0, 0, 0, 11, 22))
+    stack = process.store(struct.pack("<Q", 33))
+    if process.arch.hidden_result is None:
+        arguments = process.store(struct.pack("<IIQQ", 32, 48, stack, saved))
+    else:
+        arguments = process.store(struct.pack("<QQQii", stack, saved + 48, 0, -16, 0))
+    target = process.allocate(32)
+    assert call(process, "vsnprintf", target, 32, text(process, b"%d, %d, %d"), arguments) == 10
+    assert process.machine.text(target) == b"11, 22, 33"
+
+
+def test_a_text_without_a_translation_is_itself(process: Process) -> None:
+    hello = text(process, b"hello")
+    assert call(process, "gettext", hello) == hello
+    assert call(process, "dcgettext", text(process, b"domain"), hello, 5) == hello
+
+
+def test_mapped_memory_begins_a_page(process: Process) -> None:
+    address = call(process, "mmap", 0, 0x2000, 7, 0x22, (1 << 64) - 1, 0)
+    assert address % 0x1000 == 0
+    assert process.machine.read(address, 0x2000) == bytes(0x2000)
+
+
 @pytest.mark.parametrize("name", ["malloc", "_Znwm", "_Znam"])
 def test_allocations_are_apart_aligned_and_cleared(process: Process, name: str) -> None:
     first, second = call(process, name, 24), call(process, name, 1)
@@ -288,10 +313,48 @@ def test_python_objects(process: Process) -> None:
     assert signed(machine.word(made)) > 1
     capsule = call(process, "PyCapsule_New", 0x1234, 0, 0)
     assert call(process, "PyCapsule_GetPointer", capsule, 0) == 0x1234
-    assert call(process, "PyModule_AddObject", made, 0, capsule) == 0
+    assert call(process, "PyModule_AddObject", made, text(process, b"capsule"), capsule) == 0
+    assert call(process, "PyObject_GetAttrString", made, text(process, b"capsule")) == capsule
     assert call(process, "PyObject_Call", made, 0, 0) not in (0, made)
     assert machine.text(call(process, "Py_GetVersion")).startswith(process.python_version.encode() + b".")
     assert machine.word(machine.word(process.bind("PyExc_RuntimeError"))) > 1
+
+
+def test_python_keeps_dictionaries_and_attributes(process: Process) -> None:
+    key, name = text(process, b"key"), call(process, "PyUnicode_FromString", text(process, b"key"))
+    made, value = call(process, "PyDict_New"), call(process, "PyLong_FromLong", 5)
+    assert call(process, "PyDict_GetItemString", made, key) == 0
+    assert call(process, "PyDict_SetItemString", made, key, value) == 0
+    assert call(process, "PyDict_GetItemWithError", made, name) == value
+    assert call(process, "PyDict_Contains", made, name) == 1
+    assert call(process, "PyDict_SetDefault", made, name, made) == value
+    assert call(process, "PyInterpreterState_GetDict", 0) == call(process, "PyInterpreterState_GetDict", 0)
+    # A module has what was put there; a module of others has all that is asked for.
+    module, other = call(process, "PyModule_Create2", 0, 0), call(process, "PyImport_ImportModule", key)
+    assert call(process, "PyObject_GetAttrString", module, key) == 0
+    assert call(process, "PyObject_HasAttrString", module, key) == 0
+    assert call(process, "PyObject_SetAttr", module, name, value) == 0
+    assert call(process, "PyObject_GetAttrString", module, key) == value
+    assert call(process, "PyObject_GetAttrString", other, key) != 0
+
+
+def test_python_types_have_flags_bases_and_functions(process: Process) -> None:
+    machine = process.machine
+    text_type, base = process.bind("PyUnicode_Type"), process.bind("PyBaseObject_Type")
+    made = call(process, "PyUnicode_FromString", text(process, b"x"))
+    assert machine.word(made + 8) == text_type
+    assert machine.word(text_type + 168) >> 28 & 1  # tp_flags, Py_TPFLAGS_UNICODE_SUBCLASS: PyUnicode_Check
+    assert call(process, "PyType_IsSubtype", text_type, base) == 1
+    assert call(process, "PyType_IsSubtype", text_type, process.bind("PyDict_Type")) == 0
+    own = call(process, "PyType_GenericAlloc", process.bind("PyType_Type"), 0)
+    machine.set_word(own + 256, text_type)  # tp_base
+    assert call(process, "PyType_Ready", own) == 0
+    assert machine.word(own + 304) == machine.word(text_type + 304) == process.bind("PyType_GenericAlloc")  # tp_alloc
+    assert call(process, "PyType_IsSubtype", own, text_type) == 1
+    function = call(process, "PyCFunction_NewEx", made, own, 0)
+    assert machine.words(function + 16, 2) == (made, own)  # m_ml, m_self
+    method = call(process, "PyInstanceMethod_New", function)
+    assert machine.words(method + 8, 2) == (process.bind("PyInstanceMethod_Type"), function)
 
 
 def test_the_private_parts_of_a_string(process: Process) -> None:

@@ -58,6 +58,8 @@ def test_every_constant_name_is_read_and_every_other_is_a_gap(name: str) -> None
     [
         ("_ZN2at4_ops10add_Tensor4callERKNS_6TensorES4_RKN3c106ScalarE", ("aten::add.Tensor",)),
         ("_ZN2at4_ops11add__Tensor4callERNS_6TensorERKS2_RKN3c106ScalarE", ("aten::add_.Tensor",)),
+        ("_ZN2at4_ops11all_all_out4callERKNS_6TensorERS2_", ("aten::all.all_out",)),
+        ("_ZN2at4_ops3cat10redispatchEN3c1014DispatchKeySetE", ("aten::cat",)),
         ("_ZN2at4_ops10__iand___Scalar", ()),  # nothing has such a name
         ("_ZN2at4_ops15__iand___Tensor4callERNS_6TensorERKS2_", ("aten::__iand__.Tensor",)),
         # Renamed: the one up to 1.11, the other from 1.12 on.

@@ -42,7 +42,11 @@ def test_the_document_word_for_word() -> None:
                 "torch": "2.9.1",
                 "torch_build": "2.9.1+cpu",
                 "verdict": "fails",
-                "predicted_error": {"how": "raises", "object": "_C.so", "message": "undefined symbol: f"},
+                "predicted_error": {
+                    "how": "raises",
+                    "object": "_C.so",
+                    "message": "undefined symbol: f",
+                },
                 "undefined_symbols": ["f"],
                 "external": ["libcudart.so.12"],
                 "findings": [
@@ -55,6 +59,8 @@ def test_the_document_word_for_word() -> None:
                             {"subject": "_Z1", "readable": "f1()", "object": "_C.so", "instead": "f1(int)"},
                         ],
                         "fix": "mend it",
+                        "says": None,
+                        "symptom": None,
                     }
                 ],
                 "gaps": [{"stage": "elf", "reason": "cut"}],
@@ -147,3 +153,9 @@ def test_the_schema_asks_for_every_field_of_the_contract(name: str) -> None:
     wrong = document()
     del wrong["results"][0][name]
     assert not valid(wrong)
+
+
+def test_a_text_that_is_not_wholly_known_says_so() -> None:
+    unknown = PredictedError(how=How.ABORTS, object=None, message="ASSERT FAILED at ?", exact=False)
+    (one,) = json.loads(view.render(Report(results=(failure(predicted_error=unknown),))))["results"]
+    assert one["predicted_error"] == {"how": "aborts", "object": None, "message": "ASSERT FAILED at ?", "exact": False}
