@@ -198,7 +198,9 @@ class _Undecoded(SymbolTable):
 
     __slots__ = ("_columns", "_strings", "_version_names", "_versions")
 
-    def __init__(self, columns: _Columns, versions: list[int], version_names: Mapping[int, str], strings: bytes) -> None:
+    def __init__(
+        self, columns: _Columns, versions: list[int], version_names: Mapping[int, str], strings: bytes
+    ) -> None:
         self._columns, self._versions, self._version_names = columns, versions, version_names
         self._strings = strings
 

@@ -148,9 +148,7 @@ def _metadata(wheel: Wheel, paths: list[str]) -> Metadata:
 
 def _extension(path: str, location: str, source: ElfSource) -> Extension:
     file = source.open()
-    return Extension(
-        path=path, location=location, facts=file.facts(), source=source, assertions=file.assertions()
-    )
+    return Extension(path=path, location=location, facts=file.facts(), source=source, assertions=file.assertions())
 
 
 def _read_members(

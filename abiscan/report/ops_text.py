@@ -11,7 +11,7 @@ from abiscan.emulation import Gap, Phase
 from abiscan.inventory import Inventory
 from abiscan.mangling import demangle_type
 from abiscan.report.ops_model import full_schema, key_name
-from abiscan.report.text import clean
+from abiscan.report.characters import clean
 
 
 def render(target: str, inventories: Sequence[Inventory], console: Console, *, verbose: bool) -> None:
