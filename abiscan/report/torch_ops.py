@@ -70,10 +70,8 @@ def as_json(release: TorchRelease, found: Operators) -> str:
 
 def print_text(release: TorchRelease, found: Operators, stream: TextIO) -> None:
     """One line for each operator, kernel, fallback and gap."""
-    lines = [
-        f"{release}: {len(found.operators)} operators, {len(found.kernels)} kernels, {len(found.fallbacks)} fallbacks, "
-        + f"{len(found.gaps)} gaps"
-    ]
+    counts = f"{len(found.operators)} operators, {len(found.kernels)} kernels, {len(found.fallbacks)} fallbacks"
+    lines = [f"{release}: {counts}, {len(found.gaps)} gaps"]
     lines += [f"operator {printed(operator.schema) or operator.name}" for operator in found.operators.values()]
     lines += [f"kernel {kernel.operator} {kernel.key or '(catch all)'}" for kernel in found.kernels]
     lines += [f"fallback {fallback.key}" for fallback in found.fallbacks]
