@@ -141,7 +141,8 @@ def exports(text: str, machine: Machine) -> dict[str, frozenset[str]]:
 
 def _record(text: str, machine: Machine) -> dict[str, Any]:
     version = Version(text)
-    same = [record for record in _records(machine) if _version_of(record) == Version(version.public)]
+    public = Version(version.public)
+    same = [record for record in _records(machine) if _version_of(record) == public]
     found = [record for record in same if version.local in (None, Version(record["build"]).local)]
     if not found:
         there = [record["build"] for record in same] or versions(machine)

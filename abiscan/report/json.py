@@ -53,7 +53,8 @@ def predicted_error(error: PredictedError | None) -> dict[str, Any] | None:
     """The first error of a load, null if there is none."""
     if error is None:
         return None
-    return {"how": error.how.value, "object": error.object, "message": error.message, "exact": error.exact}
+    told = {"how": error.how.value, "object": error.object, "message": error.message}
+    return told if error.exact else {**told, "exact": False}
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
