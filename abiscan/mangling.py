@@ -9,8 +9,7 @@ import difflib
 import functools
 import re
 from dataclasses import dataclass
-from types import ModuleType
-from typing import Final
+from typing import Any, Final
 
 _LONGEST: Final = 16_384  # characters; a longer name is no name of a program but an attack on the demangler
 # Each substitution can double the text before it. Of 185,000 names that five releases of torch export, 3 in 1,000 use
@@ -36,8 +35,8 @@ _NESTED: Final = re.compile(r"_ZN[rVK]*[RO]?")
 
 
 @functools.cache
-def _demangler() -> ModuleType | None:
-    """cxxfilt, looked for when the first name is to be demangled: it looks for the library of C++ with a program."""
+def _demangler() -> Any:
+    """cxxfilt or None, looked for when the first name is to be demangled: it runs a program to find the library of C++."""
     try:
         import cxxfilt  # noqa: PLC0415
     except (ImportError, OSError):  # no libstdc++ or libc++abi on this machine: names stay mangled
