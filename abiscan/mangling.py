@@ -36,7 +36,7 @@ _NESTED: Final = re.compile(r"_ZN[rVK]*[RO]?")
 
 @functools.cache
 def _demangler() -> Any:
-    """cxxfilt or None, looked for when the first name is to be demangled: it runs a program to find the library of C++."""
+    """cxxfilt or None, loaded when the first name is to be demangled: it runs a program to find the library of C++."""
     try:
         import cxxfilt  # noqa: PLC0415
     except (ImportError, OSError):  # no libstdc++ or libc++abi on this machine: names stay mangled
