@@ -10,6 +10,7 @@ functions that run on a call nobody knows in which order they are called, nor wh
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -171,3 +172,15 @@ class Registrations:
     lookups: tuple[Lookup, ...] = ()
     gaps: tuple[Gap, ...] = ()
     unknown_calls: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchRegistrations:
+    """What the libraries of a torch register, by library, and what its dispatch keys are called, by number.
+
+    ``aliases`` are the keys that stand for several others: those that each includes.
+    """
+
+    libraries: Mapping[str, Registrations]
+    keys: Mapping[int, str]
+    aliases: Mapping[int, frozenset[int]]

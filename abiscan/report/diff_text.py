@@ -9,7 +9,7 @@ from rich.text import Text
 
 from abiscan.comparison import Comparison
 from abiscan.mangling import demangle
-from abiscan.report.text import clean
+from abiscan.report.characters import clean
 
 
 def render(comparison: Comparison, console: Console, *, verbose: bool) -> None:
