@@ -26,7 +26,7 @@ import sys
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -70,6 +70,8 @@ _KEYWORDS: Final = re.compile(r"\b(?:class|struct|union|enum) (?=[\w(:])")
 _ROW: Final = re.compile(r"\s*(\d+)(?::(\S+))? \|( *)(.*)")
 _SIZES: Final = re.compile(r"\[sizeof=(\d+).* align=(\d+)")
 _BASE: Final = re.compile(r"(.*) \((?:primary |virtual |primary virtual )?base\)$")
+_INDENT: Final = 3  # of the members of a class in a dump
+_LONGEST: Final = 160  # characters; longer ones are templates that no two objects share
 _SLOT: Final = re.compile(r" +\d+ \| (.*)")
 _NO_SLOT: Final = re.compile(r"^(?:offset_to_top|vcall_offset|vbase_offset) \(| RTTI$")
 _PROBED: Final = re.compile(r"::probe\(\) \[T = (.*)\]$")
@@ -127,8 +129,8 @@ class _Compiler:
         ]
         self.patterns = [*HEADERS, *(CUDA_HEADERS if tools.cuda else ())]
 
-    def records(self) -> Iterator[str]:
-        """The lines of clang's dump of every class; keeps the parsed headers for ``vtables``."""
+    def records(self) -> str:
+        """Clang's dump of every class; keeps the parsed headers for ``vtables``."""
         dump, pch = self.scratch / "records", self.scratch / "probe.pch"
         flags = ["-x", "c++-header", "-Xclang", "-fdump-record-layouts-complete", "-o", str(pch)]
         headers = self._at_hand()
@@ -139,8 +141,7 @@ class _Compiler:
                 break
             headers = self._without(headers, done.stderr)
         print(f"  {len(headers)} headers", flush=True)
-        with dump.open() as stream:
-            yield from stream
+        return dump.read_text("utf-8")
 
     def vtables(self, classes: list[str]) -> list[str]:
         """The lines of clang's dump of the virtual functions of ``classes``; after ``records``."""
@@ -200,73 +201,56 @@ def _is_guarded(header: Path) -> bool:
 
 
 def _standard(include: Path) -> str:
-    """The C++ that a release asks for; up to 1.4 it asks for nothing newer than what all compilers speak."""
+    """The C++ that a release asks for; the oldest say nothing, and are of the time of C++14."""
     found = re.search(r"C\+\+(\d\d) or later", (include / "ATen/ATen.h").read_text("utf-8"))
-    return f"gnu++{found[1] if found else 11}"
+    return f"gnu++{found[1] if found else 14}"
 
 
-def parse_records(lines: Iterable[str]) -> tuple[dict[str, Row], set[str]]:
+def parse_records(dump: str) -> tuple[dict[str, Row], set[str]]:
     """The classes in clang's dump of record layouts, and which of them have virtual functions."""
+    sizes: dict[str, int] = {}  # of every class, as clang spells it
+    wanted: dict[str, str] = {}
+    for block in dump.split("*** Dumping AST Record Layout\n")[1:]:
+        spelled = block[block.index("| ") + 2 : block.index("\n")].removesuffix(" (empty)")
+        name = _plain(spelled) if _OURS.search(spelled) else ""
+        if found := _SIZES.search(block, block.rfind("[sizeof=")):
+            sizes[spelled] = int(found[1])
+            if name and _OURS.match(name) and len(name) <= _LONGEST and not _UNWANTED.search(name):
+                wanted[name] = block
     rows: dict[str, Row] = {}
     polymorphic: set[str] = set()
-    sizes: dict[str, int] = {}
-    for block in _blocks(lines):
-        name = _plain(block[0].partition("|")[2].strip())
-        if (found := _SIZES.search(block[-1])) is None:
-            continue
-        size, align = int(found[1]), int(found[2])
-        sizes[name] = size
-        if not _OURS.match(name) or _UNWANTED.search(name) or len(name) > 160:
-            continue
-        bases, fields, virtual = _members(block[1:-1])
-        if virtual:
+    for name, block in wanted.items():
+        row, virtual = _members(block, sizes)
+        if row.bases or row.fields or virtual:
+            rows[name] = row
+        if virtual and "<" not in name:
             polymorphic.add(name)
-        if bases or fields or virtual:
-            rows[name] = Row(size, align, tuple(bases), tuple((*field, None) for field in fields))
-    known = {name: _with_sizes(row, sizes) for name, row in rows.items()}
-    return known, {name for name in polymorphic if "<" not in name}
+    return rows, polymorphic
 
 
-def _with_sizes(row: Row, sizes: dict[str, int]) -> Row:
-    return row._replace(fields=tuple((name, at, type_, sizes.get(type_)) for name, at, type_, _ in row.fields))
-
-
-def _blocks(lines: Iterable[str]) -> Iterator[list[str]]:
-    """Each class of a dump: the rows of the table, the last one with its size."""
-    block: list[str] = []
-    for line in lines:
-        if line.startswith("*** Dumping"):
-            block = []
-        elif " |" in line:
-            if "[sizeof=" in line:
-                yield [*block, line]
-            block.append(line)
-
-
-def _members(rows: list[str]) -> tuple[list[tuple[str, int]], list[tuple[str, int, str]], bool]:
+def _members(block: str, sizes: dict[str, int]) -> tuple[Row, bool]:
     """The direct bases and fields of a class (those of an unnamed member are its own), and whether it is virtual."""
     bases: list[tuple[str, int]] = []
-    fields: list[tuple[str, int, str]] = []
-    virtual, depth = False, 3
-    for row in rows:
-        if (found := _ROW.match(row)) is None:
+    fields: list[tuple[str, int, str, int | None]] = []
+    virtual, depth = False, _INDENT
+    for line in block.splitlines()[1:]:
+        if (found := _ROW.match(line)) is None:
             continue
         at, bits, indent, text = int(found[1]), found[2], len(found[3]), found[4].removesuffix(" (empty)")
-        if text.endswith("vtable pointer)"):
-            virtual = True
-        if indent < depth:
-            depth = max(indent, 3)
-        if indent != depth or text.endswith(("vtable pointer)", "vbtable pointer)")):
+        virtual = virtual or text.endswith(" vtable pointer)")
+        depth = min(depth, max(indent, _INDENT))
+        if indent != depth or text.endswith(" vtable pointer)"):
             continue
         if base := _BASE.match(text):
             bases.append((_plain(base[1]), at))
-            continue
-        type_, _, name = text.rpartition(" ")
-        if text.endswith(")"):
+        elif text.endswith(")"):
             depth += 2  # an unnamed union or struct: its members follow
         else:
-            fields.append((name, at, _plain(type_) + (f" : {bits}" if bits else "")))
-    return bases, fields, virtual
+            type_, _, name = text.rpartition(" ")
+            fields.append((name, at, _plain(type_) + (f" : {bits}" if bits else ""), sizes.get(type_)))
+    found = _SIZES.search(block, block.rfind("[sizeof="))
+    assert found is not None
+    return Row(int(found[1]), int(found[2]), tuple(bases), tuple(fields)), virtual
 
 
 def _plain(type_: str) -> str:
