@@ -54,13 +54,17 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One cause of trouble, with everything that shows it."""
+    """One cause of trouble, with everything that shows it.
+
+    ``says`` is what torch itself says about it, word for word, where it says anything.
+    """
 
     rule: str
     effect: Effect
     message: str
     evidence: tuple[Evidence, ...]
     fix: str
+    says: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,11 +41,11 @@ def inventory(path: Path, store: Store) -> tuple[Target, tuple[Inventory, ...]]:
     """
     files = Files(store.facts_of)
     target = read_target(path, files, embedded.SITE, torch_package=f"{embedded.SITE}/torch")
-    built_for = _built_for(target)
-    return target, tuple(_recover(extension, built_for) for extension in target.extensions)
+    built_for = candidates(target)
+    return target, tuple(recovered(extension, built_for) for extension in target.extensions)
 
 
-def _built_for(target: Target) -> tuple[Version, ...]:
+def candidates(target: Target) -> tuple[Version, ...]:
     """The releases that export what all extensions of the target import; those that its metadata admits, if any is."""
     imports = {name for extension in target.extensions for name in extension.facts.imports if is_torch_symbol(name)}
     machine = target.extensions[0].facts.machine if target.extensions else None
@@ -53,7 +53,11 @@ def _built_for(target: Target) -> tuple[Version, ...]:
     return tuple(filter(target.admits_torch, candidates)) or candidates
 
 
-def _recover(extension: Extension, built_for: tuple[Version, ...]) -> Inventory:
+def recovered(extension: Extension, built_for: tuple[Version, ...]) -> Inventory:
+    """What one extension registers.
+
+    :param built_for: the releases that its target can have been built for
+    """
     registrations = recover(extension.source.open(), extension.facts)
     used = _used_keys(registrations)
     # A release in which a kernel would be registered for what is no key there is none that it was built for.

@@ -6,7 +6,15 @@ Needed where a library was not found: it may define anything but what belongs to
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
+
+# What an object imports that registers operators, kernels, classes or devices as it is loaded.
+_REGISTERING_SYMBOL: Final = re.compile(
+    r"_ZN5torch7LibraryC[12]|_ZN3c1017RegisterOperators|_ZN5torch3jit(?:16registerOperator|17RegisterOperators)"
+    r"|aoti_torch_library_|torch_library_|_ZN5torch6detail10class_base"
+    r"|_ZN3c104impl24DeviceGuardImplRegistrar|_ZN3c1028register_privateuse1_backend"
+)
 
 # The namespaces of torch, as source names of the Itanium C++ ABI (<length><name>).
 _TORCH_NAMESPACE: Final = r"(?:2at|3c10|5torch|6caffe2|4c10d|10onnx_torch)"
@@ -42,6 +50,11 @@ _SYSTEM_LIBRARY: Final = re.compile(
 def is_torch_symbol(name: str) -> bool:
     """Whether torch defines a symbol of this (mangled) name, if anyone does."""
     return _TORCH_SYMBOL.match(name) is not None
+
+
+def registers(names: Iterable[str]) -> bool:
+    """Whether an object that imports ``names`` registers anything with torch."""
+    return any(map(_REGISTERING_SYMBOL.match, names))
 
 
 def is_python_symbol(name: str) -> bool:

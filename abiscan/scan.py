@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from abiscan import interpreter as python
 from abiscan import system
@@ -15,30 +16,49 @@ from abiscan.files import Files
 from abiscan.findings import Finding, Rule
 from abiscan.interpreter import Interpreter
 from abiscan.libraries import Libraries
+from abiscan.linkage.first_error import first_error
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence, LoadError, Process, Resolution
-from abiscan.linkage.python_import import import_error
-from abiscan.linkage.resolve import NO_SUCH_FILE, resolve
+from abiscan.linkage.registering import Registering
+from abiscan.linkage.resolve import resolve
 from abiscan.linkage.scope import Loader, SearchPath
-from abiscan.ownership import is_python_symbol
+from abiscan.ownership import is_python_symbol, registers
 from abiscan.releases import embedded, from_libs
 from abiscan.releases.model import TorchRelease
+from abiscan.releases.operator_store import operators_of
+from abiscan.releases.operators import Operators
 from abiscan.releases.store import Store
 from abiscan.report.model import Gap, How, PredictedError, Report, Result, Verdict
 from abiscan.sources import Extension, Target, read_target
 
+if TYPE_CHECKING:
+    from abiscan.replaying import Replayer
 
-def check(targets: Sequence[Path], choice: TorchChoice, rules: Sequence[Rule], store: Store) -> Report:
+
+Progress = Callable[[str], None]
+
+
+def check(
+    targets: Sequence[Path],
+    choice: TorchChoice,
+    rules: Sequence[Rule],
+    store: Store,
+    progress: Progress = lambda _: None,
+) -> Report:
     """Judge every extension in ``targets`` against one torch.
 
+    :param progress: is told what takes seconds
     :raises InputError: a target, the torch or the interpreter cannot be read as such
     """
     files = Files(store.facts_of)
     torch = choice(files)
+    replays = _Replays(torch, files, store, progress)
     results: list[Result] = []
     for path in targets:
         target = read_target(path, files, posixpath.dirname(torch.package), torch.package)
-        linkages = [(extension, _link(extension, setting)) for extension, setting in _settings(target, torch, files)]
+        linkages = [
+            (extension, _link(extension, setting, replays)) for extension, setting in _settings(target, torch, files)
+        ]
         findings = [[finding for rule in rules for finding in rule.check(linkage)] for _, linkage in linkages]
         unread = files.take_unread()
         results += (
@@ -58,6 +78,7 @@ class Torch:
     :param interpreter: the Python it runs in, None if none is meant in particular
     :param here: whether it will run on this system, whose libraries then count
     :param release_for: what is known of it, for an extension made for a given machine
+    :param operators_for: what it has in its dispatcher, of some operators at least; None where that is not at hand
     """
 
     package: str
@@ -65,6 +86,7 @@ class Torch:
     interpreter: Interpreter | None
     here: bool
     release_for: Callable[[Machine], TorchRelease]
+    operators_for: Callable[[TorchRelease, Collection[str], Store, Progress], Operators | None]
 
 
 TorchChoice = Callable[[Files], Torch]
@@ -83,6 +105,7 @@ def torch_numbered(version: str) -> TorchChoice:
             interpreter=None,
             here=False,
             release_for=lambda machine: embedded.release(version, machine, files),
+            operators_for=lambda *_: None,
         )
 
     return read
@@ -96,7 +119,7 @@ def torch_at(path: Path) -> TorchChoice:
 
     def read(files: Files) -> Torch:
         release = from_libs.from_path(path, files)
-        return _known(release, python.of_torch(Path(release.package), release.python))
+        return _known(release, python.of_torch(Path(release.package), release.python), files)
 
     return read
 
@@ -114,18 +137,19 @@ def torch_of(executable: str | None) -> TorchChoice:
             interpreter, package = python.ask(executable)
         if package is None:
             raise InputError(str(interpreter.executable), "has no torch", "say which torch with --torch or --python")
-        return _known(from_libs.from_path(package, files), interpreter)
+        return _known(from_libs.from_path(package, files), interpreter, files)
 
     return read
 
 
-def _known(release: TorchRelease, interpreter: Interpreter | None) -> Torch:
+def _known(release: TorchRelease, interpreter: Interpreter | None, files: Files) -> Torch:
     return Torch(
         package=release.package,
         build=release.build,
         interpreter=interpreter,
         here=release.machine is system.machine(),
         release_for=lambda _: release,
+        operators_for=lambda release, _, store, progress: operators_of(release, files, store.folder, progress),
     )
 
 
@@ -170,19 +194,46 @@ def _settings(target: Target, torch: Torch, files: Files) -> Iterator[tuple[Exte
         yield from ((extension, setting) for extension in target.extensions if extension.facts.machine is machine)
 
 
-def _link(extension: Extension, setting: _Setting) -> Linkage:
+class _Replays:
+    """What the torch does about the registrations of extensions; the emulator is loaded for those that have any."""
+
+    def __init__(self, torch: Torch, files: Files, store: Store, progress: Progress) -> None:
+        self._torch, self._files, self._store, self._progress = torch, files, store, progress
+        self._replayer: Replayer | None = None
+
+    def of(
+        self, target: Target, extension: Extension, resolution: Resolution, release: TorchRelease
+    ) -> Registering | None:
+        """What it does about one extension and what that brings along, None where none of them registers anything."""
+        facts = (module.facts for module in resolution.closure.new)
+        if not any(registers(each.imports) for each in facts if each is not None):
+            return None
+        if self._replayer is None:
+            from abiscan.replaying import Replayer  # noqa: PLC0415 - takes longer to import than many checks take
+
+            self._replayer = Replayer(files=self._files, operators_for=self._operators_for)
+        return self._replayer.replay(target, extension, resolution, release)
+
+    def _operators_for(self, release: TorchRelease, names: Collection[str]) -> Operators | None:
+        return self._torch.operators_for(release, names, self._store, self._progress)
+
+
+def _link(extension: Extension, setting: _Setting, replays: _Replays) -> Linkage:
     resolution = _resolve(setting.loader, setting.process, extension, setting.release)
+    interpreter = setting.torch.interpreter
+    registering = replays.of(setting.target, extension, resolution, setting.release) if resolution else None
     return Linkage(
         name=posixpath.basename(extension.path),
         facts=extension.facts,
         release=setting.release,
-        interpreter=setting.torch.interpreter,
+        interpreter=interpreter,
         torch_libraries=setting.libraries,
         resolution=resolution,
-        error=_error(extension, resolution, setting.torch.interpreter),
+        error=first_error(extension.path, extension.facts, resolution, interpreter, registering),
         requires_torch=setting.target.requires_torch,
         siblings=setting.siblings,
         here=setting.torch.here,
+        registering=registering,
     )
 
 
@@ -190,13 +241,6 @@ def _resolve(loader: Loader, process: Process, extension: Extension, release: To
     if extension.facts.machine is not release.machine:
         return None
     return resolve(process, loader.open(process, extension.location))
-
-
-def _error(extension: Extension, resolution: Resolution | None, interpreter: Interpreter | None) -> LoadError | None:
-    if resolution is None:
-        # To ld.so, a file for another machine is no file (glibc, open_verify).
-        return LoadError(object=posixpath.basename(extension.path), message=NO_SUCH_FILE)
-    return resolution.error or import_error(extension.path, extension.facts, interpreter)
 
 
 def _result(
@@ -215,7 +259,7 @@ def _result(
         torch=linkage.release.version,
         torch_build=linkage.release.build,
         verdict=Verdict.FAILS if error else Verdict.LOADS,
-        predicted_error=PredictedError(how=How.RAISES, object=error.object, message=error.message) if error else None,
+        predicted_error=_predicted(error) if error else None,
         undefined_symbols=tuple(dict.fromkeys(str(symbol.reference) for symbol in linkage.undefined)),
         external=tuple(dict.fromkeys(library.name for library in missing if library.absence is Absence.EXTERNAL)),
         findings=tuple(findings),
@@ -223,9 +267,16 @@ def _result(
     )
 
 
+def _predicted(error: LoadError) -> PredictedError:
+    how = How.ABORTS if error.aborts else How.RAISES
+    return PredictedError(how=how, object=error.object, message=error.message, exact=error.exact)
+
+
 def _gaps(linkage: Linkage) -> Iterator[Gap]:
     if linkage.resolution is None:
         return
+    if linkage.registering:
+        yield from _registration_gaps(linkage.registering, linkage.release)
     of_python = any(is_python_symbol(symbol.reference.name) for symbol in linkage.resolution.unchecked)
     if of_python and linkage.interpreter and linkage.interpreter.executable is None:
         which = f"Python {linkage.interpreter.tag}"
@@ -241,6 +292,21 @@ def _gaps(linkage: Linkage) -> Iterator[Gap]:
             stage="linkage",
             reason=f"not at hand: {names}; symbols that may be theirs, and were not checked: {count}",
         )
+
+
+def _registration_gaps(registering: Registering, release: TorchRelease) -> Iterator[Gap]:
+    for registrations in (registering.own, *registering.brought.values()):
+        for gap in registrations.gaps:
+            where = f" (in {gap.symbol})" if gap.symbol else ""
+            yield Gap(stage=gap.stage, reason=gap.reason + where)
+    if registering.operators is None:
+        reason = (
+            f"what {release} has in its dispatcher is not at hand: only conflicts of the extension with itself are seen"
+        )
+        yield Gap(stage="dispatch", reason=reason)
+    elif registering.operators.gaps:
+        count = len(registering.operators.gaps)
+        yield Gap(stage="dispatch", reason=f"not everything that {release} registers could be read: {count} gaps")
 
 
 def _unread(target: Target, torch: Torch, path: str, error: InputError) -> Result:

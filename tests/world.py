@@ -21,10 +21,9 @@ from typing import Any, Final
 
 from abiscan.elf import Definition, Machine, Reference, SharedObject, SymbolTable, SymbolVersion
 from abiscan.interpreter import Interpreter, PythonTag
+from abiscan.linkage.first_error import first_error
 from abiscan.linkage.linkage import Linkage
-from abiscan.linkage.model import LoadError
-from abiscan.linkage.python_import import import_error
-from abiscan.linkage.resolve import NO_SUCH_FILE, resolve
+from abiscan.linkage.resolve import resolve
 from abiscan.linkage.scope import Loader, SearchPath
 from abiscan.ownership import is_torch_library
 from abiscan.releases.model import TorchRelease
@@ -203,11 +202,7 @@ def linkage(case: Mapping[str, Any]) -> Linkage:
         interpreter=interpreter,
         torch_libraries={name: facts for name, facts in libraries.items() if is_torch_library(name)},
         resolution=resolution,
-        error=(
-            resolution.error or import_error(path, facts, interpreter)
-            if resolution
-            else LoadError(object=posixpath.basename(path), message=NO_SUCH_FILE)
-        ),
+        error=first_error(path, facts, resolution, interpreter),
         requires_torch=case.get("requires_torch"),
     )
 

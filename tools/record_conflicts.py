@@ -170,9 +170,9 @@ import importlib.util, json, pathlib, sys, torch
 path, before = sys.argv[1:]
 print(json.dumps("started"), flush=True)
 try:
-    if before == "legacy":
-        spec = importlib.util.spec_from_file_location(pathlib.Path(path).stem, path)
-        importlib.util.module_from_spec(spec)
+    if before == "import":
+        spec = importlib.util.spec_from_file_location(pathlib.Path(path).stem.partition("-")[0], path)
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
     else:
         torch.ops.load_library(path)
         if before == "twice":
@@ -273,7 +273,8 @@ def record_all(names: list[str]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     for path in paths:
         sample = path.relative_to(FOLDER).as_posix()
         if not names or sample in names:
-            mode = "legacy" if legacy else "twice" if "twice" in sample else "once"
+            imported = legacy or sample.startswith("module_init")
+            mode = "import" if imported else "twice" if "twice" in sample else "once"
             cases.append({"sample": sample, **describe(*run(LOAD, str(path), mode))})
     if legacy:
         folder = FOLDER / "register_operators" / ("built_for_1.6.0" if version.startswith("1.6") else "built_for_1.4.0")

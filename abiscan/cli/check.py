@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import sys
 from pathlib import Path
 
@@ -14,8 +15,9 @@ from abiscan.releases.embedded import is_version
 from abiscan.releases.store import Store
 from abiscan.report.model import Report
 from abiscan.rules import RULES
+from abiscan.suppressions import EMPTY, Suppression, apply, configuration, read_baseline, read_suppressions
 
-_FORMATS = ("text", "json")
+_FORMATS = ("text", "json", "sarif", "junit", "github", "markdown")
 
 
 def _rules(context: click.Context, parameter: click.Parameter, names: tuple[str, ...]) -> tuple[Rule, ...]:
@@ -56,6 +58,12 @@ def _torch(spec: str) -> scan.TorchChoice:
 @click.option("--strict", is_flag=True, help="Exit with 1 also if something could not be checked.")
 @click.option("--select", multiple=True, metavar="RULE", callback=_rules, help="Run only this rule (repeatable).")
 @click.option("--ignore", multiple=True, metavar="RULE", callback=_rules, help="Leave this rule out (repeatable).")
+@click.option(
+    "--baseline",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="A JSON report of before: what stands in it does not fail.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Show all evidence, and what could not be checked.")
 @click.option("-q", "--quiet", is_flag=True, help="Show only the verdicts.")
 def check(
@@ -69,6 +77,7 @@ def check(
     strict: bool,
     select: tuple[Rule, ...],
     ignore: tuple[Rule, ...],
+    baseline: Path | None,
     verbose: bool,
     quiet: bool,
 ) -> None:
@@ -83,9 +92,19 @@ def check(
       abiscan check torchvision-0.20.1-cp311-cp311-manylinux1_x86_64.whl --torch ~/torch-2.6.0/torch
       abiscan check dist/*.whl --torch torch-2.9.1-cp311-cp311-manylinux_2_28_x86_64.whl --format json
       abiscan check build/ --python ~/venv/bin/python --strict
+      abiscan check dist/*.whl --torch 2.9.1 --format sarif --output abiscan.sarif
+      abiscan check dist/*.whl --torch 2.9.1 --baseline known.json
+
+    What is known and accepted is left out by --baseline, or in pyproject.toml, with a reason and an end:
 
     \b
-    Exit codes:
+      [tool.abiscan]
+      suppress = [
+        {rule = "missing-library", target = "pkg/_cuda.so", reason = "optional", until = 2027-01-31},
+      ]
+
+    \b
+    Exit codes, the same in every format:
       0  no finding at or above --fail-on
       1  such a finding
       2  usage, or an input that cannot be read
@@ -98,18 +117,51 @@ def check(
     choice = _torch(torch) if torch else scan.torch_of(python)
     rules = [rule for rule in select or RULES if rule not in ignore]
     with errors_reported():
-        report = scan.check(targets, choice, rules, Store(cache_folder()))
-    _write(report, form, output, verbosity=int(verbose) - int(quiet))
-    sys.exit(report.exit_code(Effect(fail_on), strict=strict))
+        known = read_baseline(baseline) if baseline else EMPTY
+        suppressions = _suppressions()
+        report = apply(scan.check(targets, choice, rules, Store(cache_folder())), suppressions, known)
+    worst = Effect(fail_on)
+    _write(report, form, output, worst, strict=strict, verbosity=int(verbose) - int(quiet))
+    sys.exit(report.exit_code(worst, strict=strict))
 
 
-def _write(report: Report, form: str, output: Path | None, verbosity: int) -> None:
+def _suppressions() -> tuple[Suppression, ...]:
+    """Those in force here and today; what has expired is said."""
+    file = configuration(Path.cwd())
+    if file is None:
+        return ()
+    today = dt.datetime.now().astimezone().date()
+    found = read_suppressions(file, [rule.name for rule in RULES])
+    for one in found:
+        if one.until < today:
+            what = f"the suppression of {one.rule} for {one.target} ended on {one.until}"
+            click.echo(f"abiscan: {file}: {what}: it counts again ({one.reason})", err=True)
+    return tuple(one for one in found if one.until >= today)
+
+
+def _write(report: Report, form: str, output: Path | None, fail_on: Effect, *, strict: bool, verbosity: int) -> None:
     # The views are imported when one is chosen: rich alone takes longer to import than a small extension to check.
     with output_to(output) as stream:
         if form == "json":
             from abiscan.report import json  # noqa: PLC0415
 
             stream.write(json.render(report))
+        elif form == "sarif":
+            from abiscan.report import sarif  # noqa: PLC0415
+
+            stream.write(sarif.render(report, RULES))
+        elif form == "junit":
+            from abiscan.report import junit  # noqa: PLC0415
+
+            stream.write(junit.render(report, fail_on, strict=strict))
+        elif form == "github":
+            from abiscan.report import github  # noqa: PLC0415
+
+            stream.write(github.render(report))
+        elif form == "markdown":
+            from abiscan.report import markdown  # noqa: PLC0415
+
+            stream.write(markdown.render(report))
         else:
             from rich.console import Console  # noqa: PLC0415
 

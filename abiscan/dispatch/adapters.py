@@ -1,12 +1,18 @@
-"""What the model of the dispatcher is given: events out of an emulated extension, a state out of torch's own dumps."""
+"""What the model of the dispatcher is given: events out of an emulated extension, a state out of what a torch has."""
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
 
+from abiscan.dispatch import signature
 from abiscan.dispatch.dispatcher import (
+    BY_REGISTER_OPERATORS,
+    LIBRARIES,
+    SYMINT,
+    WARNS_ONCE,
     Block,
     BlockKind,
     Define,
@@ -20,9 +26,12 @@ from abiscan.dispatch.dispatcher import (
     RegisterOperator,
     State,
     StoredKernel,
+    StoredSignature,
 )
 from abiscan.dispatch.keys import DispatchKeys
+from abiscan.dispatch.messages import Release
 from abiscan.emulation import model
+from abiscan.releases import operators as torch
 
 _BLOCK_KINDS: Final = {
     model.LibraryKind.DEF: BlockKind.DEF,
@@ -31,98 +40,73 @@ _BLOCK_KINDS: Final = {
 }
 _NO_KEYS: Final = ("Undefined", "CatchAll")
 _NO_FILE: Final = "?"
+_NO_KEY_IS: Final = ("Math", "CompositeImplicitAutograd")  # from 1.8 on
+_SILENT: Final = ("Meta", "MTIA")
 
 
 def events_of(registrations: model.Registrations, keys: DispatchKeys, phase: model.Phase) -> Iterator[Event]:
-    """What an extension registers in one phase, in the order of its blocks.
-
-    A block is known by its source line, so what two blocks of one line register is told apart by their namespaces.
-    Inside a block definitions come before kernels, and those before fallbacks; ``RegisterOperators`` and classes come
-    before all blocks. torch's judgement depends on neither, unless there is more than one thing wrong.
+    """What an extension registers in one phase, in the order in which it does so.
 
     :param keys: those of the release that judges: it reads the number in the code with its own table
     """
-    operators = [each for each in registrations.operators if each.phase is phase and not each.jit_only]
-    kernels = [each for each in registrations.kernels if each.phase is phase]
-    for custom_class in registrations.classes:
-        if custom_class.phase is phase:
-            yield RegisterClass(name=custom_class.name)
-    yield from _without_block(operators, kernels, keys)
-    for library in registrations.libraries:
-        if library.phase is phase:
-            block = Block(
-                kind=_BLOCK_KINDS[library.kind],
-                namespace=library.namespace,
-                dispatch_key=_key(library.dispatch_key, keys),
-                file=library.file or _NO_FILE,
-                line=library.line or 0,
-            )
-            yield OpenBlock(block=block)
-            yield from _in_block(block, _Members(registrations, library), keys)
+    blocks = {library.order: _block(library, keys) for library in registrations.libraries}
+    registered: Iterable[_Registered] = (
+        *registrations.libraries,
+        *(operator for operator in registrations.operators if not operator.jit_only),
+        *registrations.kernels,
+        *registrations.fallbacks,
+        *registrations.classes,
+    )
+    in_order = sorted((each for each in registered if each.phase is phase), key=_order)  # definitions before kernels
+    for _, (first, *others) in itertools.groupby(in_order, _order):
+        kernels = [each for each in others if isinstance(each, model.Kernel)]
+        yield _event(first, kernels, blocks, keys)
 
 
-class _Members:
-    """What is registered in one library."""
-
-    def __init__(self, registrations: model.Registrations, library: model.Library) -> None:
-        twins = [
-            other
-            for other in registrations.libraries
-            if (other.file, other.line, other.phase) == (library.file, library.line, library.phase)
-        ]
-
-        def own(member: model.Operator | model.Kernel | model.Fallback, namespace: str | None) -> bool:
-            if (member.file, member.line, member.phase) != (library.file, library.line, library.phase):
-                return False
-            if member.file is None:
-                return False
-            fitting = [twin for twin in twins if twin.namespace == namespace] or twins
-            return fitting[0] is library
-
-        self.operators = [each for each in registrations.operators if own(each, _namespace(each.name))]
-        self.kernels = [each for each in registrations.kernels if own(each, _namespace(each.operator))]
-        self.fallbacks = [each for each in registrations.fallbacks if own(each, None)]
+_Registered: TypeAlias = model.Library | model.Operator | model.Kernel | model.Fallback | model.CustomClass
 
 
-def _in_block(block: Block, members: _Members, keys: DispatchKeys) -> Iterator[Event]:
-    kernels = list(members.kernels)
-    for operator in members.operators:
-        name = _relative(operator.name, block)
-        if operator.schema is not None and not operator.inferred:
-            _, _, arguments = operator.schema.partition("(")
-            yield Define(block=block, text=f"{name}({arguments}")
-        else:
-            own = next((kernel for kernel in kernels if kernel.operator == operator.name), None)
-            if own is not None:
-                kernels.remove(own)
-            yield Define(block=block, text=name, kernel=None if own is None else _kernel(own, keys, block))
-    for kernel in kernels:
-        yield Implement(block=block, name=_relative(kernel.operator, block), kernel=_kernel(kernel, keys, block))
-    for fallback in members.fallbacks:
-        key = _key(fallback.dispatch_key, keys)
-        yield FallBack(block=block, kernel=Kernel(dispatch_key=None if key == block.dispatch_key else key))
+def _order(registered: _Registered) -> int:
+    return registered.order
 
 
-def _without_block(
-    operators: Iterable[model.Operator], kernels: Iterable[model.Kernel], keys: DispatchKeys
-) -> Iterator[Event]:
-    """``RegisterOperators``: the kernels of one operator, in the order of its definitions."""
-    remaining = [kernel for kernel in kernels if kernel.file is None]
-    definitions = [operator for operator in operators if operator.file is None]
-    for index, operator in enumerate(definitions):
-        defined_again = any(other.name == operator.name for other in definitions[index + 1 :])
-        own = [kernel for kernel in remaining if kernel.operator == operator.name]
-        own = own[:1] if defined_again else own
-        for kernel in own:
-            remaining.remove(kernel)
-        text = operator.name if operator.inferred or operator.schema is None else operator.schema
-        yield RegisterOperator(text=text, kernels=tuple(_kernel(kernel, keys, None) for kernel in own))
+def _block(library: model.Library, keys: DispatchKeys) -> Block:
+    return Block(
+        kind=_BLOCK_KINDS[library.kind],
+        namespace=library.namespace,
+        dispatch_key=_key(library.dispatch_key, keys),
+        file=library.file or _NO_FILE,
+        line=library.line or 0,
+    )
+
+
+def _event(
+    registered: _Registered, kernels: Sequence[model.Kernel], blocks: Mapping[int, Block], keys: DispatchKeys
+) -> Event:
+    """What one call registers: ``registered``, and the ``kernels`` that come with a definition."""
+    if isinstance(registered, model.Library):
+        return OpenBlock(block=blocks[registered.order])
+    if isinstance(registered, model.CustomClass):
+        return RegisterClass(name=registered.name)
+    block = None if registered.library is None else blocks[registered.library]
+    if isinstance(registered, model.Fallback):
+        key = _key(registered.dispatch_key, keys)
+        return FallBack(block=block, kernel=Kernel(dispatch_key=_unless_of_block(key, block)))
+    if isinstance(registered, model.Operator):
+        given = tuple(_kernel(kernel, keys, block) for kernel in kernels)
+        text = registered.name if registered.inferred or registered.schema is None else registered.schema
+        if block is None:
+            return RegisterOperator(text=text, kernels=given)
+        return Define(block=block, text=_relative(text, block), kernel=given[0] if given else None)
+    kernel = _kernel(registered, keys, block)
+    if block is None:
+        return RegisterOperator(text=registered.operator, kernels=(kernel,))
+    return Implement(block=block, name=_relative(registered.operator, block), kernel=kernel)
 
 
 def _kernel(kernel: model.Kernel, keys: DispatchKeys, block: Block | None) -> Kernel:
-    key = _key(kernel.dispatch_key, keys)
     return Kernel(
-        dispatch_key=None if block is not None and key == block.dispatch_key else key,
+        dispatch_key=_unless_of_block(_key(kernel.dispatch_key, keys), block),
         signature=kernel.signature,
         inferred=kernel.inferred_schema,
     )
@@ -133,14 +117,66 @@ def _key(key: int | str | None, keys: DispatchKeys) -> str | None:
     return None if name in _NO_KEYS else name
 
 
-def _namespace(name: str) -> str | None:
-    namespace, separator, _ = name.partition("::")
-    return namespace if separator else None
+def _unless_of_block(key: str | None, block: Block | None) -> str | None:
+    return None if block is not None and key == block.dispatch_key else key
 
 
 def _relative(name: str, block: Block) -> str:
     """The name as the source most likely has it: without the namespace of its own block."""
     return name.removeprefix(f"{block.namespace}::")
+
+
+def state_of(operators: torch.Operators, release: Release, names: Collection[str]) -> State:
+    """What a torch has registered itself.
+
+    :param names: the operators that matter; those that the torch does not have are not there
+    """
+    kernels: dict[str, list[torch.Kernel]] = {}
+    for kernel in operators.kernels:
+        if kernel.operator in names:
+            kernels.setdefault(kernel.operator, []).append(kernel)
+    defined = operators.operators
+    # What torch replaces itself, out of sight, uses up its only warning: 2.15 does.
+    replaceable = [(kernel.operator, kernel.key) for kernel in operators.kernels if kernel.key not in _SILENT]
+    warned = release >= WARNS_ONCE and len(set(replaceable)) < len(replaceable)
+    return State(
+        operators={
+            name: _entry_of_torch(defined.get(name), kernels.get(name, ()), release)
+            for name in names
+            if name in defined or name in kernels
+        },
+        libraries={name: _debug(place.file, place.line) for name, place in operators.namespaces.items()},
+        fallbacks={each.key: _debug(each.file, each.line) for each in operators.fallbacks if each.key is not None},
+        classes=operators.classes,
+        warned=warned,
+    )
+
+
+def _entry_of_torch(
+    operator: torch.Operator | None, kernels: Iterable[torch.Kernel], release: Release
+) -> OperatorEntry:
+    stored: dict[str | None, tuple[StoredKernel, ...]] = {}
+    first: dict[bool, StoredSignature] = {}
+    for kernel in kernels:
+        debug = _debug(kernel.file, kernel.line)
+        stored[kernel.key] = (StoredKernel(debug=debug, inferred=kernel.schema), *stored.get(kernel.key, ()))
+        if kernel.signature is not None and release >= LIBRARIES:
+            # What is given together with the definition has no key, which torch shows as such.
+            with_definition = operator is not None and (kernel.file, kernel.line) == (operator.file, operator.line)
+            key = None if with_definition and kernel.key in _NO_KEY_IS else kernel.key
+            sym = release >= SYMINT and signature.takes_symint(kernel.signature)
+            first.setdefault(sym, StoredSignature(mangled=kernel.signature, dispatch_key=key, debug=debug))
+    return OperatorEntry(
+        schema=operator.schema if operator else None,
+        debug=_debug(operator.file, operator.line) if operator else "",
+        kernels=stored,
+        signature=first.get(False),
+        sym_signature=first.get(True),
+    )
+
+
+def _debug(file: str | None, line: int | None) -> str:
+    return BY_REGISTER_OPERATORS if file is None else f"registered at {file}:{line}"
 
 
 _KERNEL: Final = re.compile(
@@ -159,7 +195,7 @@ def state_of_dumps(
     operators = {name.removesuffix("."): _entry_of_dump(dump) for name, dump in dumps.items()}
     # What import torch replaces itself, out of sight: 2.15 does, and so never warns afterwards.
     warned = any(
-        len(kernels) > 1 and key not in ("Meta", "MTIA")
+        len(kernels) > 1 and key not in _SILENT
         for entry in operators.values()
         for key, kernels in entry.kernels.items()
     )

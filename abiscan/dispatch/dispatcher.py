@@ -29,13 +29,13 @@ from abiscan.dispatch.schema import Argument, FunctionSchema, OperatorName, pars
 from abiscan.dispatch.schema_lexer import SchemaError
 from abiscan.dispatch.schema_types import Type
 
-_LIBRARIES: Final = (1, 6)  # torch/library.h, and the checks of C++ types
+LIBRARIES: Final = (1, 6)  # torch/library.h, and the checks of C++ types
 _ONE_DEFINITION: Final = (1, 8)
 _NO_CATCH_ALL: Final = (1, 8)
-_SYMINT: Final = (1, 13)
+SYMINT: Final = (1, 13)
 _SILENT_META: Final = (2, 0)
 _SILENT_MTIA: Final = (2, 5)
-_WARNS_ONCE: Final = (2, 1)
+WARNS_ONCE: Final = (2, 1)
 _REASONS_END: Final = (2, 4)
 _MOST_ARGUMENTS: Final = 64  # bits of the set in DispatchKeyExtractor.h
 
@@ -50,7 +50,7 @@ _HINT: Final = (
     "https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/native/README.md#func "
 )
 
-_BY_REGISTER_OPERATORS: Final = "registered by RegisterOperators"
+BY_REGISTER_OPERATORS: Final = "registered by RegisterOperators"
 _NO_DEBUG: Final = "no debug info"
 _UNKNOWN: Final = "?"
 
@@ -362,7 +362,7 @@ class _Run:
             self._throw_in(block, "L3", str(schema.name), operator=schema.name)
         namespace = schema.name.namespace
         # In 1.6 even the block's own namespace is one too many.
-        if namespace and (namespace != block.namespace or self._release == _LIBRARIES):
+        if namespace and (namespace != block.namespace or self._release == LIBRARIES):
             self._throw_in(block, "L4", str(schema.name), given=namespace, namespace=block.namespace)
         schema = replace(schema, name=replace(schema.name, namespace=block.namespace))
         self._register_def(schema, block.debug)
@@ -414,7 +414,7 @@ class _Run:
         given = self._parse(event.text, with_typevars=True)
         schema = self._inferred_from(given, event.kernels) if isinstance(given, OperatorName) else given
         name = str(schema.name)
-        if self._release < _LIBRARIES and not isinstance(given, OperatorName):
+        if self._release < LIBRARIES and not isinstance(given, OperatorName):
             for kernel in event.kernels:
                 self._check_against_inferred(schema, kernel)
         keys = [kernel.dispatch_key for kernel in event.kernels]
@@ -423,9 +423,9 @@ class _Run:
             self._throw("R4", name, schema=self._print(schema))
         if twice != _UNKNOWN:
             self._throw("R3", name, key=twice, schema=self._print(schema))
-        self._register_def(schema, _BY_REGISTER_OPERATORS)
+        self._register_def(schema, BY_REGISTER_OPERATORS)
         for kernel in event.kernels:
-            self._register_impl(event, name, kernel.dispatch_key, kernel, _BY_REGISTER_OPERATORS)
+            self._register_impl(event, name, kernel.dispatch_key, kernel, BY_REGISTER_OPERATORS)
 
     def _inferred_from(self, name: OperatorName, kernels: tuple[Kernel, ...]) -> FunctionSchema:
         if not kernels:
@@ -481,13 +481,13 @@ class _Run:
             for kernel in kernels:
                 if kernel.inferred is not None:
                     self._check_schema(schema, debug, None, kernel.inferred, kernel.debug)
-        if self._release >= _LIBRARIES and len(schema.arguments) > _MOST_ARGUMENTS:
+        if self._release >= LIBRARIES and len(schema.arguments) > _MOST_ARGUMENTS:
             self._throw("K11", name, count=len(schema.arguments))
         self._operators[name] = replace(entry, schema=str(schema), debug=debug)
 
     def _register_impl(self, event: Event, name: str, key: str | None, kernel: Kernel, debug: str) -> None:
         entry = self._entry(name)
-        if self._release >= _LIBRARIES:
+        if self._release >= LIBRARIES:
             entry = self._check_signature(name, entry, key, kernel, debug)
             if entry.schema is not None and kernel.inferred is not None:
                 self._check_schema(_parsed(entry.schema), entry.debug, kernel.signature, kernel.inferred, debug)
@@ -517,7 +517,7 @@ class _Run:
     ) -> OperatorEntry:
         if kernel.signature is None:
             return entry
-        sym = self._release >= _SYMINT and signature.takes_symint(kernel.signature)
+        sym = self._release >= SYMINT and signature.takes_symint(kernel.signature)
         stored = entry.sym_signature if sym else entry.signature
         if stored is None and not entry.signatures_known:
             self._guess_signature(name, entry, key, kernel, debug)
@@ -537,7 +537,7 @@ class _Run:
             return
         mine = _inferred(kernel.inferred)
         for other in (_inferred(its.inferred) for all_ in entry.kernels.values() for its in all_ if its.inferred):
-            same_slot = _has_symint(mine) == _has_symint(other) or self._release < _SYMINT
+            same_slot = _has_symint(mine) == _has_symint(other) or self._release < SYMINT
             if same_slot and self._difference(other, mine) is not None:
                 self._throw_signatures(name, entry, key, kernel.signature, debug, old=_UNKNOWN, stored=None)
 
@@ -572,7 +572,7 @@ class _Run:
     def _check_schema(
         self, schema: FunctionSchema, schema_debug: str, mangled: str | None, inferred_text: str, debug: str
     ) -> None:
-        if self._release < _LIBRARIES:
+        if self._release < LIBRARIES:
             return
         inferred = _inferred(inferred_text)
         with_symint = signature.takes_symint(mangled) if mangled is not None else _has_symint(inferred)
@@ -598,7 +598,7 @@ class _Run:
     def _override(
         self, event: Event, name: str, entry: OperatorEntry, key: str | None, there: StoredKernel, debug: str
     ) -> None:
-        once = self._release >= _WARNS_ONCE
+        once = self._release >= WARNS_ONCE
         silent = (
             (once and self._warned)
             or (key == "Meta" and self._release >= _SILENT_META)
@@ -677,7 +677,7 @@ class _Run:
         return None
 
     def _compared(self, type_: Type) -> Type:
-        return type_ if self._release >= _SYMINT else type_.fake
+        return type_ if self._release >= SYMINT else type_.fake
 
     def _print(self, schema: FunctionSchema) -> str:
         return schema.printed_by(self._release)

@@ -1,4 +1,11 @@
-"""What an extension registers, as plain data: the result of emulating it."""
+"""What an extension registers, as plain data: the result of emulating it.
+
+``order`` puts everything into the one order in which the code registers it, across all the lists: it counts the calls
+of torch that register. What one call registers, a definition together with its kernels, has the same. Of the
+functions that run on a call nobody knows in which order they are called, nor whether: theirs is that of the file.
+
+``library`` is the ``order`` of the ``Library`` that something was registered in, None for what needs none.
+"""
 
 from __future__ import annotations
 
@@ -37,6 +44,7 @@ class Library:
     file: str | None
     line: int | None
     phase: Phase
+    order: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +64,8 @@ class Operator:
     file: str | None
     line: int | None
     phase: Phase
+    order: int
+    library: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +87,8 @@ class Kernel:
     file: str | None
     line: int | None
     phase: Phase
+    order: int
+    library: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +100,8 @@ class Fallback:
     file: str | None
     line: int | None
     phase: Phase
+    order: int
+    library: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +111,7 @@ class CustomClass:
     name: str
     methods: tuple[str, ...]
     phase: Phase
+    order: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +121,7 @@ class Registry:
     what: str
     key: int | str | None
     phase: Phase
+    order: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

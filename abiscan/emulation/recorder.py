@@ -6,6 +6,7 @@ A name without a namespace takes the library's; a kernel without a dispatch key 
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 from abiscan.emulation.model import (
@@ -37,9 +38,10 @@ class Recorder:
         self.operators: list[Operator] = []
         self.kernels: list[Kernel] = []
         self.fallbacks: list[Fallback] = []
-        self.classes: dict[str, CustomClass] = {}
+        self.classes: list[CustomClass] = []
         self.registries: list[Registry] = []
         self.lookups: list[Lookup] = []
+        self._order = itertools.count()
 
     def library(
         self, kind: LibraryKind, namespace: str | None, key: int | str | None, file: str | None, line: int | None
@@ -52,6 +54,7 @@ class Recorder:
             file=file,
             line=line,
             phase=self.phase,
+            order=next(self._order),
         )
         self.libraries.append(opened)
         return opened
@@ -64,30 +67,28 @@ class Recorder:
         inferred: str | None = None,
         tags: tuple[int, ...] = (),
         jit_only: bool = False,
-    ) -> str:
-        """An operator is defined: by its whole schema, or by its name with the schema inferred from its kernel.
-
-        :returns: its full name
-        """
+    ) -> Operator:
+        """An operator is defined: by its whole schema, or by its name with the schema inferred from its kernel."""
         name = operator_name(text)
         full = _qualified(library, name)
         has_arguments = "(" in text
         schema = full + text[text.index("(") :] if has_arguments else None
         if not has_arguments and inferred is not None:
             schema = full + inferred
-        self.operators.append(
-            Operator(
-                name=full,
-                schema=schema,
-                inferred=not has_arguments,
-                tags=tags,
-                jit_only=jit_only,
-                file=library.file if library else None,
-                line=library.line if library else None,
-                phase=self.phase,
-            )
+        defined = Operator(
+            name=full,
+            schema=schema,
+            inferred=not has_arguments,
+            tags=tags,
+            jit_only=jit_only,
+            file=library.file if library else None,
+            line=library.line if library else None,
+            phase=self.phase,
+            order=next(self._order),
+            library=library.order if library else None,
         )
-        return full
+        self.operators.append(defined)
+        return defined
 
     def kernel(
         self,
@@ -100,8 +101,9 @@ class Recorder:
         boxed: bool = False,
         fallthrough: bool = False,
         abi_version: int | None = None,
+        definition: Operator | None = None,
     ) -> None:
-        """A kernel is registered for an operator."""
+        """A kernel is registered for an operator, by itself or together with the ``definition``."""
         self.kernels.append(
             Kernel(
                 operator=_qualified(library, name.removesuffix(".")),
@@ -114,6 +116,8 @@ class Recorder:
                 file=library.file if library else None,
                 line=library.line if library else None,
                 phase=self.phase,
+                order=next(self._order) if definition is None else definition.order,
+                library=library.order if library else None,
             )
         )
 
@@ -126,22 +130,25 @@ class Recorder:
                 file=library.file if library else None,
                 line=library.line if library else None,
                 phase=self.phase,
+                order=next(self._order),
+                library=library.order if library else None,
             )
         )
 
     def custom_class(self, name: str) -> None:
         """A class is registered under ``ns.Name``."""
-        self.classes.setdefault(name, CustomClass(name=name, methods=(), phase=self.phase))
+        self.classes.append(CustomClass(name=name, methods=(), phase=self.phase, order=next(self._order)))
 
     def method(self, class_name: str, method: str) -> None:
-        """A method is added to a class."""
-        self.custom_class(class_name)
-        known = self.classes[class_name]
-        self.classes[class_name] = replace(known, methods=(*known.methods, method))
+        """A method is added to the class that was last registered under this name."""
+        if not any(known.name == class_name for known in self.classes):
+            self.custom_class(class_name)
+        at = max(index for index, known in enumerate(self.classes) if known.name == class_name)
+        self.classes[at] = replace(self.classes[at], methods=(*self.classes[at].methods, method))
 
     def registry(self, what: str, key: int | str | None) -> None:
         """Another of torch's registries gets an entry."""
-        self.registries.append(Registry(what=what, key=key, phase=self.phase))
+        self.registries.append(Registry(what=what, key=key, phase=self.phase, order=next(self._order)))
 
     def lookup(self, operator: str, address: int | None) -> None:
         """An operator is fetched by name."""

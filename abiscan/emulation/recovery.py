@@ -119,7 +119,7 @@ class _Recovery:
             operators=tuple(recorder.operators),
             kernels=tuple(recorder.kernels),
             fallbacks=tuple(recorder.fallbacks),
-            classes=tuple(recorder.classes.values()),
+            classes=tuple(recorder.classes),
             registries=tuple(recorder.registries),
             lookups=tuple(recorder.lookups),
             gaps=tuple(self.gaps),

@@ -190,7 +190,7 @@ class _TorchProcess:
             "operators": recorder.operators,
             "kernels": recorder.kernels,
             "fallbacks": recorder.fallbacks,
-            "classes": list(recorder.classes.values()),
+            "classes": recorder.classes,
             "registries": recorder.registries,
             "gaps": self.gaps,
         }

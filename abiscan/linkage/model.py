@@ -97,10 +97,16 @@ class UndefinedSymbol:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadError:
-    """What the loader says: ``object`` is the base name its text begins with (None if it begins with none)."""
+    """What the load ends in: ``object`` is the base name the text begins with (None if it begins with none).
+
+    ``aborts`` tells that it ends the process; ``exact`` is false where something in the text is not known, for which a
+    ``?`` stands.
+    """
 
     object: str | None
     message: str
+    aborts: bool = False
+    exact: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

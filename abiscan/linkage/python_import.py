@@ -45,8 +45,12 @@ def import_error(path: str, facts: SharedObject, interpreter: Interpreter | None
                 f"incompatible: {running}."
             ),
         )
-    name = posixpath.basename(path)
-    tag = expected_tag(name, facts)
-    if tag is not None and tag != interpreter.tag:
-        return LoadError(object=None, message=f"No module named '{name.partition('.')[0]}'")
+    if is_passed_over(path, facts, interpreter):
+        return LoadError(object=None, message=f"No module named '{posixpath.basename(path).partition('.')[0]}'")
     return None
+
+
+def is_passed_over(path: str, facts: SharedObject, interpreter: Interpreter | None) -> bool:
+    """Whether ``import`` does not even open a file, since its name says that it is for another Python."""
+    tag = expected_tag(posixpath.basename(path), facts)
+    return interpreter is not None and tag is not None and tag != interpreter.tag

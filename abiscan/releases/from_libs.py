@@ -14,7 +14,7 @@ from abiscan.errors import InputError
 from abiscan.files import Files, Wheel
 from abiscan.interpreter import PythonTag
 from abiscan.releases.model import TorchRelease
-from abiscan.releases.operators import Fallback, Kernel, Operator, Operators
+from abiscan.releases.operators import Fallback, Kernel, Operator, Operators, Place
 
 if TYPE_CHECKING:
     from abiscan.emulation import TorchRegistrations
@@ -34,6 +34,7 @@ _LOAD_ORDER: Final = (
     re.compile(r"libtorch_(cuda|hip|xpu)_linalg\.so"),
     re.compile(r"libtorch_python\.so"),
 )
+_OF_PYTHON: Final = "libtorch_python.so"
 _FIX: Final = (
     "give the folder that contains torch/lib, e.g. --torch \"$(python -c 'import torch; print(torch.__path__[0])')\""
 )
@@ -69,6 +70,21 @@ def operator_libraries(release: TorchRelease) -> tuple[str, ...]:
     return tuple(own[name] for _, name in sorted(ranked))
 
 
+def identities(release: TorchRelease, files: Files) -> dict[str, tuple[int, str | None]]:
+    """Size and build id of each library that registers operators, or helps to, by base name.
+
+    ``libtorch_python.so`` is left out: each Python of a release has its own, and what they register is the same.
+
+    :raises InputError: a library cannot be read
+    """
+    found = {}
+    for path in operator_libraries(release):
+        source, facts = files.source(path), files.object_at(path)
+        if source is not None and facts is not None and posixpath.basename(path) != _OF_PYTHON:
+            found[posixpath.basename(path)] = source.size, facts.build_id
+    return found
+
+
 def read_operators(release: TorchRelease, files: Files) -> Operators:
     """What a torch registers, read from the code of its libraries. Takes seconds.
 
@@ -84,6 +100,8 @@ def read_operators(release: TorchRelease, files: Files) -> Operators:
 
 def _named(found: TorchRegistrations, version: str | None) -> Operators:
     """The same with the names of dispatch keys and tags in place of their numbers."""
+    from abiscan.emulation import LibraryKind  # noqa: PLC0415 - as above
+
     tags = tags_of(Version(version)) if version is not None else Tags(names=())
     names = set(found.keys.values())
     # From 1.8 on a kernel without a key is one for this alias (OperatorEntry.cpp, registerKernel).
@@ -100,6 +118,11 @@ def _named(found: TorchRegistrations, version: str | None) -> Operators:
                 given = tuple(map(tags.name, operator.tags))
                 defined = Operator(operator.name, operator.schema, given, operator.file, operator.line)
                 operators.setdefault(operator.name, defined)
+    namespaces: dict[str, Place] = {}
+    for library in found.libraries.values():
+        for block in library.libraries:
+            if block.kind is LibraryKind.DEF and block.namespace is not None:
+                namespaces.setdefault(block.namespace, Place(block.file, block.line))
     return Operators(
         operators=operators,
         kernels=tuple(
@@ -112,6 +135,8 @@ def _named(found: TorchRegistrations, version: str | None) -> Operators:
             for library in found.libraries.values()
             for f in library.fallbacks
         ),
+        namespaces=namespaces,
+        classes=frozenset(registered.name for library in found.libraries.values() for registered in library.classes),
         keys=found.keys,
         aliases={found.keys[a]: frozenset(found.keys[k] for k in members) for a, members in found.aliases.items()},
         gaps=tuple(

@@ -75,6 +75,8 @@ def _operators(answer: Mapping[str, Any]) -> Operators:
         operators={operator.name: operator for operator in _definitions(dumps, answer["tags"])},
         kernels=tuple(_kernels(dumps)),
         fallbacks=tuple(Fallback(key=key, fallthrough=False, file=None, line=None) for key in answer["fallbacks"]),
+        namespaces={},
+        classes=frozenset(),
         keys=numbers,
         aliases={alias: frozenset(members) for alias, members in answer["aliases"].items()},
         gaps=(),

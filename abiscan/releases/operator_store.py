@@ -10,17 +10,17 @@ import contextlib
 import hashlib
 import json
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from abiscan.files import Files
 from abiscan.releases.from_libs import operator_libraries, read_operators
 from abiscan.releases.model import TorchRelease
-from abiscan.releases.operators import Fallback, Kernel, Operator, Operators
+from abiscan.releases.operators import Fallback, Kernel, Operator, Operators, Place
 from abiscan.releases.store import identity_of, written_whole
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Part of every key: raise it when what is kept, or how it is recovered, changes."""
 
 SUFFIX: Final = ".operators"
@@ -31,9 +31,12 @@ _KERNEL_TEXTS: Final = (0, 1, 2, 3, 5)
 _FALLBACK_TEXTS: Final = (0, 2)
 
 
-def operators_of(release: TorchRelease, files: Files, folder: Path) -> Operators:
+def operators_of(
+    release: TorchRelease, files: Files, folder: Path, progress: Callable[[str], None] = lambda _: None
+) -> Operators:
     """The operators of a torch, from ``folder`` if they are there, else from its libraries and put there.
 
+    :param progress: is told what takes seconds
     :raises InputError: a library cannot be read
     """
     sources = [source for path in operator_libraries(release) if (source := files.source(path)) is not None]
@@ -41,6 +44,7 @@ def operators_of(release: TorchRelease, files: Files, folder: Path) -> Operators
     path = folder / f"{hashlib.sha256(identity.encode()).hexdigest()[:40]}-v{FORMAT}{SUFFIX}"
     stored = _load(path)
     if stored is None:
+        progress(f"reading the operators of {release} from its libraries, once")
         stored = read_operators(release, files)
         with contextlib.suppress(OSError), written_whole(path) as part:
             part.write_bytes(pack(stored))
@@ -68,6 +72,8 @@ def pack(operators: Operators) -> bytes:
         "operators": columns(operators.operators.values(), _OPERATOR_TEXTS),
         "kernels": columns(operators.kernels, _KERNEL_TEXTS),
         "fallbacks": columns(operators.fallbacks, _FALLBACK_TEXTS),
+        "namespaces": operators.namespaces,
+        "classes": sorted(operators.classes),
         "keys": list(operators.keys.items()),
         "aliases": {alias: sorted(members) for alias, members in operators.aliases.items()},
         "gaps": operators.gaps,
@@ -96,6 +102,8 @@ def unpack(data: bytes) -> Operators:
         operators={operator.name: operator for operator in operators},
         kernels=tuple(map(Kernel._make, rows("kernels", _KERNEL_TEXTS))),
         fallbacks=tuple(map(Fallback._make, rows("fallbacks", _FALLBACK_TEXTS))),
+        namespaces={name: Place(*place) for name, place in content["namespaces"].items()},
+        classes=frozenset(content["classes"]),
         keys=dict(content["keys"]),
         aliases={alias: frozenset(members) for alias, members in content["aliases"].items()},
         gaps=tuple(content["gaps"]),

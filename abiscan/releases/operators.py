@@ -45,18 +45,28 @@ class Fallback(NamedTuple):
     line: int | None
 
 
+class Place(NamedTuple):
+    """Where in the source something is registered, as the compiler left it."""
+
+    file: str | None
+    line: int | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operators:
     """The dispatcher of a torch, as its libraries fill it.
 
-    Where several kernels stand for one operator and key, the last one is the one that is called.
-    ``keys`` are the names of the dispatch keys by number, ``aliases`` those that stand for several others.
-    ``gaps`` says what could not be read, a line each.
+    Kernels of one operator are in the order of their registration. Where several stand for one operator and key, the
+    last one is the one that is called. ``namespaces`` are those that a ``TORCH_LIBRARY`` block has taken, by name;
+    ``classes`` the custom classes, as ``ns.Name``; a running torch tells neither. ``keys`` are the names of the dispatch
+    keys by number, ``aliases`` those that stand for several others. ``gaps`` says what could not be read, a line each.
     """
 
     operators: Mapping[str, Operator]
     kernels: tuple[Kernel, ...]
     fallbacks: tuple[Fallback, ...]
+    namespaces: Mapping[str, Place]
+    classes: frozenset[str]
     keys: Mapping[int, str]
     aliases: Mapping[str, frozenset[str]]
     gaps: tuple[str, ...]

@@ -42,12 +42,15 @@ def _result(result: Result) -> dict[str, Any]:
         "torch_build": result.torch_build,
         "verdict": result.verdict.value,
         "predicted_error": (
-            {"how": error.how.value, "object": error.object, "message": error.message} if error else None
+            {"how": error.how.value, "object": error.object, "message": error.message, "exact": error.exact}
+            if error
+            else None
         ),
         "undefined_symbols": list(result.undefined_symbols),
         "external": list(result.external),
         "findings": [_finding(finding) for finding in result.findings],
         "gaps": [{"stage": gap.stage, "reason": gap.reason} for gap in result.gaps],
+        "suppressed": [{**_finding(one.finding), "reason": one.reason} for one in result.suppressed],
     }
 
 
@@ -58,6 +61,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "message": finding.message,
         "evidence": [_evidence(evidence) for evidence in finding.evidence],
         "fix": finding.fix,
+        "says": finding.says,
     }
 
 

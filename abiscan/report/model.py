@@ -25,11 +25,15 @@ class How(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictedError:
-    """The first error of the load: ``object`` is the base name its text begins with, ``message`` the text after it."""
+    """The first error of the load: ``object`` is the base name its text begins with, ``message`` the text after it.
+
+    ``exact`` is false where something in the text cannot be known, for which a ``?`` stands.
+    """
 
     how: How
     object: str | None
     message: str
+    exact: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +45,19 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Suppressed:
+    """A finding that the user knows of and lives with: it is shown, and fails nothing.
+
+    ``reason`` is the user's own, or that it stands in the baseline.
+    """
+
+    finding: Finding
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """The judgement on one extension."""
+    """The judgement on one extension. The verdict is about the load, whatever of the findings is suppressed."""
 
     target: str
     path: str
@@ -55,6 +70,11 @@ class Result:
     external: tuple[str, ...]
     findings: tuple[Finding, ...]
     gaps: tuple[Gap, ...]
+    suppressed: tuple[Suppressed, ...] = ()
+
+    def is_failure(self, fail_on: Effect, *, strict: bool) -> bool:
+        """Whether it has a finding at or above ``fail_on``, or with ``strict`` any gap."""
+        return (strict and bool(self.gaps)) or any(one.effect.severity >= fail_on.severity for one in self.findings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +85,6 @@ class Report:
 
     def exit_code(self, fail_on: Effect, *, strict: bool) -> int:
         """0: nothing at or above ``fail_on``; 1: that, or with ``strict`` any gap; 3: a verdict is unknown."""
-        if any(finding.effect.severity >= fail_on.severity for result in self.results for finding in result.findings):
-            return 1
-        if strict and any(result.gaps for result in self.results):
+        if any(result.is_failure(fail_on, strict=strict) for result in self.results):
             return 1
         return 3 if any(result.verdict is Verdict.UNKNOWN for result in self.results) else 0

@@ -12,7 +12,13 @@ from abiscan.findings import Effect, Evidence, Finding
 from abiscan.report.model import Report, Result, Verdict
 
 _EVIDENCE_SHOWN: Final = 3
+_LINES_SHOWN: Final = 12
 _VERDICT_STYLES: Final = {Verdict.LOADS: "green", Verdict.FAILS: "bold red", Verdict.UNKNOWN: "yellow"}
+_LABELS: Final = {
+    Effect.NOTE: ("note", "cyan"),
+    Effect.OVERRIDES: ("warning", "yellow"),
+    Effect.CALL_FAILS: ("warning", "yellow"),
+}
 _CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(0x7F, 0xA0))}
 
 
@@ -32,22 +38,35 @@ def _result(result: Result, verbosity: int) -> Iterator[Text]:
     if verbosity >= 0:
         for finding in result.findings:
             yield from _finding(finding, verbosity)
+        for known in result.suppressed:
+            yield Text.assemble((f"suppressed[{known.finding.rule}]", "dim"), f": {clean(known.finding.message)}")
+            yield Text(f"  = reason: {clean(known.reason)}", style="dim")
         for gap in result.gaps if verbosity > 0 or result.verdict is Verdict.UNKNOWN else ():
             yield Text.assemble((f"gap[{gap.stage}]", "yellow"), f": {clean(gap.reason)}")
-    yield _verdict(result)
+    yield verdict(result)
 
 
 def _finding(finding: Finding, verbosity: int) -> Iterator[Text]:
-    label, style = ("note", "cyan") if finding.effect is Effect.NOTE else ("error", "bold red")
+    label, style = _LABELS.get(finding.effect, ("error", "bold red"))
     yield Text.assemble((f"{label}[{finding.rule}]", style), (f": {clean(finding.message)}", "bold"))
     shown = finding.evidence if verbosity > 0 else finding.evidence[:_EVIDENCE_SHOWN]
     for evidence in shown:
         yield from _evidence(evidence)
     if hidden := len(finding.evidence) - len(shown):
         yield Text(f"    … {hidden} more, -v shows them", style="dim")
+    yield from _says(finding.says, verbosity)
     yield Text(f"  = effect: {finding.effect.value}")
     yield Text(f"  = fix: {clean(finding.fix)}")
     yield Text(f"  = help: abiscan explain {finding.rule}", style="dim")
+
+
+def _says(text: str | None, verbosity: int) -> Iterator[Text]:
+    lines = text.splitlines() if text else []
+    shown = lines if verbosity > 0 else lines[:_LINES_SHOWN]
+    for number, line in enumerate(shown):
+        yield Text(f"  = torch says: {clean(line)}" if number == 0 else f"      {clean(line)}")
+    if hidden := len(lines) - len(shown):
+        yield Text(f"      … {hidden} more lines, -v shows them", style="dim")
 
 
 def _evidence(evidence: Evidence) -> Iterator[Text]:
@@ -59,7 +78,8 @@ def _evidence(evidence: Evidence) -> Iterator[Text]:
         yield Text.assemble(("      here: ", "dim"), clean(evidence.instead))
 
 
-def _verdict(result: Result) -> Text:
+def verdict(result: Result) -> Text:
+    """The last word on an extension, in one line."""
     torch = f"torch {result.torch_build}" if result.torch_build else "this torch"
     where = result.target if result.target.endswith(result.path) else f"{result.target}: {result.path}"
     line = Text.assemble(clean(where), ": ", (result.verdict.value, _VERDICT_STYLES[result.verdict]), f" on {torch}")

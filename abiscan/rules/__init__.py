@@ -7,12 +7,25 @@ from typing import Final
 from abiscan.findings import Rule
 from abiscan.rules import (
     architecture_mismatch,
+    bad_schema_string,
+    custom_class_conflict,
     cxx11_abi_mismatch,
+    dispatch_key_drift,
+    duplicate_def,
+    duplicate_fallback,
+    duplicate_library,
+    impl_without_def,
+    kernel_override,
+    kernel_schema_mismatch,
+    kernel_signature_mismatch,
+    library_block_misuse,
     missing_library,
     pybind11_internals_mismatch,
     python_abi_mismatch,
+    schema_conflict,
     symbol_version_not_found,
     undefined_symbol,
+    unread_registration,
 )
 
 RULES: Final[tuple[Rule, ...]] = (
@@ -23,6 +36,19 @@ RULES: Final[tuple[Rule, ...]] = (
     python_abi_mismatch.RULE,
     undefined_symbol.RULE,
     pybind11_internals_mismatch.RULE,
+    schema_conflict.RULE,
+    duplicate_library.RULE,
+    duplicate_def.RULE,
+    bad_schema_string.RULE,
+    library_block_misuse.RULE,
+    kernel_signature_mismatch.RULE,
+    kernel_schema_mismatch.RULE,
+    duplicate_fallback.RULE,
+    custom_class_conflict.RULE,
+    impl_without_def.RULE,
+    kernel_override.RULE,
+    dispatch_key_drift.RULE,
+    unread_registration.RULE,
 )
 """In the order in which a load would meet what they find."""
 

@@ -29,6 +29,7 @@ CASES: Final = {
     "kernel_override": ("",),
     "bad_schema_string": ("type", "syntax", "name_only"),
     "custom_class_conflict": ("",),
+    "module_init": ("pybind11", "bare"),
     "library_block_misuse": (
         *("fragment_of_all", "def_of_all", "def_with_key", "def_in_impl", "schema_namespace", "no_schema"),
         *("kernel_namespace", "kernel_namespace_of_all", "kernel_key"),

@@ -76,6 +76,17 @@ def test_json(sample: str, torch: Path, golden: Golden) -> None:
     golden(HERE / "json" / f"{sample}.json", normal(text, torch))
 
 
+@needs_machine_of_samples
+@pytest.mark.parametrize("form", ["sarif", "junit", "github", "markdown"])
+def test_formats_for_ci(form: str, torch: Path, golden: Golden) -> None:
+    text = printed("check", CHECKED["undefined_symbol"], "--torch", str(torch), "--format", form)
+    if form == "sarif":  # the rules are those of test_explain
+        log = json.loads(text)
+        log["runs"][0]["tool"]["driver"]["rules"] = []
+        text = json.dumps(log, indent=1) + "\n"
+    golden(HERE / "ci" / f"undefined_symbol.{form}.txt", normal(text, torch))
+
+
 def test_help_of_the_program(golden: Golden) -> None:
     golden(HERE / "help" / "abiscan.txt", printed("--help"))
 
@@ -99,5 +110,6 @@ def test_no_file_is_left_over() -> None:
     expected |= {f"explain/{name}.txt" for name in ("all", *(rule.name for rule in RULES))}
     expected |= {f"text/{sample}.{verbosity}.txt" for sample in CHECKED for verbosity in ("quiet", "normal", "verbose")}
     expected |= {f"json/{sample}.json" for sample in CHECKED}
+    expected |= {f"ci/undefined_symbol.{form}.txt" for form in ("sarif", "junit", "github", "markdown")}
     found = {file.relative_to(HERE).as_posix() for file in HERE.rglob("*") if file.suffix in {".txt", ".json"}}
     assert found == expected | {"matrix.txt"}

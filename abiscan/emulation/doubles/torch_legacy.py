@@ -59,16 +59,17 @@ def _register_operators(state: TorchState, doubles: Doubles) -> None:
         begin, end = call.machine.words(options + state.schema_size + 16, 2)
         functions = _kernels(state, begin, end, flag_first=flag_first)
         inferred = next((function.schema.arguments for function in functions if function.schema), None)
-        name = recorder.define(None, given.name + (given.arguments or ""), inferred=inferred)
+        definition = recorder.define(None, given.name + (given.arguments or ""), inferred=inferred)
         for function in functions:
             recorder.kernel(
                 None,
-                name,
+                definition.name,
                 function.key,
                 signature=function.signature,
                 inferred=function.schema.arguments if function.schema else None,
                 boxed=function.boxed,
                 fallthrough=function.fallthrough,
+                definition=definition,
             )
 
 

@@ -14,7 +14,7 @@ from abiscan.emulation.cpp_function import (
 )
 from abiscan.emulation.doubles import Doubles
 from abiscan.emulation.machine import Stop
-from abiscan.emulation.model import Library, LibraryKind
+from abiscan.emulation.model import Library, LibraryKind, Operator
 from abiscan.emulation.process import Call
 from abiscan.emulation.torch_state import Schema, TorchState, optional_text_argument, text_argument
 
@@ -98,8 +98,8 @@ def torch_library(state: TorchState) -> Doubles:
         function = read_function(state, call.argument(2), CPP_FUNCTION_WORDS, flag_first=flag_first)
         inferred = function.schema.arguments if function.schema else None
         tags = read_tags(call, 3) if "3TagE" in call.name else ()
-        name = recorder.define(library, given.name + (given.arguments or ""), inferred=inferred, tags=tags)
-        record_kernel(library, name, function)
+        definition = recorder.define(library, given.name + (given.arguments or ""), inferred=inferred, tags=tags)
+        record_kernel(library, definition.name, function, definition)
         return call.argument(0)
 
     @doubles.matching(r"_ZNR5torch7Library5_implEPKcONS_11CppFunctionE")
@@ -139,7 +139,7 @@ def torch_library(state: TorchState) -> Doubles:
             return ()
         return struct.unpack(f"<{count}i", call.machine.read(begin, 4 * count)) if count else ()
 
-    def record_kernel(library: Library, name: str, function: Function) -> None:
+    def record_kernel(library: Library, name: str, function: Function, definition: Operator | None = None) -> None:
         recorder.kernel(
             library,
             name,
@@ -148,6 +148,7 @@ def torch_library(state: TorchState) -> Doubles:
             inferred=function.schema.arguments if function.schema else None,
             boxed=function.boxed,
             fallthrough=function.fallthrough,
+            definition=definition,
         )
 
     return doubles

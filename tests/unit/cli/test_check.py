@@ -19,6 +19,7 @@ from tests.elf_builder import EM_AARCH64, Elf, uses
 from tests.fakes import extension, torch_libraries, torch_package, wheel
 
 GONE = "_ZN2at4goneEv"
+FORMATS = ("text", "json", "sarif", "junit", "github", "markdown")
 
 
 @pytest.fixture
@@ -178,8 +179,34 @@ def test_json_on_stdout_is_json_alone(good: Path, bad: Path, noted: Path, torch:
 
 def test_exit_codes_are_the_same_in_every_format(good: Path, bad: Path, noted: Path, torch: Path) -> None:
     for target, code in ((good, 0), (bad, 1), (noted, 0)):
-        codes = {run(target, "--torch", torch, "--format", form).exit_code for form in ("text", "json")}
+        codes = {run(target, "--torch", torch, "--format", form).exit_code for form in FORMATS}
         assert codes == {code}
+
+
+def test_a_baseline_fails_what_is_new_alone(bad: Path, torch: Path, tmp_path: Path) -> None:
+    report = tmp_path / "known.json"
+    run(bad, "--torch", torch, "--format", "json", "--output", report)
+    result = run(bad, "--torch", torch, "--baseline", report)
+    assert result.exit_code == 0
+    assert "suppressed[undefined-symbol]: " in result.stdout
+    assert "fails on torch 9.9.0+cpu" in result.stdout
+    extension(undefined=uses(GONE, "_ZN2at5gone2Ev"), runpath="$ORIGIN/../site/torch/lib").write(bad)
+    assert run(bad, "--torch", torch, "--baseline", report).exit_code == 1
+
+
+def test_suppressions_count_until_their_day(
+    bad: Path, torch: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(bad.parent)
+    entry = 'suppress = [{rule = "undefined-symbol", target = "bad.so", reason = "it is optional", until = %s}]'
+    for until, code, said in (("9999-01-01", 0, ""), ("2020-01-31", 1, "ended on 2020-01-31: it counts again")):
+        (tmp_path / "pyproject.toml").write_text(f"[tool.abiscan]\n{entry % until}\n", encoding="utf-8")
+        result = run("bad.so", "--torch", torch)
+        assert result.exit_code == code
+        assert ("= reason: it is optional" in result.stdout) == (code == 0)
+        assert said in result.stderr
+    (tmp_path / "pyproject.toml").write_text(f"[tool.abiscan]\n{entry % '3'}\n", encoding="utf-8")
+    assert run("bad.so", "--torch", torch).exit_code == 2
 
 
 def test_output_goes_to_the_file_whole(bad: Path, torch: Path, tmp_path: Path) -> None:

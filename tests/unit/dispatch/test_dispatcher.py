@@ -19,6 +19,7 @@ from abiscan.dispatch.dispatcher import (
     OpenBlock,
     OutcomeKind,
     RegisterClass,
+    RegisterOperator,
     State,
     replay,
 )
@@ -103,29 +104,64 @@ def test_classes_count_only_where_they_are_known() -> None:
     assert failure.message.id == "C1"
 
 
-def test_blocks_of_one_line_are_told_apart_by_their_namespaces() -> None:
-    line = {"file": "macro.cpp", "line": 3, "phase": model.Phase.STATIC_INIT}
-    libraries = tuple(
-        model.Library(kind=model.LibraryKind.IMPL, namespace=namespace, dispatch_key=1, **line)  # type: ignore[arg-type]
+LINE = {"file": "macro.cpp", "line": 3, "phase": model.Phase.STATIC_INIT}  # one macro may open several blocks
+KEYS = DispatchKeys(minor="2.13", names={1: "CPU"})
+
+
+def _library(namespace: str, order: int) -> model.Library:
+    kind = model.LibraryKind.FRAGMENT
+    return model.Library(kind=kind, namespace=namespace, dispatch_key=None, order=order, **LINE)  # type: ignore[arg-type]
+
+
+def _implementation(operator: str, order: int, library: int) -> model.Kernel:
+    return model.Kernel(
+        operator=operator,
+        dispatch_key=1,
+        signature=None,
+        inferred_schema=None,
+        boxed=True,
+        fallthrough=False,
+        abi_version=None,
+        order=order,
+        library=library,
+        **LINE,  # type: ignore[arg-type]
+    )
+
+
+def _definition(name: str, order: int, library: int | None) -> model.Operator:
+    return model.Operator(
+        name=name,
+        schema=None,
+        inferred=True,
+        tags=(),
+        jit_only=False,
+        order=order,
+        library=library,
+        **LINE,  # type: ignore[arg-type]
+    )
+
+
+def test_events_come_in_the_order_of_the_code_each_with_its_block() -> None:
+    registrations = model.Registrations(
+        libraries=(_library("one", 0), _library("two", 3)),
+        operators=(_definition("two::f", 1, 0), _definition("old::g", 2, None)),
+        kernels=(_implementation("two::f", 1, 0), _implementation("two::f", 4, 3), _implementation("one::f", 6, 0)),
+        classes=(model.CustomClass(name="two.C", methods=(), phase=model.Phase.STATIC_INIT, order=5),),
+    )
+    kernel = Kernel(dispatch_key="CPU")
+    one, two = (
+        Block(kind=BlockKind.FRAGMENT, namespace=namespace, dispatch_key=None, file="macro.cpp", line=3)
         for namespace in ("one", "two")
     )
-    kernels = tuple(
-        model.Kernel(
-            operator=f"{namespace}::f",
-            dispatch_key=1,
-            signature=None,
-            inferred_schema=None,
-            boxed=True,
-            fallthrough=False,
-            abi_version=None,
-            **line,  # type: ignore[arg-type]
-        )
-        for namespace in ("two", "one")
-    )
-    registrations = model.Registrations(libraries=libraries, kernels=kernels)
-    events = events_of(registrations, DispatchKeys(minor="2.13", names={1: "CPU"}), model.Phase.STATIC_INIT)
-    found = [(event.block.namespace, event.name) for event in events if isinstance(event, Implement)]
-    assert found == [("one", "f"), ("two", "f")]
+    assert list(events_of(registrations, KEYS, model.Phase.STATIC_INIT)) == [
+        OpenBlock(block=one),
+        Define(block=one, text="two::f", kernel=kernel),
+        RegisterOperator(text="old::g", kernels=()),
+        OpenBlock(block=two),
+        Implement(block=two, name="f", kernel=kernel),
+        RegisterClass(name="two.C"),
+        Implement(block=one, name="f", kernel=kernel),
+    ]
 
 
 @pytest.mark.parametrize(

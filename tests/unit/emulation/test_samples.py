@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from abiscan.elf import ElfFile
-from abiscan.emulation import LibraryKind, Phase, Registrations, recover
+from abiscan.emulation import Fallback, Kernel, LibraryKind, Operator, Phase, Registrations, recover
 
 SAMPLES = Path(__file__).parents[3] / "sample_binaries" / "registrations"
 
@@ -78,6 +78,36 @@ def test_every_form_of_torch_library_in_every_build(name: str) -> None:
     assert described == {(name, key is None, *rest) for name, key, *rest in KERNELS}
     assert len(found.kernels) == len(KERNELS)
     assert [fallback.fallthrough for fallback in found.fallbacks] == [True, False]
+
+
+@pytest.mark.parametrize("name", ["library", "library_cow", "library_aarch64", "operators", "classes", "stable"])
+def test_everything_has_its_place_in_one_order_and_its_library(name: str) -> None:
+    found = _read(name)
+    opened = {library.order: library for library in found.libraries}
+    # A kernel shares its place with the definition that brings it along, and nothing else does.
+    defined = {operator.order: operator.name for operator in found.operators}
+    alone = [kernel for kernel in found.kernels if kernel.order not in defined]
+    places = [
+        *(library.order for library in found.libraries),
+        *(operator.order for operator in found.operators),
+        *(kernel.order for kernel in alone),
+        *(fallback.order for fallback in found.fallbacks),
+        *(custom.order for custom in found.classes),
+        *(registry.order for registry in found.registries),
+    ]
+    assert sorted(places) == list(range(len(places)))
+    for kernel in found.kernels:
+        assert kernel in alone or defined[kernel.order] == kernel.operator
+    members: tuple[Operator | Kernel | Fallback, ...] = (*found.operators, *found.kernels, *found.fallbacks)
+    for each in members:
+        if each.library is None:
+            assert each.file is None
+        else:
+            assert each.order > each.library
+            assert (each.file, each.line) == (opened[each.library].file, opened[each.library].line)
+    # The order is that of the sources: as the lists are, and as the lines of one file are.
+    assert sorted(defined) == list(defined)
+    assert [library.line for library in found.libraries] == sorted(library.line or 0 for library in found.libraries)
     assert all(kernel.phase is Phase.STATIC_INIT for kernel in found.kernels)
 
 

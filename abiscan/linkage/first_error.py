@@ -1,0 +1,40 @@
+"""What a load ends in, of all that is wrong with it: files are mapped, initialised and imported in this order."""
+
+from __future__ import annotations
+
+import posixpath
+
+from abiscan.elf import SharedObject
+from abiscan.interpreter import Interpreter
+from abiscan.linkage.model import LoadError, Resolution
+from abiscan.linkage.python_import import import_error, is_passed_over
+from abiscan.linkage.registering import Reaction, Registering
+from abiscan.linkage.resolve import NO_SUCH_FILE
+
+
+def first_error(
+    path: str,
+    facts: SharedObject,
+    resolution: Resolution | None,
+    interpreter: Interpreter | None,
+    registering: Registering | None = None,
+) -> LoadError | None:
+    """The first error of a load, None if it succeeds.
+
+    :param resolution: None for an extension that is made for another machine
+    """
+    if resolution is None:
+        # To ld.so, a file for another machine is no file (glibc, open_verify).
+        return LoadError(object=posixpath.basename(path), message=NO_SUCH_FILE)
+    of_python = import_error(path, facts, interpreter)
+    failure = registering.failure if registering else None
+    if resolution.error or failure is None or is_passed_over(path, facts, interpreter):
+        return resolution.error or of_python
+    # pybind11 compares versions at the head of PyInit_*: after the static initialisers, before all else.
+    return _thrown(failure) if of_python is None or failure.is_static else of_python
+
+
+def _thrown(failure: Reaction) -> LoadError:
+    message = failure.outcome.message
+    assert message is not None
+    return LoadError(object=None, message=message.text, aborts=failure.aborts, exact=message.exact)

@@ -1,0 +1,72 @@
+"""What an extension registers with torch as it is loaded, and what torch does about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from packaging.version import Version
+
+from abiscan.dispatch.dispatcher import Outcome, OutcomeKind
+from abiscan.dispatch.keys import DispatchKeys
+from abiscan.releases.operators import Operators
+
+if TYPE_CHECKING:
+    from abiscan.emulation.model import Phase, Registrations
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reaction:
+    """What torch does about one registration that it does not simply accept.
+
+    ``object`` is the base name of the object that registers, ``phase`` when it does. ``met`` is the base name of the
+    object with whose registration it meets, None if that is torch's or the object's own. ``aborts`` tells that what
+    torch throws is caught by nobody and ends the process.
+    """
+
+    outcome: Outcome
+    object: str
+    phase: Phase
+    met: str | None = None
+    aborts: bool = False
+
+    @property
+    def fails(self) -> bool:
+        """Whether torch throws."""
+        return self.outcome.kind is OutcomeKind.RAISES
+
+    @property
+    def is_static(self) -> bool:
+        """Whether a static initialiser registers, so that it happens inside of ``dlopen``."""
+        return self.phase.value == "static-init"
+
+    @property
+    def in_load(self) -> bool:
+        """Whether this happens as the extension is loaded or imported, not when somebody calls a function of it."""
+        return self.phase.value != "on-call"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registering:
+    """The registrations of one load.
+
+    ``own`` are those of the extension, ``brought`` those of the libraries that it brings along, by base name, in the
+    order in which they are initialised. ``built_for`` are the releases that the extension can have been built for,
+    oldest first, and ``meant`` names the numbers of dispatch keys as the newest of them does; ``keys`` as the target
+    does. ``operators`` is what the target has registered itself, None where that is not at hand. ``reactions`` are what
+    the target does, in the order in which it does it, up to what stops the load.
+    """
+
+    own: Registrations
+    brought: Mapping[str, Registrations] = field(default_factory=dict)
+    built_for: tuple[Version, ...]
+    meant: DispatchKeys
+    keys: DispatchKeys
+    operators: Operators | None
+    reactions: tuple[Reaction, ...]
+
+    @property
+    def failure(self) -> Reaction | None:
+        """What stops the load: the first registration for which torch throws."""
+        return next((reaction for reaction in self.reactions if reaction.fails and reaction.in_load), None)

@@ -1,0 +1,71 @@
+"""The report as JUnit XML, as build servers read it: a test suite per torch, a test case per extension."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+from xml.etree import ElementTree as ET
+
+from abiscan.findings import Effect, Finding
+from abiscan.report.model import Report, Result, Verdict
+
+# What XML 1.0 cannot hold, escaped or not (section 2.2, Char).
+_NO_CHARACTER: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def render(report: Report, fail_on: Effect, *, strict: bool) -> str:
+    """The report as an XML document that ends in a newline.
+
+    A test case fails where the exit code would be 1 for it alone, and is an error where its verdict is unknown.
+    """
+    suites: dict[str, list[Result]] = {}
+    for result in report.results:
+        suites.setdefault(f"torch {result.torch_build or '(unknown version)'}", []).append(result)
+    root = ET.Element("testsuites", {"name": "abiscan"})
+    for name, results in suites.items():
+        _suite(root, name, results, fail_on, strict=strict)
+    ET.indent(root, " ")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
+
+
+def _suite(root: ET.Element, name: str, results: Sequence[Result], fail_on: Effect, *, strict: bool) -> None:
+    suite = ET.SubElement(root, "testsuite", {"name": _text(name), "tests": str(len(results))})
+    failures = errors = 0
+    for result in results:
+        case = ET.SubElement(suite, "testcase", {"name": _text(result.path), "classname": _text(result.target)})
+        # One outcome for a case: what is certain before what is not.
+        if result.is_failure(fail_on, strict=strict):
+            failures += 1
+            _outcome(case, "failure", result)
+        elif result.verdict is Verdict.UNKNOWN:
+            errors += 1
+            _outcome(case, "error", result)
+        elif rest := [*map(_finding, result.findings), *_known(result)]:
+            ET.SubElement(case, "system-out").text = _text("\n".join(rest))
+    suite.attrib |= {"failures": str(failures), "errors": str(errors), "skipped": "0"}
+
+
+def _outcome(case: ET.Element, tag: str, result: Result) -> None:
+    error, gaps = result.predicted_error, [f"gap[{gap.stage}]: {gap.reason}" for gap in result.gaps]
+    if error:
+        message = f"{error.object}: {error.message}" if error.object else error.message
+    else:
+        message = next((finding.message for finding in result.findings), next(iter(gaps), "could not be checked"))
+    kind = next((finding.rule for finding in result.findings), "gap")
+    outcome = ET.SubElement(case, tag, {"type": kind, "message": _text(message)})
+    outcome.text = _text("\n".join([*map(_finding, result.findings), *_known(result), *gaps]))
+
+
+def _finding(finding: Finding) -> str:
+    proofs = [f"  {one.readable or one.subject}" for one in finding.evidence]
+    lines = [f"{finding.effect.value}[{finding.rule}]: {finding.message}", *proofs, f"  fix: {finding.fix}"]
+    return "\n".join(lines)
+
+
+def _known(result: Result) -> list[str]:
+    return [f"suppressed[{one.finding.rule}]: {one.finding.message} ({one.reason})" for one in result.suppressed]
+
+
+def _text(text: str) -> str:
+    return _NO_CHARACTER.sub(lambda match: match.group().encode("unicode_escape").decode("ascii"), text)

@@ -1,0 +1,69 @@
+"""The report as Markdown, for the summary of a build or a comment on a change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from abiscan.findings import Finding
+from abiscan.report.model import Report, Result, Verdict
+from abiscan.report.text import clean
+
+_SIGNS: Final = {Verdict.LOADS: "✅", Verdict.FAILS: "❌", Verdict.UNKNOWN: "❔"}
+_SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>()#+!|~&])")
+_EVIDENCE_SHOWN: Final = 10
+
+
+def render(report: Report) -> str:
+    """A table of verdicts, then what each finding says."""
+    return "".join(f"{line}\n" for line in _lines(report))
+
+
+def _lines(report: Report) -> Iterator[str]:
+    yield "| extension | torch | verdict | first error |"
+    yield "|---|---|---|---|"
+    for result in report.results:
+        error = result.predicted_error
+        message = f"{error.object}: {error.message}" if error and error.object else error.message if error else ""
+        verdict = f"{_SIGNS[result.verdict]} {result.verdict.value}"
+        yield f"| {_code(_name(result))} | {_plain(result.torch_build or '?')} | {verdict} | {_code(message)} |"
+    for result in report.results:
+        if result.findings or result.suppressed or result.gaps:
+            yield ""
+            yield f"#### {_code(_name(result))}"
+            yield ""
+            for finding in result.findings:
+                yield from _finding(finding)
+            for known in result.suppressed:
+                yield f"- *suppressed*: {_plain(known.finding.message)} ({_plain(known.reason)})"
+            for gap in result.gaps:
+                yield f"- *gap, {_plain(gap.stage)}*: {_plain(gap.reason)}"
+
+
+def _finding(finding: Finding) -> Iterator[str]:
+    yield f"- **{finding.rule}** ({finding.effect.value}): {_plain(finding.message)}"
+    for evidence in finding.evidence[:_EVIDENCE_SHOWN]:
+        here = f", here: {_code(evidence.instead)}" if evidence.instead else ""
+        yield f"  - {_code(evidence.readable or evidence.subject)}{here}"
+    if (hidden := len(finding.evidence) - _EVIDENCE_SHOWN) > 0:
+        yield f"  - … {hidden} more"
+    yield f"  - fix: {_plain(finding.fix)}"
+
+
+def _name(result: Result) -> str:
+    return result.target if result.target.endswith(result.path) else f"{result.target}: {result.path}"
+
+
+def _plain(text: str) -> str:
+    """Text that means nothing to Markdown or HTML."""
+    return _SPECIAL.sub(r"\\\1", clean(text))
+
+
+def _code(text: str) -> str:
+    """Text as code, in a cell of a table too: there a bar ends the cell even inside code."""
+    if not text:
+        return ""
+    cleaned = clean(text).replace("|", "\\|")
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", cleaned)), default=0))
+    return f"{fence} {cleaned} {fence}" if "`" in cleaned else f"`{cleaned}`"

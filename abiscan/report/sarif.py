@@ -1,0 +1,129 @@
+"""The report as SARIF 2.1.0, for code scanning.
+
+A finding is a result, a gap a notification of the tool. The extension inside a wheel is a logical location: for viewers
+of code the wheel is the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import posixpath
+import urllib.parse
+from collections.abc import Sequence
+from typing import Any, Final
+
+import abiscan
+from abiscan.findings import Effect, Finding, Rule
+from abiscan.report.model import Report, Result, Suppressed
+
+SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_FINGERPRINT: Final = "abiscan/v1"
+
+
+def render(report: Report, rules: Sequence[Rule]) -> str:
+    """The report as a SARIF log of one run that ends in a newline.
+
+    :param rules: all rules: each is described once, whether it found something or not
+    """
+    indices = {rule.name: index for index, rule in enumerate(rules)}
+    run = {
+        "tool": {
+            "driver": {
+                "name": "abiscan",
+                "version": abiscan.__version__,
+                "semanticVersion": abiscan.__version__,
+                "rules": list(map(_rule, rules)),
+            }
+        },
+        "columnKind": "utf16CodeUnits",
+        "invocations": [
+            {
+                "executionSuccessful": True,
+                "toolExecutionNotifications": [
+                    {
+                        "level": "warning",
+                        "message": {"text": f"{gap.stage}: {gap.reason}"},
+                        "locations": [_location(result)],
+                    }
+                    for result in report.results
+                    for gap in result.gaps
+                ],
+            }
+        ],
+        "results": [entry for result in report.results for entry in _results(result, indices)],
+    }
+    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
+
+
+def level(effect: Effect) -> str:
+    """The level of SARIF for an effect: what fails by default is an error."""
+    if effect.severity >= Effect.CORRUPTS.severity:
+        return "error"
+    return "note" if effect is Effect.NOTE else "warning"
+
+
+def fingerprint(result: Result, finding: Finding) -> str:
+    """What stays the same from run to run: rule, extension, torch, evidence; not folders and words."""
+    evidence = sorted(f"{one.object} {one.subject}" for one in finding.evidence)
+    parts = (finding.rule, result.path, result.torch or "", *evidence)
+    return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _rule(rule: Rule) -> dict[str, Any]:
+    return {
+        "id": rule.name,
+        "name": "".join(word.capitalize() for word in rule.name.split("-")),
+        "shortDescription": {"text": rule.summary},
+        "fullDescription": {"text": rule.summary},
+        "help": {"text": rule.documentation, "markdown": rule.documentation},
+    }
+
+
+def _results(result: Result, indices: dict[str, int]) -> list[dict[str, Any]]:
+    return [
+        *(_entry(result, finding, indices) for finding in result.findings),
+        *(_suppressed(result, suppressed, indices) for suppressed in result.suppressed),
+    ]
+
+
+def _suppressed(result: Result, suppressed: Suppressed, indices: dict[str, int]) -> dict[str, Any]:
+    suppression = {"kind": "external", "status": "accepted", "justification": suppressed.reason}
+    return {**_entry(result, suppressed.finding, indices), "suppressions": [suppression]}
+
+
+def _entry(result: Result, finding: Finding, indices: dict[str, int]) -> dict[str, Any]:
+    torch = f"torch {result.torch_build}" if result.torch_build else "this torch"
+    proofs = [one.readable or one.subject for one in finding.evidence]
+    lines = [f"{finding.message} ({result.path} on {torch})", *proofs, f"Fix: {finding.fix}"]
+    return {
+        "ruleId": finding.rule,
+        "ruleIndex": indices[finding.rule],
+        "level": level(finding.effect),
+        "message": {"text": "\n".join(lines)},
+        "locations": [_location(result)],
+        "partialFingerprints": {_FINGERPRINT: fingerprint(result, finding)},
+        "properties": {
+            "effect": finding.effect.value,
+            "torch": result.torch_build,
+            "evidence": [one.subject for one in finding.evidence],
+        },
+    }
+
+
+def _location(result: Result) -> dict[str, Any]:
+    path = posixpath.join(result.target, result.path) if _is_folder(result) else result.target
+    uri = urllib.parse.quote(path)
+    return {
+        # Viewers of code want a line even of a binary.
+        "physicalLocation": {
+            "artifactLocation": {"uri": f"file://{uri}" if uri.startswith("/") else uri},
+            "region": {"startLine": 1},
+        },
+        "logicalLocations": [{"fullyQualifiedName": result.path, "kind": "module"}],
+    }
+
+
+def _is_folder(result: Result) -> bool:
+    """Whether the target holds the extension as a file of its own: neither is the extension, nor a wheel around it."""
+    return not result.target.endswith((".whl", result.path))

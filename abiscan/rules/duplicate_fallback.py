@@ -1,0 +1,58 @@
+"""The extension registers a backend fallback for a dispatch key that has one.
+
+**What it finds.** `m.fallback(…)` in a `TORCH_LIBRARY_IMPL(_, Key, m)` for a key for which torch, or something loaded
+before, has registered a fallback. `Autograd` stands for all its keys, each of which has one in torch.
+
+**Why it fails.** There can be one fallback per key. 1.6 alone lets the second one replace the first in silence.
+
+**Fix.** Install a build of the extension made for this torch. In the source: register kernels for the operators that
+need one, or take a key that torch leaves free, such as `PrivateUse1`.
+
+**Limits.** Fallbacks that Python code registers are not seen.
+
+**Example.** `Tried to register multiple backend fallbacks for the same dispatch key AutogradCPU; …`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from abiscan.dispatch.dispatcher import FallBack, OutcomeKind
+from abiscan.findings import Effect, Evidence, Finding, rule
+from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.registering import Reaction
+from abiscan.rules.advice import other_build
+from abiscan.rules.registration import other_side, place_of, refusal, refusals
+
+
+def check(linkage: Linkage) -> Iterator[Finding]:
+    """One finding per key."""
+    for reaction in refusals(linkage, ("F1", "F2")):
+        yield refusal(RULE.name, linkage, reaction, _cause(linkage, reaction), [_evidence(reaction)])
+    for reaction in linkage.registering.reactions if linkage.registering else ():
+        if reaction.outcome.kind is OutcomeKind.OVERRIDES and isinstance(reaction.outcome.event, FallBack):
+            yield Finding(
+                rule=RULE.name,
+                effect=Effect.OVERRIDES,
+                message=f"{_cause(linkage, reaction)}; {linkage.release} replaces it without a word",
+                evidence=(_evidence(reaction),),
+                fix=other_build(linkage),
+            )
+
+
+def _cause(linkage: Linkage, reaction: Reaction) -> str:
+    other = other_side(linkage, reaction)
+    return f"{reaction.object} registers a fallback for {reaction.outcome.subject}, for which {other} has one"
+
+
+def _evidence(reaction: Reaction) -> Evidence:
+    where = place_of(reaction.outcome.event)
+    return Evidence(
+        subject=reaction.outcome.subject,
+        readable=f"fallback for {reaction.outcome.subject}" + (f" at {where}" if where else ""),
+        object=reaction.object,
+        instead=reaction.outcome.old or None,
+    )
+
+
+RULE = rule("duplicate-fallback", __doc__, check)

@@ -1,0 +1,146 @@
+"""What the rules on registrations share: which reaction of torch is theirs, what comes of it, and how to say so."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterator
+
+from abiscan.dispatch.dispatcher import Define, Event, FallBack, Implement, OpenBlock
+from abiscan.dispatch.messages import Release
+from abiscan.dispatch.schema import Argument, Difference, FunctionSchema, SchemaError
+from abiscan.findings import Effect, Evidence, Finding
+from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.registering import Reaction
+from abiscan.mangling import Signature
+from abiscan.rules.advice import other_build
+
+
+def refusals(linkage: Linkage, checks: Collection[str]) -> Iterator[Reaction]:
+    """The registrations for which torch throws a message with one of these ids."""
+    for reaction in linkage.registering.reactions if linkage.registering else ():
+        message = reaction.outcome.message
+        if reaction.fails and message is not None and message.id in checks:
+            yield reaction
+
+
+def refusal(
+    rule: str, linkage: Linkage, reaction: Reaction, cause: str, evidence: Collection[Evidence], fix: str | None = None
+) -> Finding:
+    """The finding on a registration for which torch throws.
+
+    :param cause: what is wrong, in one clause
+    """
+    message = reaction.outcome.message
+    return Finding(
+        rule=rule,
+        effect=effect_of(reaction),
+        message=f"{cause}; {consequence(reaction)}",
+        evidence=tuple(evidence),
+        fix=fix or other_build(linkage),
+        says=message.text.strip("\n") if message else None,
+    )
+
+
+def effect_of(reaction: Reaction) -> Effect:
+    """What a throw comes to, by the time at which it happens."""
+    if not reaction.in_load:
+        return Effect.CALL_FAILS
+    return Effect.ABORTS if reaction.aborts else Effect.LOAD_FAILS
+
+
+def consequence(reaction: Reaction) -> str:
+    """The same in words."""
+    if not reaction.in_load:
+        return "the call that registers it raises RuntimeError"
+    doing = "loading" if reaction.is_static else "importing"
+    return f"{doing} it " + ("aborts the process (SIGABRT, exit 134)" if reaction.aborts else "raises ImportError")
+
+
+def other_side(linkage: Linkage, reaction: Reaction) -> str:
+    """Who has registered already what the reaction is about."""
+    if reaction.met:
+        return reaction.met
+    operators = linkage.registering.operators if linkage.registering else None
+    subject = reaction.outcome.subject
+    if operators and (
+        subject in operators.operators
+        or subject in operators.namespaces
+        or subject in operators.classes
+        or any(subject == fallback.key for fallback in operators.fallbacks)
+        or any(subject == kernel.operator for kernel in operators.kernels)
+    ):
+        return str(linkage.release)
+    return f"{reaction.object} itself"
+
+
+def release_of(linkage: Linkage) -> Release:
+    """The release whose words and rules count."""
+    assert linkage.registering is not None
+    major, minor = linkage.registering.keys.minor.split(".")
+    return int(major), int(minor)
+
+
+def places(reaction: Reaction) -> tuple[Evidence, ...]:
+    """Where in the source of the extension the registration stands, if that is known."""
+    where = place_of(reaction.outcome.event)
+    return (Evidence(subject=where, readable=f"registered at {where}", object=reaction.object),) if where else ()
+
+
+def place_of(event: Event) -> str | None:
+    """Where in the source of the extension an event is: ``ops.cpp:12``."""
+    block = event.block if isinstance(event, OpenBlock | Define | Implement | FallBack) else None
+    return f"{block.file}:{block.line}" if block else None
+
+
+def key_of(event: Event) -> str | None:
+    """The dispatch key for which a kernel is registered, as the target names it."""
+    if isinstance(event, Implement | Define | FallBack) and event.kernel is not None:
+        return event.kernel.dispatch_key or (event.block.dispatch_key if event.block else None)
+    return None
+
+
+def schemas(linkage: Linkage, reaction: Reaction) -> tuple[str, Evidence]:
+    """Two schemas that meet: in words what differs first, and both of them, «» around what one has alone."""
+    new, old = reaction.outcome.new or "", reaction.outcome.old or ""
+    difference, instead = "both schemas are equal", old
+    try:
+        mine, its = FunctionSchema.parse(new), FunctionSchema.parse(old)
+    except SchemaError:
+        difference = "the schemas differ"
+    else:
+        first = mine.first_difference(its)
+        if first is not None:
+            difference = _in_words(first, reaction.object, other_side(linkage, reaction))
+            instead = marked(its, mine, release_of(linkage))
+    return difference, Evidence(subject=reaction.outcome.subject, readable=new, object=reaction.object, instead=instead)
+
+
+def _in_words(difference: Difference, mine: str, other: str) -> str:
+    if not (difference.first and difference.second):
+        owner, text = (mine, difference.first) if difference.first else (other, difference.second)
+        return f"only that of {owner} has {difference.place}: {text}"
+    return f"{difference.place} differs in its {difference.what}: {difference.first} in {mine}, {difference.second} in {other}"
+
+
+def marked(schema: FunctionSchema, other: FunctionSchema, release: Release) -> str:
+    """A schema as a release prints it, with «» around each argument and return that ``other`` has not at that place."""
+
+    def side(mine: Collection[Argument], its: Collection[Argument]) -> list[str]:
+        texts, others = ([argument.printed_by(release) for argument in each] for each in (mine, its))
+        matcher = difflib.SequenceMatcher(a=others, b=texts, autojunk=False)
+        kept = {index for block in matcher.get_matching_blocks() for index in range(block.b, block.b + block.size)}
+        return [text if index in kept else f"«{text}»" for index, text in enumerate(texts)]
+
+    arguments = side(schema.arguments, other.arguments)
+    first = next((index for index, argument in enumerate(schema.arguments) if argument.kwarg_only), None)
+    if first is not None:
+        arguments.insert(first, "*")
+    returns = ", ".join(side(schema.returns, other.returns))
+    return f"{schema.name}({', '.join(arguments)}) -> {returns if len(schema.returns) == 1 else f'({returns})'}"
+
+
+def types(reaction: Reaction) -> Evidence:
+    """Two C++ types that meet, with «» around what the first one has otherwise."""
+    new, old = reaction.outcome.new or "", reaction.outcome.old or ""
+    instead = Signature.of(old).marked_against(Signature.of(new)) if old != "?" else None
+    return Evidence(subject=reaction.outcome.subject, readable=new, object=reaction.object, instead=instead)

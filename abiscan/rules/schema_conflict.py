@@ -1,0 +1,36 @@
+"""The extension defines an operator of torch with another schema than this torch.
+
+**What it finds.** Up to torch 1.7, a `def` (or `RegisterOperators().op("aten::…(…)")`) of an operator that is defined
+already, with a schema that is not equal. Names of arguments, defaults, sizes of lists and alias annotations all count.
+
+**Why it fails.** These releases let an operator be defined again as long as the schema is the same, so backends
+repeated the schemas of the torch they were built for. A release that adds an argument breaks every one of them.
+
+**Fix.** Install a build of the extension made for this torch, or the torch it was built with.
+
+**Limits.** From 1.8 on a second definition is refused whatever its schema: that is `duplicate-def`. What Python code
+registers is not seen.
+
+**Example.** `Tried to register multiple operators with the same name and the same overload name but different schemas:
+aten::_embedding_bag(…) vs aten::_embedding_bag(…, bool include_last_offset=False)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from abiscan.findings import Finding, rule
+from abiscan.linkage.linkage import Linkage
+from abiscan.rules.registration import other_side, refusal, refusals, schemas
+
+
+def check(linkage: Linkage) -> Iterator[Finding]:
+    """Compare the two schemas that torch found to differ."""
+    for reaction in refusals(linkage, ("D2",)):
+        difference, both = schemas(linkage, reaction)
+        subject, other = reaction.outcome.subject, other_side(linkage, reaction)
+        cause = f"{reaction.object} defines {subject} with another schema than {other}: {difference}"
+        yield refusal(RULE.name, linkage, reaction, cause, [both])
+
+
+RULE = rule("schema-conflict", __doc__, check)

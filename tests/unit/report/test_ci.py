@@ -1,0 +1,186 @@
+"""The views for build servers: SARIF, JUnit, annotations of GitHub, Markdown."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import jsonschema
+import pytest
+
+from abiscan.findings import Effect
+from abiscan.report import github, junit, markdown, sarif
+from abiscan.report.model import Gap, Report, Suppressed, Verdict
+from abiscan.rules import RULES
+from tests.unit.report.reports import failure, finding, result
+
+RULE = RULES[0].name
+BROKEN = finding(proofs=2, rule=RULE)
+NOTED = finding(Effect.NOTE, rule=RULE)
+GAP = Gap(stage="elf", reason="cut")
+FULL = Report(
+    results=(
+        failure(findings=(BROKEN, NOTED), gaps=(GAP,)),
+        result(suppressed=(Suppressed(finding=BROKEN, reason="known"),)),
+        result(torch=None, torch_build=None, verdict=Verdict.UNKNOWN, gaps=(GAP,)),
+        result(target="build/out", path="pkg/_C.so", findings=(finding(Effect.CALL_FAILS, rule=RULE),)),
+    )
+)
+HOSTILE = "a\x1b]0;x\x07\n::error::b\r|`<b>%0A\ud800\ufffe"
+
+
+def run_of(report: Report) -> Any:
+    log = json.loads(sarif.render(report, RULES))
+    assert (log["version"], len(log["runs"])) == ("2.1.0", 1)
+    return log["runs"][0]
+
+
+def test_every_rule_is_described_once_in_sarif() -> None:
+    rules = run_of(FULL)["tool"]["driver"]["rules"]
+    assert [rule["id"] for rule in rules] == [rule.name for rule in RULES]
+    assert all("**Fix.**" in rule["help"]["markdown"] for rule in rules)
+
+
+def test_findings_are_results_of_sarif() -> None:
+    run = run_of(FULL)
+    assert [entry["level"] for entry in run["results"]] == ["error", "note", "error", "warning"]
+    assert {run["tool"]["driver"]["rules"][entry["ruleIndex"]]["id"] for entry in run["results"]} == {RULE}
+    places = [entry["locations"][0] for entry in run["results"]]
+    files = [place["physicalLocation"]["artifactLocation"]["uri"] for place in places]
+    assert files == ["pkg.whl", "pkg.whl", "pkg.whl", "build/out/pkg/_C.so"]
+    assert {place["logicalLocations"][0]["fullyQualifiedName"] for place in places} == {"pkg/_C.so"}
+    assert [entry.get("suppressions", [{}])[0].get("justification") for entry in run["results"]][2] == "known"
+    assert len(run["invocations"][0]["toolExecutionNotifications"]) == 2
+
+
+def test_uris_in_sarif_are_uris() -> None:
+    entries = run_of(Report(results=(failure(target="/a b/ü.whl", findings=(BROKEN,)),)))["results"]
+    assert entries[0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "file:///a%20b/%C3%BC.whl"
+
+
+def fingerprint(**changes: Any) -> str:
+    changed = dataclasses.replace(BROKEN, **changes.pop("finding", {}))
+    (entry,) = run_of(Report(results=(failure(**{"findings": (changed,), **changes}),)))["results"]
+    (found,) = entry["partialFingerprints"].values()
+    return str(found)
+
+
+def test_fingerprints_tell_causes_apart_and_nothing_else() -> None:
+    same = fingerprint()
+    assert fingerprint(target="/elsewhere/pkg-2.whl") == same
+    assert fingerprint(torch_build="2.9.1+cu128") == same
+    assert fingerprint(finding={"message": "said otherwise", "fix": "do this"}) == same
+    assert fingerprint(finding={"evidence": BROKEN.evidence[::-1]}) == same
+    others = {
+        fingerprint(path="pkg/_D.so"),
+        fingerprint(torch="2.9.0"),
+        fingerprint(finding={"evidence": BROKEN.evidence[:1]}),
+        fingerprint(finding={"rule": RULES[1].name}),
+    }
+    assert same not in others
+    assert len(others) == 4
+
+
+@pytest.mark.skipif("ABISCAN_SARIF_SCHEMA" not in os.environ, reason="needs the schema of SARIF, a file")
+@pytest.mark.parametrize("report", [FULL, Report(results=()), Report(results=(failure(target=HOSTILE[:-2]),))])
+def test_sarif_satisfies_its_schema(report: Report) -> None:
+    schema = json.loads(Path(os.environ["ABISCAN_SARIF_SCHEMA"]).read_text("utf-8-sig"))
+    jsonschema.validators.validator_for(schema)(schema).validate(json.loads(sarif.render(report, RULES)))
+
+
+# The elements and attributes of junit-10.xsd, as the xUnit plugin of Jenkins checks them.
+CHILDREN: Mapping[str, set[str]] = {
+    "testsuites": {"testsuite"},
+    "testsuite": {"testcase"},
+    "testcase": {"failure", "error", "skipped", "system-out"},
+}
+ATTRIBUTES: Mapping[str, tuple[set[str], set[str]]] = {  # element → those it must have, those it may have
+    "testsuites": (set(), {"name", "time", "tests", "failures", "errors"}),
+    "testsuite": ({"name", "tests", "failures", "errors"}, {"skipped", "time", "timestamp", "hostname", "id"}),
+    "testcase": ({"name"}, {"classname", "time", "group"}),
+    "failure": (set(), {"type", "message"}),
+    "error": (set(), {"type", "message"}),
+    "system-out": (set(), set()),
+}
+
+
+def junit_of(report: Report, fail_on: Effect = Effect.CORRUPTS, *, strict: bool = False) -> ET.Element:
+    root = ET.fromstring(junit.render(report, fail_on, strict=strict).encode())
+    assert root.tag == "testsuites"
+    for element in root.iter():
+        needed, allowed = ATTRIBUTES[element.tag]
+        assert needed <= set(element.attrib) <= needed | allowed
+        assert {child.tag for child in element} <= CHILDREN.get(element.tag, set())
+    for suite in root:
+        for kind in ("failure", "error"):
+            assert len(suite.findall(f"testcase/{kind}")) == int(suite.attrib[f"{kind}s"])
+        assert len(suite.findall("testcase")) == int(suite.attrib["tests"])
+    return root
+
+
+def test_junit_has_a_case_for_each_extension_and_torch() -> None:
+    root = junit_of(FULL)
+    assert [suite.attrib["name"] for suite in root] == ["torch 2.9.1+cpu", "torch (unknown version)"]
+    failed, known, mild, unknown = root.iter("testcase")
+    assert [child.tag for child in failed] == ["failure"]
+    assert failed[0].attrib == {"type": RULE, "message": "_C.so: undefined symbol: f"}
+    assert [child.tag for child in (*known, *mild)] == ["system-out", "system-out"]
+    assert [child.tag for child in unknown] == ["error"]
+
+
+def test_junit_fails_what_the_exit_code_fails() -> None:
+    for fail_on in Effect:
+        for strict in (False, True):
+            for results in (FULL.results, FULL.results[:2], FULL.results[2:3]):
+                report = Report(results=results)
+                root = junit_of(report, fail_on, strict=strict)
+                failures, errors = (len(list(root.iter(kind))) for kind in ("failure", "error"))
+                assert report.exit_code(fail_on, strict=strict) == (1 if failures else 3 if errors else 0)
+
+
+def test_junit_survives_what_xml_cannot_hold() -> None:
+    root = junit_of(Report(results=(failure(target=HOSTILE, findings=(finding(message=HOSTILE),)),)))
+    assert "\\x1b" in next(root.iter("testcase")).attrib["classname"]
+
+
+def test_annotations_of_github() -> None:
+    lines = github.render(FULL).splitlines()
+    assert lines[0] == (
+        f"::error file=pkg.whl,title=abiscan {RULE}::pkg/_C.so: it is so%0Afix: mend it%0A_C.so: undefined symbol: f"
+    )
+    assert lines[1].startswith("::notice file=pkg.whl,")
+    assert [line.partition(" ")[0] for line in lines if line.startswith("::")] == [
+        *("::error", "::notice", "::warning", "::warning")
+    ]
+
+
+def test_nothing_in_a_file_becomes_a_command_of_github() -> None:
+    report = Report(results=(failure(target=f":{HOSTILE},x:y", findings=(finding(message=HOSTILE),)),))
+    lines = github.render(report).splitlines()
+    assert [line[:8] for line in lines if line.lstrip().startswith("::")] == ["::error "]
+    properties = lines[0].split("::")[1]
+    assert properties.count(",") == 1
+    assert "%2Cx%3Ay" in properties
+    assert "%250A" in lines[0]
+
+
+def test_markdown_shows_verdicts_findings_and_what_is_known() -> None:
+    text = markdown.render(FULL)
+    assert "| `pkg.whl: pkg/_C.so` | 2.9.1\\+cpu | ❌ fails | `_C.so: undefined symbol: f` |" in text
+    assert f"- **{RULE}** (load-fails): it is so" in text
+    assert "- *suppressed*: it is so (known)" in text
+    assert "- *gap, elf*: cut" in text
+
+
+def test_markdown_keeps_its_table() -> None:
+    text = markdown.render(Report(results=(failure(target=HOSTILE, findings=(finding(message=HOSTILE),)),)))
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert len(rows) == 3
+    assert rows[2].replace("\\|", "").count("|") == 5
+    assert "\n::error" not in text
+    assert "\\<b\\>" in text
