@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from abiscan import interpreter as python
 from abiscan import system
+from abiscan.drifting import Drifts
 from abiscan.elf import Machine
 from abiscan.errors import InputError
 from abiscan.files import Files
@@ -17,6 +18,7 @@ from abiscan.findings import Finding, Rule
 from abiscan.interpreter import Interpreter
 from abiscan.libraries import Libraries
 from abiscan.linkage.first_error import first_error
+from abiscan.linkage.layout_drift import crash
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence, LoadError, Process, Resolution
 from abiscan.linkage.registering import Registering
@@ -52,12 +54,13 @@ def check(
     """
     files = Files(store.facts_of)
     torch = choice(files)
-    replays = _Replays(torch, files, store, progress)
+    replays, drifts = _Replays(torch, files, store, progress), Drifts(files=files)
     results: list[Result] = []
     for path in targets:
         target = read_target(path, files, posixpath.dirname(torch.package), torch.package)
         linkages = [
-            (extension, _link(extension, setting, replays)) for extension, setting in _settings(target, torch, files)
+            (extension, _link(extension, setting, replays, drifts))
+            for extension, setting in _settings(target, torch, files)
         ]
         findings = [[finding for rule in rules for finding in rule.check(linkage)] for _, linkage in linkages]
         unread = files.take_unread()
@@ -218,10 +221,11 @@ class _Replays:
         return self._torch.operators_for(release, names, self._store, self._progress)
 
 
-def _link(extension: Extension, setting: _Setting, replays: _Replays) -> Linkage:
+def _link(extension: Extension, setting: _Setting, replays: _Replays, drifts: Drifts) -> Linkage:
     resolution = _resolve(setting.loader, setting.process, extension, setting.release)
     interpreter = setting.torch.interpreter
     registering = replays.of(setting.target, extension, resolution, setting.release) if resolution else None
+    drift = drifts.of(setting.target, extension, resolution, registering, setting.release) if resolution else ()
     return Linkage(
         name=posixpath.basename(extension.path),
         facts=extension.facts,
@@ -229,11 +233,14 @@ def _link(extension: Extension, setting: _Setting, replays: _Replays) -> Linkage
         interpreter=interpreter,
         torch_libraries=setting.libraries,
         resolution=resolution,
-        error=first_error(extension.path, extension.facts, resolution, interpreter, registering),
+        error=first_error(
+            extension.path, extension.facts, resolution, interpreter, registering, crash(drift, setting.release.version)
+        ),
         requires_torch=setting.target.requires_torch,
         siblings=setting.siblings,
         here=setting.torch.here,
         registering=registering,
+        drifts=drift,
     )
 
 
@@ -277,6 +284,13 @@ def _gaps(linkage: Linkage) -> Iterator[Gap]:
         return
     if linkage.registering:
         yield from _registration_gaps(linkage.registering, linkage.release)
+    for drift in linkage.drifts:
+        if drift.doubts:
+            releases = f"torch {drift.candidates[0]} to {drift.candidates[-1]}"
+            reason = (
+                f"{drift.name} can be built for {releases}, of which some lay out {', '.join(drift.doubts)} otherwise"
+            )
+            yield Gap(stage="layouts", reason=f"{reason} than {linkage.release}")
     of_python = any(is_python_symbol(symbol.reference.name) for symbol in linkage.resolution.unchecked)
     if of_python and linkage.interpreter and linkage.interpreter.executable is None:
         which = f"Python {linkage.interpreter.tag}"

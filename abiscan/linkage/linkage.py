@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from abiscan.elf import SharedObject
 from abiscan.interpreter import Interpreter
+from abiscan.linkage.layout_drift import LayoutDrift
 from abiscan.linkage.model import LoadError, Resolution, UndefinedSymbol
 from abiscan.linkage.registering import Registering
 from abiscan.releases.model import TorchRelease
@@ -19,7 +20,9 @@ class Linkage:
     ``name`` is the base name of the extension; ``torch_libraries`` are all libraries of the torch by base name, loaded
     or not, ``siblings`` those beside the extension; ``resolution`` is None where the extension is made for another
     machine, which ends the matter; ``here`` says whether libraries were looked for on this system (for a release number
-    they are not). ``registering`` is what is registered with torch, None where nothing is.
+    they are not). ``registering`` is what is registered with torch, None where nothing is;
+    ``drifts`` say which classes lie otherwise in memory than the extension, or a library that it brings, was compiled
+    for.
     """
 
     name: str
@@ -33,6 +36,7 @@ class Linkage:
     siblings: Mapping[str, SharedObject] = field(default_factory=dict)
     here: bool = True
     registering: Registering | None = None
+    drifts: tuple[LayoutDrift, ...] = ()
 
     @property
     def undefined(self) -> tuple[UndefinedSymbol, ...]:

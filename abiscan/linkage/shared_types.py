@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from abiscan.mangling import Signature, demangle, demangle_type
@@ -25,12 +25,13 @@ class How(enum.Enum):
     DERIVES = "derives from it"
     BY_VALUE = "passes it by value"
     ELEMENTS = "passes many of it, one after the other"
+    HAS_STRUCTOR = "has its constructor or destructor compiled in"
     COMPILED = "has functions of it compiled in"
     REFERS = "passes a reference to it"
 
 
 class Touch(NamedTuple):
-    """A place where an extension shares the class ``type``: a symbol, or the (mangled) name of a class deriving from it."""
+    """Where an extension shares the class ``type``: a symbol, or the (mangled) name of a class that derives from it."""
 
     type: str
     how: How
@@ -41,70 +42,46 @@ _CLASS_NAME: Final = re.compile(r"(?:at|c10|c10d|caffe2|torch)(?:::\w+)+")
 _SEQUENCE: Final = re.compile(r"(?:std::vector|std::initializer_list|c10::ArrayRef|c10::SmallVector\w*)$")
 _EMBEDDING: Final = re.compile(r"(?:(?:std|c10)::optional|std::pair|std::tuple|std::array|std::variant)$")
 _SOURCE_NAME: Final = re.compile(r"([0-9]{1,5})")
-_NESTED: Final = re.compile(r"_ZN[rVK]*[RO]?")
+_NESTED: Final = re.compile(r"_ZN[rVK]*[RO]?(?=2at|3c10|4c10d|5torch|6caffe2)")
 _STRUCTOR: Final = re.compile(r"[CD][0-5]")
 
 
-def touches(
-    imports: Iterable[str], defined: Iterable[str], derived: Iterable[CxxClass], among: Collection[str]
-) -> Iterator[Touch]:
-    """Where an extension shares classes with torch.
+def touches(imports: Iterable[str], defined: Iterable[str], derived: Iterable[CxxClass]) -> Iterator[Touch]:
+    """Where an extension may share classes with torch: what looks like the name of a class of torch is taken for one.
 
     :param imports: the names of torch that it uses (mangled)
     :param defined: the names that it defines itself
     :param derived: the classes whose type information it has
-    :param among: the classes of interest, as in ``c10::FunctionSchema``; others are passed over
     """
-    words = {f"{len(word)}{word}" for name in among for word in name.partition("<")[0].split("::")[-1:]}
-    mentions = re.compile("|".join(map(re.escape, sorted(words)))) if words else None
-    if mentions is None:
-        return
     for symbol in imports:
-        if mentions.search(symbol):
-            yield from _of_import(symbol, among)
-    for symbol in defined:
-        if mentions.search(symbol):
-            yield from _of_own(symbol, among)
-    for own in derived:
-        if demangle_type(own.name) not in among:  # torch's own, defined in a header: it derives as torch does
-            for base in own.bases:
-                name = demangle_type(base)
-                if name in among:
-                    yield Touch(name, How.DERIVES, own.name)
-
-
-def _of_import(symbol: str, among: Collection[str]) -> Iterator[Touch]:
-    owner, rest = _owner(symbol)
-    if owner in among:
-        yield Touch(owner, How.CONSTRUCTS if _STRUCTOR.match(rest) else How.REFERS, symbol)
-    for parameter in Signature.of(demangle(symbol)).parameters or ():
-        for name, how in _in_parameter(parameter):
-            if name in among:
+        owner, is_structor = _owner(symbol)
+        if owner:
+            yield Touch(owner, How.CONSTRUCTS if is_structor else How.REFERS, symbol)
+        for parameter in Signature.of(demangle(symbol)).parameters or ():
+            for name, how in _in_parameter(parameter):
                 yield Touch(name, how, symbol)
+    for symbol in defined:
+        owner, is_structor = _owner(symbol)
+        if owner:
+            yield Touch(owner, How.HAS_STRUCTOR if is_structor else How.COMPILED, symbol)
+    for own in derived:
+        for base in own.bases:
+            yield Touch(demangle_type(base), How.DERIVES, own.name)
 
 
-def _of_own(symbol: str, among: Collection[str]) -> Iterator[Touch]:
-    owner, rest = _owner(symbol)
-    if owner in among:
-        yield Touch(owner, How.CONSTRUCTS if _STRUCTOR.match(rest) else How.COMPILED, symbol)
-
-
-def _owner(symbol: str) -> tuple[str, str]:
-    """The class (or namespace) that a mangled function belongs to, and what follows; empty where it has none.
-
-    What follows is ``C1``… or ``D1``… for constructors and destructors, else nothing.
-    """
+def _owner(symbol: str) -> tuple[str, bool]:
+    """The class or namespace of torch that a mangled function is in, and whether it is a constructor or destructor."""
     nested = _NESTED.match(symbol)
     if nested is None:
-        return "", ""
+        return "", False
     at, path = nested.end(), list[str]()
     while (number := _SOURCE_NAME.match(symbol, at)) is not None:
         end = number.end() + int(number[1])
         path.append(symbol[number.end() : end])
         at = end
-    if structor := _STRUCTOR.match(symbol, at):
-        return "::".join(path), structor[0]
-    return "::".join(path[:-1]), ""
+    if _STRUCTOR.match(symbol, at):
+        return "::".join(path), True
+    return "::".join(path[:-1]), False
 
 
 def _in_parameter(parameter: str) -> Iterator[tuple[str, How]]:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from abiscan.elf import Machine
 from abiscan.releases.layouts import Base, Field, Layout, classes, layout, vtable
 
-_DEEPEST = 8  # classes inside of classes
+_DEEPEST: Final = 8  # classes inside of classes
+_HOLDING: Final = re.compile(
+    r"(?:std::(?:vector|array|deque|list|optional)|c10::(?:optional|SmallVector))<([\w:]+)[,>]"
+)
 
 
 class LayoutChange(NamedTuple):
@@ -90,9 +94,7 @@ def _change(name: str, old: str, new: str, machine: Machine, depth: int) -> Layo
     before, after = layout(name, old, machine), layout(name, new, machine)
     if before is None or after is None or not depth:
         return None
-    if before == after and not any(_inside(before, old, new, machine, depth)):
-        return None
-    own = list(_own_differences(before, after))
+    own = list(_own_differences(before, after)) if before != after else []
     inner = [
         (f"{where}: {text}", moved)
         for where, moved, texts in _inside(before, old, new, machine, depth)
@@ -111,12 +113,15 @@ def _change(name: str, old: str, new: str, machine: Machine, depth: int) -> Layo
 def _inside(
     before: Layout, old: str, new: str, machine: Machine, depth: int
 ) -> Iterator[tuple[str, bool, tuple[str, ...]]]:
-    """Changes of the classes that a class consists of: where, whether anything moved, what."""
-    parts = [*((base.name, base.name) for base in before.bases), *((field.name, field.type) for field in before.fields)]
-    for where, type_ in parts:
-        change = _change(type_, old, new, machine, depth - 1)
-        if change is not None:
-            yield where, change.moved, change.differences
+    """Changes of the classes that a class consists of, or holds many of: where, whether anything moved, what."""
+    for base in before.bases:
+        if change := _change(base.name, old, new, machine, depth - 1):
+            yield base.name, change.moved, change.differences
+    for field in before.fields:
+        held = _HOLDING.match(field.type)
+        type_ = held[1] if held else field.type
+        if change := _change(type_, old, new, machine, depth - 1):
+            yield f"{field.name} ({type_})", change.moved or (held is not None and change.resized), change.differences
 
 
 def _own_differences(before: Layout, after: Layout) -> Iterator[tuple[str, bool]]:
@@ -131,9 +136,14 @@ def _own_differences(before: Layout, after: Layout) -> Iterator[tuple[str, bool]
             yield from _field_difference(old_fields[name], field)
         elif name not in renamed.values():
             yield f"{name} ({field.type}) is new at {field.offset}", False
+    kept = {field.offset for name, field in new_fields.items() if name in old_fields and field == old_fields[name]}
     for name, field in old_fields.items():
         if name not in new_fields and name not in renamed:
-            yield f"{name} ({field.type}) at {field.offset} is gone", True
+            # A union that loses a member keeps the others where they were.
+            yield (
+                f"{name} ({field.type}) at {field.offset} is gone",
+                field.offset not in kept or _bits(field) is not None,
+            )
 
 
 def _base_difference(old: Base | None, new: Base | None) -> Iterator[tuple[str, bool]]:
