@@ -150,8 +150,6 @@ def _agrees(own: CxxClass, release: str, machine: Machine) -> bool:
         expected = layouts.vtable(name, release, machine)
         if expected is None or not own.slots:
             continue
-        if len(own.slots) < len(expected.slots):
-            return False
         for slot, function in zip(own.slots, expected.slots, strict=False):
             # The symbol of a slot that is not overridden names the function of the base that is in it.
             named = _method_of(slot.symbol, name)
