@@ -56,7 +56,8 @@ class Evidence:
 class Finding:
     """One cause of trouble, with everything that shows it.
 
-    ``says`` is what torch itself says about it, word for word, where it says anything.
+    ``says`` is what torch itself says about it, word for word, where it says anything; ``symptom`` what users see who
+    do not see the error itself, since the package ignores it.
     """
 
     rule: str
@@ -65,6 +66,7 @@ class Finding:
     evidence: tuple[Evidence, ...]
     fix: str
     says: str | None = None
+    symptom: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

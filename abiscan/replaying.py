@@ -6,10 +6,10 @@ small extension: import this module where an extension registers something.
 
 from __future__ import annotations
 
-import os
 import posixpath
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeAlias
 
 from packaging.version import Version
@@ -87,81 +87,116 @@ class Replayer:
 
     files: Files
     operators_for: OperatorsFor
-    _inventories: dict[str, Inventory] = field(default_factory=dict)
-    _brought: dict[str, Registrations] = field(default_factory=dict)
     _candidates: dict[str, tuple[Version, ...]] = field(default_factory=dict)
-    _kept: list[_Object] = field(default_factory=list)
+    _inventories: dict[tuple[str, str], Inventory] = field(default_factory=dict)
+    _brought: dict[object, Registrations] = field(default_factory=dict)
+    _kept: list[tuple[str, _Object]] = field(default_factory=list)  # with the package it comes from
 
     def replay(
         self, target: Target, extension: Extension, resolution: Resolution, release: TorchRelease
     ) -> Registering:
         """What the torch does about one extension and the libraries that it brings along."""
         inventory = self._inventory(target, extension)
-        brought = dict(self._libraries(resolution))
-        own = self._own(extension, inventory)
-        objects = [*brought.values(), own]
-        loaded = {kept.identity for kept in self._kept}
+        objects = self._objects(target, extension, resolution)
+        before = self._before(target)
+        loaded = {each.identity for each in before}
         new = [each for each in objects if each.identity not in loaded]
-        names = {name for each in (*self._kept, *objects) for name in each.operators}
+        names = {name for each in (*before, *new) for name in each.operators}
         operators = self.operators_for(release, names) if any(each.registers for each in new) else None
         version = Version(release.version) if release.version else embedded.versions()[-1]
-        keys = (
-            DispatchKeys(minor=f"{version.major}.{version.minor}", names=operators.keys)
-            if operators
-            else keys_of(version)
-        )
+        minor = f"{version.major}.{version.minor}"
+        keys = DispatchKeys(minor=minor, names=operators.keys) if operators else keys_of(version)
+        reactions = _reactions(before, new, operators, keys, (version.major, version.minor))
         return Registering(
             own=inventory.registrations,
-            brought={each.name: each.registrations for each in brought.values()},
+            brought={each.name: each.registrations for each in objects[:-1]},
             built_for=inventory.built_for,
             meant=inventory.keys,
             keys=keys,
             operators=operators,
-            reactions=tuple(_reactions(self._kept, new, operators, keys, (version.major, version.minor))),
+            reactions=tuple(each for each in reactions if not self._is_defined_beside(target, extension, each)),
         )
 
-    def _inventory(self, target: Target, extension: Extension) -> Inventory:
-        if target.name not in self._candidates:
-            self._candidates[target.name] = candidates(target)
-        if extension.location not in self._inventories:
-            self._inventories[extension.location] = recovered(extension, self._candidates[target.name])
-        return self._inventories[extension.location]
+    def keep(self, target: Target, extension: Extension, resolution: Resolution, registering: Registering) -> None:
+        """Leave an extension that loads in the process, for the extensions of other targets.
 
-    def _own(self, extension: Extension, inventory: Inventory) -> _Object:
-        return _Object(
+        Files of one wheel may stand in for each other, and only one of them is loaded. Those that cannot be loaded
+        beside what is there already are left out.
+        """
+        before = [each for _, each in self._kept]
+        there = {each.identity for each in before}
+        new = [each for each in self._objects(target, extension, resolution) if each.identity not in there]
+        reactions = _reactions(before, new, registering.operators, registering.keys, registering.release)
+        if not any(each.fails and each.in_load for each in reactions):
+            self._kept += ((_package(target), each) for each in new)
+
+    def _before(self, target: Target) -> list[_Object]:
+        """What is in the process when the extensions of a target are loaded: no other build of the same package."""
+        package = _package(target)
+        return [each for owner, each in self._kept if owner != package]
+
+    def _objects(self, target: Target, extension: Extension, resolution: Resolution) -> list[_Object]:
+        """What an extension brings along that registers, in the order of initialisation, and last itself."""
+        own = _Object(
             name=posixpath.basename(extension.path),
             identity=_identity(extension.source, extension.location),
-            registrations=inventory.registrations,
+            registrations=self._inventory(target, extension).registrations,
             phases=(*_LOADED, Phase.ON_CALL),
             catches=extension.facts.imports >= _CATCHING,
         )
+        return [*self._libraries(resolution), own]
 
-    def _libraries(self, resolution: Resolution) -> Iterator[tuple[str, _Object]]:
-        """The libraries that the extension brings along and that register, in the order of their initialisation."""
+    def _libraries(self, resolution: Resolution) -> Iterator[_Object]:
         for module in relocation_order(resolution.closure):
             if module is resolution.closure.modules[0] or module.facts is None or is_torch_library(module.name):
                 continue
             source = self.files.source(module.path)
-            if source is not None and registers(module.facts.imports):
-                if module.path not in self._brought:
-                    self._brought[module.path] = recover(source.open(), module.facts)
-                yield (
-                    module.path,
-                    _Object(
-                        name=module.name,
-                        identity=_identity(source, module.path),
-                        registrations=self._brought[module.path],
-                        phases=(Phase.STATIC_INIT,),
-                        catches=False,
-                    ),
-                )
+            if source is None or not registers(module.facts.imports):
+                continue
+            identity = _identity(source, module.path)
+            if identity not in self._brought:
+                self._brought[identity] = recover(source.open(), module.facts)
+            yield _Object(
+                name=module.name,
+                identity=identity,
+                registrations=self._brought[identity],
+                phases=(Phase.STATIC_INIT,),
+                catches=False,
+            )
+
+    def _inventory(self, target: Target, extension: Extension) -> Inventory:
+        if target.name not in self._candidates:
+            self._candidates[target.name] = candidates(target)
+        key = target.name, extension.path
+        if key not in self._inventories:
+            self._inventories[key] = recovered(extension, self._candidates[target.name])
+        return self._inventories[key]
+
+    def _is_defined_beside(self, target: Target, extension: Extension, reaction: Reaction) -> bool:
+        """Whether another extension of the target defines an operator that would be dead without it."""
+        if reaction.outcome.kind is not OutcomeKind.DEAD:
+            return False
+        others = (each for each in target.extensions if each is not extension and registers(each.facts.imports))
+        subject = reaction.outcome.subject
+        return any(
+            subject == operator.name
+            for other in others
+            for operator in self._inventory(target, other).registrations.operators
+        )
+
+
+def _package(target: Target) -> str:
+    """What a target is a build of: the name of a wheel's package; any other target is one by itself."""
+    path = Path(target.name)
+    return path.name.partition("-")[0].lower() if path.suffix == ".whl" else target.name
 
 
 def _identity(source: ElfSource, path: str) -> object:
+    """What tells files apart as ``ld.so`` does: not by their names."""
     if isinstance(source, DiskFile):
-        status = os.stat(source.path)  # noqa: PTH116
+        status = source.path.stat()
         return status.st_dev, status.st_ino
-    return path
+    return path, source.fingerprint()
 
 
 def _reactions(

@@ -56,7 +56,7 @@ def check(
     torch = choice(files)
     replays, drifts = _Replays(torch, files, store, progress), Drifts(files=files)
     results: list[Result] = []
-    for path in targets:
+    for number, path in enumerate(targets, 1):
         target = read_target(path, files, posixpath.dirname(torch.package), torch.package)
         linkages = [
             (extension, _link(extension, setting, replays, drifts))
@@ -69,6 +69,8 @@ def check(
             for (extension, linkage), found in zip(linkages, findings, strict=True)
         )
         results += (_unread(target, torch, path, error) for path, error in target.unreadable)
+        if number < len(targets):
+            replays.keep(target, linkages)
     return Report(results=tuple(results))
 
 
@@ -216,6 +218,12 @@ class _Replays:
 
             self._replayer = Replayer(files=self._files, operators_for=self._operators_for)
         return self._replayer.replay(target, extension, resolution, release)
+
+    def keep(self, target: Target, linkages: Sequence[tuple[Extension, Linkage]]) -> None:
+        """Leave the extensions that load in the process into which those of the next target are loaded."""
+        for extension, linkage in linkages:
+            if self._replayer and linkage.resolution and linkage.registering and linkage.error is None:
+                self._replayer.keep(target, extension, linkage.resolution, linkage.registering)
 
     def _operators_for(self, release: TorchRelease, names: Collection[str]) -> Operators | None:
         return self._torch.operators_for(release, names, self._store, self._progress)

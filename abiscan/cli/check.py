@@ -119,10 +119,15 @@ def check(
     with errors_reported():
         known = read_baseline(baseline) if baseline else EMPTY
         suppressions = _suppressions()
-        report = apply(scan.check(targets, choice, rules, Store(cache_folder())), suppressions, known)
+        report = apply(scan.check(targets, choice, rules, Store(cache_folder()), _progress), suppressions, known)
     worst = Effect(fail_on)
     _write(report, form, output, worst, strict=strict, verbosity=int(verbose) - int(quiet))
     sys.exit(report.exit_code(worst, strict=strict))
+
+
+def _progress(text: str) -> None:
+    if sys.stderr.isatty():
+        click.echo(f"abiscan: {text} …", err=True)
 
 
 def _suppressions() -> tuple[Suppression, ...]:

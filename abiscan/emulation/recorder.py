@@ -90,6 +90,10 @@ class Recorder:
         self.operators.append(defined)
         return defined
 
+    def has_operator(self, name: str) -> bool:
+        """Whether an operator of this full name is defined by now."""
+        return any(operator.name == name and not operator.jit_only for operator in self.operators)
+
     def kernel(
         self,
         library: Library | None,

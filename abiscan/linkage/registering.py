@@ -10,6 +10,7 @@ from packaging.version import Version
 
 from abiscan.dispatch.dispatcher import Outcome, OutcomeKind
 from abiscan.dispatch.keys import DispatchKeys
+from abiscan.dispatch.messages import Release
 from abiscan.releases.operators import Operators
 
 if TYPE_CHECKING:
@@ -65,6 +66,12 @@ class Registering:
     keys: DispatchKeys
     operators: Operators | None
     reactions: tuple[Reaction, ...]
+
+    @property
+    def release(self) -> Release:
+        """The release whose rules and words count."""
+        major, minor = self.keys.minor.split(".")
+        return int(major), int(minor)
 
     @property
     def failure(self) -> Reaction | None:

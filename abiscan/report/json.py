@@ -62,6 +62,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "evidence": [_evidence(evidence) for evidence in finding.evidence],
         "fix": finding.fix,
         "says": finding.says,
+        "symptom": finding.symptom,
     }
 
 

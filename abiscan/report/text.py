@@ -36,8 +36,12 @@ def render(report: Report, console: Console, *, verbosity: int = 0) -> None:
 
 def _result(result: Result, verbosity: int) -> Iterator[Text]:
     if verbosity >= 0:
+        seen: set[str | None] = {None}
         for finding in result.findings:
             yield from _finding(finding, verbosity)
+            if finding.symptom not in seen:
+                yield Text(f"  = users may see: {clean(finding.symptom or '')}")
+                seen.add(finding.symptom)
         for known in result.suppressed:
             yield Text.assemble((f"suppressed[{known.finding.rule}]", "dim"), f": {clean(known.finding.message)}")
             yield Text(f"  = reason: {clean(known.reason)}", style="dim")

@@ -24,6 +24,7 @@ from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.mangling import demangle, uses_cxx11_string
 from abiscan.rules.symbols import is_string_abi_mismatch, nearest_export
+from abiscan.rules.symptom import symptom
 
 _SETTING = {True: "the C++11 ABI (_GLIBCXX_USE_CXX11_ABI=1)", False: "the old ABI (_GLIBCXX_USE_CXX11_ABI=0)"}
 
@@ -56,6 +57,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         ),
         evidence=tuple(evidence),
         fix=f"install or rebuild the extension with _GLIBCXX_USE_CXX11_ABI={int(theirs)}, as this torch is",
+        symptom=symptom(linkage),
     )
 
 

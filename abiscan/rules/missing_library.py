@@ -28,6 +28,7 @@ from abiscan.linkage.model import Absence, MissingLibrary
 from abiscan.linkage.resolve import NO_SUCH_FILE
 from abiscan.mangling import demangle
 from abiscan.rules.symbols import KINDS, is_of_missing_library, missing_torch_libraries
+from abiscan.rules.symptom import symptom
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
@@ -73,6 +74,7 @@ def _torch_lacks(linkage: Linkage, missing: Sequence[MissingLibrary]) -> Finding
             ),
         ),
         fix=fix,
+        symptom=symptom(linkage),
     )
 
 

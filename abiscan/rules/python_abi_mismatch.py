@@ -26,6 +26,7 @@ from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.python_import import compiled_for, expected_tag
 from abiscan.linkage.resolve import symbol_message
 from abiscan.ownership import is_python_symbol
+from abiscan.rules.symptom import symptom
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
@@ -62,6 +63,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         message=message,
         evidence=tuple(evidence),
         fix=f"install the wheel for Python {here} (tag cp{here.replace('.', '')})",
+        symptom=symptom(linkage),
     )
 
 

@@ -13,6 +13,7 @@ from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.registering import Reaction
 from abiscan.mangling import Signature
 from abiscan.rules.advice import other_build
+from abiscan.rules.symptom import symptom
 
 
 def refusals(linkage: Linkage, checks: Collection[str]) -> Iterator[Reaction]:
@@ -38,6 +39,7 @@ def refusal(
         evidence=tuple(evidence),
         fix=fix or other_build(linkage),
         says=message.text.strip("\n") if message else None,
+        symptom=symptom(linkage) if effect_of(reaction) is Effect.LOAD_FAILS else None,
     )
 
 
@@ -73,13 +75,6 @@ def other_side(linkage: Linkage, reaction: Reaction) -> str:
     return f"{reaction.object} itself"
 
 
-def release_of(linkage: Linkage) -> Release:
-    """The release whose words and rules count."""
-    assert linkage.registering is not None
-    major, minor = linkage.registering.keys.minor.split(".")
-    return int(major), int(minor)
-
-
 def places(reaction: Reaction) -> tuple[Evidence, ...]:
     """Where in the source of the extension the registration stands, if that is known."""
     where = place_of(reaction.outcome.event)
@@ -103,6 +98,7 @@ def schemas(linkage: Linkage, reaction: Reaction) -> tuple[str, Evidence]:
     """Two schemas that meet: in words what differs first, and both of them, «» around what one has alone."""
     new, old = reaction.outcome.new or "", reaction.outcome.old or ""
     difference, instead = "both schemas are equal", old
+    assert linkage.registering is not None
     try:
         mine, its = FunctionSchema.parse(new), FunctionSchema.parse(old)
     except SchemaError:
@@ -111,7 +107,7 @@ def schemas(linkage: Linkage, reaction: Reaction) -> tuple[str, Evidence]:
         first = mine.first_difference(its)
         if first is not None:
             difference = _in_words(first, reaction.object, other_side(linkage, reaction))
-            instead = marked(its, mine, release_of(linkage))
+            instead = marked(its, mine, linkage.registering.release)
     return difference, Evidence(subject=reaction.outcome.subject, readable=new, object=reaction.object, instead=instead)
 
 
@@ -119,7 +115,8 @@ def _in_words(difference: Difference, mine: str, other: str) -> str:
     if not (difference.first and difference.second):
         owner, text = (mine, difference.first) if difference.first else (other, difference.second)
         return f"only that of {owner} has {difference.place}: {text}"
-    return f"{difference.place} differs in its {difference.what}: {difference.first} in {mine}, {difference.second} in {other}"
+    what = f"{difference.place} differs in its {difference.what}"
+    return f"{what}: {difference.first} in {mine}, {difference.second} in {other}"
 
 
 def marked(schema: FunctionSchema, other: FunctionSchema, release: Release) -> str:

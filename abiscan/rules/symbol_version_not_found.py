@@ -22,6 +22,7 @@ from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import MissingVersion
 from abiscan.linkage.resolve import version_message
+from abiscan.rules.symptom import symptom
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
@@ -42,6 +43,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
                 Evidence(subject=missing.version.name, object=missing.module.name, instead=has) for missing in versions
             ),
             fix=f"use a system with a newer {provider.name}, or a build of the extension made on an older one",
+            symptom=symptom(linkage),
         )
 
 

@@ -29,6 +29,7 @@ from abiscan.mangling import demangle
 from abiscan.ownership import is_python_symbol, is_torch_symbol
 from abiscan.rules.advice import other_build
 from abiscan.rules.symbols import is_of_missing_library, is_string_abi_mismatch, library_with, nearest_export
+from abiscan.rules.symptom import symptom
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
@@ -54,30 +55,35 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     if changed:
         symbols = [symbol for symbol, _ in changed]
         yield _finding(
+            linkage,
             f"{linkage.name} {_count(symbols)} that {torch} has with other parameters",
             [_evidence(symbol, instead) for symbol, instead in changed],
             other_build(linkage),
         )
     if gone:
         yield _finding(
+            linkage,
             f"{linkage.name} {_count(gone)} that {torch} does not have",
             list(map(_evidence, gone)),
             other_build(linkage),
         )
     for library, symbols in elsewhere.items():
         yield _finding(
+            linkage,
             f"{symbols[0].module.name} {_count(symbols)} of {library}, which it does not need",
             list(map(_evidence, symbols)),
             f"link the extension with {library} (torch's own libraries are loaded with RTLD_LOCAL)",
         )
     for library, symbols in beside.items():
         yield _finding(
+            linkage,
             f"{symbols[0].module.name} {_count(symbols)} of {library} beside it, which it does not need",
             list(map(_evidence, symbols)),
             f"link it with {library}, or load {library} first with RTLD_GLOBAL, as the package may do by itself",
         )
     if foreign:
         yield _finding(
+            linkage,
             f"{linkage.name} {_count(foreign)} that no library in reach defines",
             list(map(_evidence, foreign)),
             "link the extension with the library that defines it",
@@ -105,13 +111,14 @@ def _evidence(symbol: UndefinedSymbol, instead: str | None = None) -> Evidence:
     return Evidence(subject=name, readable=demangle(name), object=symbol.module.name, instead=instead)
 
 
-def _finding(message: str, evidence: list[Evidence], fix: str) -> Finding:
+def _finding(linkage: Linkage, message: str, evidence: list[Evidence], fix: str) -> Finding:
     return Finding(
         rule=RULE.name,
         effect=Effect.LOAD_FAILS,
         message=message,
         evidence=tuple(evidence),
         fix=fix,
+        symptom=symptom(linkage),
     )
 
 

@@ -22,6 +22,7 @@ _KINDS: Final = (LibraryKind.DEF, LibraryKind.IMPL, LibraryKind.FRAGMENT)  # tor
 _MAX_TAGS: Final = 64
 
 _OPTIONAL_HANDLE_SIZE: Final = 24
+_OPERATOR_SIZE: Final = 4096  # of an OperatorDef, in which nothing can be read
 _LIBRARY: Final = r"_ZN5torch7Library"
 
 
@@ -72,8 +73,12 @@ def torch_library(state: TorchState) -> Doubles:
 
     @doubles.matching(r"_ZN3c1010Dispatcher(6findOp|10findSchema)ERKNS_12OperatorNameE")
     def _find(call: Call) -> None:
-        """``optional<OperatorHandle>``, a handle of two words: nothing is registered in an empty process."""
-        call.machine.write(call.result, bytes(_OPTIONAL_HANDLE_SIZE))
+        """``optional<OperatorHandle>``, a handle of two words: there is what the code itself has registered so far."""
+        result = call.result
+        name = state.read_operator_name(call.argument(1))
+        handle = call.process.allocate(_OPERATOR_SIZE) if recorder.has_operator(name) else 0
+        words = (1, handle, handle) if flag_first else (handle, handle, 1)
+        call.machine.write(result, struct.pack("<3Q", *words) if handle else bytes(_OPTIONAL_HANDLE_SIZE))
 
     @doubles.matching(r"_ZN5torch3jit9parseNameE")
     def _parse_name(call: Call) -> None:

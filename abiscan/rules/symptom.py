@@ -1,0 +1,43 @@
+"""What users see who never see the load error: packages such as torchvision catch it, and fail later with another."""
+
+from __future__ import annotations
+
+from abiscan.dispatch.messages import Release
+from abiscan.linkage.linkage import Linkage
+
+_SHOWN = 8
+_TELLS_NAMESPACE = (1, 13)
+_TURNS_INTO_ATTRIBUTE_ERROR = (1, 12)
+_REGISTERS_FAKES = (2, 0)
+
+
+def symptom(linkage: Linkage) -> str | None:
+    """What comes of it where the load error is ignored; None for an extension that defines no operators."""
+    registering = linkage.registering
+    if registering is None:
+        return None
+    defined = [
+        operator.name
+        for registrations in (registering.own, *registering.brought.values())
+        for operator in registrations.operators
+        if operator.phase.value != "on-call" and not operator.jit_only
+    ]
+    names = list(dict.fromkeys(name.partition(".")[0] for name in defined))
+    if not names:
+        return None
+    # The first one that is not there is named; those with an underscore are seldom asked for by themselves.
+    asked = [name for name in names if "::_" not in name] or names
+    more = f"; and so for {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"code that ignores the load error fails with {_errors(asked[:_SHOWN], registering.release)}{more}"
+
+
+def _errors(names: list[str], release: Release) -> str:
+    """What torch says of operators that nobody has defined, of whichever it is asked for first."""
+    namespace, _, short = names[0].partition("::")
+    if release < _TURNS_INTO_ATTRIBUTE_ERROR:
+        return "RuntimeError: " + " | ".join(f"No such operator {name}" for name in names)
+    of = f" '{namespace}'" if release >= _TELLS_NAMESPACE else ""
+    attribute = f"AttributeError: '_OpNamespace'{of} object has no attribute '{short}'"
+    if release < _REGISTERS_FAKES:
+        return attribute
+    return "RuntimeError: " + " | ".join(f"operator {name} does not exist" for name in names) + f", or {attribute}"
