@@ -15,7 +15,16 @@ from typing import TypeAlias
 from packaging.version import Version
 
 from abiscan.dispatch.adapters import events_of, state_of
-from abiscan.dispatch.dispatcher import Event, OutcomeKind, State, replay
+from abiscan.dispatch.dispatcher import (
+    Event,
+    FallBack,
+    OpenBlock,
+    Outcome,
+    OutcomeKind,
+    RegisterClass,
+    State,
+    replay,
+)
 from abiscan.dispatch.keys import DispatchKeys, keys_of
 from abiscan.dispatch.messages import Release
 from abiscan.emulation import LibraryKind, Phase, Registrations, recover
@@ -39,7 +48,7 @@ _CATCHING = frozenset({"__cxa_begin_catch", "PyExc_ImportError"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Object:
+class Registrant:
     """One object of a process. ``identity`` tells files apart as ``ld.so`` does, whatever they are called."""
 
     name: str
@@ -66,15 +75,23 @@ class _Object:
         registered = self.registrations
         return {each.name for each in registered.operators} | {each.operator for each in registered.kernels}
 
-    def holds(self, subject: str) -> bool:
-        """Whether it is this that registers an operator, a namespace or a class."""
-        registered = self.registrations
-        return (
-            any(subject == each.name for each in registered.operators)
-            or any(subject == each.name for each in registered.classes)
-            or any(subject == each.operator for each in registered.kernels)
-            or any(subject == each.namespace for each in registered.libraries if each.kind is LibraryKind.DEF)
-        )
+    def has(self, outcome: Outcome, keys: DispatchKeys) -> bool:
+        """Whether it registers that which something else meets in ``outcome``."""
+        registered, subject, event = self.registrations, outcome.subject, outcome.event
+        if isinstance(event, FallBack):
+            return any(subject == _key(each.dispatch_key, keys) for each in registered.fallbacks)
+        if isinstance(event, OpenBlock):
+            return any(subject == each.namespace and each.kind is LibraryKind.DEF for each in registered.libraries)
+        if isinstance(event, RegisterClass):
+            return any(subject == each.name for each in registered.classes)
+        if outcome.kind is OutcomeKind.RAISES and (outcome.message is None or outcome.message.id != "K1"):
+            return any(subject == each.name for each in registered.operators)
+        # The model does not say for which key; of two objects with kernels of one operator it is most likely the same.
+        return any(subject == each.operator for each in registered.kernels)
+
+
+def _key(key: int | str | None, keys: DispatchKeys) -> str | None:
+    return keys.name(key) if isinstance(key, int) else key
 
 
 @dataclass(slots=True, kw_only=True)
@@ -90,7 +107,7 @@ class Replayer:
     _candidates: dict[str, tuple[Version, ...]] = field(default_factory=dict)
     _inventories: dict[tuple[str, str], Inventory] = field(default_factory=dict)
     _brought: dict[object, Registrations] = field(default_factory=dict)
-    _kept: list[tuple[str, _Object]] = field(default_factory=list)  # with the package it comes from
+    _kept: list[tuple[str, Registrant]] = field(default_factory=list)  # with the package it comes from
 
     def replay(
         self, target: Target, extension: Extension, resolution: Resolution, release: TorchRelease
@@ -106,7 +123,7 @@ class Replayer:
         version = Version(release.version) if release.version else embedded.versions()[-1]
         minor = f"{version.major}.{version.minor}"
         keys = DispatchKeys(minor=minor, names=operators.keys) if operators else keys_of(version)
-        reactions = _reactions(before, new, operators, keys, (version.major, version.minor))
+        found = reactions(before, new, operators, keys, (version.major, version.minor))
         return Registering(
             own=inventory.registrations,
             brought={each.name: each.registrations for each in objects[:-1]},
@@ -114,7 +131,7 @@ class Replayer:
             meant=inventory.keys,
             keys=keys,
             operators=operators,
-            reactions=tuple(each for each in reactions if not self._is_defined_beside(target, extension, each)),
+            reactions=tuple(each for each in found if not self._is_defined_beside(target, extension, each)),
         )
 
     def keep(self, target: Target, extension: Extension, resolution: Resolution, registering: Registering) -> None:
@@ -126,18 +143,18 @@ class Replayer:
         before = [each for _, each in self._kept]
         there = {each.identity for each in before}
         new = [each for each in self._objects(target, extension, resolution) if each.identity not in there]
-        reactions = _reactions(before, new, registering.operators, registering.keys, registering.release)
-        if not any(each.fails and each.in_load for each in reactions):
+        found = reactions(before, new, registering.operators, registering.keys, registering.release)
+        if not any(each.fails and each.in_load for each in found):
             self._kept += ((_package(target), each) for each in new)
 
-    def _before(self, target: Target) -> list[_Object]:
+    def _before(self, target: Target) -> list[Registrant]:
         """What is in the process when the extensions of a target are loaded: no other build of the same package."""
         package = _package(target)
         return [each for owner, each in self._kept if owner != package]
 
-    def _objects(self, target: Target, extension: Extension, resolution: Resolution) -> list[_Object]:
+    def _objects(self, target: Target, extension: Extension, resolution: Resolution) -> list[Registrant]:
         """What an extension brings along that registers, in the order of initialisation, and last itself."""
-        own = _Object(
+        own = Registrant(
             name=posixpath.basename(extension.path),
             identity=_identity(extension.source, extension.location),
             registrations=self._inventory(target, extension).registrations,
@@ -146,7 +163,7 @@ class Replayer:
         )
         return [*self._libraries(resolution), own]
 
-    def _libraries(self, resolution: Resolution) -> Iterator[_Object]:
+    def _libraries(self, resolution: Resolution) -> Iterator[Registrant]:
         for module in relocation_order(resolution.closure):
             if module is resolution.closure.modules[0] or module.facts is None or is_torch_library(module.name):
                 continue
@@ -156,7 +173,7 @@ class Replayer:
             identity = _identity(source, module.path)
             if identity not in self._brought:
                 self._brought[identity] = recover(source.open(), module.facts)
-            yield _Object(
+            yield Registrant(
                 name=module.name,
                 identity=identity,
                 registrations=self._brought[identity],
@@ -199,9 +216,9 @@ def _identity(source: ElfSource, path: str) -> object:
     return path, source.fingerprint()
 
 
-def _reactions(
-    before: Sequence[_Object],
-    objects: Sequence[_Object],
+def reactions(
+    before: Sequence[Registrant],
+    objects: Sequence[Registrant],
     operators: Operators | None,
     keys: DispatchKeys,
     release: Release,
@@ -224,7 +241,7 @@ def _reactions(
         if id(outcome.event) not in sources or (operators is None and outcome.kind is OutcomeKind.DEAD):
             continue
         each, phase = sources[id(outcome.event)]
-        others = (other for other in (*before, *objects) if other is not each and other.holds(outcome.subject))
+        others = (other for other in (*before, *objects) if other is not each and other.has(outcome, keys))
         yield Reaction(
             outcome=outcome,
             object=each.name,

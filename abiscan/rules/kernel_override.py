@@ -26,20 +26,20 @@ from abiscan.rules.registration import key_of, other_side
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding per owner of what is replaced."""
-    by_owner: dict[str, list[Reaction]] = {}
+    """One finding per object, and owner of what it replaces."""
+    by_owner: dict[tuple[str, str], list[Reaction]] = {}
     for reaction in linkage.registering.reactions if linkage.registering else ():
         replaces = reaction.outcome.kind is OutcomeKind.OVERRIDES
         if replaces and not isinstance(reaction.outcome.event, FallBack):
-            by_owner.setdefault(other_side(linkage, reaction), []).append(reaction)
-    for owner, reactions in by_owner.items():
+            by_owner.setdefault((reaction.object, other_side(linkage, reaction)), []).append(reaction)
+    for (mine, owner), reactions in by_owner.items():
         warnings = [each.outcome.message.text for each in reactions if each.outcome.message is not None]
         count = "a kernel" if len(reactions) == 1 else f"{len(reactions)} kernels"
         said = "and torch warns of it" if warnings else "without a word"
         yield Finding(
             rule=RULE.name,
             effect=Effect.OVERRIDES,
-            message=f"{linkage.name} replaces {count} of {owner}, {said}: {reactions[0].outcome.subject}"
+            message=f"{mine} replaces {count} of {owner}, {said}: {reactions[0].outcome.subject}"
             + (", …" if len(reactions) > 1 else ""),
             evidence=tuple(map(_evidence, reactions)),
             fix="none if this is intended; else do not load the two into one process",

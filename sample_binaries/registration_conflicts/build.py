@@ -30,12 +30,14 @@ CASES: Final = {
     "bad_schema_string": ("type", "syntax", "name_only"),
     "custom_class_conflict": ("",),
     "module_init": ("pybind11", "bare"),
+    "unread_registration": ("",),
     "library_block_misuse": (
         *("fragment_of_all", "def_of_all", "def_with_key", "def_in_impl", "schema_namespace", "no_schema"),
         *("kernel_namespace", "kernel_namespace_of_all", "kernel_key"),
         *("fallback_in_def", "fallback_without_key", "fallback_of_namespace"),
     ),
 }
+OTHER: Final = {"dispatch_key_drift": "2.12.1"}
 OLD: Final = {"mini_ipex": ("1.4.0", "1.5.0", "1.6.0"), "register_operators": ("1.4.0", "1.6.0")}
 FLAGS: Final = (
     *("-O1", "-g0", "-fPIC", "-fvisibility-inlines-hidden", "-shared", "-s"),
@@ -78,6 +80,11 @@ def main() -> None:
             if version in OLD[name]:
                 built = HERE / name / f"built_for_{version}" / f"{name}.so"
                 compile_source(HERE / name / f"{name}.cpp", built, torch, *OLD_FLAGS, define)
+        return
+    for name in names or OTHER:
+        if version.partition("+")[0] == OTHER.get(name):
+            compile_source(HERE / f"{name}.cpp", HERE / f"{name}.so", torch, "-std=c++20")
+    if version.partition("+")[0] in OTHER.values():
         return
     for name in names or CASES:
         for case in CASES[name]:
