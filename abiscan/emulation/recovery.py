@@ -124,6 +124,7 @@ class _Recovery:
             lookups=tuple(recorder.lookups),
             gaps=tuple(self.gaps),
             unknown_calls=tuple(self.process.unknown.most_common()),
+            debug_at=next(iter(recorder.debug_at)) if len(recorder.debug_at) == 1 else None,
         )
 
     # Roots

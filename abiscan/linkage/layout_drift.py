@@ -138,10 +138,19 @@ def _functions(facts: SharedObject) -> Iterable[str]:
 
 
 def _fitting(shared: Shared, candidates: Sequence[str]) -> list[str]:
-    """The releases whose virtual tables the object's own agree with; all if none do."""
-    machine = shared.facts.machine
-    fitting = [each for each in candidates if all(_agrees(own, each, machine) for own in shared.classes)]
+    """The releases that the object itself agrees with, by its virtual tables and by what it makes; all if none do."""
+    machine, made = shared.facts.machine, shared.registrations.debug_at if shared.registrations else None
+    fitting = [
+        each
+        for each in candidates
+        if all(_agrees(own, each, machine) for own in shared.classes) and made in (None, _debug_at(each, machine))
+    ]
     return fitting or list(candidates)
+
+
+def _debug_at(release: str, machine: Machine) -> int | None:
+    function = layouts.layout("torch::CppFunction", release, machine)
+    return next((field.offset for field in function.fields if field.name == "debug_"), None) if function else None
 
 
 def _agrees(own: CxxClass, release: str, machine: Machine) -> bool:
