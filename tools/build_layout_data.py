@@ -229,24 +229,22 @@ def parse_records(dump: str) -> tuple[dict[str, Row], set[str]]:
 
 
 def _members(block: str, sizes: dict[str, int]) -> tuple[Row, bool]:
-    """The direct bases and fields of a class (those of an unnamed member are its own), and whether it is virtual."""
+    """The direct bases and named fields of a class, and whether it is virtual."""
     bases: list[tuple[str, int]] = []
     fields: list[tuple[str, int, str, int | None]] = []
-    virtual, depth = False, _INDENT
+    virtual = False
     for line in block.splitlines()[1:]:
         if (found := _ROW.match(line)) is None:
             continue
         at, bits, indent, text = int(found[1]), found[2], len(found[3]), found[4].removesuffix(" (empty)")
         virtual = virtual or text.endswith(" vtable pointer)")
-        depth = min(depth, max(indent, _INDENT))
-        if indent != depth or text.endswith(" vtable pointer)"):
+        if indent != _INDENT or text.endswith(" vtable pointer)"):
             continue
         if base := _BASE.match(text):
             bases.append((_plain(base[1]), at))
-        elif text.endswith(")"):
-            depth += 2  # an unnamed union or struct: its members follow
-        else:
-            type_, _, name = text.rpartition(" ")
+            continue
+        type_, _, name = text.rpartition(" ")
+        if name:
             fields.append((name, at, _plain(type_) + (f" : {bits}" if bits else ""), sizes.get(type_)))
     found = _SIZES.search(block, block.rfind("[sizeof="))
     assert found is not None

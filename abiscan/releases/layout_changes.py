@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from abiscan.elf import Machine
-from abiscan.releases.layouts import Base, Field, Layout, classes, layout, vtable
+from abiscan.releases.layouts import Field, Layout, classes, layout, vtable
 
 _DEEPEST: Final = 8  # classes inside of classes
 _HOLDING: Final = re.compile(
     r"(?:std::(?:vector|array|deque|list|optional)|c10::(?:optional|SmallVector))<([\w:]+)[,>]"
 )
+_COUNT: Final = re.compile(r"(?:std::atomic<)?(?:unsigned |signed )?(?:int|long|short|size_t|u?int\d+_t)\b")
+_WORD: Final = 8
 
 
 class LayoutChange(NamedTuple):
@@ -94,72 +96,57 @@ def _change(name: str, old: str, new: str, machine: Machine, depth: int) -> Layo
     before, after = layout(name, old, machine), layout(name, new, machine)
     if before is None or after is None or not depth:
         return None
-    own = list(_own_differences(before, after)) if before != after else []
-    inner = [
-        (f"{where}: {text}", moved)
-        for where, moved, texts in _inside(before, old, new, machine, depth)
-        for text in texts
-    ]
-    if before.size != after.size:
-        own.insert(0, (f"{before.size} → {after.size} bytes", False))
-    if before.align != after.align:
-        own.insert(0, (f"aligned to {before.align} → {after.align} bytes", True))
-    differences = (*own, *inner)
-    if not differences:
-        return None
-    return LayoutChange(before, after, tuple(text for text, _ in differences), any(moved for _, moved in differences))
-
-
-def _inside(
-    before: Layout, old: str, new: str, machine: Machine, depth: int
-) -> Iterator[tuple[str, bool, tuple[str, ...]]]:
-    """Changes of the classes that a class consists of, or holds many of: where, whether anything moved, what."""
-    for base in before.bases:
-        if change := _change(base.name, old, new, machine, depth - 1):
-            yield base.name, change.moved, change.differences
-    for field in before.fields:
+    old_fields, new_fields = _flat(before, old, machine), _flat(after, new, machine)
+    found = list(_differences(old_fields, new_fields)) if old_fields != new_fields else []
+    for field in old_fields.values():
         held = _HOLDING.match(field.type)
         type_ = held[1] if held else field.type
         if change := _change(type_, old, new, machine, depth - 1):
-            yield f"{field.name} ({type_})", change.moved or (held is not None and change.resized), change.differences
+            moved = change.moved or (held is not None and change.resized)
+            found += ((f"{field.name} ({type_}): {text}", moved) for text in change.differences)
+    if before.align != after.align:
+        found.insert(0, (f"aligned to {before.align} → {after.align} bytes", True))
+    if before.size != after.size:
+        found.insert(0, (f"{before.size} → {after.size} bytes", False))
+    if not found:
+        return None
+    return LayoutChange(before, after, tuple(text for text, _ in found), any(moved for _, moved in found))
 
 
-def _own_differences(before: Layout, after: Layout) -> Iterator[tuple[str, bool]]:
-    """What differs in the bases and fields themselves, each with whether something moved."""
-    old_bases, new_bases = ({base.name: base for base in each.bases} for each in (before, after))
-    for name in {**old_bases, **new_bases}:
-        yield from _base_difference(old_bases.get(name), new_bases.get(name))
-    old_fields, new_fields = ({field.name: field for field in each.fields} for each in (before, after))
-    renamed = _renamed(before, after)
-    for name, field in new_fields.items():
-        if name in old_fields:
-            yield from _field_difference(old_fields[name], field)
+def _flat(of: Layout, release: str, machine: Machine, at: int = 0) -> dict[str, Field]:
+    """The members of a class by name, those of its bases among them; a base of which nothing is known is one member."""
+    fields: dict[str, Field] = {}
+    for base in of.bases:
+        known = layout(base.name, release, machine)
+        inner = _flat(known, release, machine, at + base.offset) if known else {}
+        fields.update(inner or {base.name: Field(base.name, at + base.offset, base.name, None)})
+    fields.update((field.name, field._replace(offset=at + field.offset)) for field in of.fields)
+    return fields
+
+
+def _differences(old: dict[str, Field], new: dict[str, Field]) -> Iterator[tuple[str, bool]]:
+    """What differs in the members, each with whether something moved."""
+    renamed = _renamed(old, new)
+    for name, field in new.items():
+        if name in old:
+            yield from _difference(old[name], field)
         elif name not in renamed.values():
             yield f"{name} ({field.type}) is new at {field.offset}", False
-    kept = {field.offset for name, field in new_fields.items() if name in old_fields and field == old_fields[name]}
-    for name, field in old_fields.items():
-        if name not in new_fields and name not in renamed:
-            # A union that loses a member keeps the others where they were.
-            yield (
-                f"{name} ({field.type}) at {field.offset} is gone",
-                field.offset not in kept or _bits(field) is not None,
-            )
+    kept = {field.offset for name, field in new.items() if old.get(name) == field}
+    counts = {field.offset for name, field in new.items() if name not in old and _COUNT.match(field.type)}
+    for name, field in old.items():
+        if name not in new and name not in renamed:
+            # A union that loses a member keeps the others where they were; counters that are put together stay, too.
+            stays = field.offset in kept and _bits(field) is None
+            merged = _COUNT.match(field.type) is not None and any(0 <= field.offset - at < _WORD for at in counts)
+            yield f"{name} ({field.type}) at {field.offset} is gone", not (stays or merged)
 
 
-def _base_difference(old: Base | None, new: Base | None) -> Iterator[tuple[str, bool]]:
-    if old is None or new is None:
-        base = old or new
-        assert base is not None
-        yield f"base {base.name} is {'gone' if old else 'new'}", True
-    elif old.offset != new.offset:
-        yield f"base {old.name} moved from {old.offset} to {new.offset}", True
-
-
-def _field_difference(old: Field, new: Field) -> Iterator[tuple[str, bool]]:
+def _difference(old: Field, new: Field) -> Iterator[tuple[str, bool]]:
     if old.size != new.size and old.size is not None and new.size is not None:
         yield f"{new.name} ({new.type}): {old.size} → {new.size} bytes", True
     elif (old.size is None) != (new.size is None):
-        yield f"{new.name}: {old.type} → {new.type}", True
+        yield f"{new.name}: {old.type} → {new.type}", False
     if old.offset != new.offset:
         yield f"{new.name} moved from {old.offset} to {new.offset}", True
     elif _bits(old) != _bits(new):
@@ -171,18 +158,12 @@ def _bits(field: Field) -> str | None:
     return field.type.partition(" : ")[2] or None
 
 
-def _renamed(before: Layout, after: Layout) -> dict[str, str]:
-    """Fields that only have another name: same type or size, at the same place."""
-    old = {field.name for field in before.fields}
-    new = {(field.offset, _bits(field)): field for field in after.fields if field.name not in old}
-    kept = {field.name for field in after.fields}
+def _renamed(old: dict[str, Field], new: dict[str, Field]) -> dict[str, str]:
+    """Members that only have another name: of the same type or size, at the same place."""
+    places = {(field.offset, _bits(field)): field for name, field in new.items() if name not in old}
     found = {}
-    for field in before.fields:
-        now = new.get((field.offset, _bits(field)))
-        if (
-            field.name not in kept
-            and now is not None
-            and (now.type == field.type or now.size == field.size is not None)
-        ):
-            found[field.name] = now.name
+    for name, field in old.items():
+        now = places.get((field.offset, _bits(field)))
+        if name not in new and now is not None and (now.type == field.type or now.size == field.size is not None):
+            found[name] = now.name
     return found
