@@ -13,14 +13,12 @@ from abiscan.releases.operators import Operators
 class Side:
     """One of the two.
 
-    ``exports`` are the names that each library exports; ``keys`` the dispatch keys by number; ``operators`` None where
-    they are not known.
+    ``exports`` are the names that each library exports.
     """
 
     name: str
     exports: Mapping[str, frozenset[str]]
-    keys: Mapping[int, str]
-    operators: Operators | None
+    operators: Operators
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

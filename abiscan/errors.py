@@ -26,3 +26,7 @@ class InputError(AbiscanError):
 
 class NotElfError(InputError):
     """The bytes are not a 64-bit little-endian ELF shared object: another format, too short, or damaged."""
+
+
+class NoExtensionError(InputError):
+    """A target that can be read, and has no extension of torch in it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -19,6 +20,8 @@ import importlib.machinery, importlib.util, json, sys
 spec = importlib.util.find_spec("torch")
 print(json.dumps([sys.version, importlib.machinery.EXTENSION_SUFFIXES, spec.origin if spec else None]))
 """
+# Without the folder that -c puts first.
+_SEARCH_PATH: Final = "import json, sys; print(json.dumps([path for path in sys.path[1:] if path]))"
 _QUERY_SECONDS: Final = 60
 
 _TAG: Final = re.compile(r"\.(?:cpython-|cp)(?P<major>[23])(?P<minor>[0-9]{1,2})(?P<flags>[a-z]*)(?:-[^.]*)?\.so$")
@@ -95,6 +98,33 @@ def ask(executable: str) -> tuple[Interpreter, Path | None]:
             executable, "is not a Python that can be run", "give the path of a Python executable"
         ) from error
     return Interpreter(tag=tag, executable=path, full_version=version), Path(origin).parent if origin else None
+
+
+def search_path(executable: str | None) -> tuple[str, ...]:
+    """Where an interpreter looks for modules: its ``sys.path``; that of the running one for None.
+
+    :raises InputError: it cannot be run, or is no Python
+    """
+    if executable is None:
+        return tuple(sys.path)
+    try:
+        answer = subprocess.run(  # noqa: S603 - the user names the interpreter to ask
+            [executable, "-c", _SEARCH_PATH], capture_output=True, text=True, timeout=_QUERY_SECONDS, check=True
+        )
+        return tuple(map(str, json.loads(answer.stdout)))
+    except (OSError, subprocess.SubprocessError, ValueError, TypeError) as error:
+        raise InputError(
+            executable, "is not a Python that can be run", "give the path of a Python executable"
+        ) from error
+
+
+def of_environment() -> str | None:
+    """The Python of the active virtual environment, where that is another than the one abiscan is installed in."""
+    active = os.environ.get("VIRTUAL_ENV")
+    if not active or Path(active).resolve() == Path(sys.prefix).resolve():
+        return None
+    executable = Path(active, "bin", "python")
+    return str(executable) if executable.is_file() else None
 
 
 def _which(executable: str) -> str:

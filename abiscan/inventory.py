@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from packaging.version import Version
 
@@ -15,7 +14,7 @@ from abiscan.files import Files
 from abiscan.ownership import is_torch_symbol
 from abiscan.releases import embedded
 from abiscan.releases.store import Store
-from abiscan.sources import Extension, Target, read_target
+from abiscan.sources import Extension, Source, Target, read_target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,13 +33,13 @@ class Inventory:
     gaps: tuple[Gap, ...]
 
 
-def inventory(path: Path, store: Store) -> tuple[Target, tuple[Inventory, ...]]:
+def inventory(source: Source, store: Store) -> tuple[Target, tuple[Inventory, ...]]:
     """Recover the registrations of every extension in a target.
 
     :raises InputError: it cannot be read, or holds nothing that uses torch
     """
     files = Files(store.facts_of)
-    target = read_target(path, files, embedded.SITE, torch_package=f"{embedded.SITE}/torch")
+    target = read_target(source, files, embedded.SITE, torch_package=f"{embedded.SITE}/torch")
     built_for = candidates(target)
     return target, tuple(recovered(extension, built_for) for extension in target.extensions)
 

@@ -58,6 +58,7 @@ class Registrant:
     catches: bool
 
     def events(self, keys: DispatchKeys) -> Iterator[tuple[Event, Phase]]:
+        """What it registers as the torch with these keys reads it, and when."""
         for phase in self.phases:
             for event in events_of(self.registrations, keys, phase):
                 yield event, phase

@@ -25,13 +25,13 @@ from abiscan.linkage.registering import Registering
 from abiscan.linkage.resolve import resolve
 from abiscan.linkage.scope import Loader, SearchPath
 from abiscan.ownership import is_python_symbol, registers
-from abiscan.releases import embedded, from_libs
+from abiscan.releases import embedded, embedded_operators, from_libs
 from abiscan.releases.model import TorchRelease
 from abiscan.releases.operator_store import operators_of
 from abiscan.releases.operators import Operators
 from abiscan.releases.store import Store
 from abiscan.report.model import Gap, How, PredictedError, Report, Result, Verdict
-from abiscan.sources import Extension, Target, read_target
+from abiscan.sources import Extension, Source, Target, read_target
 
 if TYPE_CHECKING:
     from abiscan.replaying import Replayer
@@ -40,8 +40,19 @@ if TYPE_CHECKING:
 Progress = Callable[[str], None]
 
 
+def check_each(
+    targets: Sequence[Source], choices: Sequence[TorchChoice], rules: Sequence[Rule], store: Store, progress: Progress
+) -> Report:
+    """Judge every extension in ``targets`` against each of some torches, one after the other.
+
+    :raises InputError: as for ``check``
+    """
+    reports = [check(targets, choice, rules, store, progress) for choice in choices]
+    return Report(results=tuple(result for report in reports for result in report.results))
+
+
 def check(
-    targets: Sequence[Path],
+    targets: Sequence[Source],
     choice: TorchChoice,
     rules: Sequence[Rule],
     store: Store,
@@ -56,8 +67,8 @@ def check(
     torch = choice(files)
     replays, drifts = _Replays(torch, files, store, progress), Drifts(files=files)
     results: list[Result] = []
-    for number, path in enumerate(targets, 1):
-        target = read_target(path, files, posixpath.dirname(torch.package), torch.package)
+    for number, source in enumerate(targets, 1):
+        target = read_target(source, files, posixpath.dirname(torch.package), torch.package)
         linkages = [
             (extension, _link(extension, setting, replays, drifts))
             for extension, setting in _settings(target, torch, files)
@@ -110,7 +121,7 @@ def torch_numbered(version: str) -> TorchChoice:
             interpreter=None,
             here=False,
             release_for=lambda machine: embedded.release(version, machine, files),
-            operators_for=lambda *_: None,
+            operators_for=lambda release, names, *_: embedded_operators.operators(version, release.machine, names),
         )
 
     return read
@@ -154,7 +165,9 @@ def _known(release: TorchRelease, interpreter: Interpreter | None, files: Files)
         interpreter=interpreter,
         here=release.machine is system.machine(),
         release_for=lambda _: release,
-        operators_for=lambda release, _, store, progress: operators_of(release, files, store.folder, progress),
+        operators_for=lambda release, names, store, progress: operators_of(
+            release, files, store.folder, progress, names
+        ),
     )
 
 

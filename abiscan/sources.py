@@ -9,17 +9,18 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import Version
 
 from abiscan.elf import MAGIC, SharedObject
-from abiscan.errors import InputError
+from abiscan.errors import InputError, NoExtensionError
 from abiscan.files import DiskFile, ElfSource, Files, Wheel, installed_path
 from abiscan.ownership import is_torch_library, is_torch_symbol
+from abiscan.packages import SHARED_OBJECT, Distribution, FetchedWheel
 
-_SHARED_OBJECT: Final = re.compile(r"\.so(\.[0-9]+)*$")
+Source = Path | Distribution | FetchedWheel
+"""What can be read as a target: a path, an installed package, a wheel fetched for the purpose."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,20 +59,27 @@ class Target:
         return self.requires_torch is None or Requirement(self.requires_torch).specifier.contains(version)
 
 
-def read_target(path: Path, files: Files, site: str, torch_package: str) -> Target:
+def read_target(source: Source, files: Files, site: str, torch_package: str) -> Target:
     """Read a target.
 
     :param files: gets a wheel mounted
     :param site: the folder into which a wheel would be installed: the one that holds torch
     :param torch_package: torch's own folder, which is no target even inside a folder that is
+    :param source: a path, an installed package, a fetched wheel
     :raises InputError: it does not exist, cannot be read, or holds nothing that uses torch
     """
+    if isinstance(source, Distribution):
+        return _read_distribution(source, files)
+    if isinstance(source, FetchedWheel):
+        return _read_wheel(source.path, files, site, name=source.path.name)
+    path = source
     if path.is_dir():
         return _read_folder(path, files, torch_package)
     if path.suffix == ".whl":
-        return _read_wheel(path, files, site)
+        return _read_wheel(path, files, site, name=str(path))
     if not path.is_file():
-        raise InputError(str(path), "does not exist", "give a .so, a wheel or a folder")
+        fix = "give a .so, a wheel, a folder, NAME==VERSION or the name of an installed package"
+        raise InputError(str(path), "does not exist", fix)
     return _read_object(path, files)
 
 
@@ -83,7 +91,7 @@ def _read_object(path: Path, files: Files) -> Target:
         raise InputError(str(path), "a program, not a shared object", "give the .so of the extension")
     files.put(location, facts)
     folder = posixpath.dirname(location)
-    siblings = {posixpath.basename(file): file for file in files.list(folder) if _SHARED_OBJECT.search(file)}
+    siblings = {posixpath.basename(file): file for file in files.list(folder) if SHARED_OBJECT.search(file)}
     return Target(
         name=str(path),
         root=folder,
@@ -108,7 +116,7 @@ def _walk(path: Path) -> Iterator[str]:
         subfolders.sort()
         for name in sorted(names, key=lambda name: (len(name), name)):
             file = Path(folder, name)
-            if not _SHARED_OBJECT.search(name) or not file.is_file():
+            if not SHARED_OBJECT.search(name) or not file.is_file():
                 continue
             status = file.stat()
             if (status.st_dev, status.st_ino) not in seen:
@@ -116,20 +124,39 @@ def _walk(path: Path) -> Iterator[str]:
                 yield file.relative_to(path).as_posix()
 
 
-def _read_wheel(path: Path, files: Files, site: str) -> Target:
+def uses_torch(distribution: Distribution, files: Files) -> bool:
+    """Whether an installed package has an extension of torch."""
+    found = map(files.object_at, distribution.objects)
+    return any(facts is not None and _uses_torch(facts) for facts in found)
+
+
+def _read_distribution(distribution: Distribution, files: Files) -> Target:
+    members = (
+        (posixpath.relpath(path, distribution.site), path, DiskFile(Path(path)))
+        for path in distribution.objects
+        if os.path.isfile(path)  # noqa: PTH113 - what is listed may be gone
+    )
+    requires = _requires_torch(distribution.requires)
+    return _read_members(str(distribution), distribution.site, members, files, requires)
+
+
+def _read_wheel(path: Path, files: Files, site: str, *, name: str) -> Target:
     wheel = Wheel(path)
     files.mount(wheel, site)
-    names = list(wheel.names())
-    members = ((name, installed_path(name, site), wheel.member(name)) for name in names if _SHARED_OBJECT.search(name))
-    return _read_members(str(path), site, members, files, _requires_torch(wheel, names))
+    paths = list(wheel.names())
+    members = ((path, installed_path(path, site), wheel.member(path)) for path in paths if SHARED_OBJECT.search(path))
+    return _read_members(name, site, members, files, _requires_torch(_requirements(wheel, paths)))
 
 
-def _requires_torch(wheel: Wheel, names: list[str]) -> str | None:
-    metadata = next((name for name in names if re.fullmatch(r"[^/]+\.dist-info/METADATA", name)), None)
+def _requirements(wheel: Wheel, paths: list[str]) -> list[str]:
+    metadata = next((path for path in paths if re.fullmatch(r"[^/]+\.dist-info/METADATA", path)), None)
     if metadata is None:
-        return None
-    fields = email.parser.HeaderParser().parsestr(wheel.text(metadata))
-    for text in map(str, fields.get_all("Requires-Dist", ())):
+        return []
+    return list(map(str, email.parser.HeaderParser().parsestr(wheel.text(metadata)).get_all("Requires-Dist", ())))
+
+
+def _requires_torch(requirements: Iterable[str]) -> str | None:
+    for text in requirements:
         try:
             requirement = Requirement(text)
         except InvalidRequirement:
@@ -159,7 +186,9 @@ def _read_members(
             continue
         files.put(location, objects[location].facts)
     if not objects and not unreadable:
-        raise InputError(name, "holds no shared object (ELF)", "give the .so, the wheel or the folder of an extension")
+        raise NoExtensionError(
+            name, "holds no shared object (ELF)", "give the .so, the wheel or the folder of an extension"
+        )
     siblings: dict[str, str] = {}
     for location, member in objects.items():
         siblings.setdefault(posixpath.basename(location), location)
@@ -167,7 +196,9 @@ def _read_members(
             siblings.setdefault(member.facts.soname, location)
     extensions = tuple(member for location, member in objects.items() if location in _users_of_torch(objects, siblings))
     if not extensions and not unreadable:
-        raise InputError(name, f"none of its {len(objects)} shared objects uses torch", "give an extension of torch")
+        raise NoExtensionError(
+            name, f"none of its {len(objects)} shared objects uses torch", "give an extension of torch"
+        )
     return Target(
         name=name,
         root=root,

@@ -5,31 +5,28 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from packaging.version import Version
-
 from abiscan import interpreter as python
 from abiscan.comparison import Comparison, Side, Use, compare
-from abiscan.dispatch.keys import keys_of
 from abiscan.elf import Machine
 from abiscan.errors import InputError
 from abiscan.files import Files, read_facts
 from abiscan.inventory import inventory
 from abiscan.libraries import Libraries
-from abiscan.releases import embedded, from_libs, from_python
+from abiscan.releases import embedded, embedded_operators, from_libs, from_python
 from abiscan.releases.model import TorchRelease
 from abiscan.releases.operator_store import operators_of
 from abiscan.releases.operators import Operators
 from abiscan.releases.store import Store
+from abiscan.sources import Source
 
 
-def operators(path: Path, store: Store) -> tuple[TorchRelease, Operators]:
-    """The operators of a torch, read from its libraries.
+def operators(spec: str, machine: Machine, store: Store) -> tuple[TorchRelease, Operators]:
+    """The operators of a torch: a release number, or what is at a path.
 
-    :raises InputError: there is no torch at ``path``
+    :param machine: which build of a release number
+    :raises InputError: there is no such torch
     """
-    files = Files(store.facts_of)
-    release = from_libs.from_path(path, files)
-    return release, operators_of(release, files, store.folder)
+    return _read(spec, machine, Files(store.facts_of), store)
 
 
 def live_operators(executable: str | None) -> tuple[TorchRelease, Operators]:
@@ -44,17 +41,14 @@ def live_operators(executable: str | None) -> tuple[TorchRelease, Operators]:
     return release, from_python.read_operators(executable or sys.executable)
 
 
-def difference(old: str, new: str, machine: Machine, used_by: Path | None, store: Store) -> Comparison:
+def difference(old: str, new: str, machine: Machine, used_by: Source | None, store: Store) -> Comparison:
     """What changed from one torch to another.
-
-    Operators are compared where both have libraries to read them from; of release numbers, symbols and keys are.
 
     :param machine: which build of a release number
     :param used_by: an extension; limits the answer to what it touches
     :raises InputError: a torch or the extension cannot be read
     """
-    with_operators = not (_is_number(old) or _is_number(new))
-    before, after = (_side(spec, machine, store, with_operators=with_operators) for spec in (old, new))
+    before, after = (_side(spec, machine, store) for spec in (old, new))
     return compare(before, after, _use(used_by, store) if used_by else None)
 
 
@@ -62,26 +56,26 @@ def _is_number(spec: str) -> bool:
     return embedded.is_version(spec) and not Path(spec).exists()
 
 
-def _side(spec: str, machine: Machine, store: Store, *, with_operators: bool) -> Side:
-    files = Files(store.facts_of)
+def _read(spec: str, machine: Machine, files: Files, store: Store) -> tuple[TorchRelease, Operators]:
     if _is_number(spec):
-        release = embedded.release(spec, machine, files)
+        return embedded.release(spec, machine, files), embedded_operators.operators(spec, machine)
+    release = from_libs.from_path(Path(spec), files)
+    return release, operators_of(release, files, store.folder)
+
+
+def _side(spec: str, machine: Machine, store: Store) -> Side:
+    files = Files(store.facts_of)
+    release, found = _read(spec, machine, files, store)
+    if _is_number(spec):
         exports = embedded.exports(spec, machine)
     else:
-        release = from_libs.from_path(Path(spec), files)
         libraries = Libraries(release.own_libraries, files)
         exports = {name: frozenset(facts.symbols.starting_with("")) for name, facts in libraries.items()}
-    found = operators_of(release, files, store.folder) if with_operators else None
-    return Side(
-        name=str(release),
-        exports=exports,
-        keys=found.keys if found else keys_of(Version(release.version or str(embedded.versions()[-1]))).names,
-        operators=found,
-    )
+    return Side(name=str(release), exports=exports, operators=found)
 
 
-def _use(path: Path, store: Store) -> Use:
-    target, inventories = inventory(path, store)
+def _use(source: Source, store: Store) -> Use:
+    target, inventories = inventory(source, store)
     registered = [each.registrations for each in inventories]
     return Use(
         symbols=frozenset(name for extension in target.extensions for name in extension.facts.imports),

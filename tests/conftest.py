@@ -26,7 +26,8 @@ def cache_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
     """A cache of its own for every test, in subprocesses too."""
     folder = tmp_path_factory.mktemp("cache")
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
-    monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
+    for name in ("LD_LIBRARY_PATH", "VIRTUAL_ENV"):
+        monkeypatch.delenv(name, raising=False)
     return folder
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import sys
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -55,6 +58,17 @@ def torch_package(
     return package
 
 
+def python_of(site: Path, folder: Path) -> str:
+    """A Python whose packages are those of the folder ``site``; the path of its executable, in ``folder``."""
+    for package in site.glob("torch"):
+        (package / "__init__.py").touch()
+    executable = folder / "python"
+    code = f"import sys; sys.path.insert(1, {str(site)!r}); exec(sys.argv[1])"
+    executable.write_text(f'#!/bin/sh\nexec {sys.executable} -S -c "{code}" "$2"\n', encoding="utf-8")
+    executable.chmod(0o755)
+    return str(executable)
+
+
 def extension(**changes: object) -> Elf:
     """An extension of torch that loads, unless ``changes`` see to it that it does not."""
     fields: dict[str, object] = {"needed": ("libtorch_cpu.so", "libc10.so"), **changes}
@@ -68,3 +82,38 @@ def wheel(path: Path, members: Mapping[str, bytes]) -> Path:
         for name, data in members.items():
             archive.writestr(name, data)
     return path
+
+
+def install(
+    site: Path, name: str, objects: Mapping[str, Elf], *, version: str = "1.0", requires: str = "torch==2.5.1"
+) -> Path:
+    """Install a package of these shared objects into a folder; the path of its metadata."""
+    info = site / f"{name.replace('-', '_')}-{version}.dist-info"
+    info.mkdir(parents=True)
+    for path, elf in objects.items():
+        elf.write(site / path)
+    paths = (f'"{path}"' if "," in path else path for path in (*objects, f"{info.name}/RECORD"))
+    lines = [f"{path},sha256=x,1" for path in paths]
+    (info / "RECORD").write_text("\n".join(lines), encoding="utf-8")
+    metadata = (
+        f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{f'Requires-Dist: {requires}' if requires else ''}\n"
+    )
+    (info / "METADATA").write_text(metadata, encoding="utf-8")
+    return info
+
+
+def package_wheel(
+    folder: Path, name: str, objects: Mapping[str, Elf], *, version: str = "1.0", files: Mapping[str, str] | None = None
+) -> Path:
+    """A whole wheel of these shared objects and text files, for x86_64 Linux, as pip would take it."""
+    info = f"{name}-{version}.dist-info"
+    members = {path: elf.build() for path, elf in objects.items()}
+    members |= {path: text.encode() for path, text in (files or {}).items()}
+    members[f"{info}/METADATA"] = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n".encode()
+    members[f"{info}/WHEEL"] = b"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n"
+    lines = []
+    for path, data in members.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+        lines.append(f"{path},sha256={digest},{len(data)}\n")
+    members[f"{info}/RECORD"] = "".join([*lines, f"{info}/RECORD,,\n"]).encode()
+    return wheel(folder / f"{name}-{version}-py3-none-linux_x86_64.whl", members)

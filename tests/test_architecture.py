@@ -58,7 +58,7 @@ ONLY: Final = {
     "sqlite3": ("abiscan.releases.store",),
     "click": ("abiscan.cli",),
     "rich": ("abiscan.cli", "abiscan.report"),
-    "torch": (),
+    "torch": ("abiscan.hooks.guard",),  # vendored, and run beside torch
 }
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 import pytest
 
 from abiscan import rules
-from abiscan.findings import Finding, Rule
+from abiscan.findings import Effect, Finding, Rule
 from tests import world
 from tests.conftest import Golden
 
@@ -40,6 +40,7 @@ def agrees(expected: dict[str, Any], finding: Finding) -> bool:
         and [one.subject for one in evidence] == expected["subjects"]
         and expected["message"] in finding.message
         and expected.get("fix", "") in finding.fix
+        and expected.get("says", finding.says) == finding.says
         and [one.instead for one in evidence][: len(expected.get("instead", ()))] == expected.get("instead", [])
         and [one.object for one in evidence][: len(expected.get("objects", ()))] == expected.get("objects", [])
     )
@@ -76,7 +77,7 @@ def test_a_rule_has_cases_that_fire_and_one_that_does_not(rule: Rule) -> None:
 def test_a_finding_that_stops_the_load_goes_with_an_error(file: Path) -> None:
     linkage = world.linkage(read(file))
     findings = [finding for rule in rules.RULES for finding in rule.check(linkage)]
-    stops = any(finding.effect.value == "load-fails" for finding in findings)
+    stops = any(finding.effect in (Effect.LOAD_FAILS, Effect.ABORTS) for finding in findings)
     assert stops == (linkage.error is not None)
 
 

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from packaging.version import Version
+
 from abiscan.elf import Definition, Machine, Reference, SharedObject, SymbolTable, SymbolVersion
 from abiscan.interpreter import Interpreter, PythonTag
 from abiscan.linkage.first_error import first_error
@@ -27,9 +29,11 @@ from abiscan.linkage.resolve import resolve
 from abiscan.linkage.scope import Loader, SearchPath
 from abiscan.ownership import is_torch_library
 from abiscan.releases.model import TorchRelease
+from tests.registrations import registering
 
 NEW_STRING: Final = "NSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
 
+EXTENSION: Final = "/site/pkg/_C.so"
 BASE: Final[dict[str, Any]] = {
     "torch": {
         "build": "2.9.1+cpu",
@@ -195,6 +199,7 @@ def linkage(case: Mapping[str, Any]) -> Linkage:
         )
         resolution = resolve(process, loader.open(process, path))
     libraries = {posixpath.basename(path): objects[path] for path in release.libraries}
+    replayed = registering(case, posixpath.basename(path), Version(str(release.version)))
     return Linkage(
         name=posixpath.basename(path),
         facts=facts,
@@ -202,8 +207,9 @@ def linkage(case: Mapping[str, Any]) -> Linkage:
         interpreter=interpreter,
         torch_libraries={name: facts for name, facts in libraries.items() if is_torch_library(name)},
         resolution=resolution,
-        error=first_error(path, facts, resolution, interpreter),
+        error=first_error(path, facts, resolution, interpreter, replayed),
         requires_torch=case.get("requires_torch"),
+        registering=replayed,
     )
 
 
@@ -213,10 +219,11 @@ def _merged(case: Mapping[str, Any]) -> dict[str, Any]:
     world["search"] |= case.get("search", {})
     python = case.get("python", {})
     world["python"] = None if python is None else world["python"] | python
-    for path, fields in case["objects"].items():
+    for path, fields in case.get("objects", {}).items():
         if fields is None:
             del world["objects"][path]
         else:
             world["objects"][path] = fields
-    world["extension"] = case["extension"]
+    world["extension"] = case.get("extension", EXTENSION)
+    world["objects"].setdefault(world["extension"], {"needed": ["libtorch_cpu.so"], "defines": ["PyInit__C"]})
     return world

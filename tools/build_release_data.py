@@ -1,11 +1,15 @@
-"""Make ``abiscan/releases/data/exports.bin``, the torch releases inside the package.
+"""Make the torch releases inside the package: ``exports.bin`` and ``operators.bin`` in ``abiscan/releases/data``.
 
 Each release is read from the libraries in its wheel, which is fetched with pip, unpacked into the work folder as far as
-needed, and deleted. What was read stays there as one file per release and machine, so a second run only reads what is
-new; the output depends on those files alone, byte for byte.
+needed, and deleted. What was read stays there, two files per release and machine, so a second run only reads what is
+new; the output depends on those files alone, byte for byte. Reading takes about ten seconds per release and machine.
 
     python -m tools.build_release_data             # reads what is missing: 40 GB of downloads, one wheel at a time
     python -m tools.build_release_data 2.15.0      # reads one release anew, and one that is not in the list yet
+    python -m tools.build_release_data --unpacked wheels    # reads wheels/2.15.0-x86_64/torch instead of fetching it
+
+A release without a local tag is fetched as it is on the package index, one with a tag (2.13.0+cpu) from wherever pip is
+told to look (PIP_EXTRA_INDEX_URL).
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import re
 import sys
 import tempfile
 import zipfile
+from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,45 +31,18 @@ from abiscan.elf import Machine, SymbolTable
 from abiscan.files import Files, read_facts
 from abiscan.libraries import Libraries
 from abiscan.ownership import is_torch_library
-from abiscan.releases import embedded, from_libs
+from abiscan.releases import embedded, from_libs, operator_store, operator_table
 from abiscan.releases.names import pack
+from abiscan.releases.operators import Operators
 from tools.wheels import download
 
-OUTPUT: Final = Path(embedded.__file__).with_name("data") / "exports.bin"
+DATA: Final = Path(embedded.__file__).with_name("data")
 
 VERSIONS: Final = (
-    *(
-        "1.4.0",
-        "1.5.0",
-        "1.5.1",
-        "1.6.0",
-        "1.7.0",
-        "1.7.1",
-        "1.8.0",
-        "1.8.1",
-        "1.9.0",
-        "1.9.1",
-        "1.10.0",
-        "1.10.1",
-        "1.10.2",
-    ),
-    *("1.11.0", "1.12.0", "1.12.1", "1.13.0", "1.13.1", "2.0.0", "2.0.1", "2.1.0", "2.1.1", "2.1.2", "2.2.0", "2.2.1"),
-    *(
-        "2.2.2",
-        "2.3.0",
-        "2.3.1",
-        "2.4.0",
-        "2.4.1",
-        "2.5.0",
-        "2.5.1",
-        "2.6.0",
-        "2.7.0",
-        "2.7.1",
-        "2.8.0",
-        "2.9.0",
-        "2.9.1",
-    ),
-    *("2.10.0", "2.11.0", "2.12.0", "2.12.1", "2.13.0", "2.14.0", "2.14.1", "2.15.0"),
+    *("1.4.0", "1.5.0", "1.5.1", "1.6.0", "1.7.0", "1.7.1", "1.8.0", "1.8.1", "1.9.0", "1.9.1", "1.10.0", "1.10.1"),
+    *("1.10.2", "1.11.0", "1.12.0", "1.12.1", "1.13.0", "1.13.1", "2.0.0", "2.0.1", "2.1.0", "2.1.1", "2.1.2", "2.2.0"),
+    *("2.2.1", "2.2.2", "2.3.0", "2.3.1", "2.4.0", "2.4.1", "2.5.0", "2.5.1", "2.6.0", "2.7.0", "2.7.1", "2.8.0"),
+    *("2.9.0", "2.9.1", "2.10.0", "2.11.0", "2.12.0", "2.12.1", "2.13.0", "2.13.0+cpu", "2.14.0", "2.14.1", "2.15.0"),
 )
 
 
@@ -76,8 +54,12 @@ def python_of(version: str) -> str:
     return "3.8" if Version(version) < Version("2.0") else "3.11"
 
 
-def read(package: Path) -> dict[str, Any]:
-    """What is kept of the torch in a folder: its description, and for each library the names it exports."""
+def read(package: Path) -> tuple[dict[str, Any], Operators]:
+    """What is kept of the torch in a folder: a record of its libraries, and what they register.
+
+    The record has its description, the identity of each library that registers, and for each library the names it
+    exports.
+    """
     files = Files(read_facts)
     release = from_libs.from_path(package, files)
     libraries = dict(Libraries(release.own_libraries, files))
@@ -85,23 +67,26 @@ def read(package: Path) -> dict[str, Any]:
     for name, facts in libraries.items():
         assert isinstance(facts.symbols, SymbolTable)
         exports[name] = sorted(facts.symbols)
-    return {"release": embedded.describe(release, libraries), "exports": exports}
+    record = {
+        "release": embedded.describe(release, libraries),
+        "identities": from_libs.identities(release, files),
+        "exports": exports,
+    }
+    return record, from_libs.read_operators(release, files)
 
 
 def merge(records: list[dict[str, Any]]) -> bytes:
-    """The data file of several releases, oldest first."""
+    """The names that releases export, in order of ``_order``: the bytes of ``exports.bin``."""
     columns: dict[str, int] = {}
     column = 0
-    releases = []
-    for record in sorted(records, key=_order):
-        release = record["release"]
-        for name in sorted(release["libraries"]):
-            release["libraries"][name]["column"] = column
+    for record in records:
+        libraries = record["release"]["libraries"]
+        for name in sorted(libraries):
+            libraries[name]["column"] = column
             for symbol in record["exports"][name]:
                 columns[symbol] = columns.get(symbol, 0) | 1 << column
             column += 1
-        releases.append(release)
-    return pack(columns, {"releases": releases})
+    return pack(columns, {"releases": [record["release"] for record in records]})
 
 
 def _order(record: dict[str, Any]) -> tuple[Version, str]:
@@ -110,7 +95,7 @@ def _order(record: dict[str, Any]) -> tuple[Version, str]:
 
 def fetch(version: str, machine: Machine, folder: Path) -> Path | None:
     """Unpack torch's own libraries of a release into ``folder``; its package folder, None if there is no such wheel."""
-    path = download(f"torch=={version}", folder, python=python_of(version), machine=machine)
+    path = download(f"torch==={version}", folder, python=python_of(version), machine=machine)
     if path is None:
         return None
     with zipfile.ZipFile(path) as wheel:
@@ -124,33 +109,65 @@ def fetch(version: str, machine: Machine, folder: Path) -> Path | None:
 
 
 def main() -> int:
-    """Read what is missing, then write the data file."""
+    """Read what is missing, then write the data files."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("versions", nargs="*", metavar="VERSION", help="releases to read anew")
     parser.add_argument("--work", type=Path, default=Path("corpus/releases"), help="where what was read stays")
+    parser.add_argument("--unpacked", type=Path, help="folder of VERSION-MACHINE/torch that need not be fetched")
     arguments = parser.parse_args()
     arguments.work.mkdir(parents=True, exist_ok=True)
-    records = []
-    for version in dict.fromkeys((*VERSIONS, *arguments.versions)):
-        for machine in Machine:
-            path = arguments.work / f"{version}-{machine.value}.json.xz"
-            if not path.exists() or version in arguments.versions:
-                _read_release(version, machine, path)
-            records.append(json.loads(lzma.decompress(path.read_bytes())))
-    merged = merge([record for record in records if record])
-    OUTPUT.write_bytes(merged)
-    print(f"{OUTPUT.name}: {sum(map(bool, records))} releases and machines, {len(merged) / 1e6:.2f} MB")
+    builds = [(version, machine) for version in dict.fromkeys((*VERSIONS, *arguments.versions)) for machine in Machine]
+    for number, (version, machine) in enumerate(builds, 1):
+        path = arguments.work / f"{version}-{machine.value}.json.xz"
+        if not path.exists() or version in arguments.versions:
+            print(f"{number}/{len(builds)}: torch {version} for {machine.value}", flush=True)
+            gaps = read_release(version, machine, path, arguments.unpacked)
+            for gap, count in Counter(gaps).items():
+                print(f"  gap: {gap} ({count} times)")
+    write(arguments.work, DATA)
     return 0
 
 
-def _read_release(version: str, machine: Machine, path: Path) -> None:
-    print(f"reading torch {version} for {machine.value}", flush=True)
+def read_release(version: str, machine: Machine, path: Path, unpacked: Path | None) -> list[str]:
+    """Write what is kept of a release to ``path`` and a file beside it; what could not be read, without addresses."""
+    given = unpacked / f"{version}-{machine.value}" if unpacked else None
     with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
-        package = fetch(version, machine, Path(scratch))
-        data = read(package) if package else None  # remembered too: there is no wheel
+        package = given / "torch" if given and given.is_dir() else fetch(version, machine, Path(scratch))
+        found = read(package) if package and package.is_dir() else None  # remembered too: there is no wheel
+    record, operators = found or (None, None)
+    if operators is not None:
+        _beside(path).write_bytes(operator_store.pack(operators))
     part = path.with_suffix(".part")
-    part.write_bytes(lzma.compress(json.dumps(data).encode(), preset=3))
+    part.write_bytes(lzma.compress(json.dumps(record).encode(), preset=3))
     part.replace(path)
+    return [gap.partition(" (at ")[0] for gap in operators.gaps] if operators is not None else []
+
+
+def write(work: Path, folder: Path) -> None:
+    """Write the data files from what was read."""
+    paths = {path: json.loads(lzma.decompress(path.read_bytes())) for path in work.glob("*.json.xz")}
+    there = sorted(((record, path) for path, record in paths.items() if record), key=lambda pair: _order(pair[0]))
+    exports = merge([record for record, _ in there])
+    operators = operator_table.pack(
+        [
+            (
+                {
+                    "build": record["release"]["build"],
+                    "machine": record["release"]["machine"],
+                    "libraries": record["identities"],
+                },
+                operator_store.unpack(_beside(path).read_bytes()),
+            )
+            for record, path in there
+        ]
+    )
+    for name, data in (("exports.bin", exports), ("operators.bin", operators)):
+        (folder / name).write_bytes(data)
+        print(f"{name}: {len(there)} builds, {len(data) / 1e6:.2f} MB")
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(path.name.removesuffix(".json.xz") + operator_store.SUFFIX)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import abiscan
 class _Commands(click.Group):
     """The commands, each in the module of its name, imported when it is called: none waits for what another needs."""
 
-    NAMES = ("cache", "check", "diff", "explain", "ops", "releases")
+    NAMES = ("cache", "check", "diff", "doctor", "explain", "guard", "ops", "pip", "releases", "stamp", "uv")
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Their names, in the order of the help."""

@@ -9,9 +9,9 @@ from pathlib import Path
 import click
 
 from abiscan import scan
-from abiscan.cli.common import cache_folder, errors_reported, output_to
+from abiscan.cli.common import cache_folder, errors_reported, output_to, sources, torch_choices, working
 from abiscan.findings import Effect, Rule
-from abiscan.releases.embedded import is_version
+from abiscan.interpreter import of_environment
 from abiscan.releases.store import Store
 from abiscan.report.model import Report
 from abiscan.rules import RULES
@@ -27,21 +27,15 @@ def _rules(context: click.Context, parameter: click.Parameter, names: tuple[str,
     return tuple(known[name] for name in names)
 
 
-def _torch(spec: str) -> scan.TorchChoice:
-    """What ``--torch SPEC`` means: a path if there is one, else a release number."""
-    path = Path(spec)
-    return scan.torch_numbered(spec) if is_version(spec) and not path.exists() else scan.torch_at(path)
-
-
 @click.command()
-@click.argument("targets", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="TARGET...")
+@click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @click.option(
     "--torch",
     metavar="SPEC",
-    help="The torch: a release number, its folder, its lib, a libtorch_cpu.so, or a wheel. "
+    help="The torch: a release number, several ('>=2.4,<2.7'), its folder, its lib, a libtorch_cpu.so, or a wheel. "
     "Default: that of the current environment.",
 )
-@click.option("--python", metavar="EXE", help="Take the torch of this Python instead.")
+@click.option("--python", metavar="EXE", help="Take the torch, and packages by name, of this Python instead.")
 @click.option(
     "--format", "form", type=click.Choice(_FORMATS), default="text", show_default=True, help="Form of the report."
 )
@@ -68,7 +62,7 @@ def _torch(spec: str) -> scan.TorchChoice:
 @click.option("-q", "--quiet", is_flag=True, help="Show only the verdicts.")
 def check(
     *,
-    targets: tuple[Path, ...],
+    targets: tuple[str, ...],
     torch: str | None,
     python: str | None,
     form: str,
@@ -83,12 +77,16 @@ def check(
 ) -> None:
     """Will it load there?
 
-    TARGET is a shared object, a wheel (read in place) or a folder; every extension of torch in it is judged.
+    TARGET is a shared object, a wheel (read in place), a folder, NAME==VERSION (its wheel is fetched through pip) or
+    the name of an installed package; every extension of torch in it is judged.
 
     \b
     Examples:
       abiscan check _C.so
       abiscan check _C.so --torch 2.9.1
+      abiscan check _C.so --torch '>=2.4,<2.7'
+      abiscan check torchvision
+      abiscan check torchaudio==2.8.0 --torch 2.13.0
       abiscan check torchvision-0.20.1-cp311-cp311-manylinux1_x86_64.whl --torch ~/torch-2.6.0/torch
       abiscan check dist/*.whl --torch torch-2.9.1-cp311-cp311-manylinux_2_28_x86_64.whl --format json
       abiscan check build/ --python ~/venv/bin/python --strict
@@ -114,20 +112,18 @@ def check(
         raise click.UsageError("--torch and --python exclude each other")
     if verbose and quiet:
         raise click.UsageError("-v and -q exclude each other")
-    choice = _torch(torch) if torch else scan.torch_of(python)
+    environment = python or of_environment()
     rules = [rule for rule in select or RULES if rule not in ignore]
     with errors_reported():
+        choices = torch_choices(torch) if torch else [scan.torch_of(environment)]
         known = read_baseline(baseline) if baseline else EMPTY
         suppressions = _suppressions()
-        report = apply(scan.check(targets, choice, rules, Store(cache_folder()), _progress), suppressions, known)
+        with working("checking") as progress, sources(targets, environment) as found:
+            report = scan.check_each(found, choices, rules, Store(cache_folder()), progress)
+        report = apply(report, suppressions, known)
     worst = Effect(fail_on)
     _write(report, form, output, worst, strict=strict, verbosity=int(verbose) - int(quiet))
     sys.exit(report.exit_code(worst, strict=strict))
-
-
-def _progress(text: str) -> None:
-    if sys.stderr.isatty():
-        click.echo(f"abiscan: {text} …", err=True)
 
 
 def _suppressions() -> tuple[Suppression, ...]:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from abiscan.cli.common import cache_folder, errors_reported, output_to
+from abiscan.cli.common import cache_folder, errors_reported, output_to, sources
 from abiscan.elf import Machine
+from abiscan.interpreter import of_environment
 from abiscan.releases.store import Store
 from abiscan.torches import difference
 
@@ -15,7 +16,7 @@ from abiscan.torches import difference
 @click.command()
 @click.argument("old", metavar="SPEC")
 @click.argument("new", metavar="SPEC")
-@click.option("--used-by", type=click.Path(path_type=Path), metavar="TARGET", help="Only what this extension touches.")
+@click.option("--used-by", metavar="TARGET", help="Only what this extension touches.")
 @click.option(
     "--machine",
     type=click.Choice([machine.value for machine in Machine]),
@@ -27,7 +28,7 @@ from abiscan.torches import difference
 @click.option("--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write it there.")
 @click.option("-v", "--verbose", is_flag=True, help="Show every symbol.")
 def diff(
-    *, old: str, new: str, used_by: Path | None, machine: str, form: str, output: Path | None, verbose: bool
+    *, old: str, new: str, used_by: str | None, machine: str, form: str, output: Path | None, verbose: bool
 ) -> None:
     """What changed from one torch to another: symbols, operators, dispatch.
 
@@ -40,8 +41,8 @@ def diff(
       abiscan diff 2.8.0 2.9.1 --used-by _C.so -v
       abiscan diff old/site-packages/torch new/site-packages/torch --format json
     """
-    with errors_reported():
-        comparison = difference(old, new, Machine(machine), used_by, Store(cache_folder()))
+    with errors_reported(), sources([used_by] if used_by else [], of_environment()) as users:
+        comparison = difference(old, new, Machine(machine), next(iter(users), None), Store(cache_folder()))
     with output_to(output) as stream:
         if form == "json":
             from abiscan.report import diff_json  # noqa: PLC0415 - see cli.check

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
-from abiscan.cli.common import cache_folder, errors_reported, output_to
+from abiscan.cli.common import cache_folder, errors_reported, output_to, sources
+from abiscan.interpreter import of_environment
 from abiscan.releases.store import Store
 
 
 @click.command()
-@click.argument("target", type=click.Path(path_type=Path), required=False)
+@click.argument("target", required=False)
 @click.option(
     "--torch",
     type=click.Path(path_type=Path),
@@ -25,7 +26,7 @@ from abiscan.releases.store import Store
 @click.option("-v", "--verbose", is_flag=True, help="Show sources, C++ signatures and inferred schemas, too.")
 def ops(
     *,
-    target: Path | None,
+    target: str | None,
     torch: Path | None,
     live: bool,
     python: str | None,
@@ -35,8 +36,8 @@ def ops(
 ) -> None:
     """What it registers: libraries, operators, kernels, fallbacks, classes.
 
-    TARGET is a shared object, a wheel or a folder. Its initialisers are emulated; nothing of it runs on this machine.
-    What could not be seen is listed as a gap.
+    TARGET is a shared object, a wheel, a folder, NAME==VERSION or an installed package. Its initialisers are emulated;
+    nothing of it runs on this machine. What could not be seen is listed as a gap.
 
     \b
     Examples:
@@ -58,16 +59,17 @@ def ops(
 # The pipelines and views are imported when they are called: see cli.check.
 
 
-def _of_target(path: Path, form: str, output: Path | None, *, verbose: bool) -> None:
+def _of_target(word: str, form: str, output: Path | None, *, verbose: bool) -> None:
     from abiscan.inventory import inventory  # noqa: PLC0415
 
-    with errors_reported():
-        read, inventories = inventory(path, Store(cache_folder()))
+    with errors_reported(), sources([word], of_environment()) as (source,):
+        read, inventories = inventory(source, Store(cache_folder()))
+    single = isinstance(source, Path) and source.is_file() and source.suffix != ".whl"
     with output_to(output) as stream:
         if form == "json":
             from abiscan.report import ops_json  # noqa: PLC0415
 
-            stream.write(ops_json.render(read.name, inventories, single=path.is_file() and path.suffix != ".whl"))
+            stream.write(ops_json.render(read.name, inventories, single=single))
         else:
             from rich.console import Console  # noqa: PLC0415
 

@@ -32,17 +32,29 @@ class Function(NamedTuple):
     fallthrough: bool
 
 
-def read_optional_key(value: int, *, flag_first: bool) -> int | None:
+def read_optional_key(value: int, *, flag_first: bool, wide: bool | None) -> int | None:
     """An ``optional<DispatchKey>`` from its bytes as a number; None for no key, and for the key 0, ``Undefined``.
 
     ``std::optional`` keeps the value before the flag; the key has 16 bits. ``c10::optional``, before 2.1, keeps
-    the flag before the value, and the key has 8 bits up to 1.11: then the byte after the flag is the key, else padding.
+    the flag before the value, and the key has 8 bits up to 1.11: then the byte after the flag is the key, else it is
+    padding, which holds anything.
+
+    :param wide: whether keys have 16 bits; where it is not known, padding is taken to be zero
     """
     if not flag_first:
         return value & 0xFFFF if value >> 16 & 1 and value & 0xFFFF else None
     if not value & 1:
         return None
-    return value >> 8 & 0xFF or value >> 16 & 0xFFFF or None
+    narrow, broad = value >> 8 & 0xFF, value >> 16 & 0xFFFF
+    if wide is None:
+        return narrow or broad or None
+    return (broad if wide else narrow) or None
+
+
+def has_wide_key(value: int) -> bool | None:
+    """Whether the key in a ``c10::optional<DispatchKey>`` with no garbage in it has 16 bits; None without a key."""
+    narrow, broad = value >> 8 & 0xFF, value >> 16 & 0xFFFF
+    return broad != 0 if value & 1 and bool(narrow) != bool(broad) else None
 
 
 def boxed_index(state: TorchState, words: Sequence[int]) -> int:
@@ -73,7 +85,7 @@ def read_function(state: TorchState, address: int, size: int, *, flag_first: boo
     fallthrough = _FALLTHROUGH in (state.process.name_at(words[boxed_at]) or "")
     typed = signature is not None or any(process.is_code(word) for word in words[boxed_at + 1 : boxed_at + 3])
     return Function(
-        key=read_optional_key(words[0], flag_first=flag_first),
+        key=read_optional_key(words[0], flag_first=flag_first, wide=state.wide_keys),
         signature=signature,
         schema=schema,
         boxed=not typed and not fallthrough,

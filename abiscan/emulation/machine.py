@@ -33,6 +33,7 @@ IMPORT_BASE: Final = 0x70_0000_0000
 IMPORT_SLOT: Final = 0x400
 _IMPORT_SIZE: Final = 1 << 28
 CODE_BASE: Final = 0x74_0000_0000
+_HELPERS: Final = CODE_BASE - PAGE_SIZE
 _RETURN: Final = IMPORT_BASE  # the first slot: where a function returns to that Python called
 
 # All pages that can ever be mapped, in pages of 4 KiB: memory that a runaway initialiser fills ends as a gap.
@@ -83,6 +84,9 @@ class Machine:
         self._observed: dict[int, Callable[[], None]] = {}
         self._watched: set[int] = set()
         self.upper_halves = [bytes(16)] * 16
+        self.helpers = _HELPERS
+        if arch.helpers:
+            self.map_page(_HELPERS, arch.helpers, writable=False, executable=True)
 
     # Memory
 
@@ -255,6 +259,8 @@ class Machine:
             elif code in _ACCESS:
                 self._access(vm.exception_value)
             elif code in _UNKNOWN:
+                if self._map_one_of((vm.pc & _PAGE_MASK, (vm.pc + _CODE_WINDOW - 1) & _PAGE_MASK)):
+                    continue  # what looked like no instruction was the first part of one
                 text = self.arch.step_over(vm, self, self._code_at(vm.pc))
                 if text is not None:
                     raise Stop(f"unknown instruction: {text}", vm.pc)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -28,6 +29,7 @@ from abiscan.emulation.machine import Stop
 from abiscan.emulation.model import Gap, Registrations
 from abiscan.emulation.process import Double, Process
 from abiscan.emulation.recorder import Recorder
+from abiscan.emulation.strings import abi_in
 from abiscan.emulation.torch_state import TorchState
 
 _STAGE: Final = "emulation of torch"
@@ -40,7 +42,6 @@ _BOUNDARY: Final = re.compile(
     rb"(?:_ZN5torch7LibraryC[12]ENS0_4KindE"
     rb"|_ZNR5torch7Library(?:4_def|5_impl|9_fallback)E"
     rb"|_ZN5torch3jit(?:11parseSchema|17parseSchemaOrName|9parseName|16registerOperator)E"
-    rb"|_ZN3c1010Dispatcher(?:6findOp|10findSchema)ERKNS_12OperatorNameE"
     rb"|_ZN3c106detail12infer_schema20make_function_schemaE"
     rb"|_ZN3c1017RegisterOperators25checkSchemaAndRegisterOp_E"
     rb"|_ZN3c104impl24DeviceGuardImplRegistrarC[12]E)[A-Za-z0-9_]*"
@@ -56,7 +57,16 @@ _VTABLE: Final = "_ZTV"
 _VTABLE_HEAD: Final = 16  # a virtual pointer leads past the offset to top and the type information
 
 
+_INFER: Final = re.compile(rb"_ZN3c106detail12infer_schema20make_function_schemaE[A-Za-z0-9_]*")
+# Of the Arm Compute Library: told as torch is loaded how many threads it may use.
+_SCHEDULER: Final = "_ZN11arm_compute9Scheduler3getEv"
+_VIRTUAL: Final = "a virtual function without effect"
+_VIRTUAL_FUNCTIONS: Final = 32
+_NO_TYPE: Final = "a function that gives no type"
+_SCHEMA_SIZE: Final = 256  # more than any release's FunctionSchema takes
 _KEY_NAME: Final = re.compile(rb"_ZN3c108toStringENS_(?:11DispatchKey|12TensorTypeId)E")
+# There since 1.12, when dispatch keys became pairs of a functionality and a backend, and got 16 bits.
+_BACKEND_COMPONENT: Final = re.compile(rb"_ZN3c108toStringENS_16BackendComponentE")
 _IS_INCLUDED: Final = re.compile(rb"_ZN3c1017isIncludedInAliasENS_11DispatchKeyES0_")
 _UNKNOWN_KEY: Final = "UNKNOWN"  # _TENSOR_TYPE_ID; from 1.12 on also Unknown and what is put together with it
 _NO_BACKEND: Final = "Undefined"
@@ -103,6 +113,11 @@ class _TorchProcess:
         state = TorchState(self.process, frozenset(boundary.values()), self.recorder)
         torch = finder((torch_library(state), torch_stable(state), torch_legacy(state), torch_types(state)))
         self._find = {name: torch(name) for name in (*boundary.values(), *observed.values())}
+        # What torch opens as it is loaded is a library of its own, which is there, and defines no operators.
+        self._find["dlopen"] = lambda _: 1
+        self._find[_SCHEDULER] = lambda _: self._blank_object()
+        state.wide_keys = bool(self._defined(_BACKEND_COMPONENT))
+        state.measured_tail = self._argument_tail(state)
         for address, name in boundary.items():
             self.process.plant(address, name)
         for address in self._defined(_WITHOUT_EFFECT):
@@ -111,6 +126,32 @@ class _TorchProcess:
             self.process.observe(address, name)
         for address, name in named.items():
             self.process.call_it(address + (_VTABLE_HEAD if name.startswith(_VTABLE) else 0), name)
+
+    def _blank_object(self) -> int:
+        """An object whose virtual functions have no effect."""
+        functions = [self.process.bind(_VIRTUAL)] * _VIRTUAL_FUNCTIONS
+        table = self.process.store(struct.pack(f"<{len(functions)}Q", *functions))
+        return self.process.store(struct.pack("<Q", table))
+
+    def _argument_tail(self, state: TorchState) -> int | None:
+        """``sizeof(c10::Argument)`` less its string, from a schema that torch itself makes for one argument.
+
+        The argument is of no type, which torch takes for a tensor. None up to 1.5, which made schemas inline.
+        """
+        process, strings = self.process, state.strings
+        self._find[_NO_TYPE] = lambda call: call.machine.write(call.result, bytes(16))
+        definition = process.store(struct.pack("<QQ", *[process.bind(_NO_TYPE)] * 2))  # from 1.13 on of two functions
+        for address, name in self._defined(_INFER).items():
+            texts = [process.allocate(strings.size) for _ in range(2)] if abi_in(name) else []
+            for text in texts:
+                strings.create(process, text, b"")
+            result = process.allocate(_SCHEMA_SIZE)
+            # The number of results, 0, is in the stack where there are names: the stack is still empty.
+            self.ask(address, *texts, definition, 1, definition, 0, result=result)
+            begin, end = process.machine.words(result + 2 * strings.size, 2)
+            if end > begin:
+                return end - begin - strings.size
+        return None
 
     def _defined(self, pattern: re.Pattern[bytes]) -> dict[int, str]:
         """What the libraries define under such names, by address."""
@@ -147,8 +188,16 @@ class _TorchProcess:
             symbol = image.nearest_symbol(where)
             self.gaps.append(Gap(stage=_STAGE, reason=stop.reason, address=where, symbol=symbol))
 
-    def ask(self, address: int, *arguments: int) -> int | None:
-        """The result of a function of torch, None where it does not get to its end."""
+    def ask(self, address: int, *arguments: int, result: int | None = None) -> int | None:
+        """The result of a function of torch, None where it does not get to its end.
+
+        :param result: where it is to put an object that it returns in memory
+        """
+        hidden = self.process.arch.hidden_result
+        if result is not None and hidden is not None:
+            self.process.machine.vm.reg_write(hidden, result)
+        elif result is not None:
+            arguments = (result, *arguments)
         self.process.call_limit = self.process.calls + _CALLS_PER_FUNCTION
         try:
             return self.process.machine.start(address, arguments, _INSTRUCTIONS_PER_QUESTION)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any, Final
 
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from abiscan.elf import Definition, Machine, SharedObject
@@ -43,9 +44,31 @@ class EmbeddedSymbols:
         return (name for name, columns in self.table.starting_with(prefix) if columns >> self.column & 1)
 
 
-def versions() -> tuple[Version, ...]:
-    """The embedded releases, oldest first."""
-    return tuple(sorted({_version_of(record) for record in _table().meta["releases"]}))
+def versions(machine: Machine | None = None) -> tuple[Version, ...]:
+    """The embedded releases, oldest first: all, or those for one machine."""
+    records = _table().meta["releases"]
+    return tuple(sorted({_version_of(each) for each in records if machine is None or each["machine"] == machine.value}))
+
+
+def builds() -> tuple[tuple[Version, Machine, str], ...]:
+    """All embedded builds, oldest first: their release, their machine, their full version."""
+    return tuple((_version_of(each), Machine(each["machine"]), each["build"]) for each in _table().meta["releases"])
+
+
+def build(text: str, machine: Machine) -> str:
+    """The full version of an embedded release: ``2.6.0+cu124`` for ``2.6.0``.
+
+    A number without a local tag means the build for CPUs where several builds are embedded.
+
+    :raises InputError: it is not embedded
+    """
+    return str(_record(text, machine)["build"])
+
+
+def build_of(version: Version, machine: Machine) -> str | None:
+    """The version with its local tag of an embedded release for a machine, ``2.6.0+cu124``; None if there is none."""
+    records = (record for record in _table().meta["releases"] if record["machine"] == machine.value)
+    return next((record["build"] for record in records if _version_of(record) == version), None)
 
 
 def releases_exporting(names: Iterable[str], machine: Machine) -> tuple[Version, ...]:
@@ -69,7 +92,9 @@ def releases_exporting(names: Iterable[str], machine: Machine) -> tuple[Version,
     fewest = min(lacking, default=0)
     if fewest > known // 50:
         return ()
-    return tuple(sorted(_version_of(record) for record, count in zip(records, lacking, strict=True) if count == fewest))
+    return tuple(
+        sorted({_version_of(record) for record, count in zip(records, lacking, strict=True) if count == fewest})
+    )
 
 
 def is_version(text: str) -> bool:
@@ -81,10 +106,27 @@ def is_version(text: str) -> bool:
     return True
 
 
+def admitted(text: str) -> tuple[Version, ...]:
+    """The embedded releases that a version specifier admits, oldest first: those of ``>=2.4,<2.7``.
+
+    Empty if ``text`` is no specifier.
+
+    :raises InputError: it is one, and admits none
+    """
+    try:
+        specifier = SpecifierSet(text)
+    except InvalidSpecifier:
+        return ()
+    found = tuple(filter(specifier.contains, versions()))
+    if not found:
+        raise InputError(f"torch {text}", "admits no embedded release", "see: abiscan releases")
+    return found
+
+
 def release(text: str, machine: Machine, files: Files) -> TorchRelease:
     """An embedded release.
 
-    :param text: its number, ``2.6.0``
+    :param text: its number: ``2.6.0``, ``2.13.0+cu130``
     :param files: gets the libraries of the release
     :raises InputError: it is not embedded
     """
@@ -109,12 +151,14 @@ def exports(text: str, machine: Machine) -> dict[str, frozenset[str]]:
 
 def _record(text: str, machine: Machine) -> dict[str, Any]:
     version = Version(text)
-    for record in _table().meta["releases"]:
-        if _version_of(record) == version and record["machine"] == machine.value:
-            found: dict[str, Any] = record
-            return found
-    known = ", ".join(str(known) for known in versions())
-    raise InputError(f"torch {text}", f"not among the embedded releases for {machine.value}", f"there are: {known}")
+    records = [record for record in _table().meta["releases"] if record["machine"] == machine.value]
+    same = [record for record in records if _version_of(record) == Version(version.public)]
+    found = [record for record in same if version.local in (None, Version(record["build"]).local)]
+    if not found:
+        there = [record["build"] for record in same] or versions(machine)
+        fix = f"there are: {', '.join(map(str, there))}"
+        raise InputError(f"torch {text}", f"not among the embedded releases for {machine.value}", fix)
+    return min(found, key=lambda record: ("libtorch_cuda.so" in record["libraries"], record["build"]))
 
 
 def describe(record: TorchRelease, libraries: Mapping[str, SharedObject]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from packaging.version import Version
 
+from abiscan.dispatch.keys import keys_of
 from abiscan.dispatch.tags import Tags, tags_of
 from abiscan.errors import InputError
 from abiscan.files import Files, Wheel
@@ -70,18 +71,18 @@ def operator_libraries(release: TorchRelease) -> tuple[str, ...]:
     return tuple(own[name] for _, name in sorted(ranked))
 
 
-def identities(release: TorchRelease, files: Files) -> dict[str, tuple[int, str | None]]:
-    """Size and build id of each library that registers operators, or helps to, by base name.
+def identities(release: TorchRelease, files: Files) -> dict[str, str]:
+    """What tells the libraries that register operators, or help to, from all others: size and build id, by base name.
 
-    ``libtorch_python.so`` is left out: each Python of a release has its own, and what they register is the same.
-
-    :raises InputError: a library cannot be read
+    Of ``libtorch_python.so`` only that it is there: each Python of a release has its own, and they register the same.
+    Empty if a library cannot be told so.
     """
     found = {}
     for path in operator_libraries(release):
-        source, facts = files.source(path), files.object_at(path)
-        if source is not None and facts is not None and posixpath.basename(path) != _OF_PYTHON:
-            found[posixpath.basename(path)] = source.size, facts.build_id
+        name, source, facts = posixpath.basename(path), files.source(path), files.object_at(path)
+        if source is None or facts is None or facts.build_id is None:
+            return {}
+        found[name] = "" if name == _OF_PYTHON else f"{source.size} {facts.build_id}"
     return found
 
 
@@ -103,13 +104,15 @@ def _named(found: TorchRegistrations, version: str | None) -> Operators:
     from abiscan.emulation import LibraryKind  # noqa: PLC0415 - as above
 
     tags = tags_of(Version(version)) if version is not None else Tags(names=())
+    # For keys that torch's own table of names forgot: QuantizedCUDA in 1.6, AutocastCPU in 1.10.
+    unnamed = keys_of(Version(version or "0"))
     names = set(found.keys.values())
     # From 1.8 on a kernel without a key is one for this alias (OperatorEntry.cpp, registerKernel).
     no_key = "CompositeImplicitAutograd" if "CompositeImplicitAutograd" in names else None
     no_key = no_key or ("Math" if "DefaultBackend" in names else None)
 
     def key(number: int | str | None) -> str | None:
-        return no_key if number is None else found.keys.get(int(number), f"Unknown({number})")
+        return no_key if number is None else found.keys.get(int(number)) or unnamed.name(int(number))
 
     operators: dict[str, Operator] = {}
     for library in found.libraries.values():

@@ -21,7 +21,10 @@ _SECONDS: Final = 600
 _ASK: Final = """
 import json, sys, torch
 C = torch._C
-keys = C.DispatchKey.__members__
+# Python's enumeration lacks some of the keys; the numbers where those of a functionality begin are those of no backend.
+keys = {C._dispatch_key_name(C.DispatchKey(number)): C.DispatchKey(number) for number in range(255, -1, -1)}
+keys = {name: key for name, key in keys.items() if not name.startswith("Unknown")}
+keys = {name: key for name, key in keys.items() if name == "Undefined" or not name.endswith("Undefined")}
 names = C._dispatch_get_all_op_names()
 tags = {}
 for name in names:
@@ -45,6 +48,7 @@ _KERNEL: Final = re.compile(
     r"(?P<key>\w+)(\[alias\])?( \(inactive\))?: (?P<fallthrough>fallthrough )?"
     r"registered (?:at (?P<file>.*?):(?P<line>\d+)|by RegisterOperators) :: (?P<schema>.*?) \[ (?P<flags>.*) \]"
 )
+_FUNCTIONALITY: Final = "AutogradFunctionality"  # no key to register for; torch answers for its first backend
 _DEFINITION: Final = re.compile(r"debug: registered at (?P<file>.*):(?P<line>\d+)")
 
 
@@ -68,17 +72,23 @@ def read_operators(executable: str) -> Operators:
 
 def _operators(answer: Mapping[str, Any]) -> Operators:
     dumps: dict[str, str] = answer["dumps"]
+    aliases: dict[str, list[str]] = answer["aliases"]
     numbers: dict[int, str] = {}
     for name, number in answer["keys"].items():
         numbers.setdefault(number, name)
     return Operators(
         operators={operator.name: operator for operator in _definitions(dumps, answer["tags"])},
         kernels=tuple(_kernels(dumps)),
-        fallbacks=tuple(Fallback(key=key, fallthrough=False, file=None, line=None) for key in answer["fallbacks"]),
+        fallbacks=tuple(
+            Fallback(key=key, fallthrough=False, file=None, line=None)
+            for key in answer["fallbacks"]
+            if key != _FUNCTIONALITY
+        ),
         namespaces={},
         classes=frozenset(),
         keys=numbers,
-        aliases={alias: frozenset(members) for alias, members in answer["aliases"].items()},
+        # Of an alias torch says that every alias includes it: in a set of keys it has no bit.
+        aliases={alias: frozenset(members) - aliases.keys() for alias, members in aliases.items()},
         gaps=(),
     )
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from abiscan.files import Files
-from abiscan.releases.from_libs import operator_libraries, read_operators
+from abiscan.releases import embedded_operators
+from abiscan.releases.from_libs import identities, operator_libraries, read_operators
 from abiscan.releases.model import TorchRelease
 from abiscan.releases.operators import Fallback, Kernel, Operator, Operators, Place
 from abiscan.releases.store import identity_of, written_whole
@@ -32,13 +33,22 @@ _FALLBACK_TEXTS: Final = (0, 2)
 
 
 def operators_of(
-    release: TorchRelease, files: Files, folder: Path, progress: Callable[[str], None] = lambda _: None
+    release: TorchRelease,
+    files: Files,
+    folder: Path,
+    progress: Callable[[str], None] = lambda _: None,
+    names: Collection[str] | None = None,
 ) -> Operators:
-    """The operators of a torch, from ``folder`` if they are there, else from its libraries and put there.
+    """The operators of a torch: those inside the package for a build that is embedded.
+
+    For another one those in ``folder`` if they are there, else they are read from its libraries and put there.
 
     :param progress: is told what takes seconds
+    :param names: the operators that are needed; others may be left out
     :raises InputError: a library cannot be read
     """
+    if build := embedded_operators.find(identities(release, files), release.machine):
+        return embedded_operators.operators(build, release.machine, names)
     sources = [source for path in operator_libraries(release) if (source := files.source(path)) is not None]
     identity = " ".join((release.version or "", *map(identity_of, sources)))
     path = folder / f"{hashlib.sha256(identity.encode()).hexdigest()[:40]}-v{FORMAT}{SUFFIX}"

@@ -58,8 +58,9 @@ class Operators:
 
     Kernels of one operator are in the order of their registration. Where several stand for one operator and key, the
     last one is the one that is called. ``namespaces`` are those that a ``TORCH_LIBRARY`` block has taken, by name;
-    ``classes`` the custom classes, as ``ns.Name``; a running torch tells neither. ``keys`` are the names of the dispatch
-    keys by number, ``aliases`` those that stand for several others. ``gaps`` says what could not be read, a line each.
+    ``classes`` the custom classes, as ``ns.Name``; a running torch tells neither. ``keys`` are the names of the
+    dispatch keys by number, ``aliases`` those that stand for several others. ``gaps`` says what could not be read, a
+    line each.
     """
 
     operators: Mapping[str, Operator]

@@ -41,6 +41,9 @@ def test_what_cpp_registers_is_what_the_libraries_say(package: Path, live: Opera
     static = from_libs.read_operators(from_libs.from_path(package, files), files)
     assert rows([kernel for kernel in live.kernels if not of_python(kernel.file)]) == rows(list(static.kernels))
     assert {name for name, operator in live.operators.items() if not of_python(operator.file)} == set(static.operators)
+    assert {fallback.key for fallback in live.fallbacks} == {fallback.key for fallback in static.fallbacks}
+    assert live.keys == static.keys
+    assert live.aliases == static.aliases
 
 
 def test_what_python_registers_is_there_too(live: Operators) -> None:

@@ -57,6 +57,10 @@ json.dump({
         a: [k for k in names[1] if C._dispatch_is_included_in_alias(names[1][k], names[1][a])] for a in aliases
     },
     "tags": tags,
+    "fallbacks": [
+        C._dispatch_key_name(C.DispatchKey(number)) for number in range(256)
+        if C._dispatch_has_backend_fallback(C.DispatchKey(number))
+    ],
 }, sys.stdout)
 """
 PRINT = """
@@ -170,6 +174,13 @@ def test_tags_are_those_of_torch(recovered: Operators, live: Any) -> None:
     given = {name: sorted(operator.tags) for name, operator in recovered.operators.items() if name in live["tags"]}
     assert given == {name: live["tags"][name] for name in given}
     assert len(given) > 3000
+
+
+@needs_torch
+def test_fallbacks_are_those_of_torch(recovered: Operators, live: Any) -> None:
+    """Of a functionality, and of the mark where its keys begin, torch says what it says of its first key."""
+    marks = {"AutogradFunctionality", "AutogradUndefined"}
+    assert {fallback.key for fallback in recovered.fallbacks} == set(live["fallbacks"]) - marks
 
 
 @needs_torch

@@ -16,7 +16,14 @@ def kernel(name: str, key: str) -> Kernel:
 
 def operators(*entries: Operator, kernels: tuple[Kernel, ...] = ()) -> Operators:
     return Operators(
-        operators={entry.name: entry for entry in entries}, kernels=kernels, fallbacks=(), keys={}, aliases={}, gaps=()
+        operators={entry.name: entry for entry in entries},
+        kernels=kernels,
+        fallbacks=(),
+        namespaces={},
+        classes=frozenset(),
+        keys={},
+        aliases={},
+        gaps=(),
     )
 
 

@@ -32,6 +32,7 @@ class Arch(Protocol):
     tls_descriptor: ClassVar[int]
 
     return_zero: ClassVar[bytes]
+    helpers: ClassVar[bytes]  # code that step_over makes use of
 
     def allocator(self, top: int, otherwise: int) -> bytes:
         """Code of a function that takes memory from where the word at ``top`` points, and moves it on.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import ClassVar, Final
 
 from icicle import Icicle  # type: ignore[import-untyped]
@@ -32,6 +33,8 @@ class Aarch64:
     tls_thread_offset: ClassVar[int] = 1030
     tls_descriptor: ClassVar[int] = 1031
 
+    # mov v<number>.d[1], x16, for each vector register: see _set_vector.
+    helpers: ClassVar[bytes] = struct.pack("<32I", *(0x4E18_1E00 | number for number in range(32)))
     return_zero: ClassVar[bytes] = struct.pack("<2I", 0xD2800000, 0xD65F03C0)  # mov x0, #0; ret
 
     def allocator(self, top: int, otherwise: int) -> bytes:
@@ -56,8 +59,8 @@ class Aarch64:
         return struct.pack(f"<{len(code)}I", *code)
 
     def runtime(self, slow_rehash: int) -> dict[str, bytes]:  # noqa: ARG002 - the interface of every architecture
-        """None: the doubles do."""
-        return {}
+        """That of descriptors of thread-local variables, which preserves all other registers; the doubles do the rest."""
+        return {"__tlsdesc_resolve": struct.pack("<2I", 0xF9400400, 0xD65F03C0)}  # ldr x0, [x0, #8]; ret
 
     def enter(self, vm: Icicle, return_to: int) -> None:
         """Set the link register, and keep the stack aligned."""
@@ -81,33 +84,128 @@ class Aarch64:
         return [4 * number for number, word in enumerate(words) if word & _LITERAL_MASK == _LITERAL]
 
     def step_over(self, vm: Icicle, memory: Memory, code: bytes) -> str | None:
-        """Execute one load from a literal pool; give the encoding of any other instruction."""
+        """Execute an instruction that the emulator lacks; give the encoding of one that is not known here either."""
         (word,) = struct.unpack_from("<I", code)
-        if word & _LITERAL_MASK != _LITERAL:
-            return f"instruction {word:08x}"
-        # Arm ARM, C4.1.96 "Load register (literal)": opc 31:30, V 26, imm19 23:5, Rt 4:0.
-        offset = (word >> 5 & 0x7FFFF) << 2
-        address = vm.pc + offset - (offset >> 20 << 21)
-        kind, number = word >> 30 | word >> 24 & 4, word & 31
-        if kind == _QUADWORD:  # icicle takes no more than 64 bits from outside
-            return f"instruction {word:08x}"
-        if kind in _LITERAL_SIZES and (number != _ZERO_REGISTER or kind & _VECTOR):
-            value = int.from_bytes(memory.read(address, _LITERAL_SIZES[kind]), "little", signed=kind == _SIGNED)
-            # A load into a part of a vector register clears the rest of it.
-            vm.reg_write(f"q{number}" if kind & _VECTOR else f"x{number}", value & _ALL_ONES)
-        vm.pc += 4
-        return None
+        for mask, bits, execute in _INSTRUCTIONS:
+            if word & mask == bits:
+                execute(vm, memory, word)
+                vm.pc += 4
+                return None
+        return f"instruction {word:08x}"
+
+
+def _load_literal(vm: Icicle, memory: Memory, word: int) -> None:
+    """LDR (literal): opc 31:30, V 26, imm19 23:5, Rt 4:0."""
+    offset = (word >> 5 & 0x7FFFF) << 2
+    address = vm.pc + offset - (offset >> 20 << 21)
+    kind, number = word >> 30 | word >> 24 & 4, word & 31
+    if kind not in _LITERAL_SIZES or (number == _ZERO_REGISTER and not kind & _VECTOR):
+        return
+    value = int.from_bytes(memory.read(address, _LITERAL_SIZES[kind]), "little", signed=kind == _SIGNED)
+    if kind & _VECTOR:
+        _set_vector(vm, memory, number, value)
+    else:
+        vm.reg_write(f"x{number}", value & _ALL_ONES)
+
+
+def _move_float(vm: Icicle, memory: Memory, word: int) -> None:
+    """FMOV (vector, immediate): Q 30, op 29, abc 18:16, defgh 9:5, Rd 4:0; the number as VFPExpandImm says."""
+    sign, exponent, fraction = word >> 18 & 1, (word >> 16 & 3) << 1 | word >> 9 & 1, word >> 5 & 0xF
+    # Three bits of an exponent that may be from -3 to 4, the highest of them turned over.
+    value = (-1.0 if sign else 1.0) * (16 + fraction) / 16 * 2.0 ** ((exponent ^ 4) - 3)
+    element = struct.pack("<d" if word >> 29 & 1 else "<f", value)
+    size = 16 if word >> 30 & 1 else 8
+    _set_vector(vm, memory, word & 31, int.from_bytes(element * (size // len(element)), "little"))
+
+
+def _convert(vm: Icicle, memory: Memory, word: int) -> None:
+    """SCVTF, UCVTF (vector, integer), of one number: U 29, sz 22, Rn 9:5, Rd 4:0."""
+    double = word >> 22 & 1
+    size = 8 if double else 4
+    number = vm.reg_read(f"{'d' if double else 's'}{word >> 5 & 31}").to_bytes(size, "little")
+    value = float(int.from_bytes(number, "little", signed=not word >> 29 & 1))
+    _set_vector(vm, memory, word & 31, int.from_bytes(struct.pack("<d" if double else "<f", value), "little"))
+
+
+def _do_nothing(vm: Icicle, memory: Memory, word: int) -> None:
+    """HINT: nothing that another thread, or a debugger, does is waited for."""
+
+
+def _add_atomically(vm: Icicle, memory: Memory, word: int) -> None:
+    """LDADD and the like, SWP: size 31:30, Rs 20:16, o3 and opc 15:12, Rn 9:5, Rt 4:0; ordering does not matter here."""
+    size = 1 << (word >> 30)
+    base, source, target = word >> 5 & 31, word >> 16 & 31, word & 31
+    address = vm.sp if base == _ZERO_REGISTER else vm.reg_read(f"x{base}")
+    mask = (1 << 8 * size) - 1
+    operand = 0 if source == _ZERO_REGISTER else vm.reg_read(f"x{source}") & mask
+    before = int.from_bytes(memory.read(address, size), "little")
+    memory.write(address, (_ATOMIC[word >> 12 & 0xF](before, operand, size) & mask).to_bytes(size, "little"))
+    if target != _ZERO_REGISTER:
+        vm.reg_write(f"x{target}", before)
+
+
+def _swap_atomically(vm: Icicle, memory: Memory, word: int) -> None:
+    """CAS: size 31:30, Rs 20:16 (what is expected, then what was there), Rn 9:5, Rt 4:0 (what is stored)."""
+    size = 1 << (word >> 30)
+    base, expected, source = word >> 5 & 31, word >> 16 & 31, word & 31
+    address = vm.sp if base == _ZERO_REGISTER else vm.reg_read(f"x{base}")
+    mask = (1 << 8 * size) - 1
+    wanted, new = (0 if each == _ZERO_REGISTER else vm.reg_read(f"x{each}") & mask for each in (expected, source))
+    before = int.from_bytes(memory.read(address, size), "little")
+    if before == wanted:
+        memory.write(address, new.to_bytes(size, "little"))
+    if expected != _ZERO_REGISTER:
+        vm.reg_write(f"x{expected}", before)
+
+
+def _signed(value: int, size: int) -> int:
+    return value - (value >> (8 * size - 1) << 8 * size)
+
+
+def _set_vector(vm: Icicle, memory: Memory, number: int, value: int) -> None:
+    """Set all of a vector register. icicle takes no more than 64 bits from outside, and clears the rest: code sets it."""
+    vm.reg_write(f"q{number}", value & _ALL_ONES)
+    if value > _ALL_ONES:
+        pc, kept = vm.pc, vm.reg_read("x16")
+        vm.reg_write("x16", value >> 64)
+        vm.pc = memory.helpers + 4 * number
+        vm.step(1)
+        vm.reg_write("x16", kept)
+        vm.pc = pc
 
 
 _LITERAL_MASK: Final = 0x3B00_0000
 _LITERAL: Final = 0x1800_0000
 _VECTOR: Final = 4
 _SIGNED: Final = 2  # LDRSW
-# By opc and V: LDR Wt, Xt, LDRSW Xt; LDR St, Dt. PRFM, the one left beside Qt, is a hint.
-_LITERAL_SIZES: Final = {0: 4, 1: 8, _SIGNED: 4, _VECTOR: 4, _VECTOR | 1: 8}
-_QUADWORD: Final = _VECTOR | 2
+# By opc and V: LDR Wt, Xt, LDRSW Xt; LDR St, Dt, Qt. PRFM, the one left, is a hint.
+_LITERAL_SIZES: Final = {0: 4, 1: 8, _SIGNED: 4, _VECTOR: 4, _VECTOR | 1: 8, _VECTOR | 2: 16}
 _ZERO_REGISTER: Final = 31
 _ALL_ONES: Final = (1 << 64) - 1
+
+# By o3 and opc; the functions of (what is in memory, the operand, how many bytes they have).
+_ATOMIC: Final[dict[int, Callable[[int, int, int], int]]] = {
+    0: lambda before, operand, _: before + operand,
+    1: lambda before, operand, _: before & ~operand,
+    2: lambda before, operand, _: before ^ operand,
+    3: lambda before, operand, _: before | operand,
+    4: lambda before, operand, size: max(before, operand, key=lambda value: _signed(value, size)),
+    5: lambda before, operand, size: min(before, operand, key=lambda value: _signed(value, size)),
+    6: lambda before, operand, _: max(before, operand),
+    7: lambda before, operand, _: min(before, operand),
+    8: lambda _, operand, __: operand,
+}
+
+# What the emulator lacks, by the bits that tell it (Arm ARM, C4.1.96 and C7.2).
+_INSTRUCTIONS: Final[tuple[tuple[int, int, Callable[[Icicle, Memory, int], None]], ...]] = (
+    (_LITERAL_MASK, _LITERAL, _load_literal),
+    (0x9FF8_FC00, 0x0F00_F400, _move_float),
+    (0xDFBF_FC00, 0x5E21_D800, _convert),
+    (0xFFFF_F01F, 0xD503_201F, _do_nothing),
+    (0x3F20_8C00, 0x3820_0000, _add_atomically),
+    (0x3F20_FC00, 0x3820_8000, _add_atomically),
+    (0x3FA0_7C00, 0x08A0_7C00, _swap_atomically),
+)
 
 
 def _load(register: int, value: int) -> list[int]:

@@ -30,10 +30,12 @@ Bytes = Sequence[bytes]
 class Memory(Protocol):
     """The memory of the emulated process; what is not mapped yet is mapped by asking for it.
 
-    ``upper_halves`` are bits 128 to 255 of the sixteen vector registers, sixteen bytes each.
+    ``upper_halves`` are bits 128 to 255 of the sixteen vector registers of x86-64, sixteen bytes each; ``helpers`` is
+    where the architecture's own code lies.
     """
 
     upper_halves: list[bytes]
+    helpers: int
 
     def read(self, address: int, size: int) -> bytes:
         """``size`` bytes at ``address``."""

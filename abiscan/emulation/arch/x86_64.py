@@ -31,6 +31,7 @@ class X8664:
     tls_thread_offset: ClassVar[int] = 18  # R_X86_64_TPOFF64
     tls_descriptor: ClassVar[int] = 36  # R_X86_64_TLSDESC
 
+    helpers: ClassVar[bytes] = b""
     return_zero: ClassVar[bytes] = b"\x31\xc0\xc3"  # xor eax, eax; ret
 
     def allocator(self, top: int, otherwise: int) -> bytes:
@@ -59,6 +60,7 @@ class X8664:
         :param slow_rehash: a function that does what ``_M_need_rehash`` does
         """
         return {
+            "__tlsdesc_resolve": b"\x48\x8b\x40\x08\xc3",  # mov rax, [rax + 8]; ret
             "memcpy": _MEMCPY,
             "memset": _MEMSET,
             "strlen": _STRLEN,

@@ -11,6 +11,7 @@ from abiscan.emulation.doubles import Doubles
 from abiscan.emulation.machine import Stop
 from abiscan.emulation.process import Call
 
+_LOCALE_SIZE: Final = 256  # struct __locale_struct has 232 bytes
 LIBC: Final = Doubles()
 
 _MAX_COPY: Final = 1 << 26
@@ -100,6 +101,12 @@ def _allocate_aligned_posix(call: Call) -> int:
     alignment = min(max(call.argument(1), 16), 1 << 20)
     call.machine.set_word(call.argument(0), call.process.allocate(call.argument(2), alignment))
     return 0
+
+
+@LIBC.named("mmap", "mmap64")
+def _map(call: Call) -> int:
+    """Memory, for nothing but memory is asked for before there is a file."""
+    return call.process.allocate(_checked(call, call.argument(1)), _PAGE_SIZE)
 
 
 @LIBC.named("malloc_usable_size")
@@ -263,16 +270,22 @@ def _from_registers(call: Call, first: int) -> object:
 
 
 def _from_list(call: Call, address: int) -> object:
-    """Arguments of a ``va_list`` (SysV psABI, figure 3.34): those left in registers, then those on the stack."""
-    if call.process.arch.hidden_result is not None:
-        raise Stop(f"{call.name} with a va_list", call.return_address)
+    """Arguments of a ``va_list``: those left in registers, then those in the stack.
+
+    SysV psABI, figure 3.34: how far in the saved registers it is, of 48 bytes, where the stack goes on, where they are;
+    AAPCS64, appendix B: where the stack goes on, the end of the saved registers, two words on how far before it, it is.
+    """
     machine = call.machine
-    offset = machine.word(address) & 0xFFFF_FFFF
-    overflow, saved = machine.word(address + 8), machine.word(address + 16)
+    if call.process.arch.hidden_result is None:
+        at, overflow, saved = machine.words(address, 3)
+        offset, end = at & 0xFFFF_FFFF, 48
+    else:
+        overflow, saved, _, at = machine.words(address, 4)
+        offset, end = _signed(at, 32), 0
 
     def pull() -> int:
         nonlocal offset, overflow
-        if offset < 48:
+        if offset < end:
             value = machine.word(saved + offset)
             offset += 8
         else:
@@ -369,6 +382,18 @@ def _processors(_: Call) -> int:
 def _absent(call: Call) -> int:
     """No file, no library, no variable: -1 where a descriptor is asked for, else a null pointer."""
     return _ALL_ONES if call.name.startswith("open") else 0
+
+
+@LIBC.named("gettext", "dgettext", "dcgettext")
+def _translate(call: Call) -> int:
+    """No catalogue is there: the text itself, which follows the domain."""
+    return call.argument(int(call.name != "gettext"))
+
+
+@LIBC.named("newlocale", "__newlocale", "duplocale", "__duplocale", "uselocale", "__uselocale")
+def _make_locale(call: Call) -> int:
+    """A ``locale_t`` without content: tables that nobody needs."""
+    return call.process.allocate(_LOCALE_SIZE)
 
 
 @LIBC.named("__errno_location")

@@ -66,6 +66,31 @@ def test_memory(process: Process) -> None:
     assert signed(call(process, "memcmp", source, target, 2)) > 0
 
 
+def test_the_arguments_of_a_list(process: Process) -> None:
+    """Two of the numbers are left in saved registers, the third is in the stack; the lists are those of the ABIs."""
+    saved = process.store(struct.pack("<6Q", 0, 0, 0, 0, 11, 22))
+    stack = process.store(struct.pack("<Q", 33))
+    if process.arch.hidden_result is None:
+        arguments = process.store(struct.pack("<IIQQ", 32, 48, stack, saved))
+    else:
+        arguments = process.store(struct.pack("<QQQii", stack, saved + 48, 0, -16, 0))
+    target = process.allocate(32)
+    assert call(process, "vsnprintf", target, 32, text(process, b"%d, %d, %d"), arguments) == 10
+    assert process.machine.text(target) == b"11, 22, 33"
+
+
+def test_a_text_without_a_translation_is_itself(process: Process) -> None:
+    hello = text(process, b"hello")
+    assert call(process, "gettext", hello) == hello
+    assert call(process, "dcgettext", text(process, b"domain"), hello, 5) == hello
+
+
+def test_mapped_memory_begins_a_page(process: Process) -> None:
+    address = call(process, "mmap", 0, 0x2000, 7, 0x22, (1 << 64) - 1, 0)
+    assert address % 0x1000 == 0
+    assert process.machine.read(address, 0x2000) == bytes(0x2000)
+
+
 @pytest.mark.parametrize("name", ["malloc", "_Znwm", "_Znam"])
 def test_allocations_are_apart_aligned_and_cleared(process: Process, name: str) -> None:
     first, second = call(process, name, 24), call(process, name, 1)

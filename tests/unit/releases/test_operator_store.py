@@ -12,7 +12,7 @@ from abiscan.releases import operator_store
 from abiscan.releases.from_libs import operator_libraries
 from abiscan.releases.model import TorchRelease
 from abiscan.releases.operator_store import operators_of, pack, unpack
-from abiscan.releases.operators import Fallback, Kernel, Operator, Operators
+from abiscan.releases.operators import Fallback, Kernel, Operator, Operators, Place
 from abiscan.releases.store import Store
 
 OPERATORS = Operators(
@@ -25,11 +25,15 @@ OPERATORS = Operators(
         Kernel("aten::add.Tensor", None, None, None, True, None, None),
     ),
     fallbacks=(Fallback("Meta", True, "M.cpp", 1),),
+    namespaces={"aten": Place("RegisterSchema.cpp", 6), "old": Place(None, None)},
+    classes=frozenset({"quantized.Conv2dPackedParamsBase", "rpc._Message"}),
     keys={0: "Undefined", 49: "CPU"},
     aliases={"Autograd": frozenset({"AutogradCPU", "AutogradCUDA"})},
     gaps=("libtorch_cpu.so: something",),
 )
-EMPTY = Operators(operators={}, kernels=(), fallbacks=(), keys={}, aliases={}, gaps=())
+EMPTY = Operators(
+    operators={}, kernels=(), fallbacks=(), namespaces={}, classes=frozenset(), keys={}, aliases={}, gaps=()
+)
 
 
 def release(*libraries: str) -> TorchRelease:

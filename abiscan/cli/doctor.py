@@ -1,0 +1,54 @@
+"""``abiscan doctor``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from abiscan.cli.common import cache_folder, errors_reported, output_to, working
+from abiscan.interpreter import of_environment
+from abiscan.releases.store import Store
+
+
+@click.command()
+@click.option("--python", metavar="EXE", help="The Python of the environment. Default: the active one.")
+@click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True, help="Form.")
+@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write it there.")
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing if all is well.")
+def doctor(*, python: str | None, form: str, output: Path | None, quiet: bool) -> None:
+    """Does everything installed here fit the torch that is here?
+
+    Looks at every installed package with extensions of torch, at what torch compiled on the fly, and at copies of
+    torch's libraries that get in the way. One table, worst first, with what to type; one line if all is well.
+
+    \b
+    Examples:
+      abiscan doctor
+      abiscan doctor --python ~/venv/bin/python
+      abiscan doctor --format json
+
+    \b
+    Exit codes:
+      0  all is well
+      1  something does not fit
+      2  usage, or an environment without torch
+      3  something could not be judged
+    """
+    from abiscan.hooks.doctor import diagnose  # noqa: PLC0415 - see cli.check
+    from abiscan.report.doctor import as_json, print_text  # noqa: PLC0415
+
+    with errors_reported(), working("looking for extensions of torch") as progress:
+        diagnosis = diagnose(python or of_environment(), Store(cache_folder()), progress)
+    with output_to(output) as stream:
+        if form == "json":
+            stream.write(as_json(diagnosis))
+        elif diagnosis.ailments or not quiet:
+            from rich.console import Console  # noqa: PLC0415
+
+            console = Console(file=stream, highlight=False)
+            if not console.is_terminal:
+                console.width = 200  # a table, not the terminal, decides where the lines of a log end
+            print_text(diagnosis, console)
+    sys.exit(diagnosis.exit_code)

@@ -1,0 +1,33 @@
+"""``abiscan uv pip``."""
+
+from __future__ import annotations
+
+import click
+
+from abiscan.cli.common import install_checked
+from abiscan.cli.pip import CONTEXT
+
+
+@click.command(context_settings=CONTEXT)
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="pip install ARGUMENTS...")
+def uv(*, words: tuple[str, ...]) -> None:
+    """uv pip install, if what it brings fits the torch that will be there.
+
+    As abiscan pip, with uv. Wheels are fetched for the check by pip: uv has no command for that.
+
+    \b
+    Examples:
+      abiscan uv pip install torchaudio==2.8.0
+      abiscan uv pip install --python .venv -r requirements.txt
+
+    \b
+    Exit codes:
+      those of uv, and
+      1  something does not fit: nothing was installed
+    """
+    from abiscan.hooks.uv import Uv  # noqa: PLC0415 - see cli.check
+
+    if words[:1] == ("pip",):
+        install_checked(Uv(), lambda: [Uv().executable, "pip"], words[1:])
+    else:
+        install_checked(Uv(), lambda: [Uv().executable], words)

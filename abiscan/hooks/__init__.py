@@ -1,0 +1,1 @@
+"""Where people meet abiscan: before an install, in an environment, at an import."""

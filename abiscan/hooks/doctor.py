@@ -1,0 +1,199 @@
+"""Everything in an environment that was compiled for a torch, against the torch that is there."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from packaging.version import Version
+
+from abiscan import interpreter, packages, scan, system
+from abiscan.errors import InputError
+from abiscan.files import Files
+from abiscan.findings import Effect
+from abiscan.hooks.judgement import Judgement, fitting, judge, worst_finding
+from abiscan.ownership import is_torch_library
+from abiscan.packages import Distribution
+from abiscan.releases.store import Store
+from abiscan.report.doctor import Ailment, Diagnosis, Trouble
+from abiscan.report.model import Verdict
+from abiscan.sources import uses_torch
+
+# auditwheel renames what it puts into a wheel: libc10-5de87c2d.so.
+_COPY: Final = re.compile(r"(?P<stem>lib\w+)(?:-[0-9a-f]{8})?(?P<end>\.so)")
+_CPU_INDEX: Final = "https://download.pytorch.org/whl/cpu"
+_ACCELERATORS: Final = (("hip", "rocm"), ("cuda", "cu"))
+_VERSION_FIELD: Final = re.compile(r"^(cuda|hip)\b[^=\n]*=\s*'([^']+)'", re.MULTILINE)
+
+
+def diagnose(python: str | None, store: Store, progress: scan.Progress) -> Diagnosis:
+    """Look at every extension of torch that an environment has, installed or built on the fly.
+
+    :param python: the interpreter of the environment, None for the running one
+    :param progress: is told what is looked at
+    :raises InputError: it has no torch, or cannot be run
+    """
+    search_path = interpreter.search_path(python)
+    files = Files(store.facts_of)
+    choice = scan.torch_of(python)
+    torch = choice(files)
+    ailments: list[Ailment] = []
+    healthy: list[str] = []
+    for distribution in packages.installed(search_path):
+        if distribution.name == "torch":
+            continue
+        copies = [path for path in distribution.objects if _is_libtorch(path)]
+        if copies:
+            ailments.append(_second_copy(distribution, copies))
+        elif uses_torch(distribution, files):
+            progress(str(distribution))
+            found = _ailment(distribution, choice, torch.build, store, progress)
+            ailments += [found] if found else []
+            healthy += [] if found else [str(distribution)]
+    ailments += _on_search_path(torch.package)
+    tag = torch.interpreter.tag if torch.interpreter else None
+    for build in _built_on_the_fly(Path(torch.package), str(tag).replace(".", "") if tag else ""):
+        progress(str(build))
+        found = _stale(build, choice, store, progress)
+        ailments += [found] if found else []
+        healthy += [] if found else [str(build)]
+    return Diagnosis(
+        torch=torch.build,
+        python=str(torch.interpreter.executable) if torch.interpreter else None,
+        ailments=tuple(sorted(ailments, key=lambda ailment: ailment.severity, reverse=True)),
+        healthy=tuple(healthy),
+    )
+
+
+def _ailment(
+    distribution: Distribution, choice: scan.TorchChoice, torch: str | None, store: Store, progress: scan.Progress
+) -> Ailment | None:
+    try:
+        judgement = judge(distribution, choice, store, progress)
+    except InputError as error:
+        return _unknown(str(distribution), error.problem)
+    if judgement is None:
+        return None
+    if judgement.broken:
+        trouble, commands = _way_out(distribution, judgement, torch, store)
+        return _broken(str(distribution), trouble, judgement, commands)
+    return _unknown(str(distribution), judgement.error) if judgement.unknown else None
+
+
+def _broken(subject: str, trouble: Trouble, judgement: Judgement, commands: Sequence[str]) -> Ailment:
+    found = worst_finding(judgement.results[0])
+    return Ailment(
+        subject=subject,
+        trouble=trouble,
+        effect=found.effect if found else Effect.LOAD_FAILS,
+        message=judgement.error,
+        extensions=tuple(result.path for result in judgement.broken),
+        commands=tuple(commands),
+    )
+
+
+def _unknown(subject: str, message: str) -> Ailment:
+    return Ailment(subject=subject, trouble=Trouble.UNKNOWN, effect=None, message=message, extensions=(), commands=())
+
+
+def _way_out(
+    distribution: Distribution, judgement: Judgement, torch: str | None, store: Store
+) -> tuple[Trouble, Sequence[str]]:
+    """What is the matter, and what to type, the surest first."""
+    if distribution.source:
+        return Trouble.BROKEN, [f"pip install --no-build-isolation -e {shlex.quote(distribution.source)}"]
+    findings = (finding for result in judgement.broken for finding in result.findings)
+    rules = {finding.rule for finding in findings if finding.effect is not Effect.NOTE}
+    if rules == {"python-abi-mismatch"}:
+        return Trouble.BROKEN, [f"pip install --force-reinstall --no-deps {distribution}"]
+    public = Version(torch).public if torch else None
+    cpu = "missing-library" in rules and torch is not None and torch.endswith("+cpu")
+    commands: list[str] = []
+    if cpu and rules == {"missing-library"}:  # nothing else is wrong with it
+        commands.append(f"abiscan pip install --force-reinstall --no-deps --index-url {_CPU_INDEX} {distribution}")
+    # To pip, 2.8.0+cpu is a 2.8.0: it would leave it where it is.
+    fits = map(str, fitting(distribution, store))
+    commands += [f"pip install {'--force-reinstall ' if fit == public else ''}torch=={fit}" for fit in islice(fits, 1)]
+    commands.append(f"abiscan pip install --upgrade {distribution.name}")
+    return Trouble.CPU_TORCH if cpu else Trouble.BROKEN, commands
+
+
+def _is_libtorch(path: str) -> bool:
+    match = _COPY.fullmatch(posixpath.basename(path))
+    return match is not None and match["stem"] != "libshm" and is_torch_library(match["stem"] + match["end"])
+
+
+def _second_copy(distribution: Distribution, copies: Sequence[str]) -> Ailment:
+    names = ", ".join(sorted({posixpath.basename(path) for path in copies}))
+    return Ailment(
+        subject=str(distribution),
+        trouble=Trouble.SECOND_LIBTORCH,
+        effect=Effect.CORRUPTS,
+        message=f"brings its own copy of torch's libraries ({names}): two dispatchers in one process",
+        extensions=tuple(copies),
+        commands=(f"pip uninstall {distribution.name}",),
+    )
+
+
+def _on_search_path(package: str) -> Iterator[Ailment]:
+    """Folders of ``LD_LIBRARY_PATH`` that have libraries of another torch."""
+    own = os.path.realpath(posixpath.join(package, "lib"))
+    folders = system.environment_folders()
+    for folder in folders:
+        try:
+            copies = sorted(name for name in os.listdir(folder) if _is_libtorch(name))  # noqa: PTH208 - names alone
+        except OSError:
+            continue
+        if copies and os.path.realpath(folder) != own:
+            rest = ":".join(other for other in folders if other != folder)
+            yield Ailment(
+                subject=f"LD_LIBRARY_PATH={folder}",
+                trouble=Trouble.SECOND_LIBTORCH,
+                effect=Effect.CORRUPTS,
+                message=f"has libraries of another torch, which are found before this one's: {', '.join(copies)}",
+                extensions=(),
+                commands=(f"export LD_LIBRARY_PATH={shlex.quote(rest)}" if rest else "unset LD_LIBRARY_PATH",),
+            )
+
+
+def _built_on_the_fly(package: Path, python: str) -> Iterator[Path]:
+    """The folders of ``torch.utils.cpp_extension.load`` that this torch would use (``_get_build_directory`` there)."""
+    chosen = os.environ.get("TORCH_EXTENSIONS_DIR")
+    if chosen:
+        root = Path(chosen)
+    else:
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        root = cache / "torch_extensions" / f"py{python}_{_accelerator(package)}"
+    for folder in sorted(root.glob("*/")):
+        if any(folder.glob("*.so")):
+            yield folder
+
+
+def _accelerator(package: Path) -> str:
+    try:
+        text = (package / "version.py").read_text("utf-8", "replace")
+    except OSError:
+        return "cpu"
+    built = {match[1]: match[2] for match in _VERSION_FIELD.finditer(text)}
+    found = (prefix + built[field].replace(".", "") for field, prefix in _ACCELERATORS if field in built)
+    return next(found, "cpu")
+
+
+def _stale(build: Path, choice: scan.TorchChoice, store: Store, progress: scan.Progress) -> Ailment | None:
+    try:
+        judgement = judge(build, choice, store, progress)
+    except InputError as error:
+        return _unknown(str(build), error.problem)
+    if judgement is None:
+        return None
+    # torch builds anew when the sources change, not when torch does.
+    if judgement.broken:
+        return _broken(str(build), Trouble.STALE_BUILD, judgement, [f"rm -r {shlex.quote(str(build))}"])
+    unread = [result for result in judgement.results if result.verdict is Verdict.UNKNOWN]
+    return _unknown(str(build), judgement.error) if unread else None

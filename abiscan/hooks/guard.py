@@ -1,0 +1,128 @@
+"""The import-time guard of abiscan: does the torch that runs have what this package was compiled for?
+
+One file without dependencies, to be vendored into a package (``abiscan guard --write PKG/``) and called at the top of
+its ``__init__.py``, before anything compiled is loaded::
+
+    from . import _abiscan_guard
+    _abiscan_guard.check()
+
+It reads the stamp that ``abiscan stamp WHEEL`` leaves beside it, asks the libraries of the running torch for the
+symbols, its dispatcher for the operators and the numbers of the keys. That takes milliseconds. Users get one line;
+``ABISCAN_GUARD`` set to ``details`` shows everything, ``warn`` turns the error into a warning, ``off`` switches it off.
+
+It does not see changed layouts of classes. What it cannot do it leaves alone: it must not break what works.
+"""
+
+# For Python 3.8 and newer, whatever abiscan itself needs: it runs where the package runs.
+from __future__ import annotations
+
+import ctypes
+import fnmatch
+import json
+import os
+import sys
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+STAMP = "_abiscan_stamp.json"
+SWITCH = "ABISCAN_GUARD"
+
+
+def check(action: str = "raise", only: Iterable[str] = ("*",), stamp: str | None = None) -> None:
+    """Tell the user, in one line, if the running torch does not have what this package was compiled for.
+
+    :param action: ``raise`` for an ImportError, ``warn`` for a RuntimeWarning
+    :param only: patterns for the paths of the extensions that have to load; by default all of the package
+    :param stamp: path of the stamp, by default beside this file
+    :raises ImportError: it does not, unless ``action`` or the environment says otherwise
+    """
+    switch = os.environ.get(SWITCH, "")
+    if switch == "off":
+        return
+    try:
+        import torch  # noqa: PLC0415 - the package imports it in the next moment
+
+        path = Path(stamp) if stamp else Path(__file__).with_name(STAMP)
+        if not path.exists():  # built from source: nobody stamped it
+            return
+        expected = json.loads(path.read_text("utf-8"))
+        problems = list(_problems(expected, only, torch))
+    except Exception as error:  # noqa: BLE001 - whatever it is, the package may work all the same
+        if switch == "details":
+            sys.stderr.write(f"abiscan guard: could not check: {error!r}\n")
+        return
+    if problems:
+        line = _line(expected, torch.__version__, switch)
+        if switch == "details":
+            line = "\n  ".join([line, *problems])
+        if action == "warn" or switch == "warn":
+            warnings.warn(line, RuntimeWarning, stacklevel=2)
+        else:
+            raise ImportError(line)
+
+
+def _line(expected: Any, running: str, switch: str) -> str:
+    package, built_for = expected["package"], expected["built_for"]
+    other = f"install torch=={built_for}, or a {package} built for torch {running.partition('+')[0]}"
+    which = f"{package} {expected['package_version']} was built for torch {built_for}"
+    hint = "" if switch == "details" else f" ({SWITCH}=details shows why)"
+    return f"{which} and does not work with torch {running}: {other}{hint}"
+
+
+def _problems(expected: Any, only: Iterable[str], torch: Any) -> Iterator[str]:
+    for extension in expected["extensions"]:
+        if any(fnmatch.fnmatch(extension["path"], pattern) for pattern in only):
+            yield from _unresolved(extension, torch)
+    for name, number in expected["keys"].items():
+        key = _key(name, torch)
+        if key != number:
+            yield f"dispatch key {name}: {'gone' if key is None else key}, was {number}"
+    for name, schema in expected["operators"].items():
+        found = _schema(name, torch)
+        if found is None:
+            yield f"operator {name}: gone"
+        elif found != torch._C.parse_schema(schema):
+            yield f"operator {name}: {found}, was {schema}"
+
+
+def _unresolved(extension: Any, torch: Any) -> Iterator[str]:
+    """What ld.so would not find. torch has loaded its libraries already: nothing is loaded here, only looked up."""
+    handles = []
+    for name in extension["needed"]:
+        handle = _loaded(name)
+        if handle is not None:
+            handles.append(handle)
+        elif (Path(torch.__path__[0]) / "lib" / name).exists():
+            return  # loaded later, on demand: what else is missing may be in there
+        else:
+            yield f"{extension['path']}: {name}: not in this torch"
+            return
+    for symbol in extension["symbols"]:
+        if not any(hasattr(handle, symbol) for handle in handles):
+            yield f"{extension['path']}: undefined symbol: {symbol}"
+
+
+def _loaded(name: str) -> ctypes.CDLL | None:
+    try:
+        return ctypes.CDLL(name, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
+    except OSError:
+        return None
+
+
+def _key(name: str, torch: Any) -> int | None:
+    try:
+        return int(torch._C._dispatch_key_parse(name))
+    except RuntimeError:
+        return None
+
+
+def _schema(name: str, torch: Any) -> Any:
+    base, _, overload = name.partition(".")
+    try:
+        return torch._C._get_schema(base, overload)
+    except RuntimeError:
+        return None

@@ -1,0 +1,289 @@
+"""Before an install: what will be there afterwards, and whether it fits together.
+
+An installer says what it would do (``Plan``); the torch that will be there then is known, and every wheel with compiled
+extensions is checked against it before anything is installed.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from abiscan import interpreter, packages, scan, system
+from abiscan.errors import InputError
+from abiscan.files import Files
+from abiscan.hooks.judgement import Judgement, fitting, judge
+from abiscan.packages import FetchedWheel
+from abiscan.releases import embedded
+from abiscan.releases.store import Store
+from abiscan.sources import Source, uses_torch
+
+_PURE: Final = re.compile(r"-none-any\.whl$")
+_OF_CUDA: Final = re.compile(r"(nvidia|cuda)-")
+# What torch needs of others is told from its metadata; of an installer that shows none these are known to be gigabytes.
+_OF_TORCH: Final = re.compile(r"(nvidia|cuda)-|(pytorch-)?triton$")
+# From this version on the wheels of the package index take CUDA from other wheels, which tells them from others.
+_CUDA_BESIDE: Final = Version("2.0")
+_LARGE: Final = 100 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """One package that would be installed.
+
+    ``url`` is where its file lies, with its hash as the fragment; None if only its name is known. ``wheel`` says
+    whether it is one, or has to be built first. ``requires`` are the requirements in its metadata, if they are known.
+    """
+
+    name: str
+    version: str
+    url: str | None
+    wheel: bool
+    requires: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What an installer would install, and for which interpreter."""
+
+    python: str | None
+    packages: tuple[Planned, ...]
+
+    def get(self, name: str) -> Planned | None:
+        """What it would install of a name."""
+        return next((one for one in self.packages if canonicalize_name(one.name) == name), None)
+
+
+class Installer(Protocol):
+    """pip, or what stands in for it."""
+
+    def plan(self, arguments: Sequence[str], *, silent: bool = False) -> Plan:
+        """What ``install`` with these arguments would do.
+
+        :param silent: keep its complaints from the user
+        :raises InstallerError: it will not
+        """
+
+    def index_options(self, arguments: Sequence[str]) -> list[str]:
+        """Those of the arguments that say where packages come from, as pip spells them."""
+
+
+class InstallerError(Exception):
+    """The installer cannot do it, and ended with an exit code.
+
+    :param said: what it said, if the user has not seen it yet
+    """
+
+    def __init__(self, code: int, said: str = "") -> None:
+        super().__init__(said)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What is to be said, a line each: ``problems`` forbid the install, ``notes`` do not."""
+
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def check(installer: Installer, arguments: Sequence[str], store: Store, progress: Callable[[str], None]) -> Outcome:
+    """Check what an install would bring, before it does.
+
+    :param arguments: those of ``install``
+    :param progress: is told what is done
+    :raises InstallerError: the installer itself refuses
+    :raises InputError: the interpreter or its torch cannot be read
+    """
+    progress("asking what would be installed")
+    plan = installer.plan(arguments)
+    with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
+        inspection = _Inspection(plan, Path(folder), installer.index_options(arguments), installer, store, progress)
+        problems = tuple(inspection.problems())
+        return Outcome(problems=problems, notes=tuple(inspection.notes))
+
+
+class _Inspection:
+    def __init__(
+        self,
+        plan: Plan,
+        folder: Path,
+        options: Sequence[str],
+        installer: Installer,
+        store: Store,
+        progress: Callable[[str], None],
+    ) -> None:
+        self._plan = plan
+        self._folder = folder
+        self._options = options
+        self._installer = installer
+        self._store = store
+        self._progress = progress
+        self.notes: list[str] = []
+
+    def problems(self) -> Iterator[str]:
+        """A line for each package that does not fit the torch of afterwards."""
+        for one in self._plan.packages:
+            if not one.wheel:
+                self.notes.append(f"{one} is built from source: not checked")
+        suspects = [one for one in self._plan.packages if self._may_have_extensions(one)]
+        torch = self._plan.get("torch")
+        if not suspects and torch is None:
+            return
+        choice = self._torch(torch)
+        if choice is None:
+            for one in suspects:
+                if any(_names_torch(text) for text in one.requires):
+                    self.notes.append(f"{one} is not checked: there will be no torch")
+            return
+        build = choice(Files(self._store.facts_of)).build
+        for one in suspects:
+            yield from self._of_wheel(one, choice, build)
+        if torch is not None:
+            yield from self._of_installed(choice, build)
+
+    def _may_have_extensions(self, one: Planned) -> bool:
+        """Whether a wheel is for one kind of machine, and not one that torch itself needs."""
+        name = urllib.parse.urlsplit(one.url).path if one.url else ""
+        own = canonicalize_name(one.name)
+        return one.wheel and not _PURE.search(name) and own not in self._below_torch() and not _OF_TORCH.match(own)
+
+    def _below_torch(self) -> set[str]:
+        """torch and what it needs: none of that can need torch."""
+        names, found = ["torch"], set[str]()
+        while names:
+            name = names.pop()
+            if name not in found:
+                found.add(name)
+                planned = self._plan.get(name)
+                names += [needed for text in planned.requires if (needed := _needed(text))] if planned else []
+        return found
+
+    def _torch(self, planned: Planned | None) -> scan.TorchChoice | None:
+        """The torch of afterwards."""
+        if planned is None:
+            choice = scan.torch_of(self._plan.python)
+            try:
+                choice(Files(self._store.facts_of))
+            except InputError:
+                return None
+            return choice
+        if _is_embedded(planned):
+            return scan.torch_numbered(planned.version)
+        if not planned.wheel:
+            return None
+        return scan.torch_at(self._wheel(planned).path)
+
+    def _wheel(self, planned: Planned) -> FetchedWheel:
+        """The file of a package that would be installed, fetched unless it is at hand."""
+        self._progress(f"fetching {planned}")
+        if planned.url is None:
+            requirement = f"{planned.name}=={planned.version}"
+        elif planned.url.startswith("file:"):
+            return FetchedWheel(path=Path(urllib.request.url2pathname(urllib.parse.urlsplit(planned.url).path)))
+        else:
+            requirement = f"{planned.name} @ {planned.url}"
+        return FetchedWheel(path=packages.fetch(requirement, self._folder, self._plan.python, self._options))
+
+    def _of_wheel(self, one: Planned, choice: scan.TorchChoice, build: str | None) -> Iterator[str]:
+        try:
+            wheel = self._wheel(one)
+            self._progress(f"checking {one}")
+            judgement = judge(wheel, choice, self._store, self._progress)
+        except InputError as error:
+            self.notes.append(f"{one} is not checked: {error.problem}")
+            return
+        if judgement is None:
+            return
+        if judgement.broken:
+            yield _line(str(one), judgement, build, self._ways_out(one, wheel, build))
+        elif judgement.unknown:
+            self.notes.append(f"{one} could not be checked whole: {judgement.error}")
+
+    def _ways_out(self, one: Planned, wheel: FetchedWheel, build: str | None) -> str:
+        self._progress(f"looking for what fits {one}")
+        ways = [_fits(wheel, one.name, one.version, self._store)]
+        if build and wheel.path.stat().st_size < _LARGE and (other := self._other(one, build)):
+            ways.append(f"{one.name} {other} fits torch {build}")
+        return "; ".join(filter(None, ways)) or f"it takes a build of {one.name} made for this torch"
+
+    def _other(self, one: Planned, build: str) -> str | None:
+        """The version that the installer would choose for this torch, if that one fits it."""
+        wanted = [one.name, f"torch=={build.partition('+')[0]}"]
+        try:
+            plan = self._installer.plan([*self._options, *wanted], silent=True)
+            other = plan.get(canonicalize_name(one.name))
+            if other is None or not other.wheel or other.version == one.version:
+                return None
+            torch = self._torch(plan.get("torch"))
+            judgement = judge(self._wheel(other), torch, self._store) if torch else None
+        except (InstallerError, InputError):
+            return None
+        return other.version if judgement and not judgement.broken and not judgement.unknown else None
+
+    def _of_installed(self, choice: scan.TorchChoice, build: str | None) -> Iterator[str]:
+        """What stays, and would meet another torch than before."""
+        files = Files(self._store.facts_of)
+        for distribution in packages.installed(interpreter.search_path(self._plan.python)):
+            name = canonicalize_name(distribution.name)
+            if name == "torch" or self._plan.get(name) is not None or not uses_torch(distribution, files):
+                continue
+            self._progress(f"checking {distribution}")
+            judgement = judge(distribution, choice, self._store, self._progress)
+            if judgement is not None and judgement.broken:
+                fits = _fits(distribution, distribution.name, distribution.version, self._store)
+                way = fits or f"install a {distribution.name} made for it in the same go"
+                yield _line(f"{distribution.name} {distribution.version}, which is installed,", judgement, build, way)
+
+
+def _line(subject: str, judgement: Judgement, build: str | None, way: str) -> str:
+    return f"{subject} will not load on torch {build}: {judgement.error}; {way}"
+
+
+def _fits(source: Source, name: str, version: str, store: Store) -> str:
+    fits = fitting(source, store)
+    if not fits:
+        return ""
+    every = ", ".join(map(str, fits))
+    return f"it fits torch {every} (abiscan pip install {name}=={version} torch=={fits[0]})"
+
+
+def _is_embedded(torch: Planned) -> bool:
+    """Whether the data of its release number are about this very build: the package index has one of each."""
+    try:
+        version = Version(torch.version)
+    except InvalidVersion:
+        return False
+    machine = system.machine()
+    build = embedded.build_of(version, machine) if machine else None
+    if version.local or build is None:
+        return False
+    cuda = any(_OF_CUDA.match(name) for text in torch.requires if (name := _needed(text)))
+    return version < _CUDA_BESIDE or cuda == ("+cu" in build)
+
+
+def _needed(text: str) -> str | None:
+    """The name that a requirement asks for, unless an extra does."""
+    try:
+        requirement = Requirement(text)
+    except InvalidRequirement:
+        return None
+    wanted = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+    return canonicalize_name(requirement.name) if wanted else None
+
+
+def _names_torch(text: str) -> bool:
+    return _needed(text) == "torch"

@@ -1,0 +1,98 @@
+"""One package against one torch, as the doors need it: the worst of it, and which torch it would fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from packaging.version import Version
+
+from abiscan import scan
+from abiscan.errors import NoExtensionError
+from abiscan.files import Files
+from abiscan.findings import Effect, Finding
+from abiscan.ownership import is_torch_symbol
+from abiscan.releases import embedded
+from abiscan.releases.store import Store
+from abiscan.report.model import Result, Verdict
+from abiscan.rules import RULES
+from abiscan.sources import Source, read_target
+
+# How many of the releases in question are tried: each takes as long as a check, and people need one.
+_TRIED: Final = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What was found about the extensions of one package, the worst first."""
+
+    results: tuple[Result, ...]
+
+    @property
+    def broken(self) -> tuple[Result, ...]:
+        """Those that do not load, or are not safe to use."""
+        return tuple(result for result in self.results if result.is_failure(Effect.CORRUPTS, strict=False))
+
+    @property
+    def unknown(self) -> tuple[Result, ...]:
+        """Those that could not be judged."""
+        return tuple(result for result in self.results if result.verdict is Verdict.UNKNOWN)
+
+    @property
+    def error(self) -> str:
+        """What the loader will say of the worst; what is wrong in our words where it says nothing."""
+        worst = self.results[0]
+        if worst.predicted_error:
+            where = f"{worst.predicted_error.object}: " if worst.predicted_error.object else ""
+            return f"{where}{worst.predicted_error.message}"
+        found = worst_finding(worst)
+        return found.message if found else next((gap.reason for gap in worst.gaps), "could not be judged")
+
+
+def judge(
+    source: Source, choice: scan.TorchChoice, store: Store, progress: scan.Progress = lambda _: None
+) -> Judgement | None:
+    """Judge one package; None if it has no extension of torch.
+
+    :param progress: is told what takes seconds
+    :raises InputError: it cannot be read
+    """
+    try:
+        report = scan.check([source], choice, RULES, store, progress)
+    except NoExtensionError:
+        return None
+    return Judgement(results=tuple(sorted(report.results, key=_severity, reverse=True)))
+
+
+def worst_finding(result: Result) -> Finding | None:
+    """The finding that matters most, the first of them if there are several."""
+    return max(result.findings, key=lambda finding: finding.effect.severity, default=None)
+
+
+def _severity(result: Result) -> tuple[int, int]:
+    found = worst_finding(result)
+    return found.effect.severity if found else -1, result.verdict is Verdict.UNKNOWN
+
+
+def fitting(source: Source, store: Store) -> tuple[Version, ...]:
+    """The embedded releases on which all extensions of a package load, newest first; the newest few of them.
+
+    Those that export what the package imports are tried, as a check would.
+
+    :raises InputError: it cannot be read, or has no extension of torch
+    """
+    files = Files(store.facts_of)
+    target = read_target(source, files, embedded.SITE, f"{embedded.SITE}/torch")
+    imports = {name for extension in target.extensions for name in extension.facts.imports if is_torch_symbol(name)}
+    machines = {extension.facts.machine for extension in target.extensions}
+    if len(machines) != 1:
+        return ()
+    candidates = embedded.releases_exporting(imports, machines.pop())
+    admitted = [version for version in candidates if target.admits_torch(version)] or candidates
+    tried = sorted(admitted, reverse=True)[:_TRIED]
+    return tuple(version for version in tried if _fits(source, version, store))
+
+
+def _fits(source: Source, version: Version, store: Store) -> bool:
+    judgement = judge(source, scan.torch_numbered(str(version)), store)
+    return judgement is not None and not judgement.broken and not judgement.unknown

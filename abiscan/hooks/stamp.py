@@ -1,0 +1,194 @@
+"""What a wheel relies on in torch, written into the wheel for the guard to check at import (``guard.py``)."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import json
+import os
+import posixpath
+import re
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from packaging.version import Version
+
+import abiscan
+from abiscan import scan
+from abiscan.elf import Machine
+from abiscan.errors import InputError
+from abiscan.files import Files, Wheel, unreadable
+from abiscan.hooks import guard
+from abiscan.hooks.judgement import judge
+from abiscan.inventory import Inventory, inventory
+from abiscan.ownership import is_torch_library, is_torch_symbol
+from abiscan.releases.operator_store import operators_of
+from abiscan.releases.store import Store
+from abiscan.sources import Extension, Target
+
+GUARD: Final = "_abiscan_guard.py"
+_NAME: Final = re.compile(r"(?P<name>[^-]+)-(?P<version>[^-]+)(-[^-]+)?-[^-]+-[^-]+-[^-]+\.whl")
+_SIGNATURES: Final = ("/RECORD.jws", "/RECORD.p7s")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stamp:
+    """What was written: the members of the wheel that hold it, and how much it says."""
+
+    members: tuple[str, ...]
+    fingerprint: str
+    built_for: str
+    symbols: int
+    keys: int
+    operators: int
+
+
+def stamp(path: Path, choice: scan.TorchChoice, store: Store, progress: Callable[[str], None]) -> Stamp:
+    """Write into a wheel what it relies on, in place of what an earlier stamp said. Same wheel, same torch, same bytes.
+
+    :param choice: the torch that it was built for, whose schemas are those it was compiled with
+    :raises InputError: it is no wheel with the guard in it, or does not load on that torch
+    """
+    members = _places(path)
+    progress("checking that it loads")
+    judgement = judge(path, choice, store, progress)
+    files = Files(store.facts_of)
+    torch = choice(files)
+    version = Version(torch.build).public if torch.build else None
+    if judgement is None:
+        raise InputError(str(path), "has no extension of torch, so nothing to guard", "stamp the wheel of an extension")
+    if version is None or judgement.broken or judgement.unknown:
+        problem = f"does not load on torch {torch.build}: {judgement.error}"
+        raise InputError(str(path), problem, "say with --torch which torch it was built for")
+    progress("looking for what it relies on")
+    target, inventories = inventory(path, store)
+    document = _document(path, version, target, inventories, lambda machine: _schemas(torch, machine, files, store))
+    text = (json.dumps(document, indent=1, sort_keys=True) + "\n").encode()
+    _rewrite(path, dict.fromkeys(members, text))
+    return Stamp(
+        members=members,
+        fingerprint=document["fingerprint"],
+        built_for=version,
+        symbols=len({name for extension in document["extensions"] for name in extension["symbols"]}),
+        keys=len(document["keys"]),
+        operators=len(document["operators"]),
+    )
+
+
+def _places(path: Path) -> tuple[str, ...]:
+    """Where the stamp goes: beside each copy of the guard."""
+    wheel = Wheel(path)
+    if any(name.endswith(_SIGNATURES) for name in wheel.names()):
+        raise InputError(str(path), "is signed, and would be so no longer", "sign it after stamping")
+    places = [posixpath.dirname(name) for name in wheel.names() if posixpath.basename(name) == GUARD]
+    if not places:
+        fix = f"vendor it first: abiscan guard --write PACKAGE/{GUARD}, and call its check() in PACKAGE/__init__.py"
+        raise InputError(str(path), "has no guard to read a stamp", fix)
+    return tuple(posixpath.join(place, guard.STAMP) for place in places)
+
+
+def _document(
+    path: Path,
+    version: str,
+    target: Target,
+    inventories: Collection[Inventory],
+    schemas_for: Callable[[Machine], Mapping[str, str]],
+) -> dict[str, Any]:
+    name = _NAME.fullmatch(path.name)
+    used = {operator for each in inventories for operator in _foreign_operators(each)}
+    schemas = schemas_for(target.extensions[0].facts.machine) if used else {}
+    relied: dict[str, Any] = {
+        "built_for": version,
+        "extensions": [_relied_on(extension, target) for extension in target.extensions],
+        "keys": {key: number for each in inventories for key, number in _keys(each)},
+        # Those of other packages are not there yet when the guard looks.
+        "operators": {operator: schemas[operator] for operator in used if operator in schemas},
+    }
+    return {
+        "version": 1,
+        "tool": f"abiscan {abiscan.__version__}",
+        "package": name["name"] if name else path.stem,
+        "package_version": name["version"] if name else "",
+        "fingerprint": hashlib.sha256(json.dumps(relied, sort_keys=True).encode()).hexdigest(),
+        **relied,
+    }
+
+
+def _relied_on(extension: Extension, target: Target) -> dict[str, Any]:
+    """The libraries of torch that an extension needs, and the symbols that it must find there."""
+    needed = [name for name in extension.facts.needed if is_torch_library(name)]
+    names = {one.name for one in extension.facts.references if not one.weak and is_torch_symbol(one.name)}
+    defined = {name for name in names if any(member.facts.symbols.find(name) for member in target.extensions)}
+    # One that reaches torch through a library of its package has nothing of torch to look in.
+    return {"path": extension.path, "needed": needed, "symbols": sorted(names - defined) if needed else []}
+
+
+def _keys(each: Inventory) -> list[tuple[str, int]]:
+    numbers = {
+        one.dispatch_key
+        for registered in (each.registrations.libraries, each.registrations.kernels, each.registrations.fallbacks)
+        for one in registered
+        if isinstance(one.dispatch_key, int)
+    }
+    return [(each.keys.name(number), number) for number in sorted(numbers) if each.keys.can_register(number)]
+
+
+def _foreign_operators(each: Inventory) -> set[str]:
+    """The operators that an extension has kernels for, or looks up, and does not define itself."""
+    defined = {operator.name for operator in each.registrations.operators}
+    kernels = {kernel.operator for kernel in each.registrations.kernels}
+    return (kernels | {lookup.operator for lookup in each.registrations.lookups}) - defined
+
+
+def _schemas(torch: scan.Torch, machine: Machine, files: Files, store: Store) -> Mapping[str, str]:
+    operators = operators_of(torch.release_for(machine), files, store.folder).operators
+    return {name: operator.schema for name, operator in operators.items() if operator.schema}
+
+
+def _rewrite(path: Path, additions: Mapping[str, bytes]) -> None:
+    """Put members into a wheel, and into its RECORD; the file is replaced whole or not at all."""
+    try:
+        with zipfile.ZipFile(path) as old, tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part") as part:
+            with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as new:
+                _copy(old, new, additions)
+            part.flush()
+            os.chmod(part.name, path.stat().st_mode)  # noqa: PTH101 - a temporary file is private
+            os.replace(part.name, path)  # noqa: PTH105 - as above
+            Path(part.name).touch()  # for the temporary file to delete
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def _copy(old: zipfile.ZipFile, new: zipfile.ZipFile, additions: Mapping[str, bytes]) -> None:
+    record = next(info for info in old.infolist() if re.fullmatch(r"[^/]+\.dist-info/RECORD", info.filename))
+    for info in old.infolist():
+        if info.filename in additions or info is record:
+            continue
+        with old.open(info) as source, new.open(info, "w") as copy:
+            shutil.copyfileobj(source, copy, 1 << 20)
+    for name, data in additions.items():
+        new.writestr(_info(name, record), data)
+    rows = [row for row in csv.reader(io.StringIO(old.read(record).decode("utf-8"))) if row and row[0] not in additions]
+    added = [[name, f"sha256={_digest(data)}", str(len(data))] for name, data in additions.items()]
+    lines = io.StringIO()
+    # The line of RECORD itself stays the last.
+    csv.writer(lines, lineterminator="\n").writerows([*rows[:-1], *added, *rows[-1:]])
+    new.writestr(_info(record.filename, record), lines.getvalue().encode())
+
+
+def _info(name: str, like: zipfile.ZipInfo) -> zipfile.ZipInfo:
+    """A member with the time and rights of another one: the clock must not show in the file."""
+    info = zipfile.ZipInfo(name, like.date_time)
+    info.external_attr, info.compress_type = like.external_attr, zipfile.ZIP_DEFLATED
+    return info
+
+
+def _digest(data: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()

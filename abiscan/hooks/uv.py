@@ -1,0 +1,80 @@
+"""uv, asked what it would do: the lines of ``uv pip install --dry-run``."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from abiscan.errors import InputError
+from abiscan.hooks.install import InstallerError, Plan, Planned
+from abiscan.hooks.pip import index_options
+
+# " + torchaudio==2.8.0", " + pkg==1.0 (from file:///…/pkg-1.0-….whl)", as uv prints changes without colour.
+_ADDED: Final = re.compile(r"^ [+~] (?P<name>[\w.-]+)==(?P<version>\S+)(?: \(from (?P<url>.+)\))?$", re.MULTILINE)
+_PYTHON_OPTIONS: Final = ("--python", "-p")
+# What uv calls otherwise than pip.
+_INDEX_NAMES: Final = {"--default-index": "--index-url", "--index": "--extra-index-url"}
+
+
+@dataclass(frozen=True, slots=True)
+class Uv:
+    """The uv on the search path."""
+
+    @property
+    def executable(self) -> str:
+        """Its path.
+
+        :raises InputError: there is none
+        """
+        found = shutil.which("uv")
+        if found is None:
+            raise InputError("uv", "is not installed", "see https://docs.astral.sh/uv, or use: abiscan pip install")
+        return found
+
+    def plan(self, arguments: Sequence[str], *, silent: bool = False) -> Plan:
+        """Ask it. It does not say where files lie, except for those that the user gives by their place.
+
+        :raises InstallerError: it cannot find, or put together, what is wanted
+        :raises InputError: there is no uv, or no interpreter that it would install for
+        """
+        given = [word for word in arguments if word != "--dry-run"]  # uv takes it once only
+        command = [self.executable, "pip", "install", "--dry-run", "--color", "never", *given]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - as the user would
+        if done.returncode:
+            raise InstallerError(done.returncode, "" if silent else done.stderr)
+        return Plan(
+            python=self._python(arguments),
+            packages=tuple(
+                Planned(
+                    name=match["name"],
+                    version=match["version"],
+                    url=match["url"],
+                    wheel=match["url"] is None or match["url"].partition("#")[0].endswith(".whl"),
+                    requires=(),
+                )
+                for match in _ADDED.finditer(done.stderr)
+            ),
+        )
+
+    def index_options(self, arguments: Sequence[str]) -> list[str]:
+        """Those of the arguments that say where packages come from, in pip's words."""
+        words = []
+        for word in arguments:
+            name, equals, value = word.partition("=")
+            words.append(_INDEX_NAMES.get(name, name) + equals + value)
+        return index_options(words)
+
+    def _python(self, arguments: Sequence[str]) -> str:
+        wanted = [after for word, after in pairwise(arguments) if word in _PYTHON_OPTIONS]
+        wanted += [word.partition("=")[2] for word in arguments if word.startswith("--python=")]
+        system = ["--system"] if "--system" in arguments else []
+        command = [self.executable, "python", "find", *system, *wanted[-1:]]
+        found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+        if found.returncode:
+            raise InputError("uv", f"finds no Python: {found.stderr.strip()}", "make one with: uv venv")
+        return found.stdout.strip()

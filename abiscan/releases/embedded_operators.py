@@ -1,0 +1,63 @@
+"""The operators of the torch releases inside the package: asked for by number, nothing installed.
+
+``data/operators.bin`` is made by ``tools/build_release_data.py``. It holds what the reader of libraries found in those
+of each build. Most of it is the same from one release to the next, so everything is there once, with the set of builds
+that have it. Operators are sorted by name and compressed in blocks: to look up one decompresses one block, and answers
+for all releases.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Mapping
+from importlib import resources
+
+from packaging.version import Version
+
+from abiscan.elf import Machine
+from abiscan.releases import embedded
+from abiscan.releases.operator_table import OperatorTable
+from abiscan.releases.operators import Operators
+
+
+def operators(text: str, machine: Machine, names: Collection[str] | None = None) -> Operators:
+    """The operators of an embedded release.
+
+    :param text: its number: ``2.6.0``, ``2.13.0+cu130``
+    :param names: only these operators and their kernels, a matter of a few milliseconds; None for all
+    :raises InputError: it is not embedded
+    """
+    return _table().operators(_number(embedded.build(text, machine), machine), names)
+
+
+def across(names: Collection[str], machine: Machine) -> Mapping[Version, Operators]:
+    """Some operators in every embedded release, oldest first: what ``operators`` says for each number."""
+    return {
+        version: _table().operators(_number(embedded.build(str(version), machine), machine), names)
+        for version in embedded.versions(machine)
+    }
+
+
+def find(libraries: Mapping[str, str], machine: Machine) -> str | None:
+    """The embedded build whose libraries are exactly these, by its full version; None if there is none.
+
+    :param libraries: what ``from_libs.identities`` says of a torch
+    """
+    for build in _table().builds if libraries else ():
+        if build["machine"] == machine.value and build["libraries"] == libraries:
+            return str(build["build"])
+    return None
+
+
+def _number(build: str, machine: Machine) -> int:
+    return _numbers()[build, machine.value]
+
+
+@functools.cache
+def _numbers() -> dict[tuple[str, str], int]:
+    return {(build["build"], build["machine"]): number for number, build in enumerate(_table().builds)}
+
+
+@functools.cache
+def _table() -> OperatorTable:
+    return OperatorTable(resources.files("abiscan.releases").joinpath("data/operators.bin").read_bytes())

@@ -1,0 +1,102 @@
+"""Registrations as text: what a case says that an extension registers, and what its torch has.
+
+    {"registers": [{"library": "TORCH_LIBRARY_IMPL", "namespace": "aten", "key": "CPU"},
+                   {"impl": "tanh", "signature": "FN2at6TensorERKS0_E", "inferred": "(Tensor _0) -> Tensor _0"}]}
+
+Everything belongs to the last library before it; ``{"op": …}`` and classes need none. ``phase`` holds from where it
+stands on. Keys are names, or the numbers of a release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from packaging.version import Version
+
+from abiscan.dispatch.keys import keys_of
+from abiscan.emulation.model import Gap, Library, LibraryKind, Phase, Registrations
+from abiscan.emulation.recorder import Recorder
+from abiscan.linkage.registering import Registering
+from abiscan.releases.operators import Fallback, Kernel, Operator, Operators, Place
+from abiscan.replaying import Registrant, reactions
+
+KINDS: Final = {
+    "TORCH_LIBRARY": LibraryKind.DEF,
+    "TORCH_LIBRARY_FRAGMENT": LibraryKind.FRAGMENT,
+    "TORCH_LIBRARY_IMPL": LibraryKind.IMPL,
+}
+
+
+def registrations(steps: Iterable[Mapping[str, Any]], gaps: Iterable[str] = ()) -> Registrations:
+    """What the steps register, one per call of torch."""
+    recorder = Recorder()
+    library: Library | None = None
+    for line, step in enumerate(steps, 1):
+        recorder.phase = Phase(step.get("phase", recorder.phase.value))
+        kernel = {"signature": step.get("signature"), "inferred": step.get("inferred")}
+        if "library" in step:
+            kind = KINDS[step["library"]]
+            library = recorder.library(kind, step["namespace"], step.get("key"), "ops.cpp", line)
+        elif "def" in step:
+            definition = recorder.define(library, step["def"], inferred=step.get("inferred"))
+            if any(kernel.values()):
+                recorder.kernel(library, definition.name, step.get("key"), definition=definition, **kernel)
+        elif "impl" in step:
+            recorder.kernel(library, step["impl"], step.get("key"), **kernel)
+        elif "fallback" in step:
+            recorder.fallback(library, step["fallback"], fallthrough=False)
+        elif "class" in step:
+            recorder.custom_class(step["class"])
+        else:
+            definition = recorder.define(None, step["op"])
+            for each in step["kernels"]:
+                recorder.kernel(
+                    None, definition.name, each.get("key"), definition=definition, inferred=each["inferred"]
+                )
+    return Registrations(
+        libraries=tuple(recorder.libraries),
+        operators=tuple(recorder.operators),
+        kernels=tuple(recorder.kernels),
+        fallbacks=tuple(recorder.fallbacks),
+        classes=tuple(recorder.classes),
+        gaps=tuple(Gap(stage="emulation", reason=reason, address=16, symbol="f") for reason in gaps),
+    )
+
+
+def operators(has: Mapping[str, Any], version: Version) -> Operators:
+    """What a torch has: schemas by name, ``kernels`` as ``[operator, key, signature, inferred]``, and so on."""
+    return Operators(
+        operators={name: Operator(name, schema, (), "torch.cpp", 1) for name, schema in has.get("schemas", {}).items()},
+        kernels=tuple(Kernel(*kernel, False, "kernels.cpp", 2) for kernel in has.get("kernels", ())),
+        fallbacks=tuple(Fallback(key, False, "fallbacks.cpp", 3) for key in has.get("fallbacks", ())),
+        namespaces={name: Place("torch.cpp", 1) for name in has.get("namespaces", ())},
+        classes=frozenset(has.get("classes", ())),
+        keys=keys_of(version).names,
+        aliases={},
+        gaps=(),
+    )
+
+
+def registering(case: Mapping[str, Any], name: str, version: Version) -> Registering | None:
+    """What the torch of a case does about the registrations in it; ``before`` are those of other objects, by name."""
+    if "registers" not in case:
+        return None
+    own = registrations(case["registers"], case.get("unread", ()))
+    before = [
+        Registrant(
+            name=other, identity=other, registrations=registrations(steps), phases=(Phase.STATIC_INIT,), catches=False
+        )
+        for other, steps in case.get("before", {}).items()
+    ]
+    me = Registrant(name=name, identity=name, registrations=own, phases=tuple(Phase), catches=case.get("catches", True))
+    has = operators(case["has"], version) if "has" in case else None
+    built_for = tuple(map(Version, case.get("built_for", ())))
+    return Registering(
+        own=own,
+        built_for=built_for,
+        meant=keys_of(built_for[-1] if built_for else version),
+        keys=keys_of(version),
+        operators=has,
+        reactions=tuple(reactions(before, [me], has, keys_of(version), (version.major, version.minor))),
+    )

@@ -1,0 +1,155 @@
+"""``abiscan doctor`` in environments made up for the purpose."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click.testing
+import jsonschema
+import pytest
+
+from abiscan.cli import main
+from abiscan.report.json import schema
+from tests.elf_builder import Elf, exports, uses
+from tests.fakes import extension, install, python_of, torch_libraries, torch_package
+
+PYTHON = f"py{sys.version_info[0]}{sys.version_info[1]}"
+GONE = uses("_ZN2at4goneEv")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """An environment with a torch, a package that fits it, and one that has nothing to do with it."""
+    folder = tmp_path / "site"
+    torch_package(folder)
+    install(folder, "torch", {}, version="9.9.0")
+    install(folder, "good", {"good/_C.so": extension()})
+    install(folder, "plain", {"plain.so": Elf()})
+    return folder
+
+
+def run(site: Path, *words: str) -> click.testing.Result:
+    python = python_of(site, site.parent)
+    result = click.testing.CliRunner().invoke(main, ["doctor", "--python", python, *words])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def ailments(site: Path, code: int) -> list[dict[str, Any]]:
+    result = run(site, "--format", "json")
+    assert result.exit_code == code, result.output
+    document = json.loads(result.stdout)
+    jsonschema.validate(document, schema("doctor"), cls=jsonschema.Draft202012Validator)
+    found: list[dict[str, Any]] = document["ailments"]
+    return found
+
+
+def test_a_healthy_environment_is_silent(site: Path) -> None:
+    result = run(site)
+    assert (result.exit_code, result.stdout) == (0, "the extension here fits torch 9.9.0+cpu\n")
+    assert run(site, "-q").stdout == ""
+    assert ailments(site, 0) == []
+
+
+def test_what_does_not_load_is_found(site: Path) -> None:
+    install(site, "bad", {"bad/_C.so": extension(undefined=GONE), "bad/_D.so": extension(undefined=GONE)})
+    (found,) = ailments(site, 1)
+    assert (found["subject"], found["trouble"], found["effect"]) == ("bad==1.0", "broken", "load-fails")
+    assert found["message"] == "_C.so: undefined symbol: _ZN2at4goneEv"
+    assert found["extensions"] == ["bad/_C.so", "bad/_D.so"]
+    assert found["commands"][-1] == "abiscan pip install --upgrade bad"
+    text = run(site).stdout
+    assert "does not load: _C.so: undefined symbol: _ZN2at4goneEv" in text
+    assert "good" not in text
+
+
+def test_an_editable_install_is_to_be_built_again(site: Path, tmp_path: Path) -> None:
+    extension(undefined=GONE).write(tmp_path / "src" / "_C.so")
+    info = install(site, "mine", {})
+    origin = {"url": (tmp_path / "src").as_uri(), "dir_info": {"editable": True}}
+    (info / "direct_url.json").write_text(json.dumps(origin), encoding="utf-8")
+    (found,) = ailments(site, 1)
+    assert found["commands"] == [f"pip install --no-build-isolation -e {tmp_path / 'src'}"]
+
+
+def test_a_torch_for_cpus_beside_extensions_for_cuda(site: Path) -> None:
+    install(site, "gpu", {"gpu/_C.so": extension(needed=("libtorch_cpu.so", "libtorch_cuda.so"))})
+    (found,) = ailments(site, 1)
+    assert found["trouble"] == "cpu-torch"
+    assert found["message"].startswith("libtorch_cuda.so: cannot open shared object file")
+    assert found["commands"][0].endswith("--index-url https://download.pytorch.org/whl/cpu gpu==1.0")
+
+
+@pytest.mark.parametrize("name", ["libtorch_cpu.so", "libc10-5de87c2d.so"])
+def test_a_second_libtorch_in_a_package(name: str, site: Path) -> None:
+    install(site, "bundle", {f"bundle.libs/{name}": torch_libraries()["libc10.so"]})
+    (found,) = ailments(site, 1)
+    assert (found["trouble"], found["commands"]) == ("second-libtorch", ["pip uninstall bundle"])
+    assert name in found["message"]
+
+
+def test_libraries_called_alike_are_no_second_libtorch(site: Path) -> None:
+    names = ("libtorch_npu.so", "libtorchvision.so", "libshm.so", "libc10_extra.so")
+    install(site, "vendor", {f"vendor/{name}": Elf() for name in names})
+    assert ailments(site, 0) == []
+
+
+def test_a_second_libtorch_on_the_search_path(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch_libraries()["libc10.so"].write(tmp_path / "other" / "libc10.so")
+    own, harmless = site / "torch" / "lib", tmp_path / "harmless"
+    for folders, command in (
+        ([tmp_path / "other"], "unset LD_LIBRARY_PATH"),
+        ([harmless, tmp_path / "other"], f"export LD_LIBRARY_PATH={harmless}"),
+        ([own, harmless], None),
+    ):
+        monkeypatch.setenv("LD_LIBRARY_PATH", ":".join(map(str, folders)))
+        found = ailments(site, 1 if command else 0)
+        assert [one["commands"] for one in found] == ([[command]] if command else [])
+
+
+@pytest.mark.parametrize(
+    ("version", "folder"),
+    [
+        ("cuda = None", f"{PYTHON}_cpu"),
+        ("cuda: Optional[str] = None\nhip: Optional[str] = None", f"{PYTHON}_cpu"),
+        ("cuda: Optional[str] = '12.8'\nhip: Optional[str] = None", f"{PYTHON}_cu128"),
+        ("cuda = None\nhip: Optional[str] = '6.3'", f"{PYTHON}_rocm63"),
+    ],
+)
+def test_a_stale_build_on_the_fly(
+    version: str, folder: str, site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (site / "torch" / "version.py").open("a", encoding="utf-8") as stream:
+        stream.write(f"{version}\n")
+    # torch names the folder after the Python that runs it (cpp_extension.py, _get_build_directory).
+    cache = tmp_path / "cache home" / "torch_extensions"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache.parent))
+    fresh = extension().write(cache / folder / "fresh" / "fresh.so")
+    stale = extension(undefined=GONE).write(cache / folder / "stale" / "stale.so")
+    extension(undefined=GONE).write(cache / "py27_cu90" / "unused" / "unused.so")
+    (cache / folder / "empty").mkdir()
+    (found,) = ailments(site, 1)
+    assert (found["trouble"], found["subject"]) == ("stale-build", str(stale.parent))
+    assert found["commands"] == [f"rm -r '{stale.parent}'"]
+    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(cache / "py27_cu90"))
+    assert [Path(one["subject"]).name for one in ailments(site, 1)] == ["unused"]
+    assert str(fresh.parent) not in json.dumps(found)
+
+
+def test_the_worst_comes_first(site: Path) -> None:
+    install(site, "a-unknown", {"a.so": extension(), "cut.so": extension()})
+    (site / "cut.so").write_bytes(extension().build()[:200])
+    assert [one["trouble"] for one in ailments(site, 3)] == ["unknown"]
+    install(site, "b-bundle", {"libtorch_cpu.so": Elf(defined=exports("x"))})
+    install(site, "c-bad", {"c.so": extension(undefined=GONE)})
+    assert [one["subject"] for one in ailments(site, 1)] == ["c-bad==1.0", "b-bundle==1.0", "a-unknown==1.0"]
+
+
+def test_an_environment_without_torch_is_2(tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir()
+    result = run(tmp_path / "site")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "has no torch" in result.stderr

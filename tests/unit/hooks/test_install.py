@@ -1,0 +1,253 @@
+"""``abiscan pip`` and ``abiscan uv``: with the real pip, an index that is a folder, and environments made up."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import os
+import platform
+import re
+import subprocess
+import sys
+import tarfile
+import venv
+from pathlib import Path
+
+import click.testing
+import pytest
+from packaging.version import Version
+
+from abiscan.cli import main
+from abiscan.hooks.pip import index_options
+from tests.elf_builder import exports, uses
+from tests.fakes import extension, install, package_wheel, torch_libraries, torch_package
+
+pytestmark = pytest.mark.skipif(
+    (platform.system(), platform.machine()) != ("Linux", "x86_64"), reason="the wheels are for x86_64 Linux"
+)
+GONE = uses("_ZN2at4goneEv")
+THREADS = uses("_ZN2at15get_num_threadsEv")
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> str:
+    """The Python of an environment with torch 9.9.0 and no pip."""
+    folder = tmp_path / "environment"
+    venv.create(folder, with_pip=False)
+    torch_package(site(folder))
+    (site(folder) / "torch" / "__init__.py").touch()
+    install(site(folder), "torch", {}, version="9.9.0", requires="")
+    return str(folder / "bin" / "python")
+
+
+def site(environment: Path) -> Path:
+    return environment / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+
+
+@pytest.fixture(autouse=True)
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "index"
+    folder.mkdir()
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    monkeypatch.setenv("PIP_DISABLE_PIP_VERSION_CHECK", "1")
+    package_wheel(folder, "good", {"good/_C.so": extension(undefined=THREADS)})
+    package_wheel(folder, "bad", {"bad/_C.so": extension(undefined=GONE)})
+    package_wheel(folder, "plain", {"plain.so": extension(needed=("libc.so.6",))})
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def handed_over(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The commands that abiscan became."""
+    commands: list[list[str]] = []
+
+    def execvp(_: str, words: list[str]) -> None:
+        commands.append(words)
+        raise SystemExit(0)
+
+    monkeypatch.setattr(os, "execvp", execvp)
+    return commands
+
+
+def run(python: str, *words: str, code: int = 0) -> str:
+    result = click.testing.CliRunner().invoke(main, ["pip", "--python", python, *words])
+    assert result.exit_code == code, result.output
+    assert result.stdout == ""
+    return result.stderr
+
+
+def test_what_fits_goes_to_pip_unchanged(python: str, handed_over: list[list[str]]) -> None:
+    assert run(python, "install", "good", "plain", "--no-deps", "--quiet") == ""
+    pip = [sys.executable, "-m", "pip", "--python", python]
+    assert handed_over == [[*pip, "install", "good", "plain", "--no-deps", "--quiet"]]
+
+
+def test_what_does_not_fit_is_refused_in_one_line(python: str, handed_over: list[list[str]]) -> None:
+    lines = run(python, "install", "good", "bad==1.0", code=1).splitlines()
+    assert lines[0].startswith(
+        "abiscan: bad 1.0 will not load on torch 9.9.0+cpu: _C.so: undefined symbol: _ZN2at4goneEv; "
+    )
+    assert lines[1:] == ["abiscan: nothing was installed; --force does it all the same"]
+    assert handed_over == []
+
+
+def test_the_torch_that_fits_is_named(python: str, index: Path) -> None:
+    # sample_binaries/README.md: torch 2.13.0 has at::_ops::align_as no longer.
+    old = extension(undefined=uses("_ZN2at4_ops8align_as4callERKNS_6TensorES4_"))
+    package_wheel(index, "old", {"old/_C.so": old})
+    line = run(python, "install", "old", code=1).splitlines()[0]
+    match = re.search(r"; it fits torch ([0-9., ]+) \(abiscan pip install old==1.0 torch==([0-9.]+)\)", line)
+    assert match
+    fits = [Version(text) for text in match[1].split(", ")]
+    assert fits == sorted(fits, reverse=True)
+    assert Version("2.6.0") < fits[0] < Version("2.13.0")
+    assert match[2] == str(fits[0])
+
+
+def test_force_says_it_and_installs(python: str, handed_over: list[list[str]]) -> None:
+    (line,) = run(python, "install", "--force", "bad").splitlines()
+    assert "bad 1.0 will not load" in line
+    assert handed_over[0][-2:] == ["install", "bad"]
+
+
+def test_requirements_and_constraints_are_honoured(python: str, index: Path, tmp_path: Path) -> None:
+    package_wheel(index, "bad", {"bad/_C.so": extension()}, version="2.0")
+    requirements, constraints = tmp_path / "requirements.txt", tmp_path / "constraints.txt"
+    requirements.write_text("bad\n", encoding="utf-8")
+    constraints.write_text("bad<2\n", encoding="utf-8")
+    assert run(python, "install", "-r", str(requirements)) == ""
+    error = run(python, "install", "-r", str(requirements), "-c", str(constraints), code=1)
+    assert "bad 1.0 will not load" in error
+    assert "bad 2.0 fits torch 9.9.0+cpu" in error
+
+
+def test_other_commands_and_help_go_to_pip(python: str, handed_over: list[list[str]]) -> None:
+    for words in (["list"], ["install", "--help"], ["freeze", "--all"]):
+        run(python, *words)
+    assert [command[5:] for command in handed_over] == [["list"], ["install", "--help"], ["freeze", "--all"]]
+
+
+def test_what_pip_refuses_has_its_exit_code(python: str, handed_over: list[list[str]]) -> None:
+    run(python, "install", "no-such-package", code=1)
+    run(python, "install", "--no-such-option", code=2)
+    assert handed_over == []
+
+
+def torch_wheel(folder: Path, *, with_threads: bool = True) -> Path:
+    """torch 9.9.1: a release that is not embedded, so that its wheel must be read."""
+    libraries = torch_libraries()
+    if not with_threads:
+        libraries["libtorch_cpu.so"] = dataclasses.replace(libraries["libtorch_cpu.so"], defined=exports("f"))
+    objects = {f"torch/lib/{name}": library for name, library in libraries.items()}
+    return package_wheel(
+        folder, "torch", objects, version="9.9.1", files={"torch/version.py": "__version__ = '9.9.1'\n"}
+    )
+
+
+def test_the_torch_of_afterwards_counts(python: str, index: Path) -> None:
+    torch_wheel(index, with_threads=False)
+    assert run(python, "install", "good") == ""
+    error = run(python, "install", "good", "torch==9.9.1", code=1)
+    assert "good 1.0 will not load on torch 9.9.1: _C.so: undefined symbol: _ZN2at15get_num_threadsEv" in error
+
+
+def test_what_is_installed_must_fit_a_new_torch(python: str, index: Path, tmp_path: Path) -> None:
+    install(site(tmp_path / "environment"), "there", {"there/_C.so": extension(undefined=THREADS)}, requires="")
+    torch_wheel(index)
+    assert run(python, "install", "torch==9.9.1") == ""
+    torch_wheel(index, with_threads=False)
+    error = run(python, "install", "torch==9.9.1", code=1)
+    assert "there 1.0, which is installed, will not load on torch 9.9.1: _C.so: undefined symbol" in error
+    # A version of it that fits, in the same go, is all it takes.
+    package_wheel(index, "there", {"there/_C.so": extension()}, version="2.0")
+    assert run(python, "install", "torch==9.9.1", "there==2.0") == ""
+
+
+def test_a_source_distribution_is_said_to_be_unchecked(python: str, index: Path, tmp_path: Path) -> None:
+    backend = f"""
+import shutil
+def get_requires_for_build_wheel(config_settings=None): return []
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    return shutil.copy({str(package_wheel(tmp_path / "built", "source", {}))!r}, folder).rpartition("/")[2]
+"""
+    members = {
+        "pyproject.toml": '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n',
+        "backend.py": backend,
+        "PKG-INFO": "Metadata-Version: 2.1\nName: source\nVersion: 1.0\n",
+    }
+    with tarfile.open(index / "source-1.0.tar.gz", "w:gz") as archive:
+        for name, text in members.items():
+            info = tarfile.TarInfo(f"source-1.0/{name}")
+            info.size = len(text.encode())
+            archive.addfile(info, io.BytesIO(text.encode()))
+    assert run(python, "install", "source") == "abiscan: source 1.0 is built from source: not checked\n"
+
+
+def test_without_torch_there_is_nothing_to_check(tmp_path: Path, handed_over: list[list[str]]) -> None:
+    venv.create(tmp_path / "empty", with_pip=False)
+    assert run(str(tmp_path / "empty" / "bin" / "python"), "install", "bad") == ""
+    assert len(handed_over) == 1
+
+
+def test_as_a_program(python: str, tmp_path: Path) -> None:
+    def installed(*words: str) -> tuple[int, set[str]]:
+        command = [sys.executable, "-m", "abiscan", "pip", "install", *words]
+        environment = {**os.environ, "VIRTUAL_ENV": str(tmp_path / "environment")}
+        done = subprocess.run(command, env=environment, capture_output=True, check=False)
+        return done.returncode, {path.name for path in site(tmp_path / "environment").glob("*/_C.so")} | {
+            path.parent.name for path in site(tmp_path / "environment").glob("*/_C.so")
+        }
+
+    assert python.startswith(str(tmp_path))
+    assert installed("bad", "good") == (1, set())
+    assert installed("--dry-run", "good") == (0, set())
+    assert installed("good") == (0, {"good", "_C.so"})
+    assert installed("no-such-package") == (1, {"good", "_C.so"})
+
+
+def test_index_options_are_told_from_others() -> None:
+    words = ["-U", "--index-url", "u", "--extra-index-url=v", "-f", "w", "-ix", "-r", "f.txt", "--no-index", "pkg"]
+    expected = ["--index-url", "u", "--extra-index-url=v", "-f", "w", "-ix", "--no-index"]
+    assert index_options(words) == expected
+
+
+# What uv 0.9 prints on stderr.
+DRY_RUN = """Using Python 3.11.7 environment at: environment
+Resolved 2 packages in 71ms
+Would download 1 package
+Would uninstall 1 package
+Would install 2 packages
+ - bad==0.9
+ + bad==1.0
+ + good==1.0 (from file://{wheel})
+"""
+
+
+def test_uv_says_what_it_would_do(
+    python: str, index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, handed_over: list[list[str]]
+) -> None:
+    said = tmp_path / "said"
+    said.write_text(DRY_RUN.format(wheel=index / "good-1.0-py3-none-linux_x86_64.whl"), encoding="utf-8")
+    uv = tmp_path / "bin" / "uv"
+    uv.parent.mkdir()
+    script = f'#!/bin/sh\ncase "$1" in python) echo {python};; *) cat {said} >&2; test "$4" != fail;; esac\n'
+    uv.write_text(script.replace('"$4"', '"$6"'), encoding="utf-8")
+    uv.chmod(0o755)
+    monkeypatch.setenv("PATH", str(uv.parent), prepend=":")
+    runner = click.testing.CliRunner()
+    result = runner.invoke(main, ["uv", "pip", "install", "bad", "good"])
+    assert result.exit_code == 1
+    assert "bad 1.0 will not load on torch 9.9.0+cpu: _C.so: undefined symbol: _ZN2at4goneEv" in result.stderr
+    assert "good" not in result.stderr
+    result = runner.invoke(main, ["uv", "pip", "install", "bad", "good", "--force"])
+    assert handed_over == [[str(uv), "pip", "install", "bad", "good"]]
+    result = runner.invoke(main, ["uv", "pip", "install", "fail"])
+    assert (result.exit_code, result.stderr) == (1, said.read_text("utf-8"))
+
+
+def test_without_uv(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    result = click.testing.CliRunner().invoke(main, ["uv", "pip", "install", "good"])
+    assert result.exit_code == 2
+    assert result.stderr.startswith("abiscan: uv: is not installed")

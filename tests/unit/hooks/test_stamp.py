@@ -1,0 +1,246 @@
+from __future__ import annotations
+
+import ast
+import base64
+import csv
+import hashlib
+import inspect
+import io
+import json
+import platform
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import click.testing
+import pytest
+
+from abiscan.cli import main
+from abiscan.hooks import guard
+from tests.elf_builder import Elf, exports, uses
+from tests.fakes import SAMPLES, extension, package_wheel, torch_package
+
+THREADS = "_ZN2at15get_num_threadsEv"
+GUARDED = {"pkg/_abiscan_guard.py": inspect.getsource(guard), "pkg/__init__.py": ""}
+STAMP = "pkg/_abiscan_stamp.json"
+
+
+@pytest.fixture
+def torch(tmp_path: Path) -> Path:
+    return torch_package(tmp_path / "site")
+
+
+def run(*words: str | Path, code: int = 0) -> str:
+    result = click.testing.CliRunner().invoke(main, list(map(str, words)))
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def stamp(wheel: Path, torch: Path | str) -> Any:
+    run("stamp", wheel, "--torch", torch)
+    with zipfile.ZipFile(wheel) as archive:
+        return json.loads(archive.read(STAMP))
+
+
+def test_a_stamp_says_what_the_extensions_rely_on(tmp_path: Path, torch: Path) -> None:
+    side = Elf(defined=exports("_ZN2at4mineEv"), needed=("libtorch_cpu.so",), undefined=uses(THREADS))
+    module = extension(needed=("libside.so", "libc10.so"), undefined=uses("_ZN2at4mineEv"), runpath="$ORIGIN")
+    objects = {"pkg/_C.so": module, "pkg/libside.so": side}
+    found = stamp(package_wheel(tmp_path, "pkg", objects, files=GUARDED), torch)
+    assert (found["package"], found["package_version"], found["built_for"]) == ("pkg", "1.0", "9.9.0")
+    relied = {one["path"]: (one["needed"], one["symbols"]) for one in found["extensions"]}
+    assert relied == {"pkg/_C.so": (["libc10.so"], []), "pkg/libside.so": (["libtorch_cpu.so"], [THREADS])}
+
+
+def test_the_wheel_stays_a_wheel(tmp_path: Path, torch: Path) -> None:
+    wheel = package_wheel(tmp_path, "pkg", {"pkg/_C.so": extension()}, files=GUARDED)
+    wheel.chmod(0o640)
+    stamp(wheel, torch)
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        assert archive.testzip() is None
+        assert len(names) == len(set(names))
+        rows = {row[0]: row[1:] for row in csv.reader(io.StringIO(archive.read("pkg-1.0.dist-info/RECORD").decode()))}
+        assert set(rows) == set(names)
+        for name, (digest, size) in rows.items():
+            if not name.endswith("/RECORD"):
+                data = archive.read(name)
+                expected = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+                assert (digest, size) == (f"sha256={expected}", str(len(data)))
+    assert [path.name for path in tmp_path.glob("*.part")] == []
+    assert wheel.stat().st_mode & 0o777 == 0o640
+
+
+def test_the_same_wheel_gives_the_same_bytes(tmp_path: Path, torch: Path) -> None:
+    wheel = package_wheel(tmp_path, "pkg", {"pkg/_C.so": extension()}, files=GUARDED)
+    copy = shutil.copy(wheel, tmp_path / "copy-1.0-py3-none-linux_x86_64.whl")
+    stamp(wheel, torch)
+    once = wheel.read_bytes()
+    stamp(wheel, torch)
+    assert wheel.read_bytes() == once
+    assert Path(copy).read_bytes() != once
+
+
+@pytest.mark.parametrize(
+    ("objects", "files", "problem"),
+    [
+        ({"pkg/_C.so": extension()}, {}, "has no guard to read a stamp (vendor it first: abiscan guard --write"),
+        ({}, GUARDED, "has no extension of torch"),
+        ({"pkg/_C.so": extension(undefined=uses("_ZN2at4goneEv"))}, GUARDED, "does not load on torch 9.9.0+cpu: _C.so"),
+        ({"pkg/_C.so": extension()}, {**GUARDED, "pkg-1.0.dist-info/RECORD.jws": ""}, "is signed"),
+    ],
+)
+def test_what_cannot_be_stamped_is_left_alone(
+    objects: dict[str, Elf], files: dict[str, str], problem: str, tmp_path: Path, torch: Path
+) -> None:
+    wheel = package_wheel(tmp_path, "pkg", objects, files=files)
+    before = wheel.read_bytes()
+    assert problem in run("stamp", wheel, "--torch", torch, code=2)
+    assert wheel.read_bytes() == before
+
+
+def test_the_guard_is_written_where_it_is_wanted(tmp_path: Path) -> None:
+    source = Path(guard.__file__).read_text("utf-8")
+    (tmp_path / "pkg").mkdir()
+    run("guard", "--write", tmp_path / "pkg")
+    run("guard", "--write", tmp_path / "other.py")
+    assert (tmp_path / "pkg" / "_abiscan_guard.py").read_text("utf-8") == source
+    assert (tmp_path / "other.py").read_text("utf-8") == source
+    assert run("guard") == source
+
+
+def test_the_guard_is_one_file_for_old_pythons() -> None:
+    tree = ast.parse(Path(guard.__file__).read_text("utf-8"), feature_version=(3, 8))
+    imported = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
+    imported |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    standard = {"ctypes", "fnmatch", "json", "os", "sys", "warnings", "pathlib", "typing", "collections.abc"}
+    assert imported == {*standard, "__future__", "torch"}
+
+
+# Beside a real torch.
+
+needs_torch = pytest.mark.skipif(
+    (platform.system(), platform.machine(), sys.version_info[:2]) != ("Linux", "x86_64", (3, 11)),
+    reason="the samples are for torch 2.13.0 on Python 3.11 and x86_64 Linux",
+)
+INIT = "from . import _abiscan_guard\n_abiscan_guard.check()\n"
+LOAD = "import os, torch\ntorch.ops.load_library(os.path.join(os.path.dirname(__file__), '_C.so'))\n"
+TIMED = """
+import sys, time, torch
+start = time.perf_counter()
+from pkg import _abiscan_guard
+_abiscan_guard.check()
+print((time.perf_counter() - start) * 1000)
+"""
+
+
+def unpacked(tmp_path: Path, data: bytes, built_for: Path | str, init: str = INIT + LOAD) -> Path:
+    """A package of one extension, guarded, stamped for a torch, and installed into a folder."""
+    wheel = package_wheel(tmp_path, "pkg", {}, files={**GUARDED, "pkg/__init__.py": init})
+    with zipfile.ZipFile(wheel, "a") as archive:
+        archive.writestr("pkg/_C.so", data)
+    stamp(wheel, built_for)
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "installed")
+    return tmp_path / "installed"
+
+
+def python(folder: Path, code: str, switch: str = "", *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code, *words],
+        cwd=folder,
+        env={"PATH": "", "ABISCAN_GUARD": switch},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def installed_torch() -> Path:
+    torch = pytest.importorskip("torch")
+    return Path(torch.__file__).parent
+
+
+@needs_torch
+def test_the_right_torch_costs_milliseconds(tmp_path: Path, installed_torch: Path) -> None:
+    sample = SAMPLES / "registration_conflicts" / "kernel_override.so"
+    folder = unpacked(tmp_path, sample.read_bytes(), installed_torch, "")
+    found = json.loads((folder / STAMP).read_text("utf-8"))
+    assert found["operators"] == {f"aten::{name}": f"aten::{name}(Tensor self) -> Tensor" for name in ("sinh", "tanh")}
+    assert list(found["keys"]) == ["CPU"]
+    runs = [python(folder, TIMED, "details") for _ in range(3)]
+    assert {(done.returncode, done.stderr.count("could not check")) for done in runs} == {(0, 0)}
+    assert min(float(done.stdout) for done in runs) < 20
+
+
+@needs_torch
+@pytest.mark.usefixtures("installed_torch")
+def test_the_wrong_torch_is_one_line(tmp_path: Path) -> None:
+    # sample_binaries/README.md: align_as is no longer in torch 2.13.0, in 2.6.0 it was.
+    gone = "_ZN2at4_ops8align_as4callERKNS_6TensorES4_"
+    folder = unpacked(tmp_path, extension(undefined=uses(gone)).build(), "2.6.0")
+    done = python(folder, "import pkg")
+    assert done.returncode == 1
+    (line,) = (line for line in done.stderr.splitlines() if line.startswith("ImportError"))
+    assert line.startswith(
+        "ImportError: pkg 1.0 was built for torch 2.6.0 and does not work with torch 2.13.0+cpu: install torch==2.6.0, "
+    )
+    assert "OSError" not in done.stderr  # the extension was not touched
+    assert gone not in done.stderr
+    assert f"pkg/_C.so: undefined symbol: {gone}" in python(folder, "import pkg", "details").stderr
+    warned = python(folder, "import pkg", "warn").stderr
+    assert "RuntimeWarning: pkg 1.0 was built for torch 2.6.0" in warned
+    assert "OSError" in warned  # as it would be without the guard
+    assert "built for torch" not in python(folder, "import pkg", "off").stderr
+
+
+STAMPED = {
+    "package": "pkg",
+    "package_version": "1.0",
+    "built_for": "2.6.0",
+    "extensions": [{"path": "pkg/_C.so", "needed": ["libtorch_cpu.so"], "symbols": [THREADS]}],
+    "keys": {"CPU": 49},
+    "operators": {"aten::tanh": "aten::tanh(Tensor self) -> Tensor"},
+}
+GONE = {"path": "pkg/_D.so", "needed": ["libtorch_cpu.so"], "symbols": ["_ZN2at4goneEv"]}
+CHECKS = """
+import json, sys, torch
+from pkg import _abiscan_guard as guard
+for only, text in json.loads(sys.argv[1]):
+    open("stamp.json", "w").write(text)
+    try:
+        guard.check(only=only, stamp="stamp.json")
+        print("fits")
+    except ImportError as error:
+        print(str(error).splitlines()[-1])
+"""
+
+
+@needs_torch
+@pytest.mark.usefixtures("installed_torch")
+def test_what_changed_is_in_the_details_and_what_is_no_stamp_breaks_nothing(tmp_path: Path) -> None:
+    (tmp_path / "pkg").mkdir()
+    for name, text in GUARDED.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    cases: list[tuple[list[str], dict[str, Any] | str, str]] = [
+        (["*"], {}, "fits"),
+        (["*"], {"keys": {"CPU": 7}}, "dispatch key CPU: 49, was 7"),
+        (["*"], {"keys": {"NoSuchKey": 7}}, "dispatch key NoSuchKey: gone, was 7"),
+        (["*"], {"operators": {"aten::tanh": "aten::tanh(Tensor self, int n) -> Tensor"}}, "operator aten::tanh: aten"),
+        (["*"], {"operators": {"aten::gone.x": "aten::gone.x() -> ()"}}, "operator aten::gone.x: gone"),
+        (["*"], {"extensions": [{**GONE, "needed": ["libtorch_none.so"]}]}, "pkg/_D.so: libtorch_none.so: not in"),
+        (["*"], {"extensions": [GONE]}, "pkg/_D.so: undefined symbol: _ZN2at4goneEv"),
+        (["*/_D.so"], {"extensions": [GONE]}, "pkg/_D.so: undefined symbol: _ZN2at4goneEv"),
+        (["*/_C.so"], {"extensions": [GONE]}, "fits"),
+        *((["*"], text, "fits") for text in ("", "[]", "{}", '{"extensions": 3}')),
+    ]
+    stamps = [(only, text if isinstance(text, str) else json.dumps({**STAMPED, **text})) for only, text, _ in cases]
+    done = python(tmp_path, CHECKS, "details", json.dumps(stamps))
+    assert done.returncode == 0, done.stderr
+    for (_, _, expected), line in zip(cases, done.stdout.splitlines(), strict=True):
+        assert line.strip().startswith(expected)
+    assert done.stderr.count("could not check") == 4
