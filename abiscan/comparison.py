@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import contextlib
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
+from abiscan.releases.api_version import api_versions, fingerprint, has_cuda, kernels_of, strategy
 from abiscan.releases.operators import Operators
 
 
@@ -68,17 +70,25 @@ class KeyChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Everything that changed. ``operators_known`` is False where one side has no operators to compare."""
+    """Everything that changed.
+
+    ``old_api`` and ``new_api`` are the versions of the interface of all operators compared, together. ``cuda_compared``
+    is False where one of the two is a build without CUDA: its kernels are left out then. ``gaps`` is what could not be
+    read of the operators of either.
+    """
 
     old: str
     new: str
+    old_api: str
+    new_api: str
     symbols: tuple[SymbolChange, ...]
     keys: tuple[KeyChange, ...]
-    operators_known: bool
     operators_added: tuple[str, ...]
     operators_removed: tuple[str, ...]
     schemas: tuple[SchemaChange, ...]
     dispatch: tuple[DispatchChange, ...]
+    cuda_compared: bool
+    gaps: tuple[str, ...]
 
 
 def compare(old: Side, new: Side, use: Use | None = None) -> Comparison:
@@ -87,26 +97,23 @@ def compare(old: Side, new: Side, use: Use | None = None) -> Comparison:
     :param use: limits symbols and operators to what an extension touches
     """
     before, after = old.operators, new.operators
-    names_before = _names(before, use)
-    names_after = _names(after, use)
-    both = sorted(names_before & names_after)
-    known = before is not None and after is not None
+    was, now = (api_versions(found, use.operators if use else None) for found in (before, after))
+    both = sorted(was.keys() & now.keys())
+    cuda = has_cuda(before) == has_cuda(after)
     return Comparison(
         old=old.name,
         new=new.name,
+        old_api=fingerprint(was),
+        new_api=fingerprint(now),
         symbols=_symbols(old.exports, new.exports, use),
-        keys=_keys(old.keys, new.keys),
-        operators_known=known,
-        operators_added=tuple(sorted(names_after - names_before)) if known else (),
-        operators_removed=tuple(sorted(names_before - names_after)) if known else (),
-        schemas=_schemas(before, after, both) if before and after else (),
-        dispatch=_dispatch(before, after, both) if before and after else (),
+        keys=_keys(before.keys, after.keys),
+        operators_added=tuple(sorted(now.keys() - was.keys())),
+        operators_removed=tuple(sorted(was.keys() - now.keys())),
+        schemas=_schemas(before, after, [name for name in both if was[name].schema != now[name].schema]),
+        dispatch=_dispatch(before, after, both, with_cuda=cuda),
+        cuda_compared=cuda,
+        gaps=(*(f"{old.name}: {gap}" for gap in before.gaps), *(f"{new.name}: {gap}" for gap in after.gaps)),
     )
-
-
-def _names(operators: Operators | None, use: Use | None) -> set[str]:
-    names = set(operators.operators) if operators else set()
-    return names & set(use.operators) if use else names
 
 
 def _symbols(
@@ -129,43 +136,28 @@ def _keys(old: Mapping[int, str], new: Mapping[int, str]) -> tuple[KeyChange, ..
     return tuple(KeyChange(key=name, old=before.get(name), new=after.get(name)) for name in changed)
 
 
-def _schemas(old: Operators, new: Operators, names: list[str]) -> tuple[SchemaChange, ...]:
+def _schemas(old: Operators, new: Operators, names: Iterable[str]) -> tuple[SchemaChange, ...]:
     changes = []
     for name in names:
         before, after = old.operators[name].schema, new.operators[name].schema
-        if before is None or after is None or before == after:
+        if before is None or after is None:
             continue
-        try:
+        difference = None
+        with contextlib.suppress(SchemaError):
             parsed_before, parsed_after = FunctionSchema.parse(before), FunctionSchema.parse(after)
-        except SchemaError:
-            changes.append(SchemaChange(operator=name, old=before, new=after, difference=None))
-            continue
-        difference = parsed_before.first_difference(parsed_after)
-        if str(parsed_before) != str(parsed_after):
-            changes.append(
-                SchemaChange(
-                    operator=name,
-                    old=str(parsed_before),
-                    new=str(parsed_after),
-                    difference=str(difference) if difference else None,
-                )
-            )
+            difference = parsed_before.first_difference(parsed_after)
+            before, after = str(parsed_before), str(parsed_after)
+        why = str(difference) if difference else None
+        changes.append(SchemaChange(operator=name, old=before, new=after, difference=why))
     return tuple(changes)
 
 
-def _dispatch(old: Operators, new: Operators, names: list[str]) -> tuple[DispatchChange, ...]:
-    before, after = _kernel_keys(old), _kernel_keys(new)
+def _dispatch(old: Operators, new: Operators, names: Iterable[str], *, with_cuda: bool) -> tuple[DispatchChange, ...]:
+    before, after = kernels_of(old), kernels_of(new)
     changes = []
     for name in names:
-        was, now = before.get(name, frozenset()), after.get(name, frozenset())
+        was, now = (set(strategy(found.get(name, ()), with_cuda=with_cuda)) for found in (before, after))
         if was != now:
             change = DispatchChange(operator=name, added=tuple(sorted(now - was)), removed=tuple(sorted(was - now)))
             changes.append(change)
     return tuple(changes)
-
-
-def _kernel_keys(operators: Operators) -> dict[str, frozenset[str]]:
-    keys: dict[str, set[str]] = {}
-    for kernel in operators.kernels:
-        keys.setdefault(kernel.operator, set()).add(kernel.key or "(catch all)")
-    return {name: frozenset(found) for name, found in keys.items()}

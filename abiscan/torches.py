@@ -1,23 +1,25 @@
-"""Torches as the pipelines behind ``abiscan diff`` and ``abiscan ops --torch`` see them: libraries, keys, operators."""
+"""The pipelines behind ``abiscan diff`` and ``abiscan ops --torch``: torches with their libraries and operators."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from abiscan import interpreter as python
+from abiscan.api_history import ApiHistory, called, history
 from abiscan.comparison import Comparison, Side, Use, compare
 from abiscan.elf import Machine
 from abiscan.errors import InputError
 from abiscan.files import Files, read_facts
-from abiscan.inventory import inventory
+from abiscan.inventory import Inventory, inventory
 from abiscan.libraries import Libraries
 from abiscan.releases import embedded, embedded_operators, from_libs, from_python
 from abiscan.releases.model import TorchRelease
 from abiscan.releases.operator_store import operators_of
 from abiscan.releases.operators import Operators
 from abiscan.releases.store import Store
-from abiscan.sources import Source
+from abiscan.sources import Source, Target
 
 
 def operators(spec: str, machine: Machine, store: Store) -> tuple[TorchRelease, Operators]:
@@ -49,11 +51,16 @@ def difference(old: str, new: str, machine: Machine, used_by: Source | None, sto
     :raises InputError: a torch or the extension cannot be read
     """
     before, after = (_side(spec, machine, store) for spec in (old, new))
-    return compare(before, after, _use(used_by, store) if used_by else None)
+    return compare(before, after, _use(*inventory(used_by, store)) if used_by else None)
 
 
 def _is_number(spec: str) -> bool:
     return embedded.is_version(spec) and not Path(spec).exists()
+
+
+def _each(spec: str) -> list[str]:
+    """The releases that a version specifier admits, else what is given."""
+    return [spec] if Path(spec).exists() else [str(version) for version in embedded.admitted(spec)] or [spec]
 
 
 def _read(spec: str, machine: Machine, files: Files, store: Store) -> tuple[TorchRelease, Operators]:
@@ -74,18 +81,42 @@ def _side(spec: str, machine: Machine, store: Store) -> Side:
     return Side(name=str(release), exports=exports, operators=found)
 
 
-def _use(source: Source, store: Store) -> Use:
-    target, inventories = inventory(source, store)
-    registered = [each.registrations for each in inventories]
+def api_history(target: Source, specs: Sequence[str], store: Store) -> ApiHistory:
+    """Whether releases changed anything for an extension.
+
+    :param specs: release numbers, version specifiers, paths of torches; none for all embedded releases
+    :raises InputError: the target or a torch cannot be read
+    """
+    read, inventories = inventory(target, store)
+    machine = next((extension.facts.machine for extension in read.extensions), Machine.X86_64)
+    names = _use(read, inventories).operators
+    torches: dict[str, Operators] = {}
+    every = [each for spec in specs for each in _each(spec)] or [str(version) for version in embedded.versions(machine)]
+    for spec in every:
+        if _is_number(spec):
+            torches[spec] = embedded_operators.operators(spec, machine, names)
+        else:
+            release, found = _read(spec, machine, Files(store.facts_of), store)
+            torches[release.build or spec] = found
+    return history(read.name, names, torches)
+
+
+def _use(target: Target, inventories: Iterable[Inventory]) -> Use:
+    imports = frozenset(name for extension in target.extensions for name in extension.facts.imports)
     return Use(
-        symbols=frozenset(name for extension in target.extensions for name in extension.facts.imports),
+        symbols=imports,
         operators=frozenset(
-            name
-            for each in registered
-            for name in (
-                *(kernel.operator for kernel in each.kernels),
-                *(operator.name for operator in each.operators),
-                *(lookup.operator for lookup in each.lookups),
+            (
+                *called(imports),
+                *(
+                    name
+                    for each in (found.registrations for found in inventories)
+                    for name in (
+                        *(kernel.operator for kernel in each.kernels),
+                        *(operator.name for operator in each.operators),
+                        *(lookup.operator for lookup in each.lookups),
+                    )
+                ),
             )
         ),
     )

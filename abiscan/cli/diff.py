@@ -32,8 +32,7 @@ def diff(
 ) -> None:
     """What changed from one torch to another: symbols, operators, dispatch.
 
-    SPEC is a release number, a torch folder, or a wheel. Operators are compared where both have libraries to read them
-    from; of release numbers, symbols and numbers of dispatch keys are.
+    SPEC is a release number, a torch folder, or a wheel.
 
     \b
     Examples:

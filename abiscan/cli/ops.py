@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from abiscan.cli.common import cache_folder, errors_reported, output_to, sources
+from abiscan.elf import Machine
 from abiscan.interpreter import of_environment
 from abiscan.releases.store import Store
 
@@ -15,9 +16,18 @@ from abiscan.releases.store import Store
 @click.argument("target", required=False)
 @click.option(
     "--torch",
-    type=click.Path(path_type=Path),
+    multiple=True,
     metavar="SPEC",
-    help="What this torch has itself: its folder, or a wheel.",
+    help="What this torch has itself: a release number, its folder, or a wheel. With TARGET and --api-version: "
+    "the releases to look at (repeatable; '>=2.4,<2.7' means several). Default: all.",
+)
+@click.option("--api-version", is_flag=True, help="Fingerprints of schema and dispatch, to tell releases apart.")
+@click.option(
+    "--machine",
+    type=click.Choice([machine.value for machine in Machine]),
+    default=Machine.X86_64.value,
+    show_default=True,
+    help="Which build of a release number.",
 )
 @click.option("--live", is_flag=True, help="What a running torch has, Python's registrations included: it is imported.")
 @click.option("--python", metavar="EXE", help="With --live: the Python whose torch it is. Default: this one.")
@@ -27,7 +37,9 @@ from abiscan.releases.store import Store
 def ops(
     *,
     target: str | None,
-    torch: Path | None,
+    torch: tuple[str, ...],
+    api_version: bool,
+    machine: str,
     live: bool,
     python: str | None,
     form: str,
@@ -43,17 +55,25 @@ def ops(
     Examples:
       abiscan ops _C.so
       abiscan ops torchvision-0.20.1-cp311-cp311-manylinux1_x86_64.whl --format json
+      abiscan ops --torch 2.6.0
       abiscan ops --torch ~/venv/lib/python3.11/site-packages/torch
       abiscan ops --live --python ~/venv/bin/python
+
+    \b
+    Must it be built again for a new release? Not if no operator that it uses has another version there:
+      abiscan ops _C.so --api-version --torch '>=2.5,<2.7'
+      abiscan ops --torch 2.6.0 --api-version
     """
-    if (target is not None) + (torch is not None) + live != 1:
-        raise click.UsageError("give one of: a TARGET, --torch SPEC, --live")
     if python and not live:
         raise click.UsageError("--python goes with --live")
-    if target is not None:
+    if target is not None and api_version and not live:
+        _history(target, torch, form, output, verbose=verbose)
+    elif (target is not None) + len(torch) + live != 1:
+        raise click.UsageError("give one of: a TARGET, --torch SPEC, --live")
+    elif target is not None:
         _of_target(target, form, output, verbose=verbose)
     else:
-        _of_torch(torch, python, form, output)
+        _of_torch(torch[0] if torch else None, Machine(machine), python, form, output, api_version=api_version)
 
 
 # The pipelines and views are imported when they are called: see cli.check.
@@ -78,16 +98,38 @@ def _of_target(word: str, form: str, output: Path | None, *, verbose: bool) -> N
             ops_text.render(read.name, inventories, Console(file=stream, highlight=False), verbose=verbose)
 
 
-def _of_torch(path: Path | None, python: str | None, form: str, output: Path | None) -> None:
+def _history(word: str, torches: tuple[str, ...], form: str, output: Path | None, *, verbose: bool) -> None:
+    from rich.console import Console  # noqa: PLC0415
+
+    from abiscan.report import api_history as views  # noqa: PLC0415
+    from abiscan.torches import api_history  # noqa: PLC0415
+
+    with errors_reported(), sources([word], of_environment()) as (source,):
+        found = api_history(source, torches, Store(cache_folder()))
+    with output_to(output) as stream:
+        if form == "json":
+            stream.write(views.as_json(found))
+        else:
+            views.print_text(found, Console(file=stream, highlight=False), verbose=verbose)
+
+
+def _of_torch(
+    spec: str | None, machine: Machine, python: str | None, form: str, output: Path | None, *, api_version: bool
+) -> None:
     from rich.console import Console  # noqa: PLC0415
 
     from abiscan.report import torch_ops  # noqa: PLC0415
     from abiscan.torches import live_operators, operators  # noqa: PLC0415
 
     with errors_reported():
-        release, found = operators(path, Store(cache_folder())) if path else live_operators(python)
+        release, found = operators(spec, machine, Store(cache_folder())) if spec else live_operators(python)
+    as_json, print_text = (
+        (torch_ops.versions_as_json, torch_ops.print_versions)
+        if api_version
+        else (torch_ops.as_json, torch_ops.print_text)
+    )
     with output_to(output) as stream:
         if form == "json":
-            stream.write(torch_ops.as_json(release, found))
+            stream.write(as_json(release, found))
         else:
-            torch_ops.print_text(release, found, Console(file=stream, highlight=False))
+            print_text(release, found, Console(file=stream, highlight=False))

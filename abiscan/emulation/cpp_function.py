@@ -32,29 +32,20 @@ class Function(NamedTuple):
     fallthrough: bool
 
 
-def read_optional_key(value: int, *, flag_first: bool, wide: bool | None) -> int | None:
+def read_optional_key(value: int, *, flag_first: bool, wide: bool | None = None) -> int | None:
     """An ``optional<DispatchKey>`` from its bytes as a number; None for no key, and for the key 0, ``Undefined``.
 
     ``std::optional`` keeps the value before the flag; the key has 16 bits. ``c10::optional``, before 2.1, keeps
-    the flag before the value, and the key has 8 bits up to 1.11: then the byte after the flag is the key, else it is
-    padding, which holds anything.
+    the flag before the value, and the key has 8 bits up to 1.11: then the byte after the flag is the key, else padding.
 
-    :param wide: whether keys have 16 bits; where it is not known, padding is taken to be zero
+    :param wide: whether a key has 16 bits; None where that is not known, and padding taken to be zero
     """
     if not flag_first:
         return value & 0xFFFF if value >> 16 & 1 and value & 0xFFFF else None
     if not value & 1:
         return None
-    narrow, broad = value >> 8 & 0xFF, value >> 16 & 0xFFFF
-    if wide is None:
-        return narrow or broad or None
-    return (broad if wide else narrow) or None
-
-
-def has_wide_key(value: int) -> bool | None:
-    """Whether the key in a ``c10::optional<DispatchKey>`` with no garbage in it has 16 bits; None without a key."""
-    narrow, broad = value >> 8 & 0xFF, value >> 16 & 0xFFFF
-    return broad != 0 if value & 1 and bool(narrow) != bool(broad) else None
+    narrow = 0 if wide else value >> 8 & 0xFF
+    return narrow or (value >> 16 & 0xFFFF if wide is not False else 0) or None
 
 
 def boxed_index(state: TorchState, words: Sequence[int]) -> int:
@@ -71,7 +62,9 @@ def read_function(state: TorchState, address: int, size: int, *, flag_first: boo
     boxed_at = _OLD_BOXED_AT if size == _OLD_CONFIG_WORDS else 1 + boxed_index(state, words[1:])
     signature, schema = None, None
     for at in range(boxed_at + 1, size):
-        signature = signature or _function_type(state, words[at])
+        # An optional<CppSignature>, which may be empty: what is in it then was in the stack before.
+        engaged = words[at - 1 if flag_first else at + 1] & 0xFF == 1 if flag_first or at + 1 < size else False
+        signature = signature or (_function_type(state, words[at]) if engaged else None)
         schema = schema or (state.marked_schema(words[at]) if machine.is_heap(words[at]) else None)
         if schema is not None and signature is not None:
             state.schema_at.setdefault(size, at)

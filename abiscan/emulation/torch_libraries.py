@@ -35,7 +35,7 @@ from abiscan.emulation.torch_state import TorchState
 _STAGE: Final = "emulation of torch"
 _INSTRUCTIONS_PER_FUNCTION: Final = 50_000_000
 _CALLS_PER_FUNCTION: Final = 1_000_000
-_HEAP_PER_FUNCTION: Final = 0x400_0000
+_HEAP_PER_FUNCTION: Final = 0x1000_0000  # OpenBLAS takes its buffers, and uses none of them
 
 # The boundary: what opens a library, defines, implements, and what makes or reads a schema for that.
 _BOUNDARY: Final = re.compile(

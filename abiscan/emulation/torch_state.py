@@ -107,13 +107,13 @@ class TorchState:
         self.process = process
         self.recorder = recorder
         self.strings = abi_of(imports)
-        self.wide_keys: bool | None = None  # whether a DispatchKey has 16 bits; None as long as it is not known
         self.flag_first = any("N3c108optional" in name for name in imports if "torch7Library" in name)
         marks = ("3TagE", "_RegisterOrVerify", "St8optionalIN3c1011DispatchKeyE")
         newer = any(mark in name for name in imports if "torch7Library" in name for mark in marks)
         # sizeof(c10::detail::infer_schema::ArgumentDef); None as long as it is not known.
         self.argument_stride = 16 if newer else 8 if _DEFINE_WITHOUT_TAGS in imports else None
         self.kernel_function_size = 32 if newer else 24
+        self.wide_keys: bool | None = None  # whether a DispatchKey has 16 bits, where torch itself can be asked
         self.measured_tail: int | None = None  # where torch itself could be asked
         self.argument_tail = ARGUMENT_WITH_TWO_TYPES
         self.types_in_memory = False

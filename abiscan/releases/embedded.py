@@ -55,6 +55,12 @@ def builds() -> tuple[tuple[Version, Machine, str], ...]:
     return tuple((_version_of(each), Machine(each["machine"]), each["build"]) for each in _table().meta["releases"])
 
 
+def sizes() -> dict[str, int]:
+    """The files inside the package that hold them: name → bytes."""
+    folder = resources.files("abiscan.releases").joinpath("data")
+    return {file.name: len(file.read_bytes()) for file in sorted(folder.iterdir(), key=lambda file: file.name)}
+
+
 def build(text: str, machine: Machine) -> str:
     """The full version of an embedded release: ``2.6.0+cu124`` for ``2.6.0``.
 

@@ -27,13 +27,13 @@ def operators(text: str, machine: Machine, names: Collection[str] | None = None)
     :param names: only these operators and their kernels, a matter of a few milliseconds; None for all
     :raises InputError: it is not embedded
     """
-    return _table().operators(_number(embedded.build(text, machine), machine), names)
+    return table().operators(_number(embedded.build(text, machine), machine), names)
 
 
 def across(names: Collection[str], machine: Machine) -> Mapping[Version, Operators]:
     """Some operators in every embedded release, oldest first: what ``operators`` says for each number."""
     return {
-        version: _table().operators(_number(embedded.build(str(version), machine), machine), names)
+        version: table().operators(_number(embedded.build(str(version), machine), machine), names)
         for version in embedded.versions(machine)
     }
 
@@ -43,7 +43,7 @@ def find(libraries: Mapping[str, str], machine: Machine) -> str | None:
 
     :param libraries: what ``from_libs.identities`` says of a torch
     """
-    for build in _table().builds if libraries else ():
+    for build in table().builds if libraries else ():
         if build["machine"] == machine.value and build["libraries"] == libraries:
             return str(build["build"])
     return None
@@ -55,9 +55,10 @@ def _number(build: str, machine: Machine) -> int:
 
 @functools.cache
 def _numbers() -> dict[tuple[str, str], int]:
-    return {(build["build"], build["machine"]): number for number, build in enumerate(_table().builds)}
+    return {(build["build"], build["machine"]): number for number, build in enumerate(table().builds)}
 
 
 @functools.cache
-def _table() -> OperatorTable:
+def table() -> OperatorTable:
+    """The data file, read when it is first asked for."""
     return OperatorTable(resources.files("abiscan.releases").joinpath("data/operators.bin").read_bytes())

@@ -19,10 +19,13 @@ def render(comparison: Comparison) -> str:
         "new": comparison.new,
         "symbols": [dataclasses.asdict(change) for change in comparison.symbols],
         "dispatch_keys": [dataclasses.asdict(change) for change in comparison.keys],
-        "operators_known": comparison.operators_known,
+        "old_api_version": comparison.old_api,
+        "new_api_version": comparison.new_api,
         "operators_added": comparison.operators_added,
         "operators_removed": comparison.operators_removed,
         "schemas_changed": [dataclasses.asdict(change) for change in comparison.schemas],
         "dispatch_changed": [dataclasses.asdict(change) for change in comparison.dispatch],
+        "cuda_compared": comparison.cuda_compared,
+        "gaps": comparison.gaps,
     }
     return json.dumps(document, indent=1) + "\n"

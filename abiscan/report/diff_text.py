@@ -32,8 +32,10 @@ def _lines(comparison: Comparison, *, verbose: bool) -> Iterator[Text]:
     for key in comparison.keys:
         was, now = ("none" if number is None else str(number) for number in (key.old, key.new))
         yield Text.assemble(("dispatch key", "cyan"), f" {clean(key.key)}: {was} → {now}")
-    if not comparison.operators_known:
-        yield Text("operators: not compared (give the folders of both torches)", style="yellow")
+    api = "the same" if comparison.old_api == comparison.new_api else f"{comparison.old_api} → {comparison.new_api}"
+    yield Text.assemble(("API of the operators", "cyan"), f": {api}")
+    if not comparison.cuda_compared:
+        yield Text("kernels for CUDA devices: not compared, one of the two is a build without CUDA", style="yellow")
     for name in comparison.operators_removed:
         yield Text.assemble(("operator", "cyan"), (f" - {clean(name)}", "red"))
     for name in comparison.operators_added:
@@ -45,3 +47,4 @@ def _lines(comparison: Comparison, *, verbose: bool) -> Iterator[Text]:
     for dispatch in comparison.dispatch:
         changes = [*(f"-{key}" for key in dispatch.removed), *(f"+{key}" for key in dispatch.added)]
         yield Text.assemble(("dispatch", "cyan"), f" {clean(dispatch.operator)}: {clean(' '.join(changes))}")
+    yield from (Text.assemble(("gap", "yellow"), f" {clean(gap)}") for gap in comparison.gaps)

@@ -6,9 +6,9 @@ import json
 
 from rich.console import Console
 
-from abiscan.dispatch.schema import FunctionSchema, SchemaError
 from abiscan.emulation import Phase
 from abiscan.mangling import demangle_type
+from abiscan.releases.api_version import api_versions, printed
 from abiscan.releases.model import TorchRelease
 from abiscan.releases.operators import Operators
 from abiscan.report.ops_json import VERSION
@@ -26,7 +26,7 @@ def as_json(release: TorchRelease, found: Operators) -> str:
         "operators": [
             {
                 "name": operator.name,
-                "schema": _printed(operator.schema),
+                "schema": printed(operator.schema),
                 "inferred": False,
                 "jit_only": False,
                 "tags": list(operator.tags),
@@ -76,7 +76,7 @@ def print_text(release: TorchRelease, found: Operators, console: Console) -> Non
         soft_wrap=True,
         markup=False,
     )
-    lines = [f"operator {_printed(operator.schema) or operator.name}" for operator in found.operators.values()]
+    lines = [f"operator {printed(operator.schema) or operator.name}" for operator in found.operators.values()]
     lines += [f"kernel {kernel.operator} {kernel.key or '(catch all)'}" for kernel in found.kernels]
     lines += [f"fallback {fallback.key}" for fallback in found.fallbacks]
     lines += [f"gap {gap}" for gap in found.gaps]
@@ -84,11 +84,18 @@ def print_text(release: TorchRelease, found: Operators, console: Console) -> Non
         console.out(clean(line), highlight=False)
 
 
-def _printed(schema: str | None) -> str | None:
-    """A schema as torch prints it; the text itself where torch would refuse it."""
-    if schema is None:
-        return None
-    try:
-        return str(FunctionSchema.parse(schema))
-    except SchemaError:
-        return schema
+def versions_as_json(release: TorchRelease, found: Operators) -> str:
+    """The version of the interface of each operator, as a JSON text that ends in a newline."""
+    versions = {name: str(version) for name, version in sorted(api_versions(found).items())}
+    document = {"version": VERSION, "torch": release.build, "api_versions": versions, "gaps": found.gaps}
+    return json.dumps(document, indent=1) + "\n"
+
+
+def print_versions(release: TorchRelease, found: Operators, console: Console) -> None:
+    """The version of the interface of each operator, a line each."""
+    versions = api_versions(found)
+    console.print(f"{release}: {len(versions)} operators, {len(found.gaps)} gaps", soft_wrap=True, markup=False)
+    for name, version in sorted(versions.items()):
+        console.out(f"{version} {clean(name)}", highlight=False)
+    for gap in found.gaps:
+        console.out(clean(f"gap {gap}"), highlight=False)

@@ -14,8 +14,8 @@ import os
 import re
 import subprocess
 import sys
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,21 +23,18 @@ from typing import Any
 
 import pytest
 
+from abiscan.elf import Machine
 from abiscan.files import Files, read_facts
-from abiscan.releases.from_libs import from_path, read_operators
-from abiscan.releases.operators import Operators
+from abiscan.releases import embedded_operators
+from abiscan.releases.from_libs import from_path, identities, read_operators
+from abiscan.releases.operators import Kernel, Operators
+from tests.oracle import dispatcher_digests
+from tests.oracle.dispatcher_digests import kernels_in, operators_in
 
 LIVE = "2.13.0"
 TRUTH, TORCHES = os.environ.get("ABISCAN_GROUND_TRUTH"), os.environ.get("ABISCAN_TORCHES")
 
-# "CPU: registered at FILE:LINE :: SCHEMA [ boxed unboxed ]" (OperatorEntry::dumpState, KernelFunction::dumpState)
-KERNEL = re.compile(
-    r"(?P<key>\w+)(\[alias\])?( \(inactive\))?: (fallthrough )?"
-    r"registered (?:at (?P<file>.*?):(?P<line>\d+)|by RegisterOperators) :: (?P<schema>.*?) \[ .* \]"
-)
-DEFINITION = re.compile(r"debug: registered (?:at (?P<file>.*):(?P<line>\d+)|by RegisterOperators)")
 ALIASES = re.compile(r"\w+(\|\w+)+")  # a set, printed in the order of its hashes
-OF_PYTHON = re.compile(r".*\.py|/dev/null")
 
 ASK = """
 import json, sys, torch
@@ -91,26 +88,6 @@ needs_torch = pytest.mark.skipif(not is_live(), reason=f"needs torch {LIVE} in t
 def read(package: Path) -> Operators:
     files = Files(read_facts)
     return read_operators(from_path(package, files), files)
-
-
-def line_of(match: re.Match[str]) -> int | None:
-    return int(match["line"]) if match["line"] else None
-
-
-def kernels_in(dumps: Mapping[str, str]) -> Iterator[tuple[str, str | None, str | None, int | None, str | None]]:
-    for name, dump in dumps.items():
-        for match in filter(None, map(KERNEL.fullmatch, dump.splitlines())):
-            if not OF_PYTHON.fullmatch(match["file"] or ""):
-                schema = None if match["schema"] == "(none)" else match["schema"]
-                yield name, match["key"], match["file"], line_of(match), schema
-
-
-def operators_in(dumps: Mapping[str, str]) -> Iterator[tuple[str, str, str | None, int | None]]:
-    for name, dump in dumps.items():
-        schema = re.search("^schema: (.*)$", dump, re.MULTILINE)
-        match = re.search(f"^{DEFINITION.pattern}$", dump, re.MULTILINE)
-        if schema is not None and match is not None and not OF_PYTHON.fullmatch(match["file"] or ""):
-            yield name, schema[1], match["file"], line_of(match)
 
 
 def printed(rows: Iterable[tuple[str, str | None, str | None, int | None]]) -> Counter[tuple[object, ...]]:
@@ -191,6 +168,57 @@ def test_recorded_releases(version: str) -> None:
     assert TORCHES is not None
     truth = json.loads(gzip.decompress((Path(TRUTH) / "torch" / f"torch-{version}.json.gz").read_bytes()))
     check_dumps(read(Path(TORCHES) / version / "torch"), truth["dumps"])
+
+
+@needs_torch
+def test_the_package_knows_what_the_dispatcher_says(live: Any) -> None:
+    check_dumps(embedded_operators.operators(f"{LIVE}+cpu", Machine.X86_64), live["dumps"])
+
+
+@needs_torch
+def test_the_package_knows_what_is_read_from_the_libraries(recovered: Operators) -> None:
+    known = embedded_operators.operators(f"{LIVE}+cpu", Machine.X86_64)
+    assert known.operators == recovered.operators
+    assert by_operator(known.kernels) == by_operator(recovered.kernels)
+    assert (known.fallbacks, known.namespaces, known.classes) == (
+        recovered.fallbacks,
+        recovered.namespaces,
+        recovered.classes,
+    )
+    assert (known.keys, known.aliases, known.gaps) == (recovered.keys, recovered.aliases, recovered.gaps)
+
+
+def by_operator(kernels: Iterable[Kernel]) -> dict[str, list[Kernel]]:
+    found = defaultdict(list)
+    for kernel in kernels:
+        found[kernel.operator].append(kernel)
+    return found
+
+
+@needs_torch
+def test_the_package_recognises_the_build() -> None:
+    spec = find_spec("torch")
+    assert spec is not None
+    assert spec.origin is not None
+    files = Files(read_facts)
+    release = from_path(Path(spec.origin).parent, files)
+    assert embedded_operators.find(identities(release, files), release.machine) == release.build
+
+
+@pytest.mark.parametrize("version", ["1.5.0", "2.5.1", "2.8.0", "2.13.0"])
+def test_the_package_knows_what_was_recorded(version: str) -> None:
+    expected = json.loads(dispatcher_digests.FILE.read_text("utf-8"))[version]
+    given = dispatcher_digests.of_operators(embedded_operators.operators(version, Machine.X86_64))
+    assert {kind: given[kind] for kind in expected} == expected
+
+
+@needs_torch
+@pytest.mark.skipif(not TRUTH, reason="needs ABISCAN_GROUND_TRUTH")
+@pytest.mark.parametrize("version", ["2.5.1", "2.8.0", "2.13.0"])
+def test_the_package_knows_what_was_recorded_in_full(version: str) -> None:
+    assert TRUTH is not None
+    truth = json.loads(gzip.decompress((Path(TRUTH) / "torch" / f"torch-{version}.json.gz").read_bytes()))
+    check_dumps(embedded_operators.operators(version, Machine.X86_64), truth["dumps"])
 
 
 @pytest.mark.skipif(not TRUTH or not TORCHES, reason="needs ABISCAN_GROUND_TRUTH and ABISCAN_TORCHES")

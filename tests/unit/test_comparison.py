@@ -14,16 +14,21 @@ def kernel(name: str, key: str) -> Kernel:
     return Kernel(operator=name, key=key, signature=None, schema=None, fallthrough=False, file=None, line=None)
 
 
-def operators(*entries: Operator, kernels: tuple[Kernel, ...] = ()) -> Operators:
+def operators(
+    *entries: Operator,
+    kernels: tuple[Kernel, ...] = (),
+    keys: Mapping[int, str] | None = None,
+    gaps: tuple[str, ...] = (),
+) -> Operators:
     return Operators(
         operators={entry.name: entry for entry in entries},
         kernels=kernels,
         fallbacks=(),
         namespaces={},
         classes=frozenset(),
-        keys={},
+        keys=keys or {},
         aliases={},
-        gaps=(),
+        gaps=gaps,
     )
 
 
@@ -32,7 +37,7 @@ def side(
     keys: Mapping[int, str] | None = None,
     found: Operators | None = None,
 ) -> Side:
-    return Side(name="torch", exports=exports or {}, keys=keys or {}, operators=found)
+    return Side(name="torch", exports=exports or {}, operators=found or operators(keys=keys))
 
 
 def test_symbols_come_and_go_by_library() -> None:
@@ -63,7 +68,6 @@ def test_operators_come_and_go() -> None:
     old = operators(operator("aten::a", "aten::a() -> ()"), operator("aten::b", "aten::b() -> ()"))
     new = operators(operator("aten::b", "aten::b() -> ()"), operator("aten::c", "aten::c() -> ()"))
     comparison = compare(side(found=old), side(found=new))
-    assert comparison.operators_known
     assert (comparison.operators_removed, comparison.operators_added) == (("aten::a",), ("aten::c",))
     assert comparison.schemas == ()
 
@@ -102,12 +106,34 @@ def test_dispatch_changes_by_key() -> None:
     name = "aten::tanh"
     entry = operator(name, "aten::tanh(Tensor self) -> Tensor")
     old = operators(entry, kernels=(kernel(name, "CompositeImplicitAutograd"),))
-    new = operators(entry, kernels=(kernel(name, "CPU"), kernel(name, "CUDA")))
+    new = operators(entry, kernels=(kernel(name, "CPU"), kernel(name, "Meta")))
     (change,) = compare(side(found=old), side(found=new)).dispatch
-    assert (change.removed, change.added) == (("CompositeImplicitAutograd",), ("CPU", "CUDA"))
+    assert (change.removed, change.added) == (("CompositeImplicitAutograd",), ("CPU", "Meta"))
 
 
-def test_without_operators_on_one_side_nothing_is_said_of_them() -> None:
-    comparison = compare(side(found=operators(operator("aten::a", "aten::a() -> ()"))), side())
-    assert not comparison.operators_known
-    assert comparison.operators_removed == ()
+def test_kernels_of_cuda_are_compared_where_both_have_a_cuda() -> None:
+    names = ("aten::tanh", "aten::other")
+    entries = [operator(name, f"{name}(Tensor self) -> Tensor") for name in names]
+    with_both = operators(*entries, kernels=tuple(kernel(name, "CUDA") for name in names))
+    with_one = operators(*entries, kernels=(kernel(names[0], "CUDA"),))
+    without = operators(*entries)
+    (change,) = compare(side(found=with_both), side(found=with_one)).dispatch
+    assert (change.operator, change.removed) == ("aten::other", ("CUDA",))
+    comparison = compare(side(found=with_both), side(found=without))
+    assert (comparison.cuda_compared, comparison.dispatch) == (False, ())
+
+
+def test_the_api_is_the_same_or_not() -> None:
+    one = operators(operator("aten::f", "aten::f(Tensor x) -> Tensor"), operator("aten::g", "aten::g() -> ()"))
+    other = operators(operator("aten::f", "aten::f(Tensor x)->Tensor"), operator("aten::g", "aten::g(int n) -> ()"))
+    whole = compare(side(found=one), side(found=other))
+    assert whole.old_api != whole.new_api
+    of_f = compare(side(found=one), side(found=other), Use(symbols=(), operators={"aten::f"}))
+    assert of_f.old_api == of_f.new_api
+
+
+def test_gaps_of_either_side_are_told() -> None:
+    assert compare(side(found=operators(gaps=("a",))), side(found=operators(gaps=("b",)))).gaps == (
+        "torch: a",
+        "torch: b",
+    )

@@ -9,7 +9,6 @@ from abiscan.emulation.cpp_function import (
     CPP_FUNCTION_WORDS,
     Function,
     boxed_index,
-    has_wide_key,
     read_function,
     read_optional_key,
 )
@@ -40,10 +39,7 @@ def torch_library(state: TorchState) -> Doubles:
         namespace = state.string(call.argument(2))
         if not namespace:
             raise Stop("a torch::Library without a namespace", call.return_address)
-        key_argument, flag_before_key = call.argument(3), "3c108optional" in call.name
-        if flag_before_key and state.wide_keys is None:
-            state.wide_keys = has_wide_key(key_argument)  # the macro makes it a constant
-        key = read_optional_key(key_argument, flag_first=flag_before_key, wide=state.wide_keys)
+        key = read_optional_key(call.argument(3), flag_first="3c108optional" in call.name, wide=state.wide_keys)
         file = optional_text_argument(call, 4)
         line = call.argument(5) & 0xFFFF_FFFF
         state.libraries[this] = recorder.library(_KINDS[kind], namespace, key, file, line)

@@ -345,3 +345,12 @@ def test_color_on_a_terminal_alone(bad: Path, torch: Path) -> None:
     os.close(ours)
     assert (done.returncode, done.stderr) == (1, b"")
     assert "\x1b[1;31mfails\x1b[0m" in shown
+
+
+def test_a_specifier_means_every_release_that_it_admits() -> None:
+    sample = Path(__file__).parents[3] / "sample_binaries" / "loads" / "loads.so"
+    document = json.loads(run(sample, "--torch", ">=2.12,<2.14", "--format", "json").stdout)
+    assert [result["torch"] for result in document["results"]] == ["2.12.0", "2.12.1", "2.13.0"]
+    none = run(sample, "--torch", ">=9")
+    assert (none.exit_code, none.stdout) == (2, "")
+    assert "admits no embedded release" in none.stderr

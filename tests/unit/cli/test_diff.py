@@ -25,18 +25,31 @@ def run(*arguments: str, code: int = 0) -> str:
     return result.output
 
 
-def test_numbers_are_compared_by_symbols_and_keys() -> None:
+def test_numbers_are_compared() -> None:
     document = json.loads(run("2.6.0", "2.7.0", "--format", "json"))
     (libc10,) = (change for change in document["symbols"] if change["library"] == "libc10.so")
     assert OLD_ERROR in libc10["removed"]
     keys = {change["key"]: (change["old"], change["new"]) for change in document["dispatch_keys"]}
     assert keys["CPU"] == (49, 50)  # c10/core/DispatchKey.h
-    assert document["operators_known"] is False
+    # torch.stft of 2.7 takes align_to_window.
+    (stft,) = (change for change in document["schemas_changed"] if change["operator"] == "aten::stft")
+    assert stft["new"] == stft["old"].replace("return_complex=None", "return_complex=None, bool? align_to_window=None")
+    assert document["old_api_version"] != document["new_api_version"]
 
 
 def test_a_release_does_not_differ_from_itself() -> None:
     document = json.loads(run("2.6.0", "2.6.0", "--format", "json"))
     assert (document["symbols"], document["dispatch_keys"]) == ([], [])
+    assert (document["schemas_changed"], document["dispatch_changed"]) == ([], [])
+    assert document["old_api_version"] == document["new_api_version"]
+
+
+def test_builds_with_and_without_cuda_differ_in_little_else() -> None:
+    document = json.loads(run("2.13.0", "2.13.0+cu130", "--format", "json"))
+    assert document["old"] == "torch 2.13.0+cpu"
+    assert not document["cuda_compared"]
+    assert (document["operators_added"], document["operators_removed"], document["schemas_changed"]) == ([], [], [])
+    assert len(document["dispatch_changed"]) < 10
 
 
 def test_an_extension_limits_the_answer() -> None:

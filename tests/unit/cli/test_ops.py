@@ -90,3 +90,55 @@ def test_an_interpreter_is_for_a_running_torch() -> None:
 
 def test_a_python_that_cannot_be_run_is_named() -> None:
     assert run("--live", "--python", "/bin/false", code=2).startswith("abiscan: /bin/false: is not a Python")
+
+
+def test_a_release_number_has_operators() -> None:
+    document = json.loads(run("--torch", "2.6.0", "--format", "json"))
+    jsonschema.validate(document, schema("ops"))
+    assert document["built_for"] == ["2.6.0"]
+    operators = {operator["name"]: operator["schema"] for operator in document["operators"]}
+    assert operators["aten::relu"] == "aten::relu(Tensor self) -> Tensor"
+    assert {"operator": "aten::relu", "dispatch_key": "CPU"}.items() <= next(
+        kernel
+        for kernel in document["kernels"]
+        if (kernel["operator"], kernel["dispatch_key"]) == ("aten::relu", "CPU")
+    ).items()
+
+
+def test_the_machine_chooses_the_build() -> None:
+    assert run("--torch", "2.6.0").startswith("torch 2.6.0+cu124: ")
+    assert run("--torch", "2.6.0", "--machine", "aarch64").startswith("torch 2.6.0+cpu: ")
+    assert run("--torch", "2.13.0+cu130").startswith("torch 2.13.0+cu130: ")
+
+
+def test_each_operator_of_a_torch_has_an_api_version() -> None:
+    first, *lines = run("--torch", "2.6.0", "--api-version").splitlines()
+    assert first.startswith("torch 2.6.0+cu124: ")
+    text = {name: version for version, name in (line.split(" ") for line in lines)}
+    document = json.loads(run("--torch", "2.6.0", "--api-version", "--format", "json"))
+    assert document["api_versions"] == text
+    assert "aten::relu" in text
+
+
+def test_whether_releases_changed_anything_for_an_extension() -> None:
+    document = json.loads(run(LOADS, "--api-version", "--torch", ">=2.5,<2.6", "--torch", "2.13.0", "--format", "json"))
+    assert [release["torch"] for release in document["releases"]] == ["2.5.0", "2.5.1", "2.13.0"]
+    first, patch, _ = document["releases"]
+    assert (first["version"], patch["changes"]) == (patch["version"], [])
+    lines = run(LOADS, "--api-version", "--torch", ">=2.5,<2.6").splitlines()
+    assert lines[1:] == [f"torch 2.5.0  {first['version']}", f"torch 2.5.1  {first['version']}  the same"]
+    assert len(run(LOADS, "--api-version").splitlines()) == 1 + 46
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("--torch", "2.6.0", "--torch", "2.7.0"), "give one of"),
+        ((LOADS, "--torch", "2.6.0"), "give one of"),
+        (("--torch", "2.99.0"), "not among the embedded releases"),
+        ((LOADS, "--api-version", "--torch", ">=9"), "admits no embedded release"),
+        ((LOADS, "--api-version", "--torch", "nowhere/torch"), "does not exist"),
+    ],
+)
+def test_what_cannot_be_answered_is_exit_2(arguments: tuple[str, ...], problem: str) -> None:
+    assert problem in run(*arguments, code=2)

@@ -82,3 +82,12 @@ def test_a_cache_that_cannot_be_cleared_is_2(monkeypatch: pytest.MonkeyPatch) ->
         2,
         f"abiscan: {cache_folder()}: cannot be emptied: Permission denied\n",
     )
+
+
+def test_releases_lists_the_builds_of_each() -> None:
+    result = run("releases")
+    lines = {line.split()[0]: line for line in result.stdout.splitlines()}
+    assert len(lines) == 46
+    assert lines["1.4.0"].split(maxsplit=1)[1] == "x86_64 1.4.0"
+    assert lines["2.13.0"].split(maxsplit=1)[1] == "x86_64 2.13.0+cpu, 2.13.0+cu130; aarch64 2.13.0+cu130"
+    assert result.stderr.startswith("86 builds in ")

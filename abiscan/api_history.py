@@ -1,0 +1,81 @@
+"""Whether a release of torch changed anything for an extension: the interface of the operators it uses. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from abiscan.releases.api_version import ApiVersion, api_versions, fingerprint
+from abiscan.releases.operators import Operators
+
+# at::_ops::add_Tensor::call, through which everything that is built since 1.9 calls aten::add.Tensor.
+_CALL: Final = re.compile(r"_ZN2at4_ops([0-9]+)(\w+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """An operator that is not what it was one release before: ``what`` is added, removed, schema, or dispatch."""
+
+    operator: str
+    what: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseApi:
+    """One release: the version of the interface of all operators used, and what changed since the release before.
+
+    ``gaps`` counts what could not be read of this release.
+    """
+
+    torch: str
+    version: str
+    changes: tuple[Change, ...]
+    gaps: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiHistory:
+    """An extension over some releases: ``operators`` are those of torch that it uses, sorted."""
+
+    target: str
+    operators: tuple[str, ...]
+    releases: tuple[ReleaseApi, ...]
+
+
+def history(target: str, used: Iterable[str], torches: Mapping[str, Operators]) -> ApiHistory:
+    """The interface that ``target`` meets in some torches, in their order.
+
+    :param used: names of operators that it uses, if torch has them
+    """
+    names = frozenset(used)
+    versions = {torch: api_versions(found, names) for torch, found in torches.items()}
+    releases = []
+    before: dict[str, ApiVersion] | None = None
+    for torch, now in versions.items():
+        changes = () if before is None else tuple(_changes(before, now))
+        gaps = len(torches[torch].gaps)
+        releases.append(ReleaseApi(torch=torch, version=fingerprint(now), changes=changes, gaps=gaps))
+        before = now
+    known = sorted({name for found in versions.values() for name in found})
+    return ApiHistory(target=target, operators=tuple(known), releases=tuple(releases))
+
+
+def called(imports: Iterable[str]) -> Iterator[str]:
+    """The operators that code with such imports calls in C++; other names among them, for a dot is written ``_``."""
+    for symbol in imports:
+        match = _CALL.match(symbol)
+        if match and (name := match[2][: int(match[1])]):
+            yield f"aten::{name}"
+            yield from (f"aten::{name[:at]}.{name[at + 1 :]}" for at in range(1, len(name) - 1) if name[at] == "_")
+
+
+def _changes(before: Mapping[str, ApiVersion], now: Mapping[str, ApiVersion]) -> Iterator[Change]:
+    for name in sorted(before.keys() | now.keys()):
+        old, new = before.get(name), now.get(name)
+        if old is None or new is None:
+            yield Change(operator=name, what=("added",) if old is None else ("removed",))
+        elif old != new:
+            halves = (("schema", old.schema != new.schema), ("dispatch", old.dispatch != new.dispatch))
+            yield Change(operator=name, what=tuple(half for half, differs in halves if differs))

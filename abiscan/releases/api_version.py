@@ -1,0 +1,96 @@
+"""Versions of an operator's interface: short fingerprints of its schema and of how it is dispatched.
+
+Two releases in which an operator has the same version differ in nothing that a caller or another kernel of it can see.
+The first half is of the schema as torch prints it; the second of the dispatch strategy: the keys that have kernels, so
+whether it is composite or has one for each backend, and which of them fall through. Sources and lines are not part of
+it, nor are kernels for CUDA devices: a build either has a CUDA or not, and the operator is the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from abiscan.dispatch.schema import FunctionSchema, SchemaError
+from abiscan.releases.operators import Kernel, Operators
+
+# What libtorch_cuda.so brings. Autograd and Autocast for CUDA are in every build.
+_OF_CUDA: Final = re.compile(r"(?!Auto)\w*CUDA\w*")
+_CUDA: Final = ("CUDA", "CUDATensorId")
+# The names that these had in 1.8, and all in 1.4 (c10/core/DispatchKey.h, TensorTypeId.h).
+_RENAMED: Final = {"Math": "CompositeImplicitAutograd", "DefaultBackend": "CompositeExplicitAutograd"}
+_OLD_SUFFIX: Final = "TensorId"
+_CATCH_ALL: Final = "(catch all)"
+_DIGITS: Final = 8
+
+
+class ApiVersion(NamedTuple):
+    """The version of one operator, in hexadecimal digits: of its schema and of its dispatch strategy."""
+
+    schema: str
+    dispatch: str
+
+    def __str__(self) -> str:
+        return f"{self.schema}-{self.dispatch}"
+
+
+def api_versions(found: Operators, names: Collection[str] | None = None) -> dict[str, ApiVersion]:
+    """The versions of the operators of a torch, by name.
+
+    :param names: only of these; None for all
+    """
+    kernels = kernels_of(found)
+    return {
+        name: ApiVersion(_digest(printed(operator.schema) or ""), _digest("\n".join(strategy(kernels.get(name, ())))))
+        for name, operator in found.operators.items()
+        if names is None or name in names
+    }
+
+
+def fingerprint(versions: Mapping[str, ApiVersion]) -> str:
+    """One version for some operators together."""
+    return _digest("\n".join(f"{name} {version}" for name, version in sorted(versions.items())))
+
+
+def kernels_of(found: Operators) -> Mapping[str, list[Kernel]]:
+    """The kernels of each operator."""
+    kernels: defaultdict[str, list[Kernel]] = defaultdict(list)
+    for kernel in found.kernels:
+        kernels[kernel.operator].append(kernel)
+    return kernels
+
+
+def has_cuda(found: Operators) -> bool:
+    """Whether a torch is a build with CUDA."""
+    # Those of c10d for CUDA are in every build.
+    return any(kernel.key in _CUDA and kernel.operator.startswith("aten::") for kernel in found.kernels)
+
+
+def strategy(kernels: Iterable[Kernel], *, with_cuda: bool = False) -> list[str]:
+    """How an operator with these kernels is dispatched: a word for each key, sorted.
+
+    :param with_cuda: also those for CUDA devices, which only some builds have
+    """
+    last = {kernel.key or _CATCH_ALL: kernel.fallthrough for kernel in kernels}
+    return sorted(
+        _RENAMED.get(key, key.removesuffix(_OLD_SUFFIX)) + (" (fallthrough)" if fallthrough else "")
+        for key, fallthrough in last.items()
+        if with_cuda or not _OF_CUDA.fullmatch(key)
+    )
+
+
+def printed(schema: str | None) -> str | None:
+    """A schema as torch prints it; the text itself where torch would refuse it."""
+    if schema is None:
+        return None
+    try:
+        return str(FunctionSchema.parse(schema))
+    except SchemaError:
+        return schema
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import pytest
+
+from abiscan.releases.api_version import api_versions, fingerprint, strategy
+from abiscan.releases.operators import Kernel, Operator, Operators
+
+NAME = "aten::f"
+
+
+def kernel(key: str | None, *, fallthrough: bool = False, line: int = 1) -> Kernel:
+    return Kernel(NAME, key, None, None, fallthrough, "R.cpp", line)
+
+
+def torch(schema: str | None, *kernels: Kernel, file: str = "S.cpp") -> Operators:
+    return Operators(
+        operators={NAME: Operator(NAME, schema, (), file, 1)},
+        kernels=kernels,
+        fallbacks=(),
+        namespaces={},
+        classes=frozenset(),
+        keys={},
+        aliases={},
+        gaps=(),
+    )
+
+
+ONE = torch("aten::f(Tensor x) -> Tensor", kernel("CPU"), kernel("Meta"))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(torch("aten::f(Tensor x)->Tensor", kernel("Meta"), kernel("CPU")), id="spelling and order"),
+        pytest.param(
+            torch("aten::f(Tensor x) -> Tensor", kernel("CPU", line=9), kernel("Meta"), file="T.cpp"), id="places"
+        ),
+        pytest.param(
+            torch(
+                "aten::f(Tensor x) -> Tensor", kernel("CPU"), kernel("Meta"), kernel("CUDA"), kernel("SparseCsrCUDA")
+            ),
+            id="CUDA devices",
+        ),
+    ],
+)
+def test_what_nobody_can_see_is_no_new_version(other: Operators) -> None:
+    assert api_versions(other) == api_versions(ONE)
+
+
+def test_halves_tell_what_changed() -> None:
+    (was,) = api_versions(ONE).values()
+    (schema,) = api_versions(torch("aten::f(Tensor x, int n) -> Tensor", kernel("CPU"), kernel("Meta"))).values()
+    (dispatch,) = api_versions(torch("aten::f(Tensor x) -> Tensor", kernel("CompositeImplicitAutograd"))).values()
+    assert (schema.dispatch, dispatch.schema) == (was.dispatch, was.schema)
+    assert schema.schema != was.schema
+    assert dispatch.dispatch != was.dispatch
+
+
+def test_an_autograd_kernel_for_cuda_counts() -> None:
+    assert strategy([kernel("AutogradCUDA"), kernel("AutocastCUDA"), kernel("CUDA")]) == [
+        "AutocastCUDA",
+        "AutogradCUDA",
+    ]
+
+
+def test_a_renamed_key_is_the_same_key() -> None:
+    assert strategy([kernel("Math")]) == strategy([kernel("CompositeImplicitAutograd")])
+    assert strategy([kernel("CPUTensorId")]) == strategy([kernel("CPU")])
+
+
+def test_a_kernel_that_falls_through_is_another_strategy() -> None:
+    assert strategy([kernel("Named", fallthrough=True)]) != strategy([kernel("Named")])
+
+
+def test_the_kernel_that_is_called_counts() -> None:
+    assert strategy([kernel("CPU", fallthrough=True), kernel("CPU")]) == ["CPU"]
+
+
+def test_a_schema_that_nobody_can_parse_has_a_version() -> None:
+    versions = {str(api_versions(torch(schema))[NAME]) for schema in (None, "aten::f(??", "aten::f(!!")}
+    assert len(versions) == 3
+
+
+def test_operators_together_have_one_version() -> None:
+    assert fingerprint(api_versions(ONE)) == fingerprint(
+        api_versions(torch("aten::f(Tensor x) -> Tensor", *ONE.kernels))
+    )
+    assert fingerprint(api_versions(ONE)) != fingerprint({})

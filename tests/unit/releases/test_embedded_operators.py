@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import pytest
+from packaging.version import Version
+
+from abiscan.elf import Machine
+from abiscan.errors import InputError
+from abiscan.releases import embedded, embedded_operators
+from abiscan.releases.operators import Operators
+
+NAMES = ("aten::add.Tensor", "aten::cat", "aten::no_such_operator")
+
+
+def kernels_of(found: Operators, name: str) -> list[str | None]:
+    return [kernel.key for kernel in found.kernels if kernel.operator == name]
+
+
+def test_some_operators_are_what_all_of_them_say() -> None:
+    every = embedded_operators.operators("2.6.0", Machine.X86_64)
+    some = embedded_operators.operators("2.6.0", Machine.X86_64, NAMES)
+    assert set(some.operators) == {"aten::add.Tensor", "aten::cat"}
+    assert some.operators["aten::cat"] == every.operators["aten::cat"]
+    assert kernels_of(some, "aten::cat") == kernels_of(every, "aten::cat")
+    assert (some.fallbacks, some.namespaces, some.keys) == (every.fallbacks, every.namespaces, every.keys)
+
+
+def test_across_all_releases() -> None:
+    found = embedded_operators.across(NAMES, Machine.X86_64)
+    assert tuple(found) == embedded.versions(Machine.X86_64)
+    for version in ("1.4.0", "2.6.0", "2.15.0"):
+        assert found[Version(version)] == embedded_operators.operators(version, Machine.X86_64, NAMES)
+    assert all("aten::add.Tensor" in each.operators for each in found.values())
+
+
+@pytest.mark.parametrize("machine", list(Machine))
+def test_every_build_has_the_operators_of_torch(machine: Machine) -> None:
+    for version, found in embedded_operators.across(["aten::add.Tensor"], machine).items():
+        assert {"CPU", "CPUTensorId"} & set(kernels_of(found, "aten::add.Tensor")), version
+        assert set(kernels_of(found, "aten::add.Tensor")) <= {*found.keys.values(), None}
+        assert found.operators["aten::add.Tensor"].schema is not None
+
+
+def test_the_number_alone_is_the_build_for_cpus() -> None:
+    assert embedded.build("2.13.0", Machine.X86_64) == "2.13.0+cpu"
+    cpu, cuda = (embedded_operators.operators(text, Machine.X86_64, NAMES) for text in ("2.13.0", "2.13.0+cu130"))
+    assert "CUDA" not in kernels_of(cpu, "aten::cat")
+    assert "CUDA" in kernels_of(cuda, "aten::cat")
+
+
+def test_a_build_that_is_not_there() -> None:
+    with pytest.raises(InputError, match=r"torch 2\.6\.0\+rocm6: not among .*there are: 2\.6\.0\+cu124"):
+        embedded_operators.operators("2.6.0+rocm6", Machine.X86_64)
+
+
+def test_libraries_are_recognised_by_all_of_them() -> None:
+    table = embedded_operators.table()
+    for build in table.builds:
+        known = build["build"] if build["libraries"] else None  # some of the oldest have no build ids
+        assert embedded_operators.find(build["libraries"], Machine(build["machine"])) == known
+    libraries = next(build["libraries"] for build in table.builds if build["build"] == "2.13.0+cpu")
+    assert embedded_operators.find(libraries, Machine.AARCH64) is None
+    for name in libraries:
+        assert embedded_operators.find({**libraries, name: "1 00"}, Machine.X86_64) is None
+        rest = {key: value for key, value in libraries.items() if key != name}
+        assert embedded_operators.find(rest, Machine.X86_64) is None
+    assert embedded_operators.find({}, Machine.X86_64) is None
