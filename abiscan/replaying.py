@@ -14,10 +14,12 @@ from typing import TypeAlias
 
 from packaging.version import Version
 
+from abiscan.backends import brought_backend
 from abiscan.dispatch.adapters import events_of, state_of
 from abiscan.dispatch.dispatcher import (
     Event,
     FallBack,
+    NameBackend,
     OpenBlock,
     Outcome,
     OutcomeKind,
@@ -39,8 +41,8 @@ from abiscan.releases.model import TorchRelease
 from abiscan.releases.operators import Operators
 from abiscan.sources import Extension, Target
 
-OperatorsFor: TypeAlias = Callable[[TorchRelease, Collection[str]], Operators | None]
-"""The operators of a torch, at least those that are named; None where they are not at hand."""
+OperatorsFor: TypeAlias = Callable[[TorchRelease, Collection[str] | None], Operators | None]
+"""The operators of a torch, at least those that are named, all for None; None where they are not at hand."""
 
 _LOADED = (Phase.STATIC_INIT, Phase.MODULE_INIT)
 # What a module made with pybind11 imports to turn whatever is thrown in PyInit_* into an ImportError.
@@ -68,7 +70,12 @@ class Registrant:
         """Whether it registers anything."""
         registered = self.registrations
         lists = (registered.libraries, registered.operators, registered.kernels, registered.fallbacks)
-        return any((*lists, registered.classes))
+        return any((*lists, registered.classes, registered.registries))
+
+    @property
+    def lookups(self) -> set[str]:
+        """What its code fetches by name."""
+        return {each.operator for each in self.registrations.lookups}
 
     @property
     def operators(self) -> set[str]:
@@ -85,6 +92,8 @@ class Registrant:
             return any(subject == each.namespace and each.kind is LibraryKind.DEF for each in registered.libraries)
         if isinstance(event, RegisterClass):
             return any(subject == each.name for each in registered.classes)
+        if isinstance(event, NameBackend):
+            return any(outcome.old == each.key for each in registered.registries)
         if outcome.kind is OutcomeKind.RAISES and (outcome.message is None or outcome.message.id != "K1"):
             return any(subject == each.name for each in registered.operators)
         # The model does not say for which key; of two objects with kernels of one operator it is most likely the same.
@@ -119,11 +128,13 @@ class Replayer:
         before = self._before(target)
         loaded = {each.identity for each in before}
         new = [each for each in objects if each.identity not in loaded]
-        names = {name for each in (*before, *new) for name in each.operators}
+        names = {name for each in (*before, *new) for name in (*each.operators, *each.lookups)}
         operators = self.operators_for(release, names) if any(each.registers for each in new) else None
         version = Version(release.version) if release.version else embedded.versions()[-1]
         minor = f"{version.major}.{version.minor}"
         keys = DispatchKeys(minor=minor, names=operators.keys) if operators else keys_of(version)
+        registered = [each.registrations for each in objects]
+        built_for, machine = inventory.built_for, release.machine
         found = reactions(before, new, operators, keys, (version.major, version.minor))
         return Registering(
             own=inventory.registrations,
@@ -133,6 +144,7 @@ class Replayer:
             keys=keys,
             operators=operators,
             reactions=tuple(each for each in found if not self._is_defined_beside(target, extension, each)),
+            backend=brought_backend(registered, built_for, version, machine, lambda: self.operators_for(release, None)),
         )
 
     def keep(self, target: Target, extension: Extension, resolution: Resolution, registering: Registering) -> None:

@@ -94,7 +94,8 @@ class Torch:
     :param interpreter: the Python it runs in, None if none is meant in particular
     :param here: whether it will run on this system, whose libraries then count
     :param release_for: what is known of it, for an extension made for a given machine
-    :param operators_for: what it has in its dispatcher, of some operators at least; None where that is not at hand
+    :param operators_for: what it has in its dispatcher, of some operators at least, of all for None; None where that
+        is not at hand
     """
 
     package: str
@@ -102,7 +103,7 @@ class Torch:
     interpreter: Interpreter | None
     here: bool
     release_for: Callable[[Machine], TorchRelease]
-    operators_for: Callable[[TorchRelease, Collection[str], Store, Progress], Operators | None]
+    operators_for: Callable[[TorchRelease, Collection[str] | None, Store, Progress], Operators | None]
 
 
 TorchChoice = Callable[[Files], Torch]
@@ -238,7 +239,7 @@ class _Replays:
             if self._replayer and linkage.resolution and linkage.registering and linkage.error is None:
                 self._replayer.keep(target, extension, linkage.resolution, linkage.registering)
 
-    def _operators_for(self, release: TorchRelease, names: Collection[str]) -> Operators | None:
+    def _operators_for(self, release: TorchRelease, names: Collection[str] | None) -> Operators | None:
         return self._torch.operators_for(release, names, self._store, self._progress)
 
 

@@ -14,10 +14,11 @@ from typing import Any, Final
 
 from packaging.version import Version
 
+from abiscan.dispatch.adapters import table_of
 from abiscan.dispatch.keys import keys_of
 from abiscan.emulation.model import Gap, Library, LibraryKind, Phase, Registrations
 from abiscan.emulation.recorder import Recorder
-from abiscan.linkage.registering import Registering
+from abiscan.linkage.registering import Backend, Registering
 from abiscan.releases.operators import Fallback, Kernel, Operator, Operators, Place
 from abiscan.replaying import Registrant, reactions
 
@@ -34,18 +35,24 @@ def registrations(steps: Iterable[Mapping[str, Any]], gaps: Iterable[str] = ()) 
     library: Library | None = None
     for line, step in enumerate(steps, 1):
         recorder.phase = Phase(step.get("phase", recorder.phase.value))
-        kernel = {"signature": step.get("signature"), "inferred": step.get("inferred")}
+        key, mangled, inferred = (step.get(name) for name in ("key", "signature", "inferred"))
         if "library" in step:
             kind = KINDS[step["library"]]
             library = recorder.library(kind, step["namespace"], step.get("key"), "ops.cpp", line)
         elif "def" in step:
-            definition = recorder.define(library, step["def"], inferred=step.get("inferred"))
-            if any(kernel.values()):
-                recorder.kernel(library, definition.name, step.get("key"), definition=definition, **kernel)
+            definition = recorder.define(library, step["def"], inferred=inferred)
+            if mangled:
+                recorder.kernel(
+                    library, definition.name, key, signature=mangled, inferred=inferred, definition=definition
+                )
         elif "impl" in step:
-            recorder.kernel(library, step["impl"], step.get("key"), **kernel)
+            recorder.kernel(library, step["impl"], key, signature=mangled, inferred=inferred)
         elif "fallback" in step:
             recorder.fallback(library, step["fallback"], fallthrough=False)
+        elif "backend" in step:
+            recorder.registry("privateuse1-backend", step["backend"])
+        elif "lookup" in step:
+            recorder.lookup(step["lookup"], 16)
         elif "class" in step:
             recorder.custom_class(step["class"])
         else:
@@ -60,6 +67,8 @@ def registrations(steps: Iterable[Mapping[str, Any]], gaps: Iterable[str] = ()) 
         kernels=tuple(recorder.kernels),
         fallbacks=tuple(recorder.fallbacks),
         classes=tuple(recorder.classes),
+        lookups=tuple(recorder.lookups),
+        registries=tuple(recorder.registries),
         gaps=tuple(Gap(stage="emulation", reason=reason, address=16, symbol="f") for reason in gaps),
     )
 
@@ -68,12 +77,15 @@ def operators(has: Mapping[str, Any], version: Version) -> Operators:
     """What a torch has: schemas by name, ``kernels`` as ``[operator, key, signature, inferred]``, and so on."""
     return Operators(
         operators={name: Operator(name, schema, (), "torch.cpp", 1) for name, schema in has.get("schemas", {}).items()},
-        kernels=tuple(Kernel(*kernel, False, "kernels.cpp", 2) for kernel in has.get("kernels", ())),
+        kernels=tuple(
+            Kernel(operator, key, signature, inferred, False, "kernels.cpp", 2)
+            for operator, key, signature, inferred in has.get("kernels", ())
+        ),
         fallbacks=tuple(Fallback(key, False, "fallbacks.cpp", 3) for key in has.get("fallbacks", ())),
         namespaces={name: Place("torch.cpp", 1) for name in has.get("namespaces", ())},
         classes=frozenset(has.get("classes", ())),
         keys=keys_of(version).names,
-        aliases={},
+        aliases={alias: frozenset(members) for alias, members in has.get("aliases", {}).items()},
         gaps=(),
     )
 
@@ -99,4 +111,26 @@ def registering(case: Mapping[str, Any], name: str, version: Version) -> Registe
         keys=keys_of(version),
         operators=has,
         reactions=tuple(reactions(before, [me], has, keys_of(version), (version.major, version.minor))),
+        backend=_backend(case.get("backend"), own, has, version),
+    )
+
+
+def _backend(
+    given: Mapping[str, Any] | None, own: Registrations, has: Operators | None, version: Version
+) -> Backend | None:
+    """``{"key": …, "core": […], "before": {"version": …, "has": …, "key": …}}``: what the extension was built for."""
+    if given is None or has is None:
+        return None
+    old = given.get("before")
+    before, old_version = None, None
+    if old is not None:
+        old_version = Version(old["version"])
+        before = table_of((old_version.major, old_version.minor), operators(old["has"], old_version), [own])
+    return Backend(
+        key=given["key"],
+        table=table_of((version.major, version.minor), has, [own]),
+        before=before,
+        before_key=old["key"] if old else given["key"],
+        before_version=old_version,
+        core=frozenset(given.get("core", ())),
     )

@@ -12,7 +12,10 @@ import abiscan
 class _Commands(click.Group):
     """The commands, each in the module of its name, imported when it is called: none waits for what another needs."""
 
-    NAMES = ("cache", "check", "diff", "doctor", "explain", "guard", "ops", "pip", "releases", "stamp", "uv")
+    NAMES = (
+        *("cache", "check", "coverage", "diff", "doctor", "explain"),
+        *("guard", "ops", "pip", "releases", "stamp", "uv"),
+    )
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Their names, in the order of the help."""
@@ -38,6 +41,13 @@ def main() -> None:
       abiscan check torchvision-0.20.1-cp311-cp311-manylinux1_x86_64.whl
       abiscan check _C.so --torch 2.9.1
       abiscan check _C.so --torch ~/venv/lib/python3.11/site-packages/torch
+      abiscan doctor
+      abiscan pip install torchaudio==2.8.0
       abiscan ops _C.so
       abiscan explain undefined-symbol
+
+    \b
+    Completion, in the configuration of the shell:
+      eval "$(_ABISCAN_COMPLETE=bash_source abiscan)"   or zsh_source
+      _ABISCAN_COMPLETE=fish_source abiscan | source
     """

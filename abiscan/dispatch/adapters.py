@@ -12,7 +12,6 @@ from abiscan.dispatch.dispatcher import (
     BY_REGISTER_OPERATORS,
     LIBRARIES,
     SYMINT,
-    WARNS_ONCE,
     Block,
     BlockKind,
     Define,
@@ -20,6 +19,7 @@ from abiscan.dispatch.dispatcher import (
     FallBack,
     Implement,
     Kernel,
+    NameBackend,
     OpenBlock,
     OperatorEntry,
     RegisterClass,
@@ -30,6 +30,7 @@ from abiscan.dispatch.dispatcher import (
 )
 from abiscan.dispatch.keys import DispatchKeys
 from abiscan.dispatch.messages import Release
+from abiscan.dispatch.table import DispatchTable, no_key_of
 from abiscan.emulation import model
 from abiscan.releases import operators as torch
 
@@ -38,9 +39,11 @@ _BLOCK_KINDS: Final = {
     model.LibraryKind.IMPL: BlockKind.IMPL,
     model.LibraryKind.FRAGMENT: BlockKind.FRAGMENT,
 }
-_NO_KEYS: Final = ("Undefined", "CatchAll")
+_NO_KEYS: Final = ("Undefined", "UndefinedTensorId", "CatchAll")
 _NO_FILE: Final = "?"
+_BACKEND_NAME: Final = "privateuse1-backend"
 _NO_KEY_IS: Final = ("Math", "CompositeImplicitAutograd")  # from 1.8 on
+_REPLACES_ITSELF: Final = (2, 15)
 _SILENT: Final = ("Meta", "MTIA")
 
 
@@ -56,6 +59,7 @@ def events_of(registrations: model.Registrations, keys: DispatchKeys, phase: mod
         *registrations.kernels,
         *registrations.fallbacks,
         *registrations.classes,
+        *(entry for entry in registrations.registries if entry.what == _BACKEND_NAME),
     )
     in_order = sorted((each for each in registered if each.phase is phase), key=_order)  # definitions before kernels
     for _, (first, *others) in itertools.groupby(in_order, _order):
@@ -63,7 +67,9 @@ def events_of(registrations: model.Registrations, keys: DispatchKeys, phase: mod
         yield _event(first, kernels, blocks, keys)
 
 
-_Registered: TypeAlias = model.Library | model.Operator | model.Kernel | model.Fallback | model.CustomClass
+_Registered: TypeAlias = (
+    model.Library | model.Operator | model.Kernel | model.Fallback | model.CustomClass | model.Registry
+)
 
 
 def _order(registered: _Registered) -> int:
@@ -88,6 +94,8 @@ def _event(
         return OpenBlock(block=blocks[registered.order])
     if isinstance(registered, model.CustomClass):
         return RegisterClass(name=registered.name)
+    if isinstance(registered, model.Registry):
+        return NameBackend(name=str(registered.key))
     block = None if registered.library is None else blocks[registered.library]
     if isinstance(registered, model.Fallback):
         key = _key(registered.dispatch_key, keys)
@@ -136,9 +144,8 @@ def state_of(operators: torch.Operators, release: Release, names: Collection[str
         if kernel.operator in names:
             kernels.setdefault(kernel.operator, []).append(kernel)
     defined = operators.operators
-    # What torch replaces itself, out of sight, uses up its only warning: 2.15 does.
-    replaceable = [(kernel.operator, kernel.key) for kernel in operators.kernels if kernel.key not in _SILENT]
-    warned = release >= WARNS_ONCE and len(set(replaceable)) < len(replaceable)
+    # A CUDA build of 2.15 replaces kernels itself, in Python, as it is imported: that uses up its only warning.
+    warned = release >= _REPLACES_ITSELF and any(kernel.key == "CUDA" for kernel in operators.kernels)
     return State(
         operators={
             name: _entry_of_torch(defined.get(name), kernels.get(name, ()), release)
@@ -232,3 +239,46 @@ def fallbacks_of_table(table: str) -> dict[str, str]:
     """Where the fallbacks were registered, out of ``torch._C._dispatch_dump_table`` of an operator without kernels."""
     found = (_FALLBACK.fullmatch(line) for line in table.splitlines())
     return {matched["key"]: matched["debug"] for matched in found if matched}
+
+
+def table_of(release: Release, operators: torch.Operators, loaded: Iterable[model.Registrations]) -> DispatchTable:
+    """The dispatch table of a torch with extensions loaded, all that they register in whatever phase included.
+
+    The torch reads the numbers of dispatch keys in their code with its own table.
+
+    :param operators: what the torch has itself
+    """
+    keys = DispatchKeys(minor="", names=operators.keys)
+    registrations = tuple(loaded)
+    no_key = no_key_of(operators)
+
+    def named(key: int | str | None) -> str | None:
+        name = _key(key, keys)
+        return no_key if name is None else name
+
+    return DispatchTable(release, operators).with_more(
+        (
+            torch.Operator(each.name, each.schema, (), each.file, each.line)
+            for found in registrations
+            for each in found.operators
+            if not each.jit_only
+        ),
+        (
+            torch.Kernel(
+                operator=each.operator,
+                key=named(each.dispatch_key),
+                signature=each.signature,
+                schema=each.inferred_schema,
+                fallthrough=each.fallthrough,
+                file=each.file,
+                line=each.line,
+            )
+            for found in registrations
+            for each in found.kernels
+        ),
+        (
+            torch.Fallback(named(each.dispatch_key), each.fallthrough, each.file, each.line)
+            for found in registrations
+            for each in found.fallbacks
+        ),
+    )

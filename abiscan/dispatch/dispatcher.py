@@ -35,7 +35,7 @@ _NO_CATCH_ALL: Final = (1, 8)
 SYMINT: Final = (1, 13)
 _SILENT_META: Final = (2, 0)
 _SILENT_MTIA: Final = (2, 5)
-WARNS_ONCE: Final = (2, 1)
+_WARNS_ONCE: Final = (2, 1)
 _REASONS_END: Final = (2, 4)
 _MOST_ARGUMENTS: Final = 64  # bits of the set in DispatchKeyExtractor.h
 
@@ -96,7 +96,7 @@ class State:
     """What is registered: operators by name, without a trailing dot, and where libraries and fallbacks were registered.
 
     ``classes`` are the custom classes as ``ns.Name``, None where they are not known; ``warned`` tells that torch has
-    given its only warning about a replaced kernel.
+    given its only warning about a replaced kernel; ``backend`` is the name that ``PrivateUse1`` was given, if any.
     """
 
     operators: Mapping[str, OperatorEntry] = field(default_factory=dict)
@@ -104,6 +104,7 @@ class State:
     fallbacks: Mapping[str, str] = field(default_factory=dict)
     classes: frozenset[str] | None = None
     warned: bool = False
+    backend: str | None = None
 
 
 # What is being registered
@@ -195,7 +196,14 @@ class RegisterClass:
     name: str
 
 
-Event: TypeAlias = OpenBlock | Define | Implement | FallBack | RegisterOperator | RegisterClass
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NameBackend:
+    """``c10::register_privateuse1_backend``."""
+
+    name: str
+
+
+Event: TypeAlias = OpenBlock | Define | Implement | FallBack | RegisterOperator | RegisterClass | NameBackend
 
 
 # What comes of it
@@ -276,6 +284,7 @@ class _Run:
         self._fallbacks = dict(state.fallbacks)
         self._classes = state.classes
         self._warned = state.warned
+        self._backend = state.backend
         self._implemented: dict[str, Event] = {}  # operator -> the first event that gives it a kernel
         self.outcomes: list[Outcome] = []
         self.failed = False
@@ -287,6 +296,7 @@ class _Run:
             fallbacks=self._fallbacks,
             classes=self._classes,
             warned=self._warned,
+            backend=self._backend,
         )
 
     def register(self, event: Event) -> None:
@@ -304,6 +314,8 @@ class _Run:
                     self._register_operator(event)
                 case RegisterClass():
                     self._register_class(event.name)
+                case NameBackend():
+                    self._name_backend(event.name)
         except _ThrownError as error:
             self.failed = True
             self.outcomes.append(
@@ -459,6 +471,11 @@ class _Run:
             self._throw("C1", name, name=f"__torch__.torch.classes.{name}")
         self._classes |= {name}
 
+    def _name_backend(self, name: str) -> None:
+        if self._backend not in (None, name):
+            self._throw("C5", name, new=name, old=self._backend, name=self._backend)
+        self._backend = name
+
     # What Dispatcher.cpp checks
 
     def _register_def(self, schema: FunctionSchema, debug: str) -> None:
@@ -598,7 +615,7 @@ class _Run:
     def _override(
         self, event: Event, name: str, entry: OperatorEntry, key: str | None, there: StoredKernel, debug: str
     ) -> None:
-        once = self._release >= WARNS_ONCE
+        once = self._release >= _WARNS_ONCE
         silent = (
             (once and self._warned)
             or (key == "Meta" and self._release >= _SILENT_META)

@@ -78,6 +78,20 @@ _OVERRIDING: Final = (
     "  previous kernel: {previous}\n"
     "       new kernel: {debug}"
 )
+_NOT_RUN: Final = "Could not run '{name}' with arguments from the '{key}' backend. "
+_ONLY: Final = "'{name}' is only available for these backends: {keys}."
+_OMITTED: Final = (
+    "This could be because the operator doesn't exist for this backend, or was omitted during the selective/custom "
+    "build process (if using custom build). If you are a Facebook employee using PyTorch on mobile, please visit "
+    "https://fburl.com/ptmfixes for possible resolutions. "
+)
+_NO_TENSORS: Final = (
+    "There were no tensor arguments to this function (e.g., you passed an empty list of Tensors), but no fallback "
+    "function is registered for schema {name}.  This usually means that this function requires a non-empty list of "
+    "Tensors"
+)
+_AVAILABLE: Final = ".  Available functions are {keys}."
+_FORGOT: Final = ", or that you (the operator writer) forgot to register a fallback function"
 
 TEMPLATES: Final = (
     # Blocks of torch/library.h, which came with 1.6.
@@ -281,6 +295,25 @@ TEMPLATES: Final = (
         "K3",
         "Warning only once for all operators,  other operators may also be overridden.\n  " + _OVERRIDING,
     ),
+    # Calls. {table} is what torch prints of the whole row. In 1.4 the keys are in the order of a hash table.
+    _between((1, 4), (1, 4), "K6", _NOT_RUN + _ONLY, exact=False),
+    _between((1, 5), (1, 6), "K6", _NOT_RUN + _ONLY),
+    _between((1, 7), (1, 7), "K6", _NOT_RUN + _ONLY + "\n\n{table}"),
+    _between((1, 8), None, "K6", _NOT_RUN + _OMITTED + _ONLY + "\n\n{table}"),
+    _between((1, 4), (1, 4), "K7", _NO_TENSORS + _AVAILABLE, exact=False),
+    _between((1, 5), (1, 6), "K7", _NO_TENSORS + _AVAILABLE),
+    _between((1, 7), (1, 8), "K7", _NO_TENSORS + _AVAILABLE + "\n\n{table}"),
+    _between((1, 9), None, "K7", _NO_TENSORS + _FORGOT + _AVAILABLE + "\n\n{table}"),
+    # Look-ups by name; {name} always has its dot.
+    _between((1, 4), (1, 5), "S1", "bad optional access"),
+    _between((1, 6), None, "S1", "Could not find schema for {name}"),
+    _between((1, 4), (1, 5), "S2", "bad optional access"),
+    _between(
+        (1, 6),
+        None,
+        "S2",
+        "Could not find schema for {name} but we found an implementation; did you forget to def() the operator?",
+    ),
     # RegisterOperators.
     _between(
         (1, 3),
@@ -337,5 +370,12 @@ TEMPLATES: Final = (
         "C1",
         "Custom class with name {name} is already registered. Ensure that registration with torch::class_ is only "
         "called once.",
+    ),
+    # The name of the backend of one's own (c10/core/DeviceType.cpp).
+    _between(
+        (2, 0),
+        None,
+        "C5",
+        "torch.register_privateuse1_backend() has already been set! Current backend: {name}",
     ),
 )

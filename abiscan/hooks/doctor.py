@@ -118,7 +118,7 @@ def _way_out(
     if cpu and rules == {"missing-library"}:  # nothing else is wrong with it
         commands.append(f"abiscan pip install --force-reinstall --no-deps --index-url {_CPU_INDEX} {distribution}")
     # To pip, 2.8.0+cpu is a 2.8.0: it would leave it where it is.
-    fits = map(str, fitting(distribution, store))
+    fits = (Version(build).public for build in fitting(distribution, store))
     commands += [f"pip install {'--force-reinstall ' if fit == public else ''}torch=={fit}" for fit in islice(fits, 1)]
     commands.append(f"abiscan pip install --upgrade {distribution.name}")
     return Trouble.CPU_TORCH if cpu else Trouble.BROKEN, commands

@@ -67,7 +67,10 @@ def check(action: str = "raise", only: Iterable[str] = ("*",), stamp: str | None
 
 def _line(expected: Any, running: str, switch: str) -> str:
     package, built_for = expected["package"], expected["built_for"]
-    other = f"install torch=={built_for}, or a {package} built for torch {running.partition('+')[0]}"
+    wanted, here = built_for.partition("+")[0], running.partition("+")[0]
+    if wanted == here:  # the other kind of build: for CUDA, for CPUs
+        wanted, here = built_for, running
+    other = f"install torch=={wanted}, or a {package} built for torch {here}"
     which = f"{package} {expected['package_version']} was built for torch {built_for}"
     hint = "" if switch == "details" else f" ({SWITCH}=details shows why)"
     return f"{which} and does not work with torch {running}: {other}{hint}"

@@ -181,8 +181,8 @@ class _Inspection:
             except InputError:
                 return None
             return choice
-        if _is_embedded(planned):
-            return scan.torch_numbered(planned.version)
+        if build := _embedded_build(planned):
+            return scan.torch_numbered(build)
         if not planned.wheel:
             return None
         return scan.torch_at(self._wheel(planned).path)
@@ -215,7 +215,7 @@ class _Inspection:
 
     def _ways_out(self, one: Planned, wheel: FetchedWheel, build: str | None) -> str:
         self._progress(f"looking for what fits {one}")
-        ways = [_fits(wheel, one.name, one.version, self._store)]
+        ways = [_fits(wheel, one.name, one.version, build, self._store)]
         if build and wheel.path.stat().st_size < _LARGE and (other := self._other(one, build)):
             ways.append(f"{one.name} {other} fits torch {build}")
         return "; ".join(filter(None, ways)) or f"it takes a build of {one.name} made for this torch"
@@ -244,7 +244,7 @@ class _Inspection:
             self._progress(f"checking {distribution}")
             judgement = judge(distribution, choice, self._store, self._progress)
             if judgement is not None and judgement.broken:
-                fits = _fits(distribution, distribution.name, distribution.version, self._store)
+                fits = _fits(distribution, distribution.name, distribution.version, build, self._store)
                 way = fits or f"install a {distribution.name} made for it in the same go"
                 yield _line(f"{distribution.name} {distribution.version}, which is installed,", judgement, build, way)
 
@@ -253,26 +253,31 @@ def _line(subject: str, judgement: Judgement, build: str | None, way: str) -> st
     return f"{subject} will not load on torch {build}: {judgement.error}; {way}"
 
 
-def _fits(source: Source, name: str, version: str, store: Store) -> str:
+def _fits(source: Source, name: str, version: str, build: str | None, store: Store) -> str:
+    """Which torch it fits, and what to type; pip tells builds of one release apart by their index only."""
+    here = build.partition("+")[0] if build else None
     fits = fitting(source, store)
-    if not fits:
-        return ""
-    every = ", ".join(map(str, fits))
-    return f"it fits torch {every} (abiscan pip install {name}=={version} torch=={fits[0]})"
+    others = list(dict.fromkeys(fit.partition("+")[0] for fit in fits if fit.partition("+")[0] != here))
+    if others:
+        return f"it fits torch {', '.join(others)} (abiscan pip install {name}=={version} torch=={others[0]})"
+    return f"it fits torch {', '.join(fits)}" if fits else ""
 
 
-def _is_embedded(torch: Planned) -> bool:
-    """Whether the data of its release number are about this very build: the package index has one of each."""
+def _embedded_build(torch: Planned) -> str | None:
+    """The embedded build that a torch is, by its full version: the package index has one of each release.
+
+    Whether that one is for CUDA is told from what it requires.
+    """
     try:
         version = Version(torch.version)
     except InvalidVersion:
-        return False
+        return None
     machine = system.machine()
-    build = embedded.build_of(version, machine) if machine else None
-    if version.local or build is None:
-        return False
-    cuda = any(_OF_CUDA.match(name) for text in torch.requires if (name := _needed(text)))
-    return version < _CUDA_BESIDE or cuda == ("+cu" in build)
+    builds = [build for release, of, build in embedded.builds() if of is machine and str(release) == version.public]
+    if version.local:
+        return next((build for build in builds if Version(build) == version), None)
+    cuda = version < _CUDA_BESIDE or any(_OF_CUDA.match(name) for text in torch.requires if (name := _needed(text)))
+    return next((build for build in builds if ("+cu" in build) == cuda), None)
 
 
 def _needed(text: str) -> str | None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from packaging.version import Version
-
 from abiscan import scan
 from abiscan.errors import NoExtensionError
 from abiscan.files import Files
@@ -74,10 +72,10 @@ def _severity(result: Result) -> tuple[int, int]:
     return found.effect.severity if found else -1, result.verdict is Verdict.UNKNOWN
 
 
-def fitting(source: Source, store: Store) -> tuple[Version, ...]:
-    """The embedded releases on which all extensions of a package load, newest first; the newest few of them.
+def fitting(source: Source, store: Store) -> tuple[str, ...]:
+    """The embedded builds on which all extensions of a package load, newest first, by full version: ``2.8.0+cu128``.
 
-    Those that export what the package imports are tried, as a check would.
+    The newest few releases that export what the package imports are tried, as a check would.
 
     :raises InputError: it cannot be read, or has no extension of torch
     """
@@ -87,12 +85,14 @@ def fitting(source: Source, store: Store) -> tuple[Version, ...]:
     machines = {extension.facts.machine for extension in target.extensions}
     if len(machines) != 1:
         return ()
-    candidates = embedded.releases_exporting(imports, machines.pop())
+    (machine,) = machines
+    candidates = embedded.releases_exporting(imports, machine)
     admitted = [version for version in candidates if target.admits_torch(version)] or candidates
     tried = sorted(admitted, reverse=True)[:_TRIED]
-    return tuple(version for version in tried if _fits(source, version, store))
+    builds = [(version, build) for version, of, build in embedded.builds() if of is machine and version in tried]
+    return tuple(build for _, build in sorted(builds, reverse=True) if _fits(source, build, store))
 
 
-def _fits(source: Source, version: Version, store: Store) -> bool:
-    judgement = judge(source, scan.torch_numbered(str(version)), store)
+def _fits(source: Source, build: str, store: Store) -> bool:
+    judgement = judge(source, scan.torch_numbered(build), store)
     return judgement is not None and not judgement.broken and not judgement.unknown

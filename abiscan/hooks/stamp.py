@@ -18,8 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from packaging.version import Version
-
 import abiscan
 from abiscan import scan
 from abiscan.elf import Machine
@@ -29,7 +27,6 @@ from abiscan.hooks import guard
 from abiscan.hooks.judgement import judge
 from abiscan.inventory import Inventory, inventory
 from abiscan.ownership import is_torch_library, is_torch_symbol
-from abiscan.releases.operator_store import operators_of
 from abiscan.releases.store import Store
 from abiscan.sources import Extension, Target
 
@@ -50,7 +47,7 @@ class Stamp:
     operators: int
 
 
-def stamp(path: Path, choice: scan.TorchChoice, store: Store, progress: Callable[[str], None]) -> Stamp:
+def stamp(path: Path, choice: scan.TorchChoice, store: Store, progress: scan.Progress) -> Stamp:
     """Write into a wheel what it relies on, in place of what an earlier stamp said. Same wheel, same torch, same bytes.
 
     :param choice: the torch that it was built for, whose schemas are those it was compiled with
@@ -61,21 +58,25 @@ def stamp(path: Path, choice: scan.TorchChoice, store: Store, progress: Callable
     judgement = judge(path, choice, store, progress)
     files = Files(store.facts_of)
     torch = choice(files)
-    version = Version(torch.build).public if torch.build else None
     if judgement is None:
         raise InputError(str(path), "has no extension of torch, so nothing to guard", "stamp the wheel of an extension")
-    if version is None or judgement.broken or judgement.unknown:
+    if torch.build is None or judgement.broken or judgement.unknown:
         problem = f"does not load on torch {torch.build}: {judgement.error}"
         raise InputError(str(path), problem, "say with --torch which torch it was built for")
     progress("looking for what it relies on")
     target, inventories = inventory(path, store)
-    document = _document(path, version, target, inventories, lambda machine: _schemas(torch, machine, files, store))
+    built_for = torch.release_for(target.extensions[0].facts.machine).build or torch.build
+
+    def schemas(machine: Machine, names: Collection[str]) -> Mapping[str, str]:
+        return _schemas(torch, machine, names, store, progress)
+
+    document = _document(path, built_for, target, inventories, schemas)
     text = (json.dumps(document, indent=1, sort_keys=True) + "\n").encode()
     _rewrite(path, dict.fromkeys(members, text))
     return Stamp(
         members=members,
         fingerprint=document["fingerprint"],
-        built_for=version,
+        built_for=built_for,
         symbols=len({name for extension in document["extensions"] for name in extension["symbols"]}),
         keys=len(document["keys"]),
         operators=len(document["operators"]),
@@ -96,16 +97,16 @@ def _places(path: Path) -> tuple[str, ...]:
 
 def _document(
     path: Path,
-    version: str,
+    built_for: str,
     target: Target,
     inventories: Collection[Inventory],
-    schemas_for: Callable[[Machine], Mapping[str, str]],
+    schemas_for: Callable[[Machine, Collection[str]], Mapping[str, str]],
 ) -> dict[str, Any]:
     name = _NAME.fullmatch(path.name)
     used = {operator for each in inventories for operator in _foreign_operators(each)}
-    schemas = schemas_for(target.extensions[0].facts.machine) if used else {}
+    schemas = schemas_for(target.extensions[0].facts.machine, used) if used else {}
     relied: dict[str, Any] = {
-        "built_for": version,
+        "built_for": built_for,
         "extensions": [_relied_on(extension, target) for extension in target.extensions],
         "keys": {key: number for each in inventories for key, number in _keys(each)},
         # Those of other packages are not there yet when the guard looks.
@@ -147,9 +148,13 @@ def _foreign_operators(each: Inventory) -> set[str]:
     return (kernels | {lookup.operator for lookup in each.registrations.lookups}) - defined
 
 
-def _schemas(torch: scan.Torch, machine: Machine, files: Files, store: Store) -> Mapping[str, str]:
-    operators = operators_of(torch.release_for(machine), files, store.folder).operators
-    return {name: operator.schema for name, operator in operators.items() if operator.schema}
+def _schemas(
+    torch: scan.Torch, machine: Machine, names: Collection[str], store: Store, progress: scan.Progress
+) -> Mapping[str, str]:
+    known = torch.operators_for(torch.release_for(machine), names, store, progress)
+    found = known.operators if known else {}
+    schemas = {name: found[name].schema for name in names if name in found}
+    return {name: schema for name, schema in schemas.items() if schema is not None}
 
 
 def _rewrite(path: Path, additions: Mapping[str, bytes]) -> None:

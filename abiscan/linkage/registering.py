@@ -11,6 +11,7 @@ from packaging.version import Version
 from abiscan.dispatch.dispatcher import Outcome, OutcomeKind
 from abiscan.dispatch.keys import DispatchKeys
 from abiscan.dispatch.messages import Release
+from abiscan.dispatch.table import DispatchTable
 from abiscan.releases.operators import Operators
 
 if TYPE_CHECKING:
@@ -49,6 +50,23 @@ class Reaction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Backend:
+    """A backend that an extension brings to a torch that has none of it.
+
+    ``key`` is its dispatch key there. ``table`` is the dispatch table of all operators with the extension loaded,
+    ``before`` that of the release which it was built for, ``before_key`` its key there; None where they are not known.
+    ``core`` is torch's core set of operators.
+    """
+
+    key: str
+    table: DispatchTable
+    before: DispatchTable | None
+    before_key: str
+    before_version: Version | None
+    core: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Registering:
     """The registrations of one load.
 
@@ -56,7 +74,8 @@ class Registering:
     order in which they are initialised. ``built_for`` are the releases that the extension can have been built for,
     oldest first, and ``meant`` names the numbers of dispatch keys as the newest of them does; ``keys`` as the target
     does. ``operators`` is what the target has registered itself, None where that is not at hand. ``reactions`` are what
-    the target does, in the order in which it does it, up to what stops the load.
+    the target does, in the order in which it does it, up to what stops the load. ``backend`` is None where the
+    extension brings none, or where not all operators of the target are at hand.
     """
 
     own: Registrations
@@ -66,6 +85,7 @@ class Registering:
     keys: DispatchKeys
     operators: Operators | None
     reactions: tuple[Reaction, ...]
+    backend: Backend | None = None
 
     @property
     def release(self) -> Release:

@@ -71,12 +71,6 @@ def build(text: str, machine: Machine) -> str:
     return str(_record(text, machine)["build"])
 
 
-def build_of(version: Version, machine: Machine) -> str | None:
-    """The version with its local tag of an embedded release for a machine, ``2.6.0+cu124``; None if there is none."""
-    records = (record for record in _table().meta["releases"] if record["machine"] == machine.value)
-    return next((record["build"] for record in records if _version_of(record) == version), None)
-
-
 def releases_exporting(names: Iterable[str], machine: Machine) -> tuple[Version, ...]:
     """The releases that export the most of ``names``, oldest first; none if all lack more than one in fifty.
 

@@ -21,25 +21,42 @@ _SECONDS: Final = 600
 _ASK: Final = """
 import json, sys, torch
 C = torch._C
-# Python's enumeration lacks some of the keys; the numbers where those of a functionality begin are those of no backend.
-keys = {C._dispatch_key_name(C.DispatchKey(number)): C.DispatchKey(number) for number in range(255, -1, -1)}
-keys = {name: key for name, key in keys.items() if not name.startswith("Unknown")}
-keys = {name: key for name, key in keys.items() if name == "Undefined" or not name.endswith("Undefined")}
+# Not DispatchKey.__members__: some keys are missing there, and some are there under two names.
+named = {C._dispatch_key_name(C.DispatchKey(number)): number for number in range(256)}
+keys = {
+    name: C.DispatchKey(number) for name, number in named.items()
+    if name == "Undefined" and not number or "Undefined" not in name and not name.upper().startswith("UNKNOWN")
+}
+keys["Undefined"] = C.DispatchKey(0)
+aliases = [name for name in keys if C._dispatch_is_alias_key(keys[name])]
 names = C._dispatch_get_all_op_names()
 tags = {}
 for name in names:
     base, _, overload = name.partition(".")
     found = C._get_operation_overload(base, overload) if C._dispatch_has_kernel(name) else None
     tags[name] = sorted(str(tag).rpartition(".")[2] for tag in found[2]) if found else []
+# A fallback says where it was registered in the table of an operator that has no kernel of its own for its key.
+fallbacks, wanted = {}, {
+    name for name in keys.keys() - {"Undefined", "AutogradFunctionality", *aliases}
+    if C._dispatch_has_backend_fallback(keys[name])
+}
+for name in names:
+    if not wanted - fallbacks.keys():
+        break
+    for line in C._dispatch_dump_table(name).splitlines():
+        if line.endswith(" [backend fallback]"):
+            fallbacks[line.partition(":")[0]] = line
 json.dump({
     "dumps": {name: C._dispatch_dump(name) for name in names},
     "tags": tags,
     "keys": {name: int(key) for name, key in keys.items()},
     "aliases": {
-        alias: [name for name, key in keys.items() if C._dispatch_is_included_in_alias(key, keys[alias])]
-        for alias in keys if C._dispatch_is_alias_key(keys[alias])
+        alias: [
+            name for name, key in keys.items()
+            if name not in aliases and C._dispatch_is_included_in_alias(key, keys[alias])
+        ] for alias in aliases
     },
-    "fallbacks": [name for name, key in keys.items() if C._dispatch_has_backend_fallback(key)],
+    "fallbacks": fallbacks,
 }, sys.stdout)
 """
 
@@ -48,7 +65,8 @@ _KERNEL: Final = re.compile(
     r"(?P<key>\w+)(\[alias\])?( \(inactive\))?: (?P<fallthrough>fallthrough )?"
     r"registered (?:at (?P<file>.*?):(?P<line>\d+)|by RegisterOperators) :: (?P<schema>.*?) \[ (?P<flags>.*) \]"
 )
-_FUNCTIONALITY: Final = "AutogradFunctionality"  # no key to register for; torch answers for its first backend
+# "BackendSelect: fallthrough registered at FILE:LINE [backend fallback]" (OperatorEntry::dumpComputedTable)
+_FALLBACK: Final = re.compile(r"\w+: (?P<fallthrough>fallthrough )?registered at (?P<file>.*):(?P<line>\d+) \[.*\]")
 _DEFINITION: Final = re.compile(r"debug: registered at (?P<file>.*):(?P<line>\d+)")
 
 
@@ -72,23 +90,14 @@ def read_operators(executable: str) -> Operators:
 
 def _operators(answer: Mapping[str, Any]) -> Operators:
     dumps: dict[str, str] = answer["dumps"]
-    aliases: dict[str, list[str]] = answer["aliases"]
-    numbers: dict[int, str] = {}
-    for name, number in answer["keys"].items():
-        numbers.setdefault(number, name)
     return Operators(
         operators={operator.name: operator for operator in _definitions(dumps, answer["tags"])},
         kernels=tuple(_kernels(dumps)),
-        fallbacks=tuple(
-            Fallback(key=key, fallthrough=False, file=None, line=None)
-            for key in answer["fallbacks"]
-            if key != _FUNCTIONALITY
-        ),
+        fallbacks=tuple(_fallback(key, line) for key, line in answer["fallbacks"].items()),
         namespaces={},
         classes=frozenset(),
-        keys=numbers,
-        # Of an alias torch says that every alias includes it: in a set of keys it has no bit.
-        aliases={alias: frozenset(members) - aliases.keys() for alias, members in aliases.items()},
+        keys={number: name for name, number in answer["keys"].items()},
+        aliases={alias: frozenset(members) for alias, members in answer["aliases"].items()},
         gaps=(),
     )
 
@@ -107,9 +116,20 @@ def _definitions(dumps: Mapping[str, str], tags: Mapping[str, list[str]]) -> Ite
             )
 
 
+def _fallback(key: str, line: str) -> Fallback:
+    match = _FALLBACK.fullmatch(line)
+    return Fallback(
+        key=key,
+        fallthrough=match is not None and match["fallthrough"] is not None,
+        file=match["file"] if match else None,
+        line=int(match["line"]) if match else None,
+    )
+
+
 def _kernels(dumps: Mapping[str, str]) -> Iterator[Kernel]:
+    """The newest kernel of a key comes first in a dump, and last here, as everywhere."""
     for name, dump in dumps.items():
-        for match in filter(None, map(_KERNEL.fullmatch, dump.splitlines())):
+        for match in filter(None, map(_KERNEL.fullmatch, reversed(dump.splitlines()))):
             yield Kernel(
                 operator=name,
                 key=match["key"],

@@ -141,3 +141,13 @@ def types(reaction: Reaction) -> Evidence:
     new, old = reaction.outcome.new or "", reaction.outcome.old or ""
     instead = Signature.of(old).marked_against(Signature.of(new)) if old != "?" else None
     return Evidence(subject=reaction.outcome.subject, readable=new, object=reaction.object, instead=instead)
+
+
+_SHOWN = 3
+
+
+def listed(names: Collection[str]) -> str:
+    """The first of the names, and how many more there are."""
+    names = list(names)
+    more = f", and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more

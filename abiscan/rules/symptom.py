@@ -22,12 +22,13 @@ def symptom(linkage: Linkage) -> str | None:
         for operator in registrations.operators
         if operator.phase.value != "on-call" and not operator.jit_only
     ]
-    names = list(dict.fromkeys(name.partition(".")[0] for name in defined))
+    there = registering.operators.operators if registering.operators else {}
+    names = list(dict.fromkeys(name.partition(".")[0] for name in defined if name not in there))
     if not names:
         return None
     # The first one that is not there is named; those with an underscore are seldom asked for by themselves.
     asked = [name for name in names if "::_" not in name] or names
-    more = f"; and so for {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    more = f"; and so for {len(asked) - _SHOWN} more" if len(asked) > _SHOWN else ""
     return f"code that ignores the load error fails with {_errors(asked[:_SHOWN], registering.release)}{more}"
 
 

@@ -28,7 +28,7 @@ CASES: Final = {
     "impl_without_def": ("",),
     "kernel_override": ("",),
     "bad_schema_string": ("type", "syntax", "name_only"),
-    "custom_class_conflict": ("",),
+    "custom_class_conflict": ("", "backend"),
     "module_init": ("pybind11", "bare"),
     "unread_registration": ("",),
     "library_block_misuse": (

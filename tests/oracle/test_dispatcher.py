@@ -190,8 +190,13 @@ def test_steps(torch: str, name: str) -> None:
     assert_as_recorded(replay(state_of(torch), events_of_steps(name), release), case, release)
 
 
+# What PYBIND11_MODULE of pybind11 3 does cannot be emulated yet.
+NOT_EMULATED: Final = ("module_init-pybind11.so",)
+
+
 @pytest.mark.parametrize(
-    ("torch", "name"), [(torch, name) for torch, name in cases("sample") if torch.startswith("2.13")]
+    ("torch", "name"),
+    [(torch, name) for torch, name in cases("sample") if torch.startswith("2.13") and name not in NOT_EMULATED],
 )
 def test_samples(torch: str, name: str) -> None:
     case = recorded(torch, "sample", name)

@@ -330,12 +330,13 @@ def test_nothing_of_torch_is_imported(bad: Path, torch: Path) -> None:
     assert (done.returncode, done.stderr) == (1, b"False\n")
 
 
-def test_color_on_a_terminal_alone(bad: Path, torch: Path) -> None:
+@pytest.mark.parametrize(("settings", "colored"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_color_on_a_terminal_alone(bad: Path, torch: Path, settings: dict[str, str], *, colored: bool) -> None:
     ours, theirs = pty.openpty()
     environment = {name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "FORCE_COLOR"}}
     done = subprocess.run(
         [sys.executable, "-m", "abiscan", "check", str(bad), "--torch", str(torch), "-q"],
-        env={**environment, "TERM": "xterm-256color"},
+        env={**environment, "TERM": "xterm-256color", **settings},
         stdout=theirs,
         stderr=subprocess.PIPE,
         check=False,
@@ -344,7 +345,9 @@ def test_color_on_a_terminal_alone(bad: Path, torch: Path) -> None:
     shown = os.read(ours, 65_536).decode()
     os.close(ours)
     assert (done.returncode, done.stderr) == (1, b"")
-    assert "\x1b[1;31mfails\x1b[0m" in shown
+    assert "fails" in shown
+    assert ("\x1b[1;31mfails\x1b[0m" in shown) == colored
+    assert ("31m" in shown) == colored
 
 
 def test_a_specifier_means_every_release_that_it_admits() -> None:

@@ -50,7 +50,7 @@ def test_a_stamp_says_what_the_extensions_rely_on(tmp_path: Path, torch: Path) -
     module = extension(needed=("libside.so", "libc10.so"), undefined=uses("_ZN2at4mineEv"), runpath="$ORIGIN")
     objects = {"pkg/_C.so": module, "pkg/libside.so": side}
     found = stamp(package_wheel(tmp_path, "pkg", objects, files=GUARDED), torch)
-    assert (found["package"], found["package_version"], found["built_for"]) == ("pkg", "1.0", "9.9.0")
+    assert (found["package"], found["package_version"], found["built_for"]) == ("pkg", "1.0", "9.9.0+cpu")
     relied = {one["path"]: (one["needed"], one["symbols"]) for one in found["extensions"]}
     assert relied == {"pkg/_C.so": (["libc10.so"], []), "pkg/libside.so": (["libtorch_cpu.so"], [THREADS])}
 
@@ -187,13 +187,13 @@ def test_the_wrong_torch_is_one_line(tmp_path: Path) -> None:
     assert done.returncode == 1
     (line,) = (line for line in done.stderr.splitlines() if line.startswith("ImportError"))
     assert line.startswith(
-        "ImportError: pkg 1.0 was built for torch 2.6.0 and does not work with torch 2.13.0+cpu: install torch==2.6.0, "
+        "ImportError: pkg 1.0 was built for torch 2.6.0+cu124 and does not work with torch 2.13.0+cpu: "
     )
     assert "OSError" not in done.stderr  # the extension was not touched
     assert gone not in done.stderr
     assert f"pkg/_C.so: undefined symbol: {gone}" in python(folder, "import pkg", "details").stderr
     warned = python(folder, "import pkg", "warn").stderr
-    assert "RuntimeWarning: pkg 1.0 was built for torch 2.6.0" in warned
+    assert "RuntimeWarning: pkg 1.0 was built for torch 2.6.0+cu124" in warned
     assert "OSError" in warned  # as it would be without the guard
     assert "built for torch" not in python(folder, "import pkg", "off").stderr
 
@@ -218,6 +218,18 @@ for only, text in json.loads(sys.argv[1]):
     except ImportError as error:
         print(str(error).splitlines()[-1])
 """
+
+
+@pytest.mark.parametrize(
+    ("built_for", "running", "advice"),
+    [
+        ("2.6.0+cu124", "2.13.0+cpu", "install torch==2.6.0, or a pkg built for torch 2.13.0"),
+        ("2.13.0+cu130", "2.13.0+cpu", "install torch==2.13.0+cu130, or a pkg built for torch 2.13.0+cpu"),
+    ],
+)
+def test_the_advice_names_the_kind_of_build_where_it_matters(built_for: str, running: str, advice: str) -> None:
+    line = guard._line({**STAMPED, "built_for": built_for}, running, "")
+    assert line.endswith(f": {advice} (ABISCAN_GUARD=details shows why)")
 
 
 @needs_torch

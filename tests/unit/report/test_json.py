@@ -42,7 +42,12 @@ def test_the_document_word_for_word() -> None:
                 "torch": "2.9.1",
                 "torch_build": "2.9.1+cpu",
                 "verdict": "fails",
-                "predicted_error": {"how": "raises", "object": "_C.so", "message": "undefined symbol: f"},
+                "predicted_error": {
+                    "how": "raises",
+                    "object": "_C.so",
+                    "message": "undefined symbol: f",
+                    "exact": True,
+                },
                 "undefined_symbols": ["f"],
                 "external": ["libcudart.so.12"],
                 "findings": [
@@ -55,6 +60,8 @@ def test_the_document_word_for_word() -> None:
                             {"subject": "_Z1", "readable": "f1()", "object": "_C.so", "instead": "f1(int)"},
                         ],
                         "fix": "mend it",
+                        "says": None,
+                        "symptom": None,
                     }
                 ],
                 "gaps": [{"stage": "elf", "reason": "cut"}],

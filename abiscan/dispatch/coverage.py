@@ -1,0 +1,213 @@
+"""Which operators a backend cannot run on a torch. Pure: from a dispatch table in which everything is registered."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from abiscan.dispatch.calls import delegates, failure, failure_message, takes_backend
+from abiscan.dispatch.keys import DispatchKeys
+from abiscan.dispatch.table import DispatchTable, Source
+from abiscan.releases.operators import Operators
+
+ESSENTIAL: Final = frozenset(
+    {
+        "aten::_copy_from",
+        "aten::_copy_from_and_resize",
+        "aten::_local_scalar_dense",
+        "aten::_reshape_alias",
+        "aten::as_strided",
+        "aten::copy_",
+        "aten::empty.memory_format",
+        "aten::empty_strided",
+        "aten::resize_",
+        "aten::set_.source_Storage_storage_offset",
+        "aten::view",
+    }
+)
+"""What making, moving, viewing and reading a tensor comes down to: without these a backend can do nothing."""
+
+_DEVICES: Final = frozenset(
+    {
+        *("CPU", "CUDA", "HIP", "XLA", "MPS", "IPU", "XPU", "HPU", "VE", "Lazy", "MTIA", "MAIA", "ORT", "MSNPU", "MLC"),
+        *("FPGA", "Vulkan", "Metal", "OpenGL", "OpenCL", "IDEEP", "PrivateUse1", "PrivateUse2", "PrivateUse3"),
+    }
+)
+_RENAMED: Final = ({"MSNPU", "ORT", "MAIA"},)
+_DEVICE_TYPES: Final = {
+    **dict(enumerate(("CPU", "CUDA", "MKLDNN", "OpenGL", "OpenCL", "IDEEP", "HIP", "FPGA", "MAIA", "XLA", "Vulkan"))),
+    **dict(enumerate(("Metal", "XPU", "MPS", "Meta", "HPU", "VE", "Lazy", "IPU", "MTIA", "PrivateUse1"), 11)),
+}
+_OLD_SUFFIXES: Final = ("_TensorId", "TensorId")  # up to 1.5
+_REFERENCE: Final = "CPU"
+_META: Final = "Meta"
+_PYTHON_META: Final = (1, 13)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissingKernel:
+    """An operator that raises. ``message`` is what torch says, without the table that it appends from 1.7 on.
+
+    ``core`` tells that it is in torch's core set, ``general`` that the CPU has a kernel, so that it is not one that is
+    made for a single kind of device or layout. ``reached_from`` are operators that this torch brings for every backend
+    and whose kernels call this one: they raise the same. ``exact`` is false where something of the message is not
+    known.
+    """
+
+    operator: str
+    key: str
+    message: str
+    exact: bool
+    essential: bool
+    core: bool
+    general: bool
+    reached_from: tuple[str, ...]
+
+    @property
+    def rank(self) -> tuple[bool, bool, bool, bool, str]:
+        """How much it is used: a smaller one stands before."""
+        return not self.essential, not self.core, not self.general, not self.reached_from, self.operator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """The operators of a torch, for one backend.
+
+    ``served`` counts those that run by where their kernel comes from; ``missing`` are ordered by use; ``ambiguous``
+    have both a composite kernel and one of a backend without an autograd key of its own, and raise as well. ``unknown``
+    were asked for, and this torch does not have them.
+    """
+
+    backend: str
+    served: Mapping[Source, int]
+    missing: tuple[MissingKernel, ...]
+    ambiguous: tuple[str, ...]
+    unknown: tuple[str, ...]
+
+
+def cover(
+    table: DispatchTable,
+    backend: str,
+    core: frozenset[str],
+    names: Collection[str] | None = None,
+    *,
+    backend_name: str | None = None,
+    python_known: bool = False,
+) -> Coverage:
+    """What a tensor of ``backend`` alone can do.
+
+    :param core: torch's core operators
+    :param names: only these, and what they reach; a name without overload stands for all overloads
+    :param backend_name: what the backend calls itself, where it has renamed PrivateUse1
+    :param python_known: whether the table has what Python registers, Meta kernels above all
+    """
+    operators = table.operators.operators
+    asked = _asked(operators, names)
+    considered = [name for name in asked if name in operators and takes_backend(table, operators[name])]
+    reached = delegates(table, backend, considered)
+    callers: dict[str, list[str]] = {}
+    for caller, callee in reached.items():
+        callers.setdefault(callee, []).append(caller)
+    served: Counter[Source] = Counter()
+    missing, ambiguous = [], []
+    for name in dict.fromkeys((*considered, *callers)):
+        failed = failure(table, name, backend)
+        if failed is None:
+            if _is_ambiguous(table, name, backend):
+                ambiguous.append(name)
+            else:
+                served[table.entry(name, backend).source] += 1
+            continue
+        said = failure_message(table, failed, backend_name)
+        complete = python_known or table.release < _PYTHON_META
+        complete = complete or table.entry(name, _META).source is not Source.MISSING
+        missing.append(
+            MissingKernel(
+                operator=name,
+                key=failed.key,
+                message=said.text.partition("\n\n")[0],
+                exact=said.exact and complete,
+                essential=name in ESSENTIAL,
+                core=not core.isdisjoint((name, *callers.get(name, ()))),
+                general=table.entry(name, _reference(table)).source is not Source.MISSING,
+                reached_from=tuple(sorted(callers.get(name, ()))),
+            )
+        )
+    return Coverage(
+        backend=backend,
+        served=dict(served),
+        missing=tuple(sorted(missing, key=lambda each: each.rank)),
+        ambiguous=tuple(sorted(ambiguous)),
+        unknown=tuple(name for name in asked if name not in operators),
+    )
+
+
+def _asked(operators: Mapping[str, object], names: Collection[str] | None) -> list[str]:
+    if names is None:
+        return list(operators)
+    overloads: dict[str, list[str]] = {}
+    for name in operators:
+        overloads.setdefault(name.partition(".")[0], []).append(name)
+    found = ([name] if name in operators else overloads.get(name, [name]) for name in names)
+    return list(dict.fromkeys(itertools.chain.from_iterable(found)))
+
+
+def _reference(table: DispatchTable) -> str:
+    return next((key for key in table.keys if base_of(key) == _REFERENCE), _REFERENCE)
+
+
+def _is_ambiguous(table: DispatchTable, name: str, backend: str) -> bool:
+    """Whether autograd stands before the backend's kernel with one that raises: it has no autograd key of its own."""
+    other = next((key for key in table.keys if key == "AutogradOther" and backend in table.backends_of(key)), None)
+    return other is not None and table.entry(name, other).source is Source.AMBIGUOUS
+
+
+def base_of(key: str) -> str:
+    """A key without what only old releases add to its name."""
+    for suffix in _OLD_SUFFIXES:
+        key = key.removesuffix(suffix)
+    return key
+
+
+def key_in(keys: Iterable[str], wanted: str) -> str | None:
+    """The key of a release that another release, or the user, calls ``wanted``; None if it has none."""
+    names = {base_of(key).lower(): key for key in keys}
+    same = next((group for group in _RENAMED if base_of(wanted) in group), {base_of(wanted)})
+    return next((names[name.lower()] for name in sorted(same) if name.lower() in names), None)
+
+
+def backend_of(
+    keys: Iterable[int | str | None], readings: Iterable[DispatchKeys], devices: Collection[str] = ()
+) -> tuple[str, DispatchKeys] | None:
+    """The backend that most kernels are for, and the reading of the numbers that says so; None if they are for none.
+
+    Several readings are possible where an extension may have been built for several releases. The one counts that
+    makes it a backend for which the extension also brings a device; then the one in which most kernels are for a
+    device, and not for a layout of torch's own; of equals the last.
+
+    :param devices: those for which the extension registers a device guard, named like their keys
+    """
+    numbers = Counter(keys)
+    best: tuple[tuple[bool, int], str, DispatchKeys] | None = None
+    for reading in readings:
+        for key, count in numbers.items():
+            name = reading.name(key) if isinstance(key, int) else key
+            if name is None or base_of(name) not in _DEVICES:
+                continue
+            score = base_of(name) in devices, count
+            if best is None or score >= best[0]:
+                best = score, name, reading
+    return best[1:] if best else None
+
+
+def device_key(number: int) -> str | None:
+    """The key of a device type by its number (``c10/core/DeviceType.h``, the same in every release)."""
+    return _DEVICE_TYPES.get(number)
+
+
+def core_operators(operators: Operators) -> frozenset[str]:
+    """The operators that torch itself tags as its core set; none before it had tags."""
+    return frozenset(name for name, operator in operators.operators.items() if "core" in operator.tags)

@@ -1,0 +1,309 @@
+"""The dispatch table: which kernel torch calls for an operator and a dispatch key.
+
+``aten/src/ATen/core/dispatch/OperatorEntry.cpp`` computes it from what is registered (``computeDispatchTableEntry``),
+and so does this module, for every release. What is registered last counts; the order of everything else does not.
+
+Where the releases differ: up to 1.6 there are only kernels for a key, fallbacks of a key, and the catch-all kernel. 1.7
+brought keys that stand for several others (``Autograd``, ``Math``), 1.8 made the catch-all one of those and added
+``DefaultBackend``; in 1.9 they got their names of today. 1.13 and 2.0 added those that ``_ALIAS`` names last.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final, NamedTuple
+
+from packaging.version import Version
+
+from abiscan.dispatch.keys import keys_of
+from abiscan.dispatch.messages import Release
+from abiscan.releases.operators import Fallback, Kernel, Operator, Operators
+
+UNDEFINED: Final = "Undefined"
+AUTOGRAD_OTHER: Final = "AutogradOther"
+AUTOGRAD: Final = "Autograd"
+NESTED: Final = "CompositeImplicitAutogradNestedTensor"
+BATCHED: Final = "FuncTorchBatchedDecomposition"
+NON_FUNCTIONAL: Final = "CompositeExplicitAutogradNonFunctional"
+EXPLICIT: Final = ("CompositeExplicitAutograd", "DefaultBackend")
+IMPLICIT: Final = ("CompositeImplicitAutograd", "Math")
+"""The alias keys. The second names are those that 1.7 and 1.8 use."""
+
+UNNAMED: Final = "UNKNOWN_TENSOR_TYPE_ID"
+"""What torch up to 1.11 prints of a key for which it has no name."""
+
+_ALIASES: Final = (1, 7)
+_NO_CATCH_ALL: Final = (1, 8)
+_SPLIT: Final = (1, 12)  # from here on a key is a functionality with a backend
+_NESTED_HAS_BACKENDS: Final = (1, 13)
+
+# getBackendKeySetFromAutograd (c10/core/DispatchKeySet.cpp) has a case for each key AutogradX but for these.
+_AUTOGRAD_WITHOUT_BACKEND: Final = frozenset({"AutogradHIP", "AutogradVE", "AutogradMTIA"})
+_AUTOGRAD_XPU_WITH_BACKEND: Final = (1, 10)
+
+_NUMBER: Final = re.compile(r"Unknown\((\d+)\)")
+
+# From 1.12 on: the functionalities that every backend has, and what stands before the backend's name in their keys.
+_PER_BACKEND: Final = {
+    "Dense": "",
+    "Quantized": "Quantized",
+    "Sparse": "Sparse",
+    "SparseCsr": "SparseCsr",
+    "NestedTensor": "NestedTensor",
+    "AutogradFunctionality": "Autograd",
+}
+_FIRST_BACKEND: Final = "CPU"
+
+
+class Source(enum.Enum):
+    """Where an entry of the table comes from, in the words that torch prints in brackets."""
+
+    KERNEL = "kernel"
+    DEFAULT_BACKEND = "default backend kernel"
+    NESTED = "nested kernel"
+    MATH = "math kernel"
+    AMBIGUOUS = "ambiguous autogradother"
+    AUTOGRAD = "autograd kernel"
+    BATCHED = "batched kernel"
+    FALLBACK = "backend fallback"
+    CATCH_ALL = "catch all"
+    MISSING = "missing"
+
+
+class Entry(NamedTuple):
+    """One entry. ``registration`` is None where calling it raises: missing, or ambiguous."""
+
+    source: Source
+    registration: Kernel | Fallback | None
+
+    @property
+    def is_fallthrough(self) -> bool:
+        """Whether torch skips the key and takes the next one of the tensor."""
+        return self.registration is not None and self.registration.fallthrough
+
+
+_MISSING_ENTRY: Final = Entry(Source.MISSING, None)
+
+
+@dataclass(frozen=True)
+class DispatchTable:
+    """The dispatch table of a torch of ``release`` in which all of ``operators`` is registered."""
+
+    release: Release
+    operators: Operators
+
+    @cached_property
+    def keys(self) -> tuple[str, ...]:
+        """The keys that have entries, in the order in which torch prints them: ``Undefined`` first."""
+        return runtime_keys(self.names, self.operators.aliases)
+
+    @cached_property
+    def names(self) -> Mapping[int, str]:
+        """The dispatch keys by number, those included for which this torch itself has no name."""
+        if self.release < _SPLIT:
+            return {**keys_of(Version("{}.{}".format(*self.release))).names, **self.operators.keys}
+        return {**_of_backends(self.operators.keys), **self.operators.keys}
+
+    @cached_property
+    def aliases(self) -> Mapping[str, frozenset[str]]:
+        """The runtime keys that each alias key includes."""
+        unnamed = [name for name in self.names.values() if name not in self._printable]
+        return {
+            alias: members.union(name for name in unnamed if _relative(name) in members)
+            for alias, members in self.operators.aliases.items()
+        }
+
+    def printed(self, key: str) -> str:
+        """A key as this torch prints it."""
+        return key if key in self._printable else UNNAMED
+
+    @cached_property
+    def kernels(self) -> Mapping[str, Mapping[str | None, Kernel]]:
+        """The kernel that counts for each operator and key; None is the catch-all."""
+        found: dict[str, dict[str | None, Kernel]] = {}
+        for kernel in self.operators.kernels:
+            key = kernel.key
+            found.setdefault(kernel.operator, {})[key if key is None else self._name(key)] = kernel
+        return found
+
+    @cached_property
+    def fallbacks(self) -> Mapping[str, Fallback]:
+        """The fallback of each key that has one; one for an alias stands for all that it includes."""
+        found: dict[str, Fallback] = {}
+        for fallback in self.operators.fallbacks:
+            if fallback.key is not None:
+                name = self._name(fallback.key)
+                for key in self.aliases.get(name, (name,)):
+                    found[key] = fallback
+        return found
+
+    def row(self, operator: str) -> dict[str, Entry]:
+        """All entries of an operator, by key, in torch's order."""
+        registered = self.kernels.get(operator, {})
+        return {key: self._entry(registered, key) for key in self.keys}
+
+    def entry(self, operator: str, key: str) -> Entry:
+        """What torch calls for an operator and a runtime key."""
+        return self._entry(self.kernels.get(operator, {}), key)
+
+    def with_more(
+        self, operators: Iterable[Operator], kernels: Iterable[Kernel], fallbacks: Iterable[Fallback]
+    ) -> DispatchTable:
+        """The table after somebody has registered more."""
+        more = replace(
+            self.operators,
+            operators={**{operator.name: operator for operator in operators}, **self.operators.operators},
+            kernels=(*self.operators.kernels, *kernels),
+            fallbacks=(*self.operators.fallbacks, *fallbacks),
+        )
+        return DispatchTable(self.release, more)
+
+    def backends_of(self, autograd_key: str) -> frozenset[str]:
+        """The backends whose kernels an autograd key runs before (``getBackendKeySetFromAutograd``)."""
+        return self._backends.get(autograd_key, frozenset())
+
+    def _entry(self, registered: Mapping[str | None, Kernel], key: str) -> Entry:
+        if (direct := registered.get(key)) is not None:
+            return Entry(Source.KERNEL, direct)
+        if self.release >= _ALIASES and (found := self._of_alias(registered, key)) is not None:
+            return found
+        if (fallback := self.fallbacks.get(key)) is not None:
+            return Entry(Source.FALLBACK, fallback)
+        if (catch_all := registered.get(None)) is not None:
+            return Entry(Source.CATCH_ALL, catch_all)
+        return _MISSING_ENTRY
+
+    def _of_alias(self, registered: Mapping[str | None, Kernel], key: str) -> Entry | None:
+        for alias in (NON_FUNCTIONAL, self._explicit):
+            if (kernel := registered.get(alias)) is not None and self._serves(alias, key):
+                return Entry(Source.DEFAULT_BACKEND, kernel)
+        if (kernel := registered.get(NESTED)) is not None and self._includes(NESTED, key):
+            return Entry(Source.NESTED, kernel)
+        has_backend = self._explicit in registered or not self.backends_of(key).isdisjoint(registered)
+        if (kernel := registered.get(self._implicit)) is not None and self._serves(self._implicit, key):
+            if key == AUTOGRAD_OTHER and not self._autograd_other.isdisjoint(registered):
+                return Entry(Source.AMBIGUOUS, None)
+            if not has_backend:
+                return Entry(Source.MATH, kernel)
+        if (kernel := registered.get(AUTOGRAD)) is not None and self._includes(AUTOGRAD, key):
+            return Entry(Source.AUTOGRAD, kernel)
+        # Up to 1.7, where the catch-all is none of the aliases, an autograd key prefers it to a fallback.
+        if (kernel := registered.get(None)) is not None and self._includes(AUTOGRAD, key) and not has_backend:
+            return Entry(Source.CATCH_ALL, kernel)
+        if (kernel := registered.get(BATCHED)) is not None and self._includes(BATCHED, key):
+            return Entry(Source.BATCHED, kernel)
+        return None
+
+    def _name(self, key: str) -> str:
+        """The name of a key that was read as a number, for torch itself has no name for it."""
+        match = _NUMBER.fullmatch(key)
+        return self.names.get(int(match[1]), key) if match else key
+
+    def _includes(self, alias: str, key: str) -> bool:
+        return key in self.aliases.get(alias, ())
+
+    def _serves(self, alias: str, key: str) -> bool:
+        """Whether a composite kernel serves a key: from 1.8 on, ``Undefined`` too, which is in no set of keys."""
+        return self._includes(alias, key) or (key == UNDEFINED and self.release >= _NO_CATCH_ALL)
+
+    @cached_property
+    def _explicit(self) -> str:
+        return _spelling(EXPLICIT, self.aliases)
+
+    @cached_property
+    def _implicit(self) -> str:
+        return _spelling(IMPLICIT, self.aliases)
+
+    @cached_property
+    def _autograd_other(self) -> frozenset[str]:
+        """The backends without an autograd key of their own (``autogradother_backends``)."""
+        aliases = self.aliases
+        backends = aliases.get(self._implicit, frozenset()) - aliases.get(AUTOGRAD, frozenset())
+        nested = {key for key in backends if key.startswith("NestedTensor")}
+        return frozenset(key for key in backends - nested if AUTOGRAD + key not in self._named)
+
+    @cached_property
+    def _printable(self) -> frozenset[str]:
+        return frozenset(self.operators.keys.values())
+
+    @cached_property
+    def _named(self) -> frozenset[str]:
+        return frozenset(self.names.values())
+
+    @cached_property
+    def _backends(self) -> Mapping[str, frozenset[str]]:
+        found = {AUTOGRAD_OTHER: self._autograd_other}
+        for key in self.aliases.get(AUTOGRAD, ()):
+            if key in _AUTOGRAD_WITHOUT_BACKEND or key == AUTOGRAD_OTHER:
+                continue
+            if key == "AutogradXPU" and self.release < _AUTOGRAD_XPU_WITH_BACKEND:
+                continue
+            backend = key.removeprefix(AUTOGRAD)
+            found[key] = frozenset({backend})
+            if backend == "NestedTensor" and self.release >= _SPLIT:
+                with_backends = self.release >= _NESTED_HAS_BACKENDS
+                nested = (name for name in self._named if name.startswith(backend) and name != backend)
+                found[key] = frozenset(nested) if with_backends else frozenset()
+        return found
+
+
+def no_key_of(operators: Operators) -> str | None:
+    """The key of a kernel that is registered without one: None, the catch-all, up to 1.7."""
+    known = operators.aliases
+    return _spelling(IMPLICIT, known) if _spelling(EXPLICIT, known) in known else None
+
+
+def runtime_keys(keys: Mapping[int, str], aliases: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
+    """The keys that have entries in the dispatch table, in torch's order: ``Undefined`` first.
+
+    Up to 1.11 that of their numbers. From 1.12 on a key is a functionality with a backend, and the functionalities come
+    one after the other, each with all its backends.
+
+    :param keys: names by number
+    """
+    return tuple(key for _, key in sorted(_ranked(keys, aliases)))
+
+
+def _of_backends(keys: Mapping[int, str]) -> dict[int, str]:
+    """The keys of every backend in every functionality: not all of them have a name in 1.12."""
+    numbers = {name: number for number, name in keys.items()}
+    backends: list[str] = []
+    while (name := keys.get(numbers[_FIRST_BACKEND] + len(backends))) is not None and not name.endswith("Unknown"):
+        backends.append(name)
+    return {
+        numbers[prefix + _FIRST_BACKEND] + place: prefix + backend
+        for functionality, prefix in _PER_BACKEND.items()
+        if functionality in numbers and prefix + _FIRST_BACKEND in numbers
+        for place, backend in enumerate(backends)
+    }
+
+
+def _relative(key: str) -> str:
+    """The key of the same functionality for the first backend: the same aliases include it."""
+    prefixes = [prefix for prefix in _PER_BACKEND.values() if prefix and key.startswith(prefix)]
+    return max(prefixes, key=len) + _FIRST_BACKEND if prefixes else key
+
+
+def _ranked(keys: Mapping[int, str], aliases: Mapping[str, frozenset[str]]) -> Iterator[tuple[tuple[int, int], str]]:
+    numbers = {name: number for number, name in keys.items()}
+    blocks = {  # the number of a functionality's first backend -> the functionality's own
+        numbers[prefix + _FIRST_BACKEND]: numbers[functionality]
+        for functionality, prefix in _PER_BACKEND.items()
+        if functionality in numbers and prefix + _FIRST_BACKEND in numbers and "Dense" in numbers
+    }
+    first = min(blocks, default=len(keys) + max(keys, default=0))
+    for number, name in keys.items():
+        if name in aliases or name.endswith("Unknown"):
+            continue
+        if number >= first:
+            yield (blocks[max(block for block in blocks if block <= number)], number), name
+        elif not (blocks and name in _PER_BACKEND):
+            yield (number, number), name
+
+
+def _spelling(names: tuple[str, ...], known: Iterable[str]) -> str:
+    return next((name for name in names if name in known), names[0])

@@ -1,0 +1,66 @@
+"""A kernel of the extension takes the gradient of a composite operator away.
+
+**What it finds.** A kernel for a backend on an operator that torch puts together from others
+(`CompositeImplicitAutograd`), and no kernel for the autograd key of that backend.
+
+**Why it matters.** As long as there is no kernel for the backend, its autograd key runs torch's own composition, and
+each part of it knows its derivative. With one, torch's kernel is no longer taken for the autograd key, and what is left
+there does nothing: results have no `grad_fn`, or training raises. Inference is as before.
+
+**Fix.** Register a kernel for the autograd key of the backend too (`AutogradPrivateUse1`), or none at all.
+
+**Limits.** From torch 1.7 on. Autograd that Python code registers later is not seen.
+
+**Example.** `backend.so has kernels for PrivateUse1 that take the gradient of composite operators away: aten::matmul`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from abiscan.dispatch.adapters import table_of
+from abiscan.dispatch.table import AUTOGRAD, DispatchTable, Source
+from abiscan.findings import Effect, Evidence, Finding, rule
+from abiscan.linkage.linkage import Linkage
+from abiscan.rules.registration import listed
+
+_KEEPS = (Source.KERNEL, Source.AUTOGRAD, Source.MATH)
+
+
+def check(linkage: Linkage) -> Iterator[Finding]:
+    """One finding for each backend."""
+    registering = linkage.registering
+    if registering is None or registering.operators is None:
+        return
+    before = DispatchTable(registering.release, registering.operators)
+    after = table_of(registering.release, registering.operators, (registering.own, *registering.brought.values()))
+    own = after.operators.kernels[len(before.operators.kernels) :]
+    for backend in dict.fromkeys(kernel.key for kernel in own if kernel.key is not None):
+        autograd = AUTOGRAD + backend
+        if backend not in after.backends_of(autograd):
+            continue
+        names = dict.fromkeys(kernel.operator for kernel in own if kernel.key == backend)
+        lost = [
+            name
+            for name in names
+            if name in registering.operators.operators
+            and before.entry(name, autograd).source is Source.MATH
+            and after.entry(name, autograd).source not in _KEEPS
+        ]
+        if lost:
+            yield Finding(
+                rule=RULE.name,
+                effect=Effect.OVERRIDES,
+                message=(
+                    f"{linkage.name} has kernels for {backend} that take the gradient of composite operators away: "
+                    f"{listed(lost)}"
+                ),
+                evidence=tuple(
+                    Evidence(subject=name, readable=f"{name}: no kernel for {autograd}", object=linkage.name)
+                    for name in lost
+                ),
+                fix=f"register kernels for {autograd} as well, or leave these operators to torch",
+            )
+
+
+RULE = rule("lost-autograd", __doc__, check)

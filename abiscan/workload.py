@@ -1,0 +1,119 @@
+"""Which operators a model calls: from a list of names, a TorchScript archive, or an exported program.
+
+Archives are read as data: the code of a TorchScript archive is text, the graph of an exported program is JSON. What is
+pickled in them is not looked at.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from abiscan.errors import InputError
+
+_MAX_MEMBERS: Final = 200_000
+_MAX_BYTES: Final = 256 << 20  # of all that is read of one file
+_MAX_NAME: Final = 200
+
+_CODE: Final = re.compile(r"[^/]+/code/.*\.py")
+_GRAPH: Final = re.compile(r"(?:[^/]+/)?(?:models/[^/]+\.json|serialized_exported_program\.json)")
+_FIX: Final = (
+    "give a list of operators (aten::add.Tensor, one a line), a file of torch.jit.save or of torch.export.save"
+)
+
+_STRING: Final = re.compile(r"'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\"")
+# How TorchScript prints a call of an operator (torch/csrc/jit/serialization/python_print.cpp).
+_CALL: Final = re.compile(r"(?<![\w.])(?:torch\.(?P<aten>\w+)|ops\.(?P<namespace>\w+)\.(?P<name>\w+))\(")
+_CONVERSION: Final = re.compile(r"(?<![\w.])(?P<type>bool|int|float|complex)\(")
+_LISTED: Final = re.compile(
+    r"(?:torch\.ops\.)?(?P<namespace>\w+)(?:::|\.)(?P<name>\w+)(?:\.(?P<overload>\w+))?", re.ASCII
+)
+_TARGET: Final = re.compile(r"torch\.ops\.(?P<namespace>\w+)\.(?P<name>\w+)(?:\.(?P<overload>\w+))?", re.ASCII)
+_NO_OVERLOAD: Final = "default"
+_NO_DISPATCH: Final = "higher_order"
+
+
+def read_workload(path: Path) -> tuple[str, ...]:
+    """The operators in a file, sorted. The code of TorchScript names no overloads: such a name stands for all.
+
+    :raises InputError: it is none of the three, damaged, or too large
+    """
+    try:
+        with path.open("rb") as stream:
+            is_archive = stream.read(4) == b"PK\x03\x04"
+        names = _archived(path) if is_archive else _listed(path)
+        return tuple(sorted(set(names)))
+    except (OSError, EOFError, RuntimeError, NotImplementedError, zlib.error, zipfile.BadZipFile) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InputError(str(path), f"cannot be read: {reason}", _FIX) from error
+
+
+def _listed(path: Path) -> Iterator[str]:
+    if path.stat().st_size > _MAX_BYTES:
+        raise InputError(str(path), "is too large for a list of operators", _FIX)
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise InputError(str(path), "is neither text nor an archive", _FIX) from error
+    for number, line in enumerate(lines, 1):
+        text = line.partition("#")[0].strip()
+        if not text:
+            continue
+        match = _LISTED.fullmatch(text) if len(text) <= _MAX_NAME else None
+        if match is None:
+            raise InputError(f"{path}:{number}", f"is no operator: {text[:_MAX_NAME]!r}", _FIX)
+        yield _name(match)
+
+
+def _name(match: re.Match[str]) -> str:
+    name, overload = f"{match['namespace']}::{match['name']}", match["overload"]
+    return f"{name}.{overload}" if overload and overload != _NO_OVERLOAD else name
+
+
+def _archived(path: Path) -> Iterator[str]:
+    with zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+        if len(members) > _MAX_MEMBERS:
+            raise InputError(str(path), f"has {len(members)} members, more than any model", _FIX)
+        code = [member for member in members if _CODE.fullmatch(member.filename)]
+        graphs = [member for member in members if _GRAPH.fullmatch(member.filename)]
+        if not code and not graphs:
+            raise InputError(str(path), "is an archive with neither TorchScript code nor an exported graph", _FIX)
+        left = _MAX_BYTES
+        for member in code or graphs:
+            with archive.open(member) as stream:
+                data = stream.read(left + 1)  # whatever its header says it has
+            left -= len(data)
+            if left < 0:
+                raise InputError(str(path), f"unpacks to more than {_MAX_BYTES >> 20} MiB", _FIX)
+            yield from _in_code(data) if code else _in_graph(data, f"{path}!{member.filename}")
+
+
+def _in_code(data: bytes) -> Iterator[str]:
+    text = _STRING.sub('""', data.decode("utf-8", "replace"))
+    for match in _CALL.finditer(text):
+        yield f"aten::{match['aten']}" if match["aten"] else f"{match['namespace']}::{match['name']}"
+    for match in _CONVERSION.finditer(text):
+        yield f"aten::{match['type'].capitalize()}"
+
+
+def _in_graph(data: bytes, where: str) -> Iterator[str]:
+    try:
+        pending = [json.loads(data)]
+    except (ValueError, RecursionError) as error:
+        raise InputError(where, "is not the JSON of an exported program", _FIX) from error
+    while pending:
+        node = pending.pop()
+        if isinstance(node, list):
+            pending += node
+        elif isinstance(node, dict):
+            pending += node.values()
+            target = node.get("target")
+            match = _TARGET.fullmatch(target) if isinstance(target, str) else None
+            if match is not None and match["namespace"] != _NO_DISPATCH:
+                yield _name(match)

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from click.testing import CliRunner
+
+from abiscan.cli import main
+from abiscan.report.json import schema
+
+SAMPLES = Path(__file__).resolve().parents[3] / "sample_binaries"
+BACKEND = str(SAMPLES / "coverage" / "backend.so")
+WITH_FALLBACK = str(SAMPLES / "coverage" / "backend_with_fallback.so")
+RENAMED = str(SAMPLES / "registrations" / "backend.so")
+ISSUE = str(SAMPLES / "registration_conflicts" / "mini_ipex" / "built_for_1.4.0" / "mini_ipex.so")
+
+
+def run(*arguments: str, code: int = 0) -> str:
+    result = CliRunner().invoke(main, ["coverage", *arguments])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def report(*arguments: str, code: int = 0) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(run(*arguments, "--format", "json", code=code))
+    jsonschema.validate(document, schema("coverage"))
+    return document
+
+
+def test_the_backend_of_pytorch_issue_38973() -> None:
+    """What torch 1.5.0 raises is recorded: see sample_binaries/registration_conflicts/README.md."""
+    document = report(ISSUE, "--torch", "1.5.0", code=3)  # an initialiser of that torch stops early
+    assert document["backend"] == "XLATensorId"
+    assert "dispatch key 10" in document["notes"][0]
+    (tanh,) = (each for each in document["missing"] if each["operator"] == "aten::tanh")
+    assert tanh["message"] == (
+        "Could not run 'aten::tanh' with arguments from the 'XLATensorId' backend. 'aten::tanh' is only available for "
+        "these backends: [CPUTensorId, CUDATensorId, QuantizedCPUTensorId, VariableTensorId]."
+    )
+    assert tanh["exact"]
+
+
+def test_the_most_used_operators_come_first() -> None:
+    document = report(BACKEND, "--torch", "2.13.0")
+    assert (document["backend"], document["kernels"], document["fallback"]) == ("PrivateUse1", 5, False)
+    missing = document["missing"]
+    marks = [(each["essential"], each["core"], each["general"]) for each in missing]
+    assert marks == sorted(marks, reverse=True)
+    assert missing[0]["essential"]
+    reached = {each["operator"]: each["reached_from"] for each in missing}
+    assert reached["aten::tanh.out"] == ["aten::tanh", "aten::tanh_"]
+    assert "aten::add.out" not in reached
+
+
+def test_a_fallback_leaves_nothing_out() -> None:
+    document = report(WITH_FALLBACK, "--torch", "2.13.0")
+    assert document["fallback"]
+    assert document["missing"] == []
+    assert "no operator is without a kernel" in run(WITH_FALLBACK, "--torch", "2.13.0")
+
+
+def test_a_backend_that_renames_itself() -> None:
+    document = report(RENAMED, "--torch", "2.13.0", "--backend", "sample_device")
+    assert (document["backend"], document["backend_name"]) == ("PrivateUse1", "sample_device")
+    assert "from the 'sample_device' backend" in document["missing"][0]["message"]
+
+
+def test_another_backend() -> None:
+    assert report(BACKEND, "--torch", "2.13.0", "--backend", "cpu")["backend"] == "CPU"
+    assert "is no dispatch key of this torch" in run(BACKEND, "--torch", "2.13.0", "--backend", "TPU", code=2)
+
+
+def test_a_workload_limits_the_answer(tmp_path: Path) -> None:
+    path = tmp_path / "operators.txt"
+    path.write_text("aten::add.Tensor\naten::tanh\naten::gone\n")
+    document = report(BACKEND, "--torch", "2.13.0", "--workload", str(path))
+    assert [each["operator"] for each in document["missing"]] == ["aten::tanh.out"]
+    assert document["unknown"] == ["aten::gone"]
+    path.write_text("aten::add.Tensor\n")
+    run(BACKEND, "--torch", "2.13.0", "--workload", str(path), "--fail-on", "call-fails")
+    path.write_text("aten::tanh\n")
+    run(BACKEND, "--torch", "2.13.0", "--workload", str(path), "--fail-on", "call-fails", code=1)
+
+
+@pytest.mark.parametrize("name", ["loads/loads.so", "weak_reference/weak_reference.so"])
+def test_what_brings_no_backend(name: str) -> None:
+    found = CliRunner().invoke(main, ["coverage", str(SAMPLES / name), "--torch", "2.13.0"])
+    assert found.exit_code in (0, 2)
+    assert found.exit_code == 0 or "say which one with --backend KEY" in found.output
+
+
+def test_text_names_the_operators_and_what_torch_says() -> None:
+    text = run(BACKEND, "--torch", "2.13.0")
+    assert "aten::as_strided" in text
+    assert "torch says: Could not run 'aten::_local_scalar_dense'" in text
+    assert "more (-v shows all)" in text

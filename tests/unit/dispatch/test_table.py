@@ -1,0 +1,116 @@
+"""The dispatch table, against what the releases themselves compute.
+
+``data/dispatch_tables.json.xz`` has, for a release of each era, an operator for every combination of keys that torch
+treats differently, with the row that this torch computed of it, and errors that it threw. ``dispatch_probe.cpp`` beside
+it was compiled with the headers of each release and run with its libtorch_cpu.so.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from abiscan.dispatch.calls import failure, failure_message, lookup_message
+from abiscan.dispatch.table import UNNAMED, DispatchTable, Source, no_key_of
+from abiscan.elf import Machine
+from abiscan.releases.embedded_operators import operators
+from abiscan.releases.operators import Fallback, Kernel, Operators
+
+DATA: Final = Path(__file__).parents[2] / "data" / "dispatch_tables.json.xz"
+RECORDED: Final[dict[str, Any]] = json.loads(lzma.decompress(DATA.read_bytes()))
+# Keys for which the release has no name (see tools/build_key_data.py).
+NUMBERS: Final = {"1.9.1": "Unknown(37)", "1.10.2": "Unknown(52)"}
+
+
+def release_of(version: str) -> tuple[int, int]:
+    major, minor = version.split(".")[:2]
+    return int(major), int(minor)
+
+
+def kernel(operator: str, key: str | None, *, fallthrough: bool = False) -> Kernel:
+    return Kernel(operator, key, None, None, fallthrough, "f.cpp", 1)
+
+
+def table_of(version: str, kernels: list[Kernel]) -> DispatchTable:
+    """Keys and aliases of the release, fallbacks as recorded: they depend on which libraries are loaded."""
+    base = operators(version, Machine.X86_64, ())
+    unnamed = NUMBERS.get(version, "")
+    fallbacks = tuple(
+        Fallback(unnamed if key == UNNAMED else key, through, "f.cpp", 1)
+        for key, through in RECORDED[version]["fallbacks"].items()
+    )
+    return DispatchTable(
+        release_of(version),
+        Operators(
+            operators={},
+            kernels=tuple(kernels),
+            fallbacks=fallbacks,
+            namespaces={},
+            classes=frozenset(),
+            keys=base.keys,
+            aliases=base.aliases,
+            gaps=(),
+        ),
+    )
+
+
+def key_of(recorded: str, version: str) -> str | None:
+    if recorded == "catchall":
+        return None
+    return NUMBERS[version] if recorded == UNNAMED else recorded
+
+
+@pytest.mark.parametrize("version", RECORDED)
+def test_every_combination_of_keys(version: str) -> None:
+    recorded = RECORDED[version]
+    kernels = [kernel(name, key_of(key, version)) for name, (keys, _) in recorded["rows"].items() for key in keys]
+    table = table_of(version, kernels)
+    for name, (_, row) in recorded["rows"].items():
+        given = [
+            [table.printed(key), entry.source.value]
+            for key, entry in table.row(name).items()
+            if entry.source is not Source.MISSING
+        ]
+        assert given == recorded["distinct"][row], name
+    assert len(recorded["rows"]) >= 128
+
+
+@pytest.mark.parametrize("version", RECORDED)
+def test_messages(version: str) -> None:
+    recorded = RECORDED[version]
+    table = table_of(
+        version, [kernel(name, key_of(key, version)) for name, keys in recorded["kernels"].items() for key in keys]
+    )
+    seen = 0
+    for key, name, text in recorded["errors"]:
+        if key == "-":
+            message = lookup_message(release_of(version), f"{name}.bar", implemented=False)
+            assert message.text == text
+        elif name in text and "Could not run" in text:
+            failed = failure(table, name, key)
+            assert failed is not None
+            assert failure_message(table, failed).text.partition("\n\n")[0] == text
+        seen += 1
+    assert seen >= 4
+
+
+def test_a_catch_all_is_a_key_from_1_8_on() -> None:
+    assert no_key_of(operators("1.5.0", Machine.X86_64, ())) is None
+    assert no_key_of(operators("1.7.1", Machine.X86_64, ())) is None
+    assert no_key_of(operators("1.8.1", Machine.X86_64, ())) == "Math"
+    assert no_key_of(operators("2.6.0", Machine.X86_64, ())) == "CompositeImplicitAutograd"
+
+
+def test_a_fallthrough_leads_to_the_kernel_without_a_key() -> None:
+    keys = operators("2.13.0", Machine.X86_64, ("aten::tanh",))
+    through = Fallback("PrivateUse1", True, "f.cpp", 1)
+    table = DispatchTable((2, 13), keys).with_more((), [kernel("own::f", "CPU")], [through])
+    failed = failure(table, "own::f", "PrivateUse1")
+    assert failed is not None
+    assert failed.key == "Undefined"
+    assert failure_message(table, failed).text.startswith("There were no tensor arguments to this function")
+    assert failure(table, "aten::tanh", "PrivateUse1") is None

@@ -1,0 +1,90 @@
+"""What others run: the action, the pre-commit hook, shell completion."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.elf_builder import uses
+from tests.fakes import extension, torch_package
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def abiscan(tmp_path: Path) -> Path:
+    script = tmp_path / "abiscan"
+    script.write_text(f'#!/bin/sh\nexec {sys.executable} -m abiscan "$@"\n', encoding="utf-8")
+    script.chmod(0o755)
+    return script
+
+
+def action(abiscan: Path, folder: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "ARGS": "", **settings}
+    command = [str(ROOT / ".ci" / "action"), str(abiscan)]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_the_action_checks_every_torch_and_keeps_the_worst_code(abiscan: Path, tmp_path: Path) -> None:
+    torch_package(tmp_path / "old")
+    (tmp_path / "new").mkdir()
+    torch_package(tmp_path / "new" / "site", build="9.9.1+cpu")
+    extension(undefined=uses("_ZN2at15get_num_threadsEv")).write(tmp_path / "build" / "good.so")
+    extension(undefined=uses("_ZN2at4goneEv")).write(tmp_path / "build" / "bad.so")
+    summary = tmp_path / "summary.md"
+    both = "old/torch new/site/torch"
+    settings = {"GITHUB_STEP_SUMMARY": str(summary), "SARIF": "reports"}
+    good = action(abiscan, tmp_path, TARGETS="build/g*.so", TORCH=both, GITHUB_STEP_SUMMARY=str(summary))
+    assert (good.returncode, good.stderr) == (0, "")
+    assert [line.rpartition(" ")[2] for line in good.stdout.splitlines()] == ["9.9.0+cpu", "9.9.1+cpu"]
+    bad = action(abiscan, tmp_path, TARGETS="build/*.so", TORCH="old/torch", **settings)
+    assert bad.returncode == 1
+    assert "::error file=build/bad.so,title=abiscan undefined-symbol::bad.so: " in bad.stdout
+    assert [path.name for path in (tmp_path / "reports").iterdir()] == ["abiscan-old_torch.sarif"]
+    assert summary.read_text("utf-8").count("| `build/good.so` |") == 3
+    assert action(abiscan, tmp_path, TARGETS="build/bad.so absent.so", TORCH=both).returncode == 2
+
+
+def test_the_action_names_its_inputs_right() -> None:
+    text = (ROOT / "action.yml").read_text("utf-8")
+    declared = set(re.findall(r"^  (\w+):\n    description:", text, re.MULTILINE))
+    used = set(re.findall(r"\$\{\{ inputs\.(\w+) \}\}", text))
+    assert declared == used
+    # Inputs reach the shell as variables: written into a script they could be commands.
+    assert all("inputs." not in line for line in text.splitlines() if not re.match(r"        [A-Z]+: ", line))
+
+
+def test_the_pre_commit_hook_takes_extensions_and_wheels() -> None:
+    text = (ROOT / ".pre-commit-hooks.yaml").read_text("utf-8")
+    match = re.search(r"files: (.+)", text)
+    assert match
+    assert [bool(re.search(match[1], name)) for name in ("a/_C.so", "dist/pkg-1-py3-none-any.whl", "a.py")] == [
+        *(True, True, False)
+    ]
+    assert "entry: abiscan check\n" in text
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_complete_commands_and_options(shell: str) -> None:
+    code = "from abiscan.cli import main; main(prog_name='abiscan')"
+
+    def complete(**settings: str) -> str:
+        environment = {**os.environ, **settings}
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.stderr == ""
+        return done.stdout
+
+    if shell != "bash":  # whose version click asks for
+        assert "abiscan" in complete(_ABISCAN_COMPLETE=f"{shell}_source")
+    words = {"COMP_WORDS": "abiscan do", "COMP_CWORD": "1" if shell != "fish" else "do"}
+    assert "doctor" in complete(_ABISCAN_COMPLETE=f"{shell}_complete", **words)
+    words = {"COMP_WORDS": "abiscan check --fo", "COMP_CWORD": "2" if shell != "fish" else "--fo"}
+    assert "--format" in complete(_ABISCAN_COMPLETE=f"{shell}_complete", **words)
