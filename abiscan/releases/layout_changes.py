@@ -103,7 +103,9 @@ def _change(name: str, old: str, new: str, machine: Machine, depth: int) -> Layo
         type_ = held[1] if held else field.type
         if change := _change(type_, old, new, machine, depth - 1):
             moved = change.moved or (held is not None and change.resized)
-            found += ((f"{field.name} ({type_}): {text}", moved) for text in change.differences)
+            # That the member itself has another size is said already.
+            inner = change.differences[1:] if change.resized and held is None else change.differences
+            found += ((f"{field.name} ({type_}): {text}", moved) for text in inner)
     if before.align != after.align:
         found.insert(0, (f"aligned to {before.align} → {after.align} bytes", True))
     if before.size != after.size:

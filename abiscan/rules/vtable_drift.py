@@ -43,7 +43,7 @@ def _finding(linkage: Linkage, drift: LayoutDrift, table: TableDrift) -> Finding
     if table.misplaced:
         effect, what = (
             Effect.CORRUPTS,
-            f"calls other functions through {len(table.misplaced)} slots of it than it means",
+            f"calls other functions than it means through {len(table.misplaced)} of its slots",
         )
     else:
         effect, what = Effect.NOTE, f"has {len(table.missing)} more virtual functions, which it lacks"
