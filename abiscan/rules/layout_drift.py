@@ -13,7 +13,8 @@ memory. Where a member merely moved of a class that is passed by reference, harm
 it, which no name tells: that is a note. A class that only grew, and is only handed around by pointer, is no finding.
 
 **Fix.** Install a build of the extension made for this torch. For one build that lasts, use torch's stable ABI
-(`torch/csrc/stable`), which shares no class.
+(`torch/csrc/stable`), which shares no class: of an extension that uses nothing else, a note says so, and which torch is
+the first that has all that it calls.
 
 **Limits.** The layouts are those of the released wheels. What a function returns does not stand in its name, and is not
 seen. An extension that can have been built for several releases is judged by what holds for all of them; where they
@@ -24,17 +25,29 @@ differ, that is a gap.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import Final
 
+from abiscan.elf import SharedObject
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.layout_drift import Certainty, LayoutDrift, TypeDrift
 from abiscan.linkage.linkage import Linkage
 from abiscan.mangling import demangle, demangle_type
+from abiscan.ownership import is_torch_symbol
+from abiscan.releases.embedded import releases_exporting
 from abiscan.rules.advice import other_build
+
+_SHIM: Final = re.compile(r"aoti_torch_|torch_")
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding for what crosses in the load, one for each class that does harm in use, one note for all the rest."""
+    """One finding for what crosses in the load, one for each class that does harm in use, one note for the rest.
+
+    For an extension that no layout concerns, a note of that.
+    """
+    if _is_stable(linkage.facts):
+        yield _exempt(linkage)
     for drift in linkage.drifts:
         if drift.at_load:
             names = " and ".join(_sizes(each) for each in drift.at_load)
@@ -49,6 +62,31 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             names = ", ".join(each.change.name for each in rest)
             cause = f"may read members of {names} where they are no longer"
             yield _finding(linkage, drift, rest, Effect.NOTE, cause)
+
+
+def _is_stable(facts: SharedObject) -> bool:
+    """Whether C functions are all that an extension uses of torch, and the stable ABI among them."""
+    names = [name for name in facts.imports if is_torch_symbol(name)]
+    return not any(name.startswith("_Z") for name in names) and any(map(_SHIM.match, names))
+
+
+def _exempt(linkage: Linkage) -> Finding:
+    shim = sorted(name for name in linkage.facts.imports if _SHIM.match(name))
+    having = releases_exporting(shim, linkage.facts.machine)
+    registrations = linkage.registering.own if linkage.registering else None
+    declared = max((kernel.abi_version or 0 for kernel in registrations.kernels), default=0) if registrations else 0
+    text = f"{linkage.name} uses only the stable ABI of torch, so that no class layout concerns it"
+    if declared:
+        text += f"; it was built with TORCH_TARGET_VERSION {declared >> 56}.{declared >> 48 & 0xFF}"
+    if having:
+        text += f"; torch {having[0]} is the first to have all that it calls"
+    return Finding(
+        rule=RULE.name,
+        effect=Effect.NOTE,
+        message=text,
+        evidence=tuple(Evidence(subject=name, object=linkage.name) for name in shim),
+        fix="nothing is to be done",
+    )
 
 
 def _sizes(drift: TypeDrift) -> str:
