@@ -16,7 +16,7 @@ import hashlib
 import mmap
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
@@ -47,7 +47,7 @@ _VERDEF: Final = struct.Struct("<HHHHIII")  # Elf64_Verdef: version, flags, inde
 _VERDAUX: Final = struct.Struct("<II")  # Elf64_Verdaux: name, next
 _ELFCLASS64: Final = 2
 _ELFDATA2LSB: Final = 1
-_SYMBOL: Final = struct.Struct("<IBBHQQ")  # Elf64_Sym: name, info, other, shndx, value, size
+_SYMBOL_SIZE: Final = 24  # Elf64_Sym: name (4 bytes), info, other, shndx (2), value (8), size (8)
 _RELA_SIZE: Final = 24  # Elf64_Rela: offset, info, addend, eight bytes each
 _SHN_UNDEF: Final = 0
 _SHN_ABS: Final = 0xFFF1
@@ -62,6 +62,10 @@ _NT_GNU_BUILD_ID: Final = 3
 _MOST_SEGMENTS: Final = 1_000
 _VER_FLG_BASE: Final = 1
 _VER_FLG_WEAK: Final = 2
+
+# c10/util/Exception.h, TORCH_INTERNAL_ASSERT, from torch 1.5 on.
+_ASSERTION: Final = b" INTERNAL ASSERT FAILED at "
+_ASSERTED_AT: Final = re.compile(rb"\"?([^\"\0\n]{1,4096}?)\"?:([0-9]{1,7}),")
 
 _PYBIND11_INTERNALS_PREFIX: Final = b"__pybind11_internals_v"
 _PYBIND11_INTERNALS: Final = re.compile(rb"__pybind11_internals_v[0-9A-Za-z_]+__")
@@ -135,6 +139,13 @@ class Reference(NamedTuple):
         return f"{self.name}@{self.version.name}" if self.version else self.name
 
 
+class SourceLine(NamedTuple):
+    """A line of a source file, whose path is that of the machine it was compiled on."""
+
+    file: str
+    line: int
+
+
 class Symbols(Protocol):
     """The definitions of one object, by name."""
 
@@ -169,6 +180,57 @@ class SymbolTable(Mapping[str, tuple[Definition, ...]]):
     def starting_with(self, prefix: str) -> Iterator[str]:
         """The names that begin with ``prefix``."""
         return (name for name in self._definitions if name.startswith(prefix))
+
+
+class _Columns(NamedTuple):
+    """A dynamic symbol table by columns (Elf64_Sym); ``names`` are offsets into the string table."""
+
+    names: Sequence[int]
+    kinds: Sequence[int]  # st_info: binding and type
+    visibilities: Sequence[int]  # st_other
+    sections: Sequence[int]
+    values: Sequence[int]
+    sizes: Sequence[int]
+
+
+class _Undecoded(SymbolTable):
+    """The same, decoded when something is looked up: of a large library that takes longer than all the rest."""
+
+    __slots__ = ("_columns", "_strings", "_version_names", "_versions")
+
+    def __init__(
+        self, columns: _Columns, versions: list[int], version_names: Mapping[int, str], strings: bytes
+    ) -> None:
+        self._columns, self._versions, self._version_names = columns, versions, version_names
+        self._strings = strings
+
+    def __getattr__(self, name: str) -> Mapping[str, tuple[Definition, ...]]:
+        if name != "_definitions":
+            raise AttributeError(name)
+        self._definitions = self._decoded()
+        del self._columns, self._versions
+        return self._definitions
+
+    def _decoded(self) -> dict[str, tuple[Definition, ...]]:
+        found: dict[str, tuple[Definition, ...]] = {}
+        names, strings = self._version_names, self._strings
+        for name_at, info, other, section, value, size, version in zip(*self._columns, self._versions, strict=True):
+            # What ld.so can bind to (glibc, do_lookup_x): defined, global or weak, of default or protected visibility;
+            # a value of zero counts only for thread-local and absolute symbols.
+            if section == _SHN_UNDEF or info >> 4 == 0 or other & 3 not in (_STV_DEFAULT, _STV_PROTECTED):
+                continue
+            kind = info & 0xF
+            if not value and kind != _STT_TLS and section != _SHN_ABS:
+                continue
+            index = version & ~_VERSYM_HIDDEN
+            name = strings[name_at : strings.find(b"\0", name_at)].decode("utf-8", "backslashreplace")
+            definition = Definition(names.get(index), bool(version & _VERSYM_HIDDEN), index, kind, size)
+            found[name] = (*found[name], definition) if name in found else (definition,)
+        return found
+
+    def starting_with(self, prefix: str) -> Iterator[str]:
+        """The names that begin with ``prefix``."""
+        return super().starting_with(prefix) if prefix.encode() in self._strings else iter(())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -327,6 +389,17 @@ class ElfFile:
         """The file offset of the first occurrence of ``text``, -1 if there is none."""
         return self._bytes.find(text)
 
+    def assertions(self) -> frozenset[SourceLine]:
+        """Where the assertions of torch's kind stand that were compiled into the file: their text says so."""
+        found = set()
+        at = self.find(_ASSERTION)
+        while at >= 0:
+            at += len(_ASSERTION)
+            if match := _ASSERTED_AT.match(self._bytes, at):
+                found.add(SourceLine(match.group(1).decode("utf-8", "backslashreplace"), int(match.group(2))))
+            at = self._bytes.find(_ASSERTION, at)
+        return frozenset(found)
+
     def table(self, address_tag: Tag, size_tag: Tag) -> memoryview:
         """A table that two entries of the dynamic section place; empty where the object has none."""
         address, size = self.dynamic.get(address_tag), self.dynamic.get(size_tag, 0)
@@ -381,9 +454,12 @@ class _Reader:
 
     def read(self) -> SharedObject:
         symbols = self._symbols()
-        versions = self._symbol_versions(len(symbols))
+        if symbols.names:
+            self._name(max(symbols.names))  # after this every name is known to have an end
+        versions = self._symbol_versions(len(symbols.names))
         order = self._relocated_symbols()
-        imports = frozenset(self._name(symbol[0]) for symbol in symbols[1:] if symbol[3] == _SHN_UNDEF)
+        named = zip(symbols.names[1:], symbols.sections[1:], strict=True)
+        imports = frozenset(self._name(name) for name, section in named if section == _SHN_UNDEF)
         uses_python = any(name.startswith(("Py", "_Py")) for name in imports)
         return SharedObject(
             machine=self.file.machine,
@@ -397,7 +473,7 @@ class _Reader:
             version_definitions=(
                 frozenset(self.version_definitions.values()) if Tag.VERDEF in self.file.dynamic else None
             ),
-            symbols=SymbolTable(self._definitions(symbols, versions)),
+            symbols=_Undecoded(symbols, versions, self.version_definitions, self.strings),
             references=self._references(symbols, versions, order),
             imports=imports,
             # Only what uses Python can be a pybind11 module; a CUDA library of a gigabyte need not be searched for it.
@@ -426,13 +502,19 @@ class _Reader:
                 at = start + (size + 3 & ~3)
         return None
 
-    def _symbols(self) -> list[tuple[int, int, int, int, int, int]]:
-        """The dynamic symbol table, each entry as (name offset, info, other, section index, value, size)."""
+    def _symbols(self) -> _Columns:
         address = self.file.dynamic.get(Tag.SYMTAB)
-        if not address:
-            return []
-        count = self._symbol_count()
-        return list(_SYMBOL.iter_unpack(self.file.bytes_at(address, count * _SYMBOL.size)))
+        size = self._symbol_count() * _SYMBOL_SIZE if address else 0
+        table = self.file.bytes_at(address, size) if address else memoryview(b"")
+        halves, words, doubles = table.cast("H"), table.cast("I"), table.cast("Q")
+        return _Columns(
+            names=words[::6].tolist(),
+            kinds=table[4::24].tolist(),
+            visibilities=table[5::24].tolist(),
+            sections=halves[3::12].tolist(),
+            values=doubles[1::3].tolist(),
+            sizes=doubles[2::3].tolist(),
+        )
 
     def _symbol_count(self) -> int:
         """How many symbols there are: the dynamic section does not say, only the hash tables know."""
@@ -460,8 +542,8 @@ class _Reader:
         """Symbol indexes in the order of the relocations that name them, each once, 0 (no symbol) left out."""
         seen: dict[int, None] = {}
         for table in (self.file.table(Tag.RELA, Tag.RELASZ), self.file.table(Tag.JMPREL, Tag.PLTRELSZ)):
-            words = table[: len(table) // _RELA_SIZE * _RELA_SIZE].cast("Q")
-            seen.update(dict.fromkeys(info >> 32 for info in words[1::3].tolist()))
+            words = table[: len(table) // _RELA_SIZE * _RELA_SIZE].cast("I")
+            seen.update(dict.fromkeys(words[3::6].tolist()))
         seen.pop(0, None)
         return list(seen)
 
@@ -504,37 +586,17 @@ class _Reader:
             return [0] * count
         return self.file.bytes_at(address, 2 * count).cast("H").tolist()
 
-    def _definitions(
-        self, symbols: list[tuple[int, int, int, int, int, int]], versions: list[int]
-    ) -> dict[str, tuple[Definition, ...]]:
-        found: dict[str, tuple[Definition, ...]] = {}
-        names = self.version_definitions
-        for (name_at, info, other, section, value, size), version in zip(symbols, versions, strict=True):
-            # What ld.so can bind to (glibc, do_lookup_x): defined, global or weak, of default or protected visibility;
-            # a value of zero counts only for thread-local and absolute symbols.
-            if section == _SHN_UNDEF or info >> 4 == 0 or other & 3 not in (_STV_DEFAULT, _STV_PROTECTED):
-                continue
-            kind = info & 0xF
-            if not value and kind != _STT_TLS and section != _SHN_ABS:
-                continue
-            index = version & ~_VERSYM_HIDDEN
-            name = self._name(name_at)
-            definition = Definition(names.get(index), bool(version & _VERSYM_HIDDEN), index, kind, size)
-            found[name] = (*found[name], definition) if name in found else (definition,)
-        return found
-
-    def _references(
-        self, symbols: list[tuple[int, int, int, int, int, int]], versions: list[int], order: list[int]
-    ) -> tuple[Reference, ...]:
+    def _references(self, symbols: _Columns, versions: list[int], order: list[int]) -> tuple[Reference, ...]:
         references: dict[tuple[str, SymbolVersion | None], Reference] = {}
         for index in order:
-            if index >= len(symbols):
+            if index >= len(symbols.names):
                 raise NotElfError(self.file.subject, "damaged: a relocation names no symbol", "fetch it again")
-            name_at, info, _, section, _, _ = symbols[index]
-            if section != _SHN_UNDEF or info >> 4 == 0:
+            binding = symbols.kinds[index] >> 4
+            if symbols.sections[index] != _SHN_UNDEF or binding == 0:
                 continue
-            name, version = self._name(name_at), self.version_needs.get(versions[index] & ~_VERSYM_HIDDEN)
-            references.setdefault((name, version), Reference(name, version, info >> 4 == _STB_WEAK))
+            name = self._name(symbols.names[index])
+            version = self.version_needs.get(versions[index] & ~_VERSYM_HIDDEN)
+            references.setdefault((name, version), Reference(name, version, binding == _STB_WEAK))
         return tuple(references.values())
 
     def _pybind11_internals(self) -> str | None:

@@ -24,6 +24,7 @@ from abiscan.errors import InputError
 # No library of a wheel is larger: the largest libtorch_cuda.so has 1.6 GB. A member that claims more is a zip bomb.
 _LARGEST_MEMBER: Final = 4 << 30
 _LARGE_MEMBER: Final = 64 << 20
+_SMALL_MEMBER: Final = 16 << 20
 _DATA_FOLDER: Final = re.compile(r"^[^/]+\.data/(?:platlib|purelib)/")
 
 
@@ -46,6 +47,9 @@ class ElfSource(Protocol):
 
     def open(self) -> ElfFile:
         """Read it as ELF."""
+
+    def sha256(self) -> str:
+        """The hash of all its bytes, in hexadecimal."""
 
 
 class DiskFile:
@@ -84,13 +88,18 @@ class DiskFile:
         """Map it."""
         return ElfFile.open(self.path)
 
+    def sha256(self) -> str:
+        """The hash of all its bytes, in hexadecimal."""
+        return self.open().sha256()
+
 
 class WheelMember:
-    """A file inside a wheel. Its bytes are inflated each time it is opened, and not kept: they may be a gigabyte."""
+    """A file inside a wheel. Unless it is small, it is inflated each time it is opened: it may have a gigabyte."""
 
     def __init__(self, wheel: Wheel, info: zipfile.ZipInfo) -> None:
         self._wheel = wheel
         self._info = info
+        self._kept: ElfFile | None = None
 
     @property
     def name(self) -> str:
@@ -112,12 +121,19 @@ class WheelMember:
 
     def open(self) -> ElfFile:
         """Inflate and parse it; by way of a temporary file if it is large, so that it need not stay in memory."""
+        if self._info.file_size < _SMALL_MEMBER:
+            self._kept = self._kept or ElfFile.from_bytes(self._wheel.read(self._info), self.name)
+            return self._kept
         if self._info.file_size < _LARGE_MEMBER:
             return ElfFile.from_bytes(self._wheel.read(self._info), self.name)
         with tempfile.NamedTemporaryFile(prefix="abiscan-") as copy:
             self._wheel.copy(self._info, copy.file)
             copy.flush()
             return ElfFile.open(Path(copy.name), subject=self.name)
+
+    def sha256(self) -> str:
+        """The hash of all its bytes, inflated, in hexadecimal."""
+        return self.open().sha256()
 
 
 class Wheel:
@@ -128,6 +144,7 @@ class Wheel:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._members: dict[str, WheelMember] = {}
         try:
             self._archive = zipfile.ZipFile(path)
         except OSError as error:
@@ -140,8 +157,10 @@ class Wheel:
         return (info.filename for info in self._archive.infolist() if not info.is_dir())
 
     def member(self, name: str) -> WheelMember:
-        """One member, unread."""
-        return WheelMember(self, self._archive.getinfo(name))
+        """One member, unread; the same object each time."""
+        if name not in self._members:
+            self._members[name] = WheelMember(self, self._archive.getinfo(name))
+        return self._members[name]
 
     def text(self, name: str) -> str:
         """A member as text, undecodable bytes replaced."""
@@ -189,19 +208,28 @@ class Files:
     """ELF objects by path: members of the mounted wheels first, then the disk.
 
     :param facts_of: reads the facts of a source; the place where a cache can be put in
+    :param below: what answers for everything that is not mounted or put here
     """
 
-    def __init__(self, facts_of: FactsOf) -> None:
+    def __init__(self, facts_of: FactsOf, below: Files | None = None) -> None:
         self._facts_of = facts_of
+        self._below = below
         self._mounted: dict[str, WheelMember] = {}
         self._objects: dict[str, SharedObject | None] = {}
         self._damaged: dict[str, InputError] = {}
         self._unread: dict[str, InputError] = {}
 
+    def layer(self) -> Files:
+        """A view that sees everything here, in which what is mounted or put stays out of this one.
+
+        Several torches can thus lie at the same path, each seen from its own layer, with the rest read once for all.
+        """
+        return Files(self._facts_of, below=self)
+
     def take_unread(self) -> tuple[InputError, ...]:
         """What ``object_at`` was asked for and could not read, since the last time this was called."""
         unread, self._unread = self._unread, {}
-        return tuple(unread.values())
+        return (*unread.values(), *(self._below.take_unread() if self._below else ()))
 
     def mount(self, wheel: Wheel, at: str) -> None:
         """Lay the members of ``wheel`` over the folder ``at``."""
@@ -213,11 +241,15 @@ class Files:
         path = posixpath.normpath(path)
         if member := self._mounted.get(path):
             return member
+        if self._below:
+            return self._below.source(path)
         return DiskFile(Path(path)) if os.path.isfile(path) else None  # noqa: PTH113 - a path of the model, not of the disk
 
     def object_at(self, path: str) -> SharedObject | None:
         """The facts of the ELF object at ``path``; None where there is no file, or none that ``ld.so`` could map."""
         path = posixpath.normpath(path)
+        if self._below and path not in self._objects and path not in self._mounted:
+            return self._below.object_at(path)
         if path not in self._objects:
             source = self.source(path)
             try:
@@ -237,6 +269,8 @@ class Files:
         """The paths of the files directly in ``folder``, mounted ones included, sorted."""
         folder = posixpath.normpath(folder)
         mounted = {path for path in self._mounted if posixpath.dirname(path) == folder}
+        if self._below:
+            return sorted(mounted | set(self._below.list(folder)))
         try:
             on_disk = {entry.path for entry in os.scandir(folder) if entry.is_file()}
         except OSError:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from packaging.version import Version
 
+from abiscan.built_for import BuiltFor, built_for, with_keys
 from abiscan.dispatch.keys import DispatchKeys, keys_of
 from abiscan.dispatch.tags import Tags, tags_of
+from abiscan.elf import SharedObject
 from abiscan.emulation import Gap, Registrations, recover
-from abiscan.files import Files
-from abiscan.ownership import is_torch_symbol
+from abiscan.files import ElfSource, Files
 from abiscan.releases import embedded
 from abiscan.releases.store import Store
 from abiscan.sources import Extension, Source, Target, read_target
@@ -21,16 +22,21 @@ from abiscan.sources import Extension, Source, Target, read_target
 class Inventory:
     """What one extension registers.
 
-    ``built_for`` are the releases it can have been built for, oldest first; ``keys`` and ``tags`` name the numbers of
-    dispatch keys and tags as the newest of them does.
+    ``origin`` is what it was built for; ``keys`` and ``tags`` name the numbers of dispatch keys and tags as the newest
+    of those releases does.
     """
 
     path: str
-    built_for: tuple[Version, ...]
+    origin: BuiltFor
     keys: DispatchKeys
     tags: Tags
     registrations: Registrations
     gaps: tuple[Gap, ...]
+
+    @property
+    def built_for(self) -> tuple[Version, ...]:
+        """The releases it can have been built for, oldest first."""
+        return self.origin.releases
 
 
 def inventory(source: Source, store: Store) -> tuple[Target, tuple[Inventory, ...]]:
@@ -40,35 +46,54 @@ def inventory(source: Source, store: Store) -> tuple[Target, tuple[Inventory, ..
     """
     files = Files(store.facts_of)
     target = read_target(source, files, embedded.SITE, torch_package=f"{embedded.SITE}/torch")
-    built_for = candidates(target)
-    return target, tuple(recovered(extension, built_for) for extension in target.extensions)
+    inventories = Inventories()
+    return target, tuple(inventories.of(target, extension) for extension in target.extensions)
 
 
-def candidates(target: Target) -> tuple[Version, ...]:
-    """The releases that export what all extensions of the target import; those that its metadata admits, if any is."""
-    imports = {name for extension in target.extensions for name in extension.facts.imports if is_torch_symbol(name)}
-    machine = target.extensions[0].facts.machine if target.extensions else None
-    candidates = embedded.releases_exporting(imports, machine) if machine else ()
-    return tuple(filter(target.admits_torch, candidates)) or candidates
+class Inventories:
+    """What extensions, and libraries that they bring along, register: recovered when first asked for, and once."""
+
+    def __init__(self) -> None:
+        self._origins: dict[tuple[str, str], BuiltFor] = {}
+        self._found: dict[tuple[str, str], Inventory] = {}
+        self._libraries: dict[object, Registrations] = {}
+
+    def of(self, target: Target, extension: Extension) -> Inventory:
+        """What one extension of a target registers."""
+        key = target.name, extension.path
+        if key not in self._found:
+            if key not in self._origins:
+                self._origins |= {(target.name, path): known for path, known in built_for(target).items()}
+            self._found[key] = _recover(extension, self._origins[key])
+        return self._found[key]
+
+    def origin(self, target: Target, extension: Extension) -> BuiltFor | None:
+        """What an extension was built for, as far as it is known: None if it was not asked what it registers."""
+        found = self._found.get((target.name, extension.path))
+        return found.origin if found else None
+
+    def of_library(self, identity: object, source: ElfSource, facts: SharedObject) -> Registrations:
+        """What a library registers.
+
+        :param identity: what tells it from other files
+        """
+        if identity not in self._libraries:
+            self._libraries[identity] = recover(source.open(), facts)
+        return self._libraries[identity]
 
 
-def recovered(extension: Extension, built_for: tuple[Version, ...]) -> Inventory:
-    """What one extension registers.
-
-    :param built_for: the releases that its target can have been built for
-    """
+def _recover(extension: Extension, known: BuiltFor) -> Inventory:
     registrations = recover(extension.source.open(), extension.facts)
     used = _used_keys(registrations)
-    # A release in which a kernel would be registered for what is no key there is none that it was built for.
-    fitting = tuple(version for version in built_for if all(map(keys_of(version).can_register, used))) or built_for
-    assumed = (fitting or embedded.versions())[-1]
+    origin = with_keys(known, used, extension.facts.machine)
+    assumed = (origin.releases or embedded.versions())[-1]
     return Inventory(
         path=extension.path,
-        built_for=fitting,
+        origin=origin,
         keys=keys_of(assumed),
         tags=tags_of(assumed),
         registrations=registrations,
-        gaps=(*registrations.gaps, *_doubts(used, fitting, assumed)),
+        gaps=(*registrations.gaps, *_doubts(used, origin.releases, assumed)),
     )
 
 

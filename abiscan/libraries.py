@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import functools
+from collections.abc import ItemsView, Iterator, Mapping
 
 from abiscan.elf import SharedObject
 from abiscan.files import Files
@@ -25,7 +26,16 @@ class Libraries(Mapping[str, SharedObject]):
         return facts
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name, path in self._paths.items() if self._files.object_at(path) is not None)
+        return iter(self._all)
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return len(self._all)
+
+    def items(self) -> ItemsView[str, SharedObject]:
+        """All of them, read once."""
+        return self._all.items()
+
+    @functools.cached_property
+    def _all(self) -> dict[str, SharedObject]:
+        read = ((name, self._files.object_at(path)) for name, path in self._paths.items())
+        return {name: facts for name, facts in read if facts is not None}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
 import posixpath
@@ -13,7 +12,7 @@ import urllib.parse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
@@ -22,6 +21,9 @@ from abiscan import interpreter
 from abiscan.errors import InputError
 
 SHARED_OBJECT: Final = re.compile(r"\.so(\.[0-9]+)*$")
+if TYPE_CHECKING:
+    import importlib.metadata
+
 _FILE: Final = re.compile(r"/|\.(so(\.[0-9]+)*|whl)$")
 
 
@@ -57,6 +59,8 @@ def installed(search_path: Sequence[str]) -> Iterator[Distribution]:
 
     :param search_path: its ``sys.path``
     """
+    import importlib.metadata  # noqa: PLC0415 - brings half of the standard library along, and few targets are packages
+
     seen: set[str] = set()
     for found in importlib.metadata.distributions(path=list(search_path)):
         name = found.metadata["Name"]
@@ -67,6 +71,8 @@ def installed(search_path: Sequence[str]) -> Iterator[Distribution]:
 
 def find(name: str, search_path: Sequence[str]) -> Distribution | None:
     """The installed package of a name, however it is spelt."""
+    import importlib.metadata  # noqa: PLC0415 - see installed
+
     for found in importlib.metadata.distributions(path=list(search_path), name=name):
         return _distribution(found.metadata["Name"] or name, found)
     return None

@@ -29,9 +29,9 @@ from abiscan.dispatch.dispatcher import (
 )
 from abiscan.dispatch.keys import DispatchKeys, keys_of
 from abiscan.dispatch.messages import Release
-from abiscan.emulation import LibraryKind, Phase, Registrations, recover
+from abiscan.emulation import LibraryKind, Phase, Registrations
 from abiscan.files import DiskFile, ElfSource, Files
-from abiscan.inventory import Inventory, candidates, recovered
+from abiscan.inventory import Inventories, Inventory
 from abiscan.linkage.model import Resolution
 from abiscan.linkage.registering import Reaction, Registering
 from abiscan.linkage.resolve import relocation_order
@@ -114,9 +114,7 @@ class Replayer:
 
     files: Files
     operators_for: OperatorsFor
-    _candidates: dict[str, tuple[Version, ...]] = field(default_factory=dict)
-    _inventories: dict[tuple[str, str], Inventory] = field(default_factory=dict)
-    _brought: dict[object, Registrations] = field(default_factory=dict)
+    inventories: Inventories
     _kept: list[tuple[str, Registrant]] = field(default_factory=list)  # with the package it comes from
 
     def replay(
@@ -184,23 +182,16 @@ class Replayer:
             if source is None or not registers(module.facts.imports):
                 continue
             identity = _identity(source, module.path)
-            if identity not in self._brought:
-                self._brought[identity] = recover(source.open(), module.facts)
             yield Registrant(
                 name=module.name,
                 identity=identity,
-                registrations=self._brought[identity],
+                registrations=self.inventories.of_library(identity, source, module.facts),
                 phases=(Phase.STATIC_INIT,),
                 catches=False,
             )
 
     def _inventory(self, target: Target, extension: Extension) -> Inventory:
-        if target.name not in self._candidates:
-            self._candidates[target.name] = candidates(target)
-        key = target.name, extension.path
-        if key not in self._inventories:
-            self._inventories[key] = recovered(extension, self._candidates[target.name])
-        return self._inventories[key]
+        return self.inventories.of(target, extension)
 
     def _is_defined_beside(self, target: Target, extension: Extension, reaction: Reaction) -> bool:
         """Whether another extension of the target defines an operator that would be dead without it."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import posixpath
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,12 +18,13 @@ from abiscan.files import Files
 from abiscan.findings import Finding, Rule
 from abiscan.interpreter import Interpreter
 from abiscan.libraries import Libraries
+from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.first_error import first_error
-from abiscan.linkage.layout_drift import crash
+from abiscan.linkage.layout_drift import LayoutDrift, crash
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence, LoadError, Process, Resolution
 from abiscan.linkage.registering import Registering
-from abiscan.linkage.resolve import resolve
+from abiscan.linkage.resolve import Resolver, resolve
 from abiscan.linkage.scope import Loader, SearchPath
 from abiscan.ownership import is_python_symbol, registers
 from abiscan.releases import embedded, embedded_operators, from_libs
@@ -34,6 +36,7 @@ from abiscan.report.model import Gap, How, PredictedError, Report, Result, Verdi
 from abiscan.sources import Extension, Source, Target, read_target
 
 if TYPE_CHECKING:
+    from abiscan.inventory import Inventories
     from abiscan.replaying import Replayer
 
 
@@ -65,24 +68,48 @@ def check(
     """
     files = Files(store.facts_of)
     torch = choice(files)
-    replays, drifts = _Replays(torch, files, store, progress), Drifts(files=files)
+    replays = Replays(torch, files, store, Learnt(), progress)
     results: list[Result] = []
     for number, source in enumerate(targets, 1):
         target = read_target(source, files, posixpath.dirname(torch.package), torch.package)
-        linkages = [
-            (extension, _link(extension, setting, replays, drifts))
-            for extension, setting in _settings(target, torch, files)
-        ]
-        findings = [[finding for rule in rules for finding in rule.check(linkage)] for _, linkage in linkages]
-        unread = files.take_unread()
-        results += (
+        results += judge(target, torch, files, rules, replays, keep=number < len(targets))
+    return Report(results=tuple(results))
+
+
+def judge(
+    target: Target,
+    torch: Torch,
+    files: Files,
+    rules: Sequence[Rule],
+    replays: Replays,
+    *,
+    keep: bool = False,
+    explained: bool = True,
+    declarations: Mapping[str, Declaration] | None = None,
+) -> tuple[Result, ...]:
+    """Judge every extension of one target against one torch.
+
+    :param keep: whether what loads stays in the process, for the extensions of further targets
+    :param explained: whether findings say what the torch has in place of what it lacks; to find that takes longer than
+        the verdict, which is the same without
+    :param declarations: by the path of the extension, what the metadata declare, if that is to be judged as well
+    """
+    declared = (declarations or {}).get
+    linkages = [
+        (extension, _link(extension, setting, replays, explained=explained, declaration=declared(extension.path)))
+        for extension, setting in _settings(target, torch, files)
+    ]
+    findings = [[finding for rule in rules for finding in rule.check(linkage)] for _, linkage in linkages]
+    unread = files.take_unread()
+    if keep:
+        replays.keep(target, linkages)
+    return (
+        *(
             _result(target, extension, linkage, found, unread)
             for (extension, linkage), found in zip(linkages, findings, strict=True)
-        )
-        results += (_unread(target, torch, path, error) for path, error in target.unreadable)
-        if number < len(targets):
-            replays.keep(target, linkages)
-    return Report(results=tuple(results))
+        ),
+        *(_unread(target, torch, path, error) for path, error in target.unreadable),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,11 +240,35 @@ def _settings(target: Target, torch: Torch, files: Files) -> Iterator[tuple[Exte
         yield from ((extension, setting) for extension in target.extensions if extension.facts.machine is machine)
 
 
-class _Replays:
-    """What the torch does about the registrations of extensions; the emulator is loaded for those that have any."""
+class Learnt:
+    """What is learnt of extensions once, for all torches: what they register, share, and do not have themselves."""
 
-    def __init__(self, torch: Torch, files: Files, store: Store, progress: Progress) -> None:
+    def __init__(self) -> None:
+        self.resolver = Resolver()
+        self.drifts = Drifts()
+
+    @functools.cached_property
+    def inventories(self) -> Inventories:
+        """What was recovered so far. The emulator is loaded when this is first asked for."""
+        from abiscan.inventory import Inventories  # noqa: PLC0415 - takes longer to import than many checks take
+
+        return Inventories()
+
+    @property
+    def has_inventories(self) -> bool:
+        """Whether anything was recovered."""
+        return "inventories" in vars(self)
+
+
+class Replays:
+    """What one torch does about the registrations of extensions."""
+
+    def __init__(
+        self, torch: Torch, files: Files, store: Store, learnt: Learnt, progress: Progress = lambda _: None
+    ) -> None:
         self._torch, self._files, self._store, self._progress = torch, files, store, progress
+        self._learnt = learnt
+        self.resolver = learnt.resolver
         self._replayer: Replayer | None = None
 
     def of(
@@ -228,10 +279,17 @@ class _Replays:
         if not any(registers(each.imports) for each in facts if each is not None):
             return None
         if self._replayer is None:
-            from abiscan.replaying import Replayer  # noqa: PLC0415 - takes longer to import than many checks take
+            from abiscan.replaying import Replayer  # noqa: PLC0415 - see Learnt
 
-            self._replayer = Replayer(files=self._files, operators_for=self._operators_for)
+            inventories = self._learnt.inventories
+            self._replayer = Replayer(files=self._files, operators_for=self._operators_for, inventories=inventories)
         return self._replayer.replay(target, extension, resolution, release)
+
+    def drifts(
+        self, target: Target, extension: Extension, resolution: Resolution, registering: Registering | None, torch: str
+    ) -> tuple[LayoutDrift, ...]:
+        """Which classes of this torch, a release number, lie otherwise in memory than an extension was compiled for."""
+        return self._learnt.drifts.of(self._files, target, extension, resolution, registering, torch)
 
     def keep(self, target: Target, linkages: Sequence[tuple[Extension, Linkage]]) -> None:
         """Leave the extensions that load in the process into which those of the next target are loaded."""
@@ -243,11 +301,20 @@ class _Replays:
         return self._torch.operators_for(release, names, self._store, self._progress)
 
 
-def _link(extension: Extension, setting: _Setting, replays: _Replays, drifts: Drifts) -> Linkage:
-    resolution = _resolve(setting.loader, setting.process, extension, setting.release)
+def _link(
+    extension: Extension, setting: _Setting, replays: Replays, *, explained: bool, declaration: Declaration | None
+) -> Linkage:
+    resolution = _resolve(setting, extension, replays.resolver)
     interpreter = setting.torch.interpreter
-    registering = replays.of(setting.target, extension, resolution, setting.release) if resolution else None
-    drift = drifts.of(setting.target, extension, resolution, registering, setting.release) if resolution else ()
+    # What torch would do about the registrations of what does not get that far is part of the explanation only.
+    replayed = resolution is not None and (explained or resolution.error is None)
+    registering = (
+        replays.of(setting.target, extension, resolution, setting.release) if resolution and replayed else None
+    )
+    drifts: tuple[LayoutDrift, ...] = ()
+    if resolution is not None and resolution.error is None and setting.release.version is not None:
+        drifts = replays.drifts(setting.target, extension, resolution, registering, setting.release.version)
+    crashes = crash(drifts, setting.release.version)
     return Linkage(
         name=posixpath.basename(extension.path),
         facts=extension.facts,
@@ -255,21 +322,27 @@ def _link(extension: Extension, setting: _Setting, replays: _Replays, drifts: Dr
         interpreter=interpreter,
         torch_libraries=setting.libraries,
         resolution=resolution,
-        error=first_error(
-            extension.path, extension.facts, resolution, interpreter, registering, crash(drift, setting.release.version)
-        ),
-        requires_torch=setting.target.requires_torch,
+        error=first_error(extension.path, extension.facts, resolution, interpreter, registering, crashes),
+        requires_torch=_required(setting.target),
         siblings=setting.siblings,
         here=setting.torch.here,
         registering=registering,
-        drifts=drift,
+        explained=explained,
+        declaration=declaration,
+        drifts=drifts,
     )
 
 
-def _resolve(loader: Loader, process: Process, extension: Extension, release: TorchRelease) -> Resolution | None:
-    if extension.facts.machine is not release.machine:
+def _required(target: Target) -> str | None:
+    """The requirement on torch in a target's metadata, if it says which torch."""
+    requirement = target.metadata.requires_torch if target.metadata else None
+    return str(requirement) if requirement and not requirement.admits_all else None
+
+
+def _resolve(setting: _Setting, extension: Extension, resolver: Resolver) -> Resolution | None:
+    if extension.facts.machine is not setting.release.machine:
         return None
-    return resolve(process, loader.open(process, extension.location))
+    return resolve(setting.process, setting.loader.open(setting.process, extension.location), resolver)
 
 
 def _result(
@@ -284,7 +357,7 @@ def _result(
     return Result(
         target=target.name,
         path=extension.path,
-        sha256=extension.sha256,
+        sha256=extension.source.sha256(),
         torch=linkage.release.version,
         torch_build=linkage.release.build,
         verdict=Verdict.FAILS if error else Verdict.LOADS,

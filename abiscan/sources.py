@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import email.parser
 import os
 import posixpath
 import re
@@ -10,14 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.version import Version
-
-from abiscan.elf import MAGIC, SharedObject
+from abiscan.elf import MAGIC, SharedObject, SourceLine
 from abiscan.errors import InputError, NoExtensionError
 from abiscan.files import DiskFile, ElfSource, Files, Wheel, installed_path
 from abiscan.ownership import is_torch_library, is_torch_symbol
 from abiscan.packages import SHARED_OBJECT, Distribution, FetchedWheel
+from abiscan.requirement import Metadata, metadata_of, read_metadata
 
 Source = Path | Distribution | FetchedWheel
 """What can be read as a target: a path, an installed package, a wheel fetched for the purpose."""
@@ -27,15 +24,15 @@ Source = Path | Distribution | FetchedWheel
 class Extension:
     """One ELF object of a target that uses torch.
 
-    ``path`` is relative to the target, ``location`` where it lies (or would lie, once installed), ``sha256`` the hash
-    of its bytes in hexadecimal.
+    ``path`` is relative to the target, ``location`` where it lies (or would lie, once installed), ``source`` where
+    its bytes come from; ``assertions`` are where in the source its assertions stand.
     """
 
     path: str
     location: str
-    sha256: str
     facts: SharedObject
     source: ElfSource
+    assertions: frozenset[SourceLine]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +40,8 @@ class Target:
     """What the user named, read.
 
     ``root`` is the folder whose contents it brings; ``siblings`` its libraries by base name and soname; ``unreadable``
-    the members that should be ELF objects and are not, by path; ``requires_torch`` the requirement on torch in its
-    metadata.
+    the members that should be ELF objects and are not, by path; ``metadata`` what a package says of itself, None for
+    what is none.
     """
 
     name: str
@@ -52,11 +49,7 @@ class Target:
     extensions: tuple[Extension, ...]
     siblings: Mapping[str, str]
     unreadable: tuple[tuple[str, InputError], ...]
-    requires_torch: str | None
-
-    def admits_torch(self, version: Version) -> bool:
-        """Whether the metadata admits a torch, if it says anything about it."""
-        return self.requires_torch is None or Requirement(self.requires_torch).specifier.contains(version)
+    metadata: Metadata | None
 
 
 def read_target(source: Source, files: Files, site: str, torch_package: str) -> Target:
@@ -98,7 +91,7 @@ def _read_object(path: Path, files: Files) -> Target:
         extensions=(extension,),
         siblings=siblings,
         unreadable=(),
-        requires_torch=None,
+        metadata=None,
     )
 
 
@@ -106,7 +99,7 @@ def _read_folder(path: Path, files: Files, torch_package: str) -> Target:
     root = str(path.absolute())
     names = [name for name in _walk(path) if not posixpath.join(root, name).startswith(torch_package + "/")]
     members = ((name, posixpath.join(root, name), DiskFile(path / name)) for name in names)
-    return _read_members(str(path), root, members, files, requires_torch=None)
+    return _read_members(str(path), root, members, files, metadata=None)
 
 
 def _walk(path: Path) -> Iterator[str]:
@@ -136,8 +129,8 @@ def _read_distribution(distribution: Distribution, files: Files) -> Target:
         for path in distribution.objects
         if os.path.isfile(path)  # noqa: PTH113 - what is listed may be gone
     )
-    requires = _requires_torch(distribution.requires)
-    return _read_members(str(distribution), distribution.site, members, files, requires)
+    metadata = metadata_of(distribution.requires, distribution.version)
+    return _read_members(str(distribution), distribution.site, members, files, metadata)
 
 
 def _read_wheel(path: Path, files: Files, site: str, *, name: str) -> Target:
@@ -145,34 +138,21 @@ def _read_wheel(path: Path, files: Files, site: str, *, name: str) -> Target:
     files.mount(wheel, site)
     paths = list(wheel.names())
     members = ((path, installed_path(path, site), wheel.member(path)) for path in paths if SHARED_OBJECT.search(path))
-    return _read_members(name, site, members, files, _requires_torch(_requirements(wheel, paths)))
+    return _read_members(name, site, members, files, _metadata(wheel, paths))
 
 
-def _requirements(wheel: Wheel, paths: list[str]) -> list[str]:
-    metadata = next((path for path in paths if re.fullmatch(r"[^/]+\.dist-info/METADATA", path)), None)
-    if metadata is None:
-        return []
-    return list(map(str, email.parser.HeaderParser().parsestr(wheel.text(metadata)).get_all("Requires-Dist", ())))
-
-
-def _requires_torch(requirements: Iterable[str]) -> str | None:
-    for text in requirements:
-        try:
-            requirement = Requirement(text)
-        except InvalidRequirement:
-            continue
-        if requirement.name.lower() == "torch" and (requirement.marker is None or requirement.marker.evaluate()):
-            return f"torch{requirement.specifier}" if requirement.specifier else None
-    return None
+def _metadata(wheel: Wheel, paths: list[str]) -> Metadata:
+    path = next((path for path in paths if re.fullmatch(r"[^/]+\.dist-info/METADATA", path)), None)
+    return read_metadata(wheel.text(path) if path else "", wheel.path.name)
 
 
 def _extension(path: str, location: str, source: ElfSource) -> Extension:
     file = source.open()
-    return Extension(path=path, location=location, sha256=file.sha256(), facts=file.facts(), source=source)
+    return Extension(path=path, location=location, facts=file.facts(), source=source, assertions=file.assertions())
 
 
 def _read_members(
-    name: str, root: str, members: Iterable[tuple[str, str, ElfSource]], files: Files, requires_torch: str | None
+    name: str, root: str, members: Iterable[tuple[str, str, ElfSource]], files: Files, metadata: Metadata | None
 ) -> Target:
     objects: dict[str, Extension] = {}
     unreadable: list[tuple[str, InputError]] = []
@@ -205,7 +185,7 @@ def _read_members(
         extensions=extensions,
         siblings=siblings,
         unreadable=tuple(unreadable),
-        requires_torch=requires_torch,
+        metadata=metadata,
     )
 
 

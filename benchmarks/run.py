@@ -5,7 +5,7 @@
 The wheel (torchvision 0.28.0 for x86_64 and Python 3.11, fetched with pip if none is named) is judged against the
 installed torch with torch's exports cached, and once with an empty cache. Beside it, on the same wheel:
 ``auditwheel show`` and ``abi3audit``; and ``python -c "import torch"``. Each is the best of several runs, in a process
-of its own. The peers are installed into a folder of their own.
+of its own. ``abiscan matrix`` judges it on all embedded releases. The peers are installed into a folder of their own.
 """
 
 from __future__ import annotations
@@ -76,6 +76,7 @@ def main() -> int:
         environment = {**os.environ, "XDG_CACHE_HOME": str(scratch / "cache")}
         empty = {**os.environ, "XDG_CACHE_HOME": str(scratch / "empty" / str(time.time_ns()))}
         check = [sys.executable, "-m", "abiscan", "check", "--quiet", wheel]
+        matrix = [sys.executable, "-m", "abiscan", "matrix", "--format", "json", wheel]
         cold = measure(check, empty, runs=1)
         measure(check, environment, runs=1)
         cached = measure(check, environment)
@@ -83,6 +84,7 @@ def main() -> int:
             ("abiscan check, torch cached", cached),
             ("abiscan check, nothing cached", cold),
             ("abiscan check --torch 2.13.0", measure([*check, "--torch", "2.13.0"], environment)),
+            ("abiscan matrix, all releases", measure(matrix, environment)),
             (
                 "abiscan ops, its _C.so",
                 measure([sys.executable, "-m", "abiscan", "ops", library(wheel, scratch)], environment),
@@ -95,6 +97,10 @@ def main() -> int:
     for label, timing in rows:
         ratio = timing.seconds / cached.seconds
         print(f"{label:32}{timing.seconds:9.2f}{timing.megabytes:8.0f}{ratio:20.2f}")
+    seconds = {label: timing.seconds for label, timing in rows}
+    for other, most in (("abiscan check --torch 2.13.0", 2.0), ("auditwheel show", 0.6)):
+        ratio = seconds["abiscan matrix, all releases"] / seconds[other]
+        print(f"abiscan matrix takes {ratio:.2f} of the time of {other} (aim: at most {most})")
     return 0
 
 

@@ -24,8 +24,9 @@ from packaging.version import Version
 
 from abiscan.elf import Definition, Machine, Reference, SharedObject, SymbolTable, SymbolVersion
 from abiscan.interpreter import Interpreter, PythonTag
+from abiscan.linkage.declaration import Declaration, Outcome
 from abiscan.linkage.first_error import first_error
-from abiscan.linkage.layout_drift import Shared, crash, layout_drift
+from abiscan.linkage.layout_drift import crash, layout_drift, shared
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.resolve import resolve
 from abiscan.linkage.scope import Loader, SearchPath
@@ -203,17 +204,13 @@ def linkage(case: Mapping[str, Any]) -> Linkage:
         resolution = resolve(process, loader.open(process, path))
     libraries = {posixpath.basename(path): objects[path] for path in release.libraries}
     replayed = registering(case, posixpath.basename(path), Version(str(release.version)))
-    shared = Shared(
-        name=posixpath.basename(path),
-        facts=facts,
-        classes=tuple(
-            CxxClass(name, (base,), tuple(Slot(symbol=None, own=True) for _ in range(slots)))
-            for name, base, slots in case.get("classes", ())
-        ),
-        registrations=replayed.own if replayed else None,
-        candidates=tuple(map(Version, case.get("built_for", ()))),
+    classes = tuple(
+        CxxClass(name, (base,), tuple(Slot(symbol=None, own=True) for _ in range(slots)))
+        for name, base, slots in case.get("classes", ())
     )
-    drift = layout_drift(shared, str(release.version)) if resolution and not resolution.error else None
+    origin = tuple(map(Version, case.get("built_for", ())))
+    sharing = shared(posixpath.basename(path), facts, classes, replayed.own if replayed else None, origin)
+    drift = layout_drift(sharing, str(release.version)) if resolution and not resolution.error else None
     drifts = (drift,) if drift else ()
     return Linkage(
         name=posixpath.basename(path),
@@ -224,9 +221,18 @@ def linkage(case: Mapping[str, Any]) -> Linkage:
         resolution=resolution,
         error=first_error(path, facts, resolution, interpreter, replayed, crash(drifts, release.version)),
         requires_torch=case.get("requires_torch"),
+        declaration=_declaration(case.get("declaration")),
         registering=replayed,
         drifts=drifts,
     )
+
+
+def _declaration(fields: Mapping[str, Any] | None) -> Declaration | None:
+    if fields is None:
+        return None
+    names = ("release", "admitted", "error", "wheel_works")
+    outcomes = tuple(Outcome(**dict(zip(names, each, strict=True))) for each in fields["outcomes"])
+    return Declaration(**{**fields, "outcomes": outcomes})
 
 
 def _merged(case: Mapping[str, Any]) -> dict[str, Any]:

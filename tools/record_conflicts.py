@@ -11,6 +11,8 @@ kinds of cases are run, each in a process of its own, for a throw from a static 
 * ``steps``: registrations made one by one through ``torch._C._dispatch_library``, torch's own test interface, which
   needs no compiler (1.7 and newer).
 
+A CUDA build of torch can be recorded where there is no CUDA: see ``tools/stub_libraries.py``.
+
 Runs on Python 3.7 and newer with the standard library and torch. Folders of this machine are cut from all texts.
 """
 

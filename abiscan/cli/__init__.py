@@ -14,7 +14,7 @@ class _Commands(click.Group):
 
     NAMES = (
         *("cache", "check", "coverage", "diff", "doctor", "explain"),
-        *("guard", "ops", "pip", "releases", "stamp", "uv"),
+        *("guard", "matrix", "ops", "pip", "releases", "stamp", "uv"),
     )
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature

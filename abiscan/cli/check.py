@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -15,8 +16,10 @@ from abiscan.interpreter import of_environment
 from abiscan.releases.store import Store
 from abiscan.report.model import Report
 from abiscan.rules import RULES
+from abiscan.sources import Source
 from abiscan.suppressions import EMPTY, Suppression, apply, configuration, read_baseline, read_suppressions
 
+_DECLARED = "declared"
 _FORMATS = ("text", "json", "sarif", "junit", "github", "markdown")
 
 
@@ -32,8 +35,8 @@ def _rules(context: click.Context, parameter: click.Parameter, names: tuple[str,
 @click.option(
     "--torch",
     metavar="SPEC",
-    help="The torch: a release number, several ('>=2.4,<2.7'), its folder, its lib, a libtorch_cpu.so, or a wheel. "
-    "Default: that of the current environment.",
+    help="The torch: a release number, several ('>=2.4,<2.7'), its folder, its lib, a libtorch_cpu.so, a wheel; or "
+    "`declared` for what the metadata of a wheel requires, judged as well. Default: that of the current environment.",
 )
 @click.option("--python", metavar="EXE", help="Take the torch, and packages by name, of this Python instead.")
 @click.option(
@@ -89,6 +92,7 @@ def check(
       abiscan check torchaudio==2.8.0 --torch 2.13.0
       abiscan check torchvision-0.20.1-cp311-cp311-manylinux1_x86_64.whl --torch ~/torch-2.6.0/torch
       abiscan check dist/*.whl --torch torch-2.9.1-cp311-cp311-manylinux_2_28_x86_64.whl --format json
+      abiscan check dist/*.whl --torch declared
       abiscan check build/ --python ~/venv/bin/python --strict
       abiscan check dist/*.whl --torch 2.9.1 --format sarif --output abiscan.sarif
       abiscan check dist/*.whl --torch 2.9.1 --baseline known.json
@@ -115,15 +119,26 @@ def check(
     environment = python or of_environment()
     rules = [rule for rule in select or RULES if rule not in ignore]
     with errors_reported():
-        choices = torch_choices(torch) if torch else [scan.torch_of(environment)]
         known = read_baseline(baseline) if baseline else EMPTY
         suppressions = _suppressions()
         with working("checking") as progress, sources(targets, environment) as found:
-            report = scan.check_each(found, choices, rules, Store(cache_folder()), progress)
+            report = _judge(found, torch, environment, rules, progress)
         report = apply(report, suppressions, known)
     worst = Effect(fail_on)
     _write(report, form, output, worst, strict=strict, verbosity=int(verbose) - int(quiet))
     sys.exit(report.exit_code(worst, strict=strict))
+
+
+def _judge(
+    targets: Sequence[Source], torch: str | None, python: str | None, rules: Sequence[Rule], progress: scan.Progress
+) -> Report:
+    store = Store(cache_folder())
+    if torch == _DECLARED and not Path(torch).exists():
+        from abiscan.matrix import check_declared  # noqa: PLC0415 - see _write
+
+        return check_declared(targets, rules, store, progress)
+    choices = torch_choices(torch) if torch else [scan.torch_of(python)]
+    return scan.check_each(targets, choices, rules, store, progress)
 
 
 def _suppressions() -> tuple[Suppression, ...]:

@@ -14,11 +14,12 @@ from typing import Final
 
 from abiscan.dispatch.messages import Message, Release, message
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
-from abiscan.dispatch.table import NON_FUNCTIONAL, UNDEFINED, DispatchTable, Entry, Source
+from abiscan.dispatch.table import AUTOGRAD, NON_FUNCTIONAL, UNDEFINED, DispatchTable, Entry, Source
 from abiscan.releases.operators import Operator
 
 BACKEND_SELECT: Final = "BackendSelect"
 PRIVATE_USE: Final = "PrivateUse1"
+_GENERATED: Final = "VariableType"  # in torch/csrc/autograd/generated
 _PRINTS_TABLE: Final = (1, 7)
 _TENSOR_ARGUMENT: Final = re.compile(r"\bTensor\b")
 
@@ -45,7 +46,23 @@ def failure(table: DispatchTable, operator: str, backend: str) -> Failure | None
     if entry.is_fallthrough:  # no other key is left
         undefined = table.entry(operator, UNDEFINED)
         return Failure(operator=operator, key=UNDEFINED) if undefined.source is Source.MISSING else None
-    return Failure(operator=operator, key=backend) if entry.source is Source.MISSING else None
+    if entry.source is not Source.MISSING or is_done_by_autograd(table, operator, backend):
+        return None
+    return Failure(operator=operator, key=backend)
+
+
+def is_done_by_autograd(table: DispatchTable, operator: str, backend: str) -> bool:
+    """Whether the kernel for autograd does the work: there is none for any backend that it could hand the call on to.
+
+    The kernels that torch generates from the formulas of derivatives always hand it on.
+    """
+    if not table.backend_keys.isdisjoint(table.kernels.get(operator, {})):
+        return False
+    for key in table.aliases.get(AUTOGRAD, ()):
+        source, kernel = table.entry(operator, key)
+        if backend in table.backends_of(key) and source in (Source.KERNEL, Source.AUTOGRAD) and kernel is not None:
+            return not kernel.fallthrough and _GENERATED not in (kernel.file or "")
+    return False
 
 
 def failure_message(table: DispatchTable, failed: Failure, backend_name: str | None = None) -> Message:

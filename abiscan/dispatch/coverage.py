@@ -30,6 +30,9 @@ ESSENTIAL: Final = frozenset(
 )
 """What making, moving, viewing and reading a tensor comes down to: without these a backend can do nothing."""
 
+_COPIES: Final = frozenset({"aten::_copy_from", "aten::_copy_from_and_resize"})
+_COPIED: Final = frozenset({"CPU", "CUDA", "HIP"})  # for which torch's own copy_ does all
+
 _DEVICES: Final = frozenset(
     {
         *("CPU", "CUDA", "HIP", "XLA", "MPS", "IPU", "XPU", "HPU", "VE", "Lazy", "MTIA", "MAIA", "ORT", "MSNPU", "MLC"),
@@ -119,7 +122,8 @@ def cover(
             if _is_ambiguous(table, name, backend):
                 ambiguous.append(name)
             else:
-                served[table.entry(name, backend).source] += 1
+                source = table.entry(name, backend).source
+                served[Source.AUTOGRAD if source is Source.MISSING else source] += 1
             continue
         said = failure_message(table, failed, backend_name)
         complete = python_known or table.release < _PYTHON_META
@@ -130,7 +134,7 @@ def cover(
                 key=failed.key,
                 message=said.text.partition("\n\n")[0],
                 exact=said.exact and complete,
-                essential=name in ESSENTIAL,
+                essential=name in ESSENTIAL and not (name in _COPIES and base_of(backend) in _COPIED),
                 core=not core.isdisjoint((name, *callers.get(name, ()))),
                 general=table.entry(name, _reference(table)).source is not Source.MISSING,
                 reached_from=tuple(sorted(callers.get(name, ()))),

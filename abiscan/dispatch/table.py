@@ -219,10 +219,15 @@ class DispatchTable:
         return _spelling(IMPLICIT, self.aliases)
 
     @cached_property
+    def backend_keys(self) -> frozenset[str]:
+        """The keys of backends, those of all layouts included; empty up to 1.6, which tells them not apart."""
+        aliases = self.aliases
+        return aliases.get(self._implicit, frozenset()) - aliases.get(AUTOGRAD, frozenset())
+
+    @cached_property
     def _autograd_other(self) -> frozenset[str]:
         """The backends without an autograd key of their own (``autogradother_backends``)."""
-        aliases = self.aliases
-        backends = aliases.get(self._implicit, frozenset()) - aliases.get(AUTOGRAD, frozenset())
+        backends = self.backend_keys
         nested = {key for key in backends if key.startswith("NestedTensor")}
         return frozenset(key for key in backends - nested if AUTOGRAD + key not in self._named)
 

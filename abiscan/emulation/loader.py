@@ -7,7 +7,6 @@ when something touches it, and just that page's relocations are applied. Formats
 
 from __future__ import annotations
 
-import contextlib
 import re
 import struct
 from collections import defaultdict
@@ -89,6 +88,7 @@ class Image:
         self._arch = arch
         self._bind, self._bind_tls, self._resolver = bind, bind_tls, resolver
         self._symbols: dict[int, Symbol] = {}
+        self._addresses: dict[int, int] = {}
         self._symbol_table = file.tail_at(file.dynamic[_DT_SYMTAB]) if _DT_SYMTAB in file.dynamic else memoryview(b"")
         self._strings = file.tail_at(file.dynamic[_DT_STRTAB]) if _DT_STRTAB in file.dynamic else memoryview(b"")
         table = file.tail_at(file.dynamic[_DT_GNU_HASH]) if _DT_GNU_HASH in file.dynamic else memoryview(b"")
@@ -144,13 +144,6 @@ class Image:
                 where += 63 * 8
         return by_page
 
-    def _relocation(self, index: int) -> tuple[int, int, int, int]:
-        """(offset, symbol index, type, addend) of one relocation."""
-        first = len(self._tables[0]) // 3
-        words, at = (self._tables[0], index) if index < first else (self._tables[1], index - first)
-        offset, info, addend = words[3 * at], words[3 * at + 1], words[3 * at + 2]
-        return offset, info >> 32, info & 0xFFFF_FFFF, addend
-
     # Symbols
 
     def symbol(self, index: int) -> Symbol:
@@ -159,6 +152,10 @@ class Image:
             name_at, info, _, section, value, size = _SYMBOL.unpack_from(self._symbol_table, index * _SYMBOL.size)
             self._symbols[index] = Symbol(self._name(name_at), value, size, info & 0xF, section != 0)
         return self._symbols[index]
+
+    def _section(self, index: int) -> int:
+        """The section that defines a symbol of the table, 0 for one that is imported."""
+        return int(_SYMBOL.unpack_from(self._symbol_table, index * _SYMBOL.size)[3])
 
     def _name(self, offset: int) -> str:
         size = 256  # names are short, and the table is large: look at a little of it at first
@@ -204,9 +201,7 @@ class Image:
             return None
         for offset in self._extra.get(start >> 12, ()):
             self._patch(content, offset - start, (self._word(content, offset - start) + self.base) & _WORD)
-        for index in self._relocations.get(start >> 12, ()):
-            with contextlib.suppress(struct.error, NotElfError):  # a relocation that names no symbol changes nothing
-                self._relocate(content, start, index)
+        self._relocate_page(content, start)
         for address, code in self.patches.items():
             if address & ~(PAGE_SIZE - 1) == start + self.base:
                 self._patch_code(content, address - self.base - start, code)
@@ -226,14 +221,34 @@ class Image:
         data = (value & _WORD).to_bytes(8, "little")
         content[at : at + 8] = data[: PAGE_SIZE - at]
 
-    def _relocate(self, content: bytearray, start: int, index: int) -> None:
-        offset, symbol_index, kind, addend = self._relocation(index)
-        arch, at = self._arch, offset - start
-        if kind == arch.relative:
-            self._patch(content, at, self.base + addend)
-        elif kind == arch.absolute or kind in arch.slots:
-            self._patch(content, at, self.address_of(self.symbol(symbol_index)) + addend)
-        elif kind == arch.irelative:
+    def _relocate_page(self, content: bytearray, start: int) -> None:
+        arch, (first, second) = self._arch, self._tables
+        second_from = len(first) // 3
+        for index in self._relocations.get(start >> 12, ()):
+            words, at = (first, 3 * index) if index < second_from else (second, 3 * (index - second_from))
+            offset, info, addend = words[at], words[at + 1], words[at + 2]
+            kind = info & 0xFFFF_FFFF
+            try:
+                if kind == arch.relative:
+                    self._patch(content, offset - start, self.base + addend)
+                elif kind == arch.absolute or kind in arch.slots:
+                    self._patch(content, offset - start, self._address_of(info >> 32) + addend)
+                else:
+                    self._relocate(content, offset - start, kind, info >> 32, addend)
+            except (struct.error, NotElfError):
+                continue  # a relocation that names no symbol changes nothing
+
+    def _address_of(self, index: int) -> int:
+        """Where a reference to a symbol of the table leads; what is most often asked for, without its name."""
+        if index not in self._addresses:
+            _, info, _, section, value, _ = _SYMBOL.unpack_from(self._symbol_table, index * _SYMBOL.size)
+            known = section and info & 0xF != _STT_GNU_IFUNC
+            self._addresses[index] = self.base + value if known else self.address_of(self.symbol(index))
+        return self._addresses[index]
+
+    def _relocate(self, content: bytearray, at: int, kind: int, symbol_index: int, addend: int) -> None:
+        arch = self._arch
+        if kind == arch.irelative:
             self._patch(content, at, self._resolver((self.base + addend) & _WORD))
         elif kind == arch.tls_module:
             own = not symbol_index or self.symbol(symbol_index).defined
@@ -271,19 +286,15 @@ class Image:
 
     def slots_of(self, names: Callable[[str], bool]) -> dict[int, str]:
         """The addresses, in the file's own space, of the words that lead to imported functions with such names."""
-        wanted: dict[int, str | None] = {}
         found = {}
         for table in self._tables:
-            for offset, info in zip(table[::3].tolist(), table[1::3].tolist(), strict=True):
-                if info & 0xFFFF_FFFF not in self._arch.slots:
-                    continue
-                index = info >> 32
-                if index not in wanted:
-                    symbol = self.symbol(index)
-                    wanted[index] = symbol.name if not symbol.defined and names(symbol.name) else None
-                name = wanted[index]
-                if name is not None:
-                    found[offset] = name
+            halves = table.cast("B").cast("I")  # a relocation: offset, type, symbol, addend, in six of them
+            symbols = halves[3::6].tolist()
+            imported = (index for index in set(symbols) if not self._section(index))
+            wanted = {index: name for index in imported if names(name := self.symbol(index).name)}
+            for at, index in enumerate(symbols) if wanted else ():
+                if index in wanted and halves[6 * at + 2] in self._arch.slots:
+                    found[table[3 * at]] = wanted[index]
         return found
 
     def find(self, name: str) -> Symbol | None:
@@ -359,12 +370,14 @@ class Image:
 
     def nearest_symbol(self, address: int) -> str | None:
         """The exported function that ``address``, in the file's own space, lies in or behind."""
-        best: Symbol | None = None
         count = min(len(self._symbol_table) // _SYMBOL.size, self._symbol_count())
-        for name_at, info, _, section, value, size in _SYMBOL.iter_unpack(self._symbol_table[: count * _SYMBOL.size]):
-            if section and info & 0xF == _STT_FUNC and value <= address and (best is None or value > best.value):
-                best = Symbol(self._name(name_at), value, size, info & 0xF, defined=True)
-        return best.name if best else None
+        table = self._symbol_table[: count * _SYMBOL.size]
+        sections, values = table.cast("H")[3::12].tolist(), table.cast("Q")[1::3].tolist()
+        best, found = -1, None
+        for index, value in enumerate(values):
+            if best < value <= address and sections[index] and table[index * _SYMBOL.size + 4] & 0xF == _STT_FUNC:
+                best, found = value, index
+        return None if found is None else self.symbol(found).name
 
     def _symbol_count(self) -> int:
         """An upper bound of the number of symbols: linkers put the string table behind the symbol table."""

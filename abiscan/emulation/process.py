@@ -186,7 +186,10 @@ class Process:
 
     def image_at(self, address: int) -> Image | None:
         """The object that ``address`` belongs to, None if it is none's."""
-        return next((image for image in self.images if image.contains(address)), None)
+        for image in self.images:
+            if image.base <= address < image.base + image.size:
+                return image
+        return None
 
     def is_code(self, address: int) -> bool:
         """Whether ``address`` lies in an executable segment of an object."""

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from abiscan import scan
+from abiscan.built_for import releases_exporting_imports
 from abiscan.errors import NoExtensionError
 from abiscan.files import Files
 from abiscan.findings import Effect, Finding
-from abiscan.ownership import is_torch_symbol
 from abiscan.releases import embedded
 from abiscan.releases.store import Store
 from abiscan.report.model import Result, Verdict
@@ -81,13 +81,13 @@ def fitting(source: Source, store: Store) -> tuple[str, ...]:
     """
     files = Files(store.facts_of)
     target = read_target(source, files, embedded.SITE, f"{embedded.SITE}/torch")
-    imports = {name for extension in target.extensions for name in extension.facts.imports if is_torch_symbol(name)}
     machines = {extension.facts.machine for extension in target.extensions}
     if len(machines) != 1:
         return ()
     (machine,) = machines
-    candidates = embedded.releases_exporting(imports, machine)
-    admitted = [version for version in candidates if target.admits_torch(version)] or candidates
+    candidates = releases_exporting_imports(target.extensions)
+    required = target.metadata.requires_torch if target.metadata else None
+    admitted = [version for version in candidates if required is None or required.admits(version)] or candidates
     tried = sorted(admitted, reverse=True)[:_TRIED]
     builds = [(version, build) for version, of, build in embedded.builds() if of is machine and version in tried]
     return tuple(build for _, build in sorted(builds, reverse=True) if _fits(source, build, store))

@@ -87,17 +87,42 @@ class LayoutDrift:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """One object that is loaded: what it shares with torch can be read from this alone.
+    """One object that is loaded, and what it shares with torch, whichever that is.
 
-    ``registrations`` are None for an object that registers nothing, ``candidates`` the releases that it can have been
-    built for, oldest first.
+    ``touches`` are the places where it shares a class, by class; ``registrations`` are None for an object that
+    registers nothing, ``candidates`` the releases that it can have been built for, oldest first.
     """
 
     name: str
-    facts: SharedObject
+    machine: Machine
     classes: tuple[CxxClass, ...]
+    touches: Mapping[str, tuple[Touch, ...]]
     registrations: Registrations | None
     candidates: tuple[Version, ...]
+
+
+def shared(
+    name: str,
+    facts: SharedObject,
+    classes: tuple[CxxClass, ...],
+    registrations: Registrations | None,
+    candidates: tuple[Version, ...],
+) -> Shared:
+    """What an object shares with torch.
+
+    :param classes: those whose type information it has
+    """
+    found: dict[str, list[Touch]] = defaultdict(list)
+    for touch in touches(filter(is_torch_symbol, sorted(facts.imports)), _functions(facts), classes):
+        found[touch.type].append(touch)
+    return Shared(
+        name=name,
+        machine=facts.machine,
+        classes=classes,
+        touches={type_: tuple(each) for type_, each in found.items()},
+        registrations=registrations,
+        candidates=candidates,
+    )
 
 
 def layout_drift(shared: Shared, target: str) -> LayoutDrift | None:
@@ -105,17 +130,11 @@ def layout_drift(shared: Shared, target: str) -> LayoutDrift | None:
 
     :param target: the release number of the other
     """
-    machine = shared.facts.machine
+    machine = shared.machine
     candidates = _fitting(shared, [str(each) for each in shared.candidates if layouts.is_known(str(each), machine)])
     if not candidates or not layouts.is_known(target, machine):
         return None
-    found = list(
-        touches(filter(is_torch_symbol, sorted(shared.facts.imports)), _functions(shared.facts), shared.classes)
-    )
-    by_type: dict[str, list[Touch]] = defaultdict(list)
-    for touch in found:
-        by_type[touch.type].append(touch)
-    readings = [_types(shared, by_type, candidate, target, machine) for candidate in candidates]
+    readings = [_types(shared, candidate, target) for candidate in candidates]
     # What is said holds for every release that it can have been built for; the newest of them is the likeliest.
     certain = {name for name in readings[-1] if all(name in reading for reading in readings)}
     harmful = {name for reading in readings for name, drift in reading.items() if drift.certainty in _HARMFUL}
@@ -124,7 +143,7 @@ def layout_drift(shared: Shared, target: str) -> LayoutDrift | None:
         built_for=candidates[-1],
         candidates=tuple(candidates),
         types=tuple(drift for name, drift in sorted(readings[-1].items()) if name in certain),
-        tables=tuple(_tables(shared, candidates, target, machine)),
+        tables=tuple(_tables(shared, candidates, target)),
         doubts=tuple(sorted(harmful - certain)),
     )
 
@@ -139,7 +158,7 @@ def _functions(facts: SharedObject) -> Iterable[str]:
 
 def _fitting(shared: Shared, candidates: Sequence[str]) -> list[str]:
     """The releases that the object itself agrees with, by its virtual tables and by what it makes; all if none do."""
-    machine, made = shared.facts.machine, shared.registrations.debug_at if shared.registrations else None
+    machine, made = shared.machine, shared.registrations.debug_at if shared.registrations else None
     fitting = [
         each
         for each in candidates
@@ -181,17 +200,15 @@ def _method_of(symbol: str | None, class_: str) -> str | None:
     return None
 
 
-def _types(
-    shared: Shared, by_type: Mapping[str, Sequence[Touch]], built_for: str, target: str, machine: Machine
-) -> dict[str, TypeDrift]:
+def _types(shared: Shared, built_for: str, target: str) -> dict[str, TypeDrift]:
     drifts = {}
-    for name, found in by_type.items():
-        change = layout_change(name, built_for, target, machine)
+    for name, found in shared.touches.items():
+        change = layout_change(name, built_for, target, shared.machine)
         if change is None or not (change.moved or change.resized):
             continue
         certainty = _certainty(change, found, shared.registrations)
         if certainty is not None:
-            drifts[name] = TypeDrift(change=change, certainty=certainty, touches=tuple(found))
+            drifts[name] = TypeDrift(change=change, certainty=certainty, touches=found)
     return drifts
 
 
@@ -222,7 +239,8 @@ def _crosses_at_load(name: str, registrations: Registrations | None) -> bool:
     return any(each.phase.value != "on-call" for each in kinds[name])
 
 
-def _tables(shared: Shared, candidates: Sequence[str], target: str, machine: Machine) -> Iterable[TableDrift]:
+def _tables(shared: Shared, candidates: Sequence[str], target: str) -> Iterable[TableDrift]:
+    machine = shared.machine
     derived: dict[str, list[CxxClass]] = defaultdict(list)
     for own in shared.classes:
         # A class of torch that a header defines is not the extension's, though its table may be in it, too.

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from abiscan.elf import SharedObject
 from abiscan.interpreter import Interpreter
+from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.layout_drift import LayoutDrift
 from abiscan.linkage.model import LoadError, Resolution, UndefinedSymbol
 from abiscan.linkage.registering import Registering
 from abiscan.releases.model import TorchRelease
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # no slots: a property is cached
 class Linkage:
     """One load, judged.
 
     ``name`` is the base name of the extension; ``torch_libraries`` are all libraries of the torch by base name, loaded
     or not, ``siblings`` those beside the extension; ``resolution`` is None where the extension is made for another
     machine, which ends the matter; ``here`` says whether libraries were looked for on this system (for a release number
-    they are not). ``registering`` is what is registered with torch, None where nothing is;
-    ``drifts`` say which classes lie otherwise in memory than the extension, or a library that it brings, was compiled
-    for.
+    they are not). ``registering`` is what is registered with torch, None where nothing is; ``explained`` whether rules
+    are to look for what the torch has in place of what it lacks; ``declaration`` is what the metadata declare, where
+    that is judged as well. ``drifts`` say which classes lie otherwise in memory than the extension, or a
+    library that it brings, was compiled for.
     """
 
     name: str
@@ -36,6 +39,8 @@ class Linkage:
     siblings: Mapping[str, SharedObject] = field(default_factory=dict)
     here: bool = True
     registering: Registering | None = None
+    explained: bool = True
+    declaration: Declaration | None = None
     drifts: tuple[LayoutDrift, ...] = ()
 
     @property
@@ -43,7 +48,7 @@ class Linkage:
         """The symbols that nothing defines, of the extension and of what it brings."""
         return self.resolution.undefined if self.resolution else ()
 
-    @property
+    @functools.cached_property
     def torch_uses_cxx11_strings(self) -> bool | None:
         """Which ``std::string`` this torch was built with; None if it cannot be told.
 

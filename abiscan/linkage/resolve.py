@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from abiscan.elf import Definition, Reference
+from abiscan.elf import Definition, Reference, SharedObject
 from abiscan.linkage.model import (
     Absence,
     Closure,
@@ -22,24 +22,28 @@ from abiscan.linkage.model import (
     UndefinedSymbol,
 )
 from abiscan.ownership import is_cxx_library, is_cxx_symbol, is_python_symbol, is_torch_symbol
+from abiscan.releases.names import ColumnSymbols, NameTable
 
 NO_SUCH_FILE: Final = "cannot open shared object file: No such file or directory"
 
 
-def resolve(process: Process, closure: Closure) -> Resolution:
+def resolve(process: Process, closure: Closure, resolver: Resolver | None = None) -> Resolution:
     """Check one load to the end.
 
     :param process: what was there before
     :param closure: what ``Loader.open`` mapped on top of it
+    :param resolver: what remembers the loads before
     """
+    resolver = resolver or Resolver()
     scope = tuple(dict.fromkeys((*process.global_scope, *closure.modules)))
     versions = tuple(_missing_versions(process, closure))
     undefined: list[UndefinedSymbol] = []
     unchecked: list[UndefinedSymbol] = []
+    absent = {module.name for module in scope if module.facts is None}
     for module in relocation_order(closure):
-        for reference in _unresolved(module, scope):
+        for reference in resolver.unresolved(module, scope):
             symbol = UndefinedSymbol(module=module, reference=reference)
-            (unchecked if _may_be_elsewhere(reference, process, scope) else undefined).append(symbol)
+            (unchecked if _may_be_elsewhere(reference, process, absent) else undefined).append(symbol)
     return Resolution(
         closure=closure,
         missing_versions=versions,
@@ -92,25 +96,51 @@ def binds(reference: Reference, definition: Definition, rivals: Iterable[Definit
     return not definition.hidden and sum(not rival.hidden for rival in rivals) == 1
 
 
-def _unresolved(module: Module, scope: tuple[Module, ...]) -> list[Reference]:
-    if module.facts is None:
-        return []
-    remaining = [reference for reference in module.facts.references if not reference.weak]
-    for provider in scope:
-        if provider.facts is None or not remaining:
-            continue
-        find = provider.facts.symbols.find
-        remaining = [
-            reference
-            for reference in remaining
-            if not any(binds(reference, definition, found) for found in (find(reference.name),) for definition in found)
-        ]
-    return remaining
+class Resolver:
+    """Resolves loads, and remembers from one to the next what objects need that those beside them do not have.
+
+    Of many torches, only the torch is another each time. What is asked of all objects in a scope is only whether one
+    of them defines a name, so their order does not matter: those that stay come first.
+    """
+
+    def __init__(self) -> None:
+        self._left: dict[tuple[int, ...], tuple[list[SharedObject], list[Reference]]] = {}
+
+    def unresolved(self, module: Module, scope: Iterable[Module]) -> list[Reference]:
+        """The strong references of a module that nothing in the scope satisfies, in their order."""
+        if module.facts is None:
+            return []
+        columns: dict[NameTable, int] = {}
+        single: list[SharedObject] = []
+        for facts in (each.facts for each in scope):
+            if facts and isinstance(facts.symbols, ColumnSymbols):
+                columns[facts.symbols.table] = columns.get(facts.symbols.table, 0) | 1 << facts.symbols.column
+            elif facts:
+                single.append(facts)
+        left = self._without(module.facts, single)
+        for table, mask in columns.items():
+            # Such tables have no versions: what they have satisfies a reference to any (see ``binds``).
+            left = [reference for reference in left if not table.columns(reference.name) & mask]
+        return left
+
+    def _without(self, facts: SharedObject, providers: list[SharedObject]) -> list[Reference]:
+        objects = [facts, *providers]
+        key = tuple(map(id, objects))
+        if key not in self._left:
+            left = [reference for reference in facts.references if not reference.weak]
+            for provider in providers:
+                left = [reference for reference in left if not _satisfied(reference, provider)]
+            self._left[key] = objects, left  # the objects stay, and so their ids stay theirs
+        return self._left[key][1]
 
 
-def _may_be_elsewhere(reference: Reference, process: Process, scope: tuple[Module, ...]) -> bool:
-    """Whether a library that was not found, and is assumed to be there, may define what ``reference`` needs."""
-    absent = {module.name for module in scope if module.facts is None}
+def _satisfied(reference: Reference, provider: SharedObject) -> bool:
+    found = provider.symbols.find(reference.name)
+    return any(binds(reference, definition, found) for definition in found)
+
+
+def _may_be_elsewhere(reference: Reference, process: Process, absent: set[str]) -> bool:
+    """Whether one of the libraries that were not found, and are assumed to be there, may define what it needs."""
     if reference.version is not None:
         return reference.version.file in absent
     if is_python_symbol(reference.name):

@@ -8,46 +8,28 @@ from __future__ import annotations
 
 import functools
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from importlib import resources
 from typing import Any, Final
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from abiscan.elf import Definition, Machine, SharedObject
+from abiscan.elf import Machine, SharedObject
 from abiscan.errors import InputError
 from abiscan.files import Files
 from abiscan.releases.model import TorchRelease
-from abiscan.releases.names import NameTable
+from abiscan.releases.names import ColumnSymbols, NameTable
 
 SITE: Final = "/site-packages"
 """The folder into which an embedded torch is taken to be installed. No real one has that path."""
 
-_EXPORTED: Final = (Definition(version=None, hidden=False, version_index=0, type=0, size=0),)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EmbeddedSymbols:
-    """``Symbols`` of one library of one release; types and sizes are not kept, versions torch has none."""
-
-    table: NameTable
-    column: int
-
-    def find(self, name: str) -> tuple[Definition, ...]:
-        """One definition if the library exports ``name``."""
-        return _EXPORTED if self.table.columns(name) >> self.column & 1 else ()
-
-    def starting_with(self, prefix: str) -> Iterator[str]:
-        """The names that begin with ``prefix``."""
-        return (name for name, columns in self.table.starting_with(prefix) if columns >> self.column & 1)
-
-
+@functools.cache
 def versions(machine: Machine | None = None) -> tuple[Version, ...]:
     """The embedded releases, oldest first: all, or those for one machine."""
-    records = _table().meta["releases"]
-    return tuple(sorted({_version_of(each) for each in records if machine is None or each["machine"] == machine.value}))
+    records = _table().meta["releases"] if machine is None else _records(machine)
+    return tuple(sorted(set(map(_version_of, records))))
 
 
 def builds() -> tuple[tuple[Version, Machine, str], ...]:
@@ -71,30 +53,37 @@ def build(text: str, machine: Machine) -> str:
     return str(_record(text, machine)["build"])
 
 
-def releases_exporting(names: Iterable[str], machine: Machine) -> tuple[Version, ...]:
-    """The releases that export the most of ``names``, oldest first; none if all lack more than one in fifty.
+@functools.cache
+def further_builds(machine: Machine) -> tuple[str, ...]:
+    """The builds for a machine that only their full version names, since the number of their release means another."""
+    return tuple(full for release, each, full in builds() if each is machine and full != build(str(release), machine))
 
-    Few names are missing where a package brings them itself. Names that no release exports do not count; nor do, for a
-    release embedded as a CPU build, names of CUDA's.
-    """
-    table = _table()
-    records = [record for record in table.meta["releases"] if record["machine"] == machine.value]
-    masks = [sum(1 << library["column"] for library in record["libraries"].values()) for record in records]
-    without_cuda = ["libtorch_cuda.so" not in record["libraries"] for record in records]
-    lacking = [0] * len(records)
-    known = 0
-    for name in names:
-        if columns := table.columns(name):
-            known += 1
-            of_cuda = "cuda" in name.lower()
-            for number, mask in enumerate(masks):
-                lacking[number] += not columns & mask and not (of_cuda and without_cuda[number])
-    fewest = min(lacking, default=0)
-    if fewest > known // 50:
-        return ()
-    return tuple(
-        sorted({_version_of(record) for record, count in zip(records, lacking, strict=True) if count == fewest})
+
+def build_of(version: Version, machine: Machine) -> str | None:
+    """The version with its local tag of an embedded release for a machine, ``2.6.0+cu124``; None if there is none."""
+    return next((record["build"] for record in _records(machine) if _version_of(record) == version), None)
+
+
+def releases_exporting(name: str, machine: Machine) -> frozenset[Version]:
+    """The releases that export ``name``. Those embedded as a CPU build count if it is CUDA's and any other has it."""
+    return _having(_table().columns(name), machine, "cuda" in name.lower())
+
+
+@functools.lru_cache(maxsize=4096)
+def _having(columns: int, machine: Machine, of_cuda: bool) -> frozenset[Version]:  # noqa: FBT001 - a key of the cache
+    if not columns:
+        return frozenset()
+    return frozenset(
+        _version_of(record)
+        for record in _records(machine)
+        if (of_cuda and "libtorch_cuda.so" not in record["libraries"])
+        or any(columns >> library["column"] & 1 for library in record["libraries"].values())
     )
+
+
+@functools.cache
+def _records(machine: Machine) -> list[dict[str, Any]]:
+    return [record for record in _table().meta["releases"] if record["machine"] == machine.value]
 
 
 def is_version(text: str) -> bool:
@@ -151,8 +140,8 @@ def exports(text: str, machine: Machine) -> dict[str, frozenset[str]]:
 
 def _record(text: str, machine: Machine) -> dict[str, Any]:
     version = Version(text)
-    records = [record for record in _table().meta["releases"] if record["machine"] == machine.value]
-    same = [record for record in records if _version_of(record) == Version(version.public)]
+    public = Version(version.public)
+    same = [record for record in _records(machine) if _version_of(record) == public]
     found = [record for record in same if version.local in (None, Version(record["build"]).local)]
     if not found:
         there = [record["build"] for record in same] or versions(machine)
@@ -189,7 +178,12 @@ def describe(record: TorchRelease, libraries: Mapping[str, SharedObject]) -> dic
 
 
 def _version_of(record: Mapping[str, Any]) -> Version:
-    return Version(Version(record["build"]).public)
+    return _public(record["build"])
+
+
+@functools.cache
+def _public(build: str) -> Version:
+    return Version(Version(build).public)
 
 
 @functools.cache
@@ -214,7 +208,7 @@ def _unpack(record: dict[str, Any], files: Files) -> TorchRelease:
                 build_id=None,
                 version_needs=(),
                 version_definitions=None if library["versions"] is None else frozenset(library["versions"]),
-                symbols=EmbeddedSymbols(table=_table(), column=library["column"]),
+                symbols=ColumnSymbols(table=_table(), column=library["column"]),
                 references=(),
                 imports=frozenset(),
                 pybind11_internals=library["pybind11"],

@@ -1,14 +1,18 @@
-"""Many symbol names with who exports them, in little space: sorted, front-coded, compressed block by block.
+"""Many symbol names with who exports them, in little space, and answered fast.
 
-One lookup decompresses one block. A name carries a number, its class: the set of columns (library of a release) that
-export it. The bytes of a file::
+A name carries a number, its class: the set of columns (library of a release) that export it. Names are looked up by
+hash and never compared; a name that is not in the table passes for one that is once in 400 million times. To list names
+they are kept, too: sorted, front-coded, compressed block by block. The bytes of a file, numbers little-endian::
 
-    magic (8) | size of the header (4, little-endian) | header (xz-compressed JSON) | blocks
-
-The header has ``classes`` (each a bit set of columns, as a hexadecimal number), ``blocks`` (each its first name and its
-compressed size) and ``meta`` (whatever the writer put there). A block is a zlib stream: for each name the number of
-characters it shares with the one before (one byte, at most 255), the rest of it, a newline; then, after two NULs, the
-class of each name, two bytes little-endian.
+    magic (8) | number of names (4), of classes (4) | sizes of the parts (7 of 4) | the parts:
+        meta      zlib: whatever the writer put there, as JSON
+        columns   zlib: for each class, its set of columns as a number of as many bytes as the widest takes
+        starts    zlib: for each bucket, where its names begin among the hashes (4), and the end
+        hashes    for each name the lower half of its hash (4), sorted in each bucket; the upper bits are the bucket
+        classes   zlib: the class of each name (2), in the same order
+        index     zlib: the first name and the size of each block, as JSON
+        blocks    zlib, each: for each name the number of characters it shares with the one before (one byte, at most
+                  255), the rest of it, a newline
 """
 
 from __future__ import annotations
@@ -16,17 +20,24 @@ from __future__ import annotations
 import array
 import bisect
 import functools
+import hashlib
+import itertools
 import json
-import lzma
 import struct
 import sys
 import zlib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
-MAGIC: Final = b"ABISCAN\x01"
+from abiscan.elf import Definition
+
+MAGIC: Final = b"ABISCAN\x02"
+_HEAD: Final = struct.Struct("<8sII7I")
 _BLOCK: Final = 512  # names
-_MOST_CACHED: Final = 64  # blocks, of about 50 KB each once unpacked
+_BUCKET: Final = 8  # names, on average
+_HASH_BITS: Final = 48
+_LOW_BITS: Final = 32
 
 
 class NameTable:
@@ -38,70 +49,127 @@ class NameTable:
     def __init__(self, data: bytes) -> None:
         if not data.startswith(MAGIC):
             raise ValueError("not a table of names")
-        (size,) = struct.unpack_from("<I", data, len(MAGIC))
-        start = len(MAGIC) + 4
-        header = json.loads(lzma.decompress(data[start : start + size]))
-        self.meta: Any = header["meta"]
-        self._classes = [int(text, 16) for text in header["classes"]]
-        self._first = [name for name, _ in header["blocks"]]
-        self._data = data
-        self._offsets = [start + size]
-        for _, length in header["blocks"]:
-            self._offsets.append(self._offsets[-1] + length)
-        self._block = functools.lru_cache(maxsize=_MOST_CACHED)(self._unpack)
-
-    def columns(self, name: str) -> int:
-        """The bit set of columns that export ``name``; 0 if none does."""
-        number = bisect.bisect_right(self._first, name) - 1
-        if number < 0:
-            return 0
-        names, classes = self._block(number)
-        at = bisect.bisect_left(names, name)
-        return self._classes[classes[at]] if at < len(names) and names[at] == name else 0
+        _, count, class_count, *sizes = _HEAD.unpack_from(data)
+        ends = list(itertools.accumulate(sizes, initial=_HEAD.size))
+        parts = [data[start:end] for start, end in itertools.pairwise(ends)]
+        meta, columns, starts, hashes, classes, self._index, self._blocks = parts
+        self.meta: Any = json.loads(zlib.decompress(meta))
+        self._columns = zlib.decompress(columns)
+        self._starts = _numbers("I", zlib.decompress(starts))
+        self._hashes = _numbers("I", hashes)
+        self._classes = _numbers("H", zlib.decompress(classes))
+        self._width = len(self._columns) // max(class_count, 1)
+        self._bits = _bucket_bits(count)
+        self.columns = functools.cache(self._look_up)
+        """The bit set of columns that export a name; 0 if none does."""
 
     def starting_with(self, prefix: str) -> Iterator[tuple[str, int]]:
         """The names that begin with ``prefix``, in order, each with its columns."""
-        for number in range(max(bisect.bisect_right(self._first, prefix) - 1, 0), len(self._first)):
-            names, classes = self._block(number)
+        first, _ = self._block_index
+        for number in range(max(bisect.bisect_right(first, prefix) - 1, 0), len(first)):
+            names = self._block(number)
             for at in range(bisect.bisect_left(names, prefix), len(names)):
                 if not names[at].startswith(prefix):
                     return
-                yield names[at], self._classes[classes[at]]
+                yield names[at], self.columns(names[at])
 
-    def _unpack(self, number: int) -> tuple[list[str], array.array[int]]:
-        block = zlib.decompress(self._data[self._offsets[number] : self._offsets[number + 1]])
-        # The counts of shared characters may be NUL or newline themselves, so lines are found by their ends.
+    def _look_up(self, name: str) -> int:
+        bucket, low = _hash(name, self._bits)
+        start, end = self._starts[bucket], self._starts[bucket + 1]
+        at = bisect.bisect_left(self._hashes, low, start, end)
+        return self._set(self._classes[at]) if at < end and self._hashes[at] == low else 0
+
+    def _set(self, number: int) -> int:
+        return int.from_bytes(self._columns[number * self._width : (number + 1) * self._width], "little")
+
+    @functools.cached_property
+    def _block_index(self) -> tuple[list[str], list[int]]:
+        """The first name of each block, and where each block begins, and the end."""
+        index = json.loads(zlib.decompress(self._index))
+        return [name for name, _ in index], list(itertools.accumulate((size for _, size in index), initial=0))
+
+    @functools.lru_cache(maxsize=64)  # noqa: B019 - a table lives as long as the process; each block takes 50 kB
+    def _block(self, number: int) -> list[str]:
+        _, offsets = self._block_index
+        block = zlib.decompress(self._blocks[offsets[number] : offsets[number + 1]])
+        # The counts of shared characters may be newlines themselves, so lines are found by their ends.
         names: list[str] = []
         at, before = 0, b""
-        while block[at : at + 2] != b"\0\0":
+        while at < len(block):
             end = block.index(b"\n", at + 1)
             before = before[: block[at]] + block[at + 1 : end]
             names.append(before.decode("ascii"))
             at = end + 1
-        classes = array.array("H", block[at + 2 :])
-        if sys.byteorder == "big":
-            classes.byteswap()
-        return names, classes
+        return names
+
+
+_EXPORTED: Final = (Definition(version=None, hidden=False, version_index=0, type=0, size=0),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnSymbols:
+    """``Symbols`` of one column of a table; types and sizes are not kept, and there are no versions."""
+
+    table: NameTable
+    column: int
+
+    def find(self, name: str) -> tuple[Definition, ...]:
+        """One definition if ``name`` is in the column."""
+        return _EXPORTED if self.table.columns(name) >> self.column & 1 else ()
+
+    def starting_with(self, prefix: str) -> Iterator[str]:
+        """The names that begin with ``prefix``."""
+        return (name for name, columns in self.table.starting_with(prefix) if columns >> self.column & 1)
 
 
 def pack(columns: Mapping[str, int], meta: Any) -> bytes:
     """The bytes of a table. The same input gives the same bytes.
 
-    :param columns: name → the bit set of columns that export it; names are printable ASCII
+    :param columns: name → the bit set of columns that export it, not 0; names are printable ASCII
+    :raises ValueError: two names have the same hash
     """
-    numbers: dict[int, int] = {}
     names = sorted(columns)
+    numbers: dict[int, int] = {}
     for name in names:
         numbers.setdefault(columns[name], len(numbers))
+    width = max((bits.bit_length() + 7) // 8 for bits in numbers) if numbers else 0
+    bits = _bucket_bits(len(names))
+    hashed = sorted((*_hash(name, bits), numbers[columns[name]]) for name in names)
+    if len({(bucket, low) for bucket, low, _ in hashed}) < len(names):
+        raise ValueError("two names have the same hash: change the hash")
+    starts = [bisect.bisect_left(hashed, (bucket,)) for bucket in range((1 << bits) + 1)]
     blocks, index = [], []
     for start in range(0, len(names), _BLOCK):
         part = names[start : start + _BLOCK]
-        classes = b"".join(struct.pack("<H", numbers[columns[name]]) for name in part)
-        blocks.append(zlib.compress(_front_coded(part) + b"\0\0" + classes, 9))
+        blocks.append(zlib.compress(_front_coded(part), 9))
         index.append([part[0], len(blocks[-1])])
-    header = json.dumps({"meta": meta, "classes": [f"{bits:x}" for bits in numbers], "blocks": index}, sort_keys=True)
-    packed = lzma.compress(header.encode(), preset=9)
-    return b"".join([MAGIC, struct.pack("<I", len(packed)), packed, *blocks])
+    parts = [
+        zlib.compress(json.dumps(meta, sort_keys=True).encode(), 9),
+        zlib.compress(b"".join(number.to_bytes(width, "little") for number in numbers), 9),
+        zlib.compress(struct.pack(f"<{len(starts)}I", *starts), 9),
+        struct.pack(f"<{len(hashed)}I", *(low for _, low, _ in hashed)),
+        zlib.compress(struct.pack(f"<{len(hashed)}H", *(number for _, _, number in hashed)), 9),
+        zlib.compress(json.dumps(index).encode(), 9),
+        b"".join(blocks),
+    ]
+    return _HEAD.pack(MAGIC, len(names), len(numbers), *map(len, parts)) + b"".join(parts)
+
+
+def _hash(name: str, bits: int) -> tuple[int, int]:
+    """The bucket of a name, one of 2 to the power of ``bits``, and the rest of its hash."""
+    value = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=_HASH_BITS // 8).digest(), "little")
+    return value >> _LOW_BITS & (1 << bits) - 1, value & (1 << _LOW_BITS) - 1
+
+
+def _bucket_bits(count: int) -> int:
+    return min((count // _BUCKET).bit_length(), _HASH_BITS - _LOW_BITS)
+
+
+def _numbers(kind: str, data: bytes) -> array.array[int]:
+    numbers = array.array(kind, data)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers
 
 
 def _front_coded(names: list[str]) -> bytes:

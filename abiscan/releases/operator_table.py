@@ -10,7 +10,8 @@ second part, and of each block its first name and its size. The others are made 
 - a *set of builds*: a bit set, by its number in a list of all that occur;
 - a *place*, where in the source something is registered: ``[file, line, count, line, count, ...]``, each line that of
   the next ``count`` builds of the set that it stands beside; or the number of a place that many things have;
-- a *row* for each operator: its name, its definitions, the C++ types of its kernels, its kernels in their order.
+- a *row* for each operator: its name, its definitions, the C++ types of its kernels, its kernels in their
+  order, one after the other in one list.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from abiscan.releases.operators import Fallback, Kernel, Operator, Operators, Pl
 
 MAGIC: Final = b"ABISCAN\x02"
 _BLOCK: Final = 64  # operators
+_KERNEL: Final = 5  # values: key, type, whether it falls through, place, set of builds
 _MOST_CACHED: Final = 128  # blocks
 _BLOCK_OF_CODE: Final = 4  # registrations at one line are taken to be a block of TORCH_LIBRARY from this number on
 _FALLBACKS: Final = ""  # the operator as whose kernels the fallbacks are kept
@@ -94,7 +96,8 @@ class OperatorTable:
 
     @functools.cached_property
     def _shared(self) -> Any:
-        return _decompressed(self._data[self._shared_at : self._offsets[0]])
+        shared = _decompressed(self._data[self._shared_at : self._offsets[0]])
+        return {**shared, "sets": [int(text, 16) for text in shared["sets"]]}
 
 
 class _View:
@@ -104,16 +107,15 @@ class _View:
     """
 
     def __init__(self, shared: Mapping[str, Any], build: int) -> None:
-        sets = [int(text, 16) for text in shared["sets"]]
-        self._has = [bool(builds >> build & 1) for builds in sets]
-        self._positions = [(builds & (1 << build) - 1).bit_count() for builds in sets]
-        root = shared["roots"][build]
-        self._files = [
-            None if file is None else file[1:] if file.startswith(_WHOLE) else root + file for file in shared["files"]
-        ]
+        self._sets: list[int] = shared["sets"]
+        self._has = [bool(builds >> build & 1) for builds in self._sets]
+        self._before = (1 << build) - 1
+        self._root: str = shared["roots"][build]
+        self._files: list[str | None] = shared["files"]
         self._names: list[str | None] = shared["keys"]
-        self._tags = [tuple(tags) for tags in shared["tags"]]
-        self._places = [self._place(runs, builds) if self._has[builds] else None for runs, builds in shared["places"]]
+        self._tags: list[list[str]] = shared["tags"]
+        self._places: list[Any] = shared["places"]
+        self._known: dict[int, Place] = {}
         self.fallbacks = tuple(
             Fallback(kernel.key, kernel.fallthrough, kernel.file, kernel.line)
             for kernel in self.kernels(shared["fallbacks"])
@@ -136,12 +138,12 @@ class _View:
         for schema, tags, place, builds in row[1]:
             if self._has[builds]:
                 text = schema and (schema[1:] if schema.startswith(_WHOLE) else name + schema)
-                yield Operator(name, text, self._tags[tags], *self._place(place, builds))
+                yield Operator(name, text, tuple(self._tags[tags]), *self._place(place, builds))
 
     def kernels(self, row: Sequence[Any]) -> Iterator[Kernel]:
         """The kernels of an operator, in the order of their registration."""
         operator, _, types, kernels = row
-        for key, type_, fallthrough, place, builds in kernels:
+        for key, type_, fallthrough, place, builds in zip(*[iter(kernels)] * _KERNEL, strict=True):
             if self._has[builds]:
                 signature, schema = types[type_]
                 file, line = self._place(place, builds)
@@ -151,13 +153,18 @@ class _View:
         return (value for value, builds in values if self._has[builds])
 
     def _place(self, place: int | Sequence[int], builds: int) -> Place:
-        if isinstance(place, int):
-            shared = self._places[place]
-            assert shared is not None
-            return shared
-        position, runs = self._positions[builds], iter(place)
-        file = self._files[next(runs)]
-        for line, count in zip(runs, runs, strict=True):
+        if not isinstance(place, int):
+            return self._own(place, builds)
+        if place not in self._known:
+            self._known[place] = self._own(*self._places[place])
+        return self._known[place]
+
+    def _own(self, runs: Sequence[int], builds: int) -> Place:
+        file = self._files[runs[0]]
+        if file is not None:
+            file = file[1:] if file.startswith(_WHOLE) else self._root + file
+        position = (self._sets[builds] & self._before).bit_count()
+        for line, count in zip(runs[1::2], runs[2::2], strict=True):
             if position < count:
                 return Place(file, line)
             position -= count
@@ -240,7 +247,7 @@ class _Row:
     def written(self, name: str, sets: dict[int, int]) -> list[Any]:
         """The row as the file has it."""
         definitions = [record.written(sets) for record in self.definitions.values()]
-        return [name, definitions, list(self.types), [record.written(sets) for record in self.kernels]]
+        return [name, definitions, list(self.types), [each for record in self.kernels for each in record.written(sets)]]
 
 
 class _Packer:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import abiscan
 from abiscan.findings import Evidence, Finding
-from abiscan.report.model import Report, Result
+from abiscan.report.model import PredictedError, Report, Result
 
 VERSION: Final = 1
 
@@ -26,14 +26,13 @@ def render(report: Report) -> str:
 def schema(command: str = "check") -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) that every JSON document of a command satisfies.
 
-    :param command: ``check`` or ``ops``
+    :param command: ``check``, ``matrix`` or ``ops``
     """
     text = resources.files("abiscan.report").joinpath(f"schema/{command}-v1.json").read_text("utf-8")
     return json.loads(text)  # type: ignore[no-any-return]
 
 
 def _result(result: Result) -> dict[str, Any]:
-    error = result.predicted_error
     return {
         "target": result.target,
         "path": result.path,
@@ -41,17 +40,21 @@ def _result(result: Result) -> dict[str, Any]:
         "torch": result.torch,
         "torch_build": result.torch_build,
         "verdict": result.verdict.value,
-        "predicted_error": (
-            {"how": error.how.value, "object": error.object, "message": error.message, "exact": error.exact}
-            if error
-            else None
-        ),
+        "predicted_error": predicted_error(result.predicted_error),
         "undefined_symbols": list(result.undefined_symbols),
         "external": list(result.external),
         "findings": [_finding(finding) for finding in result.findings],
         "gaps": [{"stage": gap.stage, "reason": gap.reason} for gap in result.gaps],
         "suppressed": [{**_finding(one.finding), "reason": one.reason} for one in result.suppressed],
     }
+
+
+def predicted_error(error: PredictedError | None) -> dict[str, Any] | None:
+    """The first error of a load, null if there is none."""
+    if error is None:
+        return None
+    told = {"how": error.how.value, "object": error.object, "message": error.message}
+    return told if error.exact else {**told, "exact": False}
 
 
 def _finding(finding: Finding) -> dict[str, Any]:

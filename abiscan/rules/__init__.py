@@ -10,6 +10,7 @@ from abiscan.rules import (
     bad_schema_string,
     custom_class_conflict,
     cxx11_abi_mismatch,
+    declared_requirement_wrong,
     dispatch_key_drift,
     dispatch_strategy_changed,
     duplicate_def,
@@ -61,6 +62,7 @@ RULES: Final[tuple[Rule, ...]] = (
     missing_operator_lookup.RULE,
     lost_autograd.RULE,
     unread_registration.RULE,
+    declared_requirement_wrong.RULE,
 )
 """In the order in which a load would meet what they find."""
 

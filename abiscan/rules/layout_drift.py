@@ -72,14 +72,15 @@ def _is_stable(facts: SharedObject) -> bool:
 
 def _exempt(linkage: Linkage) -> Finding:
     shim = sorted(name for name in linkage.facts.imports if _SHIM.match(name))
-    having = releases_exporting(shim, linkage.facts.machine)
+    having = [found for name in shim if (found := releases_exporting(name, linkage.facts.machine))]
+    first = max(map(min, having), default=None)
     registrations = linkage.registering.own if linkage.registering else None
     declared = max((kernel.abi_version or 0 for kernel in registrations.kernels), default=0) if registrations else 0
     text = f"{linkage.name} uses only the stable ABI of torch, so that no class layout concerns it"
     if declared:
         text += f"; it was built with TORCH_TARGET_VERSION {declared >> 56}.{declared >> 48 & 0xFF}"
-    if having:
-        text += f"; torch {having[0]} is the first to have all that it calls"
+    if first:
+        text += f"; torch {first} is the first to have all that it calls"
     return Finding(
         rule=RULE.name,
         effect=Effect.NOTE,

@@ -1,17 +1,20 @@
-"""A kernel of the extension takes the gradient of a composite operator away.
+"""A kernel of the extension takes torch's gradient of a composite operator away.
 
 **What it finds.** A kernel for a backend on an operator that torch puts together from others
 (`CompositeImplicitAutograd`), and no kernel for the autograd key of that backend.
 
 **Why it matters.** As long as there is no kernel for the backend, its autograd key runs torch's own composition, and
 each part of it knows its derivative. With one, torch's kernel is no longer taken for the autograd key, and what is left
-there does nothing: results have no `grad_fn`, or training raises. Inference is as before.
+there hands the call straight to the backend: a kernel that computes by itself gives results without `grad_fn`, and
+training raises or learns nothing. Inference is as before.
 
 **Fix.** Register a kernel for the autograd key of the backend too (`AutogradPrivateUse1`), or none at all.
 
-**Limits.** From torch 1.7 on. Autograd that Python code registers later is not seen.
+**Limits.** From torch 1.7 on. A kernel that calls operators of torch in its turn keeps the gradient of those; what a
+kernel does inside is not seen, nor is autograd that Python code registers later.
 
-**Example.** `backend.so has kernels for PrivateUse1 that take the gradient of composite operators away: aten::matmul`.
+**Example.** `backend.so has kernels for PrivateUse1 in place of composite operators, without torch's gradient:
+aten::softmax.int`.
 """
 
 from __future__ import annotations
@@ -52,8 +55,8 @@ def check(linkage: Linkage) -> Iterator[Finding]:
                 rule=RULE.name,
                 effect=Effect.OVERRIDES,
                 message=(
-                    f"{linkage.name} has kernels for {backend} that take the gradient of composite operators away: "
-                    f"{listed(lost)}"
+                    f"{linkage.name} has kernels for {backend} in place of composite operators, without torch's "
+                    f"gradient: {listed(lost)}"
                 ),
                 evidence=tuple(
                     Evidence(subject=name, readable=f"{name}: no kernel for {autograd}", object=linkage.name)

@@ -9,7 +9,7 @@ from typing import Final
 from abiscan.elf import SharedObject
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence, MissingLibrary
-from abiscan.mangling import Signature, demangle, same_name_prefixes, uses_cxx11_string
+from abiscan.mangling import Signature, demangle, returning_cxx11_string, same_name_prefixes, uses_cxx11_string
 from abiscan.ownership import is_torch_symbol
 
 
@@ -22,7 +22,12 @@ class Nearest:
 
 
 def nearest_export(linkage: Linkage, name: str) -> Nearest | None:
-    """The closest function of the same qualified name in any library of this torch, differences marked."""
+    """The closest function of the same qualified name in any library of this torch, differences marked.
+
+    None, too, where the load is not to be explained.
+    """
+    if not linkage.explained:
+        return None
     wanted = Signature.of(demangle(name))
     if wanted.parameters is None:
         return None
@@ -75,8 +80,8 @@ def is_string_abi_mismatch(linkage: Linkage, name: str) -> bool:
         return False
     mine = uses_cxx11_string(name)
     if mine is None:
-        nearest = nearest_export(linkage, name) if theirs else None
-        return nearest is not None and "B5cxx11" in nearest.name
+        tagged = returning_cxx11_string(name) if theirs else None
+        return tagged is not None and library_with(linkage.torch_libraries, tagged) is not None
     return mine != theirs
 
 

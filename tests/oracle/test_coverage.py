@@ -20,7 +20,15 @@ from abiscan.releases.store import Store
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_binaries" / "coverage"
 BUILT_FOR = "2.13.0"
 is_built_for = find_spec("torch") is not None and metadata.version("torch").partition("+")[0] == BUILT_FOR
-OF_PYTHON_OR_WITHOUT_TENSORS = {"_native", "debugprims", "export", "inductor_prims", "static_runtime", "symm_mem"}
+OF_PYTHON_OR_WITHOUT_TENSORS = {
+    "_c10d_functional_autograd",
+    "_native",
+    "debugprims",
+    "export",
+    "inductor_prims",
+    "static_runtime",
+    "symm_mem",
+}
 OTHERWISE_IN_PYTHON = {"aten::linalg_lu_solve.out"}  # torch/_refs registers a kernel for MPS, so MPS is in the list
 pytestmark = pytest.mark.skipif(not is_built_for, reason=f"needs torch {BUILT_FOR} in this interpreter")
 

@@ -11,8 +11,16 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from packaging.version import Version
 
+from abiscan.built_for import built_for
+from abiscan.files import Files, read_facts
+from abiscan.matrix import matrix
+from abiscan.releases.embedded import SITE
+from abiscan.releases.store import Store
 from abiscan.report.model import How, PredictedError, Result, Verdict
+from abiscan.rules import RULES
+from abiscan.sources import read_target
 from tests.oracle.test_samples import TORCH, installed_torch
 from tests.unit.report.reports import failure, result
 from tools import ground_truth
@@ -47,6 +55,61 @@ def test_every_recorded_load_is_predicted_from_the_release_number_alone() -> Non
         if (found := ground_truth.differences(pair, predicted, embedded=True))
     }
     assert wrong == {}
+
+
+@pytest.mark.skipif(not CORPUS, reason="needs ABISCAN_CORPUS, the folder for downloaded wheels")
+def test_the_matrix_of_each_wheel_has_every_recorded_verdict_and_error() -> None:
+    folder = Path(CORPUS or "")
+    folder.mkdir(parents=True, exist_ok=True)
+    pairs = ground_truth.recorded()
+    wheels = ground_truth.wheels_of(pairs, folder)
+    found = matrix(list(wheels.values()), (), RULES, Store(folder / "cache"), explained=False)
+    rows = {(row.target, row.path): row for row in found.rows}
+    wrong = {}
+    for pair in pairs:
+        result = rows[str(wheels[pair.corpus]), pair.path].results[pair.torch]
+        if difference := ground_truth.differences(pair, result, embedded=True):
+            wrong[f"{pair.corpus} {pair.path} on torch {pair.torch}"] = difference
+    assert wrong == {}
+
+
+# What each release of a package was built for, as its authors say: its requirement, and the notes of its release.
+BUILT_FOR: Final = {
+    "torchvision-0.20.1": "2.5.1",
+    "torchvision-0.21.0": "2.6.0",
+    "torchvision-0.23.0": "2.8.0",
+    "torchvision-0.24.1": "2.9.1",
+    "torchvision-0.28.0": "2.13.0",
+    "torchaudio-2.5.1": "2.5.1",
+    "torchaudio-2.6.0": "2.6.0",
+    "torchaudio-2.8.0": "2.8.0",
+    "torchaudio-2.9.1": "2.9.1",
+    "intel-extension-for-pytorch-2.6.0": "2.6.0",
+    "intel-extension-for-pytorch-2.7.0": "2.7.0",
+    "intel-extension-for-pytorch-2.8.0": "2.8.0",
+}
+
+
+@pytest.mark.skipif(not CORPUS, reason="needs ABISCAN_CORPUS, the folder for downloaded wheels")
+@pytest.mark.parametrize("metadata", [True, False], ids=["with metadata", "without"])
+@pytest.mark.parametrize("corpus", BUILT_FOR)
+def test_the_release_that_a_wheel_was_built_for(corpus: str, metadata: bool) -> None:
+    folder = Path(CORPUS or "")
+    folder.mkdir(parents=True, exist_ok=True)
+    package, _, version = corpus.rpartition("-")
+    target = read_target(ground_truth.wheel(package, version, folder), Files(read_facts), SITE, f"{SITE}/torch")
+    assert target.metadata is not None
+    if not metadata:
+        nothing = dataclasses.replace(target.metadata, requires_torch=None, torch_in_version=None)
+        target = dataclasses.replace(target, metadata=nothing)
+    pinned = metadata and target.metadata is not None and target.metadata.requires_torch is not None
+    meant = Version(BUILT_FOR[corpus])
+    for path, found in built_for(target).items():
+        assert meant in found.releases, path
+        # What the bytes alone leave open are patch releases, between which no header and no export changed.
+        assert {each.release[:2] for each in found.releases} == {meant.release[:2]}, path
+        if pinned:
+            assert found.releases == (meant,), path
 
 
 def test_the_record_has_both_verdicts_and_all_releases() -> None:

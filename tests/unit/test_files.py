@@ -20,7 +20,7 @@ def test_a_file_on_disk(tmp_path: Path) -> None:
     source = DiskFile(path)
     data = path.read_bytes()
     assert (source.name, source.size, source.head(4)) == (str(path), len(data), b"\x7fELF")
-    assert source.open().sha256() == hashlib.sha256(data).hexdigest()
+    assert source.sha256() == source.open().sha256() == hashlib.sha256(data).hexdigest()
     assert source.open().facts().soname == "libx.so"
 
 
@@ -59,7 +59,7 @@ def test_a_member_of_a_wheel(tmp_path: Path) -> None:
     path = wheel(tmp_path / "x.whl", {"pkg/x.so": data, "pkg/notes.txt": "é".encode("latin-1")})
     source = Wheel(path).member("pkg/x.so")
     assert (source.name, source.size, source.head(4)) == (f"{path}!pkg/x.so", len(data), b"\x7fELF")
-    assert source.open().sha256() == hashlib.sha256(data).hexdigest()
+    assert source.sha256() == source.open().sha256() == hashlib.sha256(data).hexdigest()
     assert source.open().facts().soname == "libx.so"
     assert list(Wheel(path).names()) == ["pkg/x.so", "pkg/notes.txt"]
     assert Wheel(path).text("pkg/notes.txt") == "\ufffd"

@@ -13,6 +13,7 @@ import pytest
 
 from abiscan.elf import Machine
 from abiscan.files import Files, read_facts
+from abiscan.inventory import Inventories
 from abiscan.linkage.model import Closure, Module, Resolution
 from abiscan.linkage.registering import Registering
 from abiscan.releases import embedded, embedded_operators
@@ -33,6 +34,7 @@ class Loads:
         self.replayer = Replayer(
             files=self.files,
             operators_for=lambda release, names: embedded_operators.operators(TORCH, release.machine, names),
+            inventories=Inventories(),
         )
 
     def load(self, path: Path, *needed: Path, keep: bool = False) -> Registering:

@@ -32,7 +32,7 @@ def test_a_single_file(tmp_path: Path) -> None:
     assert (target.name, target.root, paths(target)) == (str(path), str(tmp_path), ["_C.so"])
     assert target.siblings == {"_C.so": str(path), "libplain.so.1": str(tmp_path / "libplain.so.1")}
     assert target.extensions[0].location == str(path)
-    assert target.extensions[0].sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert target.extensions[0].source.sha256() == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def test_a_single_file_is_taken_even_if_it_uses_no_torch(tmp_path: Path) -> None:
@@ -151,24 +151,30 @@ def test_a_wheel(tmp_path: Path) -> None:
     located = {member.path: member.location for member in target.extensions}
     assert located == {"pkg/_C.so": "/site/pkg/_C.so", "pkg-1.0.data/platlib/pkg/_D.so": "/site/pkg/_D.so"}
     assert target.siblings["libv.so"] == target.siblings["libv-1.so.2"] == "/site/pkg.libs/libv-1.so.2"
-    assert (target.root, target.requires_torch) == ("/site", "torch==2.5.1")
+    assert target.root == "/site"
+    assert target.metadata is not None
+    assert str(target.metadata.requires_torch) == "torch==2.5.1"
 
 
-@pytest.mark.parametrize(
-    ("metadata", "requirement"),
-    [
-        (b"Requires-Dist: torch>=2.0\n", "torch>=2.0"),
-        (b"Requires-Dist: Torch\n", None),
-        (b"Requires-Dist: Torch>1\n", "torch>1"),
-        (b"Requires-Dist: not a requirement !\nRequires-Dist: torch<3\n", "torch<3"),
-        (b"Requires-Dist: torch==1.0; python_version < '3'\n", None),
-        (b"Requires-Dist: torch-geometric\nRequires-Dist: torch.x\n", None),
-        (b"Name: pkg\n\nRequires-Dist: torch==1.0 is text of the description\n", None),
-    ],
-)
-def test_the_requirement_on_torch(metadata: bytes, requirement: str | None, tmp_path: Path) -> None:
-    path = wheel(tmp_path / "x.whl", {"_C.so": extension().build(), "x-1.dist-info/METADATA": metadata})
-    assert read(path).requires_torch == requirement
+def test_a_wheel_without_metadata_says_nothing(tmp_path: Path) -> None:
+    metadata = read(wheel(tmp_path / "x.whl", {"_C.so": extension().build()})).metadata
+    assert metadata is not None
+    assert metadata.requires_torch is None
+
+
+def test_only_wheels_have_metadata(tmp_path: Path) -> None:
+    assert read(extension().write(tmp_path / "_C.so")).metadata is None
+    assert read(tmp_path).metadata is None
+
+
+def test_where_assertions_stand(tmp_path: Path) -> None:
+    texts = (
+        b'a() INTERNAL ASSERT FAILED at "/x/include/c10/a.h":17, please report a bug to PyTorch. ',
+        b' INTERNAL ASSERT FAILED at "/x/b.h":, nothing',
+        b'"c" INTERNAL ASSERT FAILED at "b.h":9, please',
+    )
+    (found,) = read(extension(texts=texts).write(tmp_path / "_C.so")).extensions
+    assert found.assertions == {("/x/include/c10/a.h", 17), ("b.h", 9)}
 
 
 def test_a_member_of_a_wheel_that_cannot_be_unpacked(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from packaging.version import Version
 
 from abiscan.elf import Definition, Machine, SharedObject, SymbolTable
 from abiscan.emulation.model import Kernel, Phase, Registrations
-from abiscan.linkage.layout_drift import Certainty, LayoutDrift, Shared, crash, layout_drift
+from abiscan.linkage.layout_drift import Certainty, LayoutDrift, crash, layout_drift, shared
 from abiscan.typeinfo import CxxClass, Slot
 
 IMPL: Final = "_ZNR5torch7Library5_implEPKcONS_11CppFunctionENS_17_RegisterOrVerifyE"
@@ -58,14 +58,8 @@ def drift(
     classes: tuple[CxxClass, ...] = (),
     registrations: Registrations | None = None,
 ) -> LayoutDrift | None:
-    shared = Shared(
-        name="_C.so",
-        facts=facts(imports, defines),
-        classes=classes,
-        registrations=registrations,
-        candidates=tuple(map(Version, built_for)),
-    )
-    return layout_drift(shared, target)
+    found = shared("_C.so", facts(imports, defines), classes, registrations, tuple(map(Version, built_for)))
+    return layout_drift(found, target)
 
 
 def certainties(found: LayoutDrift | None) -> dict[str, Certainty]:

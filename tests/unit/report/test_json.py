@@ -46,7 +46,6 @@ def test_the_document_word_for_word() -> None:
                     "how": "raises",
                     "object": "_C.so",
                     "message": "undefined symbol: f",
-                    "exact": True,
                 },
                 "undefined_symbols": ["f"],
                 "external": ["libcudart.so.12"],
@@ -154,3 +153,9 @@ def test_the_schema_asks_for_every_field_of_the_contract(name: str) -> None:
     wrong = document()
     del wrong["results"][0][name]
     assert not valid(wrong)
+
+
+def test_a_text_that_is_not_wholly_known_says_so() -> None:
+    unknown = PredictedError(how=How.ABORTS, object=None, message="ASSERT FAILED at ?", exact=False)
+    (one,) = json.loads(view.render(Report(results=(failure(predicted_error=unknown),))))["results"]
+    assert one["predicted_error"] == {"how": "aborts", "object": None, "message": "ASSERT FAILED at ?", "exact": False}

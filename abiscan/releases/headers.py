@@ -1,0 +1,48 @@
+"""Where torch's headers have assertions, release by release.
+
+Whatever an extension inlines from a header brings the text of its assertions along, and the text says where they stand:
+``… INTERNAL ASSERT FAILED at "…/torch/include/c10/core/TensorImpl.h":1733``. Lines move with every release, so a few of
+them tell which headers the extension was compiled with. ``data/headers.bin`` is made by ``tools/build_header_data.py``.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+from importlib import resources
+from typing import Final
+
+from packaging.version import Version
+
+from abiscan.elf import SourceLine
+from abiscan.releases.names import NameTable
+
+# The path of a header inside ``torch/include`` begins here; what is before it depends on the machine.
+_ROOT: Final = re.compile(r"(?<![^/])(?:ATen|c10|caffe2|torch)/")
+
+
+def releases_asserting(place: SourceLine) -> tuple[str, frozenset[Version]] | None:
+    """A line of one of torch's headers by its path below ``torch/include``, and the releases that assert there.
+
+    :return: None if no release has an assertion there
+    """
+    for path in _paths(place.file):
+        text = f"{path}:{place.line}"
+        if columns := _table().columns(text):
+            return text, _versions(columns)
+    return None
+
+
+def _paths(file: str) -> Iterator[str]:
+    return (file[match.start() :] for match in _ROOT.finditer(file))
+
+
+@functools.cache
+def _versions(columns: int) -> frozenset[Version]:
+    return frozenset(Version(text) for bit, text in enumerate(_table().meta["releases"]) if columns >> bit & 1)
+
+
+@functools.cache
+def _table() -> NameTable:
+    return NameTable(resources.files("abiscan.releases").joinpath("data/headers.bin").read_bytes())

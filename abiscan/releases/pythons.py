@@ -1,0 +1,23 @@
+"""Which Pythons there are wheels of a torch release for: pip installs no other release in them.
+
+``data/pythons.txt`` is made by ``tools/build_python_data.py`` from the package index; a line for each release.
+"""
+
+from __future__ import annotations
+
+import functools
+from importlib import resources
+
+from packaging.version import Version
+
+
+def runs_in(release: Version, python: str | None) -> bool:
+    """Whether there is a wheel of a release for a Python (``3.11``); True for None, and for a release not listed."""
+    pythons = _pythons().get(str(release))
+    return python is None or pythons is None or python in pythons
+
+
+@functools.cache
+def _pythons() -> dict[str, frozenset[str]]:
+    text = resources.files("abiscan.releases").joinpath("data/pythons.txt").read_text("utf-8")
+    return {words[0]: frozenset(words[1:]) for words in map(str.split, text.splitlines())}

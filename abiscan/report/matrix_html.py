@@ -1,0 +1,122 @@
+"""The matrix as one HTML page that needs nothing else: no other file, no network. Made from ``matrix.html``, beside it.
+
+Each cell that is not well leads to what was found there; releases with the same findings share them. Names come from
+files that may be hostile: everything is escaped, and the page forbids itself to load anything.
+"""
+
+from __future__ import annotations
+
+import html
+import itertools
+import string
+from collections.abc import Iterator, Sequence
+from importlib import resources
+from typing import Final
+
+import abiscan
+from abiscan.built_for import span
+from abiscan.findings import Effect, Finding
+from abiscan.report.matrix_model import Matrix, Row, advice, legend, mark, trouble
+from abiscan.report.model import Result
+from abiscan.report.text import clean
+
+_EVIDENCE_SHOWN: Final = 25
+_CLASSES: Final = {"✓": "loads", "✗": "fails", "?": "unknown", "·": "none"}
+_WORDS: Final = {"✓": "loads", "✗": "fails", "?": "could not tell", "·": "no such torch"}
+
+
+def render(matrix: Matrix) -> str:
+    """The page. Results should be explained: see ``scan.judge``."""
+    template = resources.files("abiscan.report").joinpath("matrix.html").read_text("utf-8")
+    targets = []
+    for number, target in enumerate(dict.fromkeys(row.target for row in matrix.rows)):
+        rows = [row for row in matrix.rows if row.target == target]
+        targets.append("\n".join(_target(f"t{number}", rows, matrix)))
+    return string.Template(template).substitute(
+        targets="\n".join(targets), legend=_text(legend()), version=_text(abiscan.__version__)
+    )
+
+
+def _target(anchor: str, rows: Sequence[Row], matrix: Matrix) -> Iterator[str]:
+    yield f"<h2>{_text(rows[0].target)}</h2>"
+    yield f"<p>{_text(advice(matrix, rows[0]))}</p>"
+    releases = [release for release in matrix.releases if any(release in row.results for row in rows)]
+    yield '<div class="scroll" tabindex="0" role="region" aria-label="files by releases"><table>'
+    heads = "".join(f'<th scope="col" class="release"><button>{_text(release)}</button></th>' for release in releases)
+    yield f'<thead><tr><th scope="col"><button>file</button></th>{heads}</tr></thead><tbody>'
+    details = []
+    for number, row in enumerate(rows):
+        anchors = _anchors(f"{anchor}f{number}", row)
+        cells = "".join(_cell(row.results.get(release), anchors.get(release), release) for release in releases)
+        yield f'<tr><th scope="row">{_text(row.path)}</th>{cells}</tr>'
+        details += [_origin(row), *_details(row, anchors)]
+    yield "</tbody></table></div>"
+    yield from details
+
+
+def _anchors(prefix: str, row: Row) -> dict[str, str]:
+    """Where the findings of each release that is not well stand: neighbours with the same trouble share a place."""
+    anchors: dict[str, str] = {}
+    groups = itertools.groupby(
+        row.results, lambda release: (trouble(row.results[release]), _rules(row.results[release]))
+    )
+    for number, ((wrong, rules), releases) in enumerate(groups):
+        if wrong or rules:
+            anchors |= dict.fromkeys(releases, f"{prefix}r{number}")
+    return anchors
+
+
+def _rules(result: Result) -> tuple[str, ...]:
+    return tuple(finding.rule for finding in result.findings)
+
+
+def _cell(result: Result | None, anchor: str | None, release: str) -> str:
+    sign = mark(result)
+    label = f"{_WORDS[sign]} on torch {release}"
+    shown = f'<span role="img" aria-label="{_text(label)}" title="{_text(label)}">{sign}</span>'
+    if anchor:
+        shown = f'<a href="#{anchor}">{shown}</a>'
+    return f'<td class="{_CLASSES[sign]}" data-verdict="{_CLASSES[sign]}">{shown}</td>'
+
+
+def _origin(row: Row) -> str:
+    known = row.built_for
+    if not known.releases:
+        return f"<p><code>{_text(row.path)}</code>: nothing tells which torch it was built for</p>"
+    clues = "".join(f"<li>{_text(clue.seen)}: {_text(span(clue.releases))}</li>" for clue in known.clues)
+    summary = f"<code>{_text(row.path)}</code> was built for {_text(span(known.releases))}"
+    return f"<details><summary>{summary}</summary><ul>{clues}</ul></details>"
+
+
+def _details(row: Row, anchors: dict[str, str]) -> Iterator[str]:
+    for anchor, group in itertools.groupby(anchors, anchors.__getitem__):
+        releases = list(group)
+        result = row.results[releases[0]]
+        where = " to ".join(dict.fromkeys((releases[0], releases[-1])))
+        summary = f"<code>{_text(row.path)}</code> on torch {_text(where)}: {_text(trouble(result) or 'notes')}"
+        findings = "".join(map(_finding, result.findings))
+        gaps = "".join(f"<li>not seen ({_text(gap.stage)}): {_text(gap.reason)}</li>" for gap in result.gaps)
+        first = f"<p class='faint'>As on torch {_text(releases[0])}.</p>" if len(releases) > 1 else ""
+        yield f'<details id="{anchor}"><summary>{summary}</summary>{first}<ul>{findings}{gaps}</ul></details>'
+
+
+def _finding(finding: Finding) -> str:
+    shown = finding.evidence[:_EVIDENCE_SHOWN]
+    proofs = "".join(
+        f"<li><code>{_text(one.readable or one.subject)}</code>"
+        + (f" <span class='faint'>({_text(one.object)})</span>" if one.object else "")
+        + (f"<br>here: <code>{_text(one.instead)}</code>" if one.instead else "")
+        + "</li>"
+        for one in shown
+    )
+    if hidden := len(finding.evidence) - len(shown):
+        proofs += f"<li class='faint'>… {hidden} more</li>"
+    label = "note" if finding.effect is Effect.NOTE else "error"
+    return (
+        f"<li><strong>{label}[{_text(finding.rule)}]</strong> {_text(finding.message)}<ul>{proofs}</ul>"
+        f"<p>Fix: {_text(finding.fix)}</p></li>"
+    )
+
+
+def _text(text: str) -> str:
+    return html.escape(clean(text))

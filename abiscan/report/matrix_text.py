@@ -1,0 +1,116 @@
+"""The matrix for people: files by releases, neighbours with the same answer in one column."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from abiscan.built_for import Clue, Kind, span
+from abiscan.mangling import demangle
+from abiscan.report.matrix_model import Matrix, Row, advice, legend, mark, rules_of, trouble
+from abiscan.report.text import clean
+
+_MARKS: Final = {"✓": "green", "✗": "bold red", "?": "yellow", "·": "dim"}
+_COLUMN: Final = 10  # the least width of a column, its gap included
+_MANGLED: Final = re.compile(r"\b_Z\w+")
+
+
+def render(matrix: Matrix, console: Console, *, verbose: bool = False) -> None:
+    """Print the matrix.
+
+    :param verbose: with the first cause of each failure, and everything that tells which torch a file was built for
+    """
+    for number, target in enumerate(dict.fromkeys(row.target for row in matrix.rows)):
+        rows = [row for row in matrix.rows if row.target == target]
+        if number:
+            console.print()
+        console.print(Text(clean(target), style="bold"), soft_wrap=True)
+        for line in _origins(rows, verbose=verbose):
+            console.print(line, soft_wrap=True)
+        for table in _tables(rows, matrix.releases, console.width):
+            console.print(table)
+        console.print(Text(f"  {clean(advice(matrix, rows[0]))}"), soft_wrap=True)
+        if verbose:
+            for row in rows:
+                for line in _causes(row):
+                    console.print(line, soft_wrap=True)
+    console.print(Text(legend(), style="dim"), soft_wrap=True)
+
+
+def _origins(rows: Sequence[Row], *, verbose: bool) -> Iterator[Text]:
+    """What the files were built for; files of which the same is known together, shown by the best proof of it."""
+    by_releases: dict[object, list[Row]] = {}
+    for row in rows:
+        by_releases.setdefault(row.path if verbose else row.built_for.releases, []).append(row)
+    for together in by_releases.values():
+        known = together[0].built_for
+        whose = clean(together[0].path) + (f" and {len(together) - 1} more" if len(together) > 1 else "")
+        if len(together) == len(rows):
+            whose = "all files" if len(rows) > 1 else whose
+        if not known.releases:
+            yield Text(f"  {whose}: nothing tells which torch it was built for")
+            continue
+        yield Text(f"  {whose}: built for {span(known.releases)}")
+        clues = known.clues if verbose else _best(together)
+        yield from (Text(f"    {clean(_clue(clue))}", style="dim") for clue in clues)
+
+
+def _best(rows: Sequence[Row]) -> list[Clue]:
+    """Of all clues of some files, the one that leaves the fewest releases open, from their own bytes if possible."""
+    clues = [clue for row in rows for clue in row.built_for.clues if clue.kind is not Kind.SIBLINGS]
+    return sorted(clues, key=lambda clue: len(clue.releases))[:1]
+
+
+def _clue(clue: Clue) -> str:
+    seen = _MANGLED.sub(lambda name: demangle(name.group()), clue.seen)
+    return f"{seen}: {span(clue.releases)}"
+
+
+def _tables(rows: Sequence[Row], releases: Sequence[str], width: int) -> Iterator[Table]:
+    """As many tables below each other as the width of the terminal asks for."""
+    columns = runs(releases, lambda release: [mark(row.results.get(release)) for row in rows])
+    names = [clean(row.path) for row in rows]
+    room = max((width - max(map(len, names)) - 4) // _COLUMN, 1)
+    for start in range(0, len(columns), room):
+        part = columns[start : start + room]
+        table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 2))
+        table.add_column("", overflow="fold", min_width=min(max(map(len, names)), width // 2))
+        for run in part:
+            table.add_column("\n- ".join(dict.fromkeys((run[0], run[-1]))), justify="center", no_wrap=True)
+        for name, row in zip(names, rows, strict=True):
+            marks = [mark(row.results.get(run[0])) for run in part]
+            table.add_row(Text(name), *(Text(each, style=_MARKS[each]) for each in marks))
+        yield table
+
+
+def _causes(row: Row) -> Iterator[Text]:
+    """The first cause of each failure, for neighbours with the same one together."""
+
+    def cause(release: str) -> tuple[str, tuple[str, ...], str] | None:
+        result = row.results.get(release)
+        text = trouble(result) if result else None
+        return (mark(result), tuple(rules_of(result)[:1]), text) if result and text else None
+
+    failing = runs(list(row.results), cause)
+    for run in failing:
+        if found := cause(run[0]):
+            sign, rules, text = found
+            where = " - ".join(dict.fromkeys((run[0], run[-1])))
+            yield Text.assemble(
+                f"  {clean(row.path)} ",
+                (sign, _MARKS[sign]),
+                f" {where}: ",
+                *(f"{each}: " for each in rules),
+                clean(text),
+            )
+
+
+def runs(releases: Sequence[str], answer: Callable[[str], object]) -> list[list[str]]:
+    """Neighbouring releases with the same answer together."""
+    return [list(group) for _, group in itertools.groupby(releases, answer)]

@@ -1,0 +1,184 @@
+"""What a wheel's metadata asks of torch, and what it should ask: requirements over release numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import InvalidSpecifier, Specifier, SpecifierSet
+from packaging.version import Version
+
+_FIELD: Final = re.compile(r"^([A-Za-z-]+):[ \t]*(.*(?:\n[ \t]+.*)*)", re.MULTILINE)
+_WHEEL_OF_TORCH: Final = re.compile(r"/torch-([^-/+%]+)(?:(?:\+|%2B)[^-/]*)?-[^/]*\.whl(?:[#?].*)?$")
+_PYTHON_TAG: Final = re.compile(r"-cp3([0-9]+)-(?!abi3)[^-]+-[^-]+\.whl$")
+_MACHINE_TAG: Final = re.compile(r"_(x86_64|aarch64)\.whl$")
+_LOCAL_TAG: Final = re.compile(r"(?:torch|pt)[._]?([0-9])\.?([0-9]{1,2})(?:\.?([0-9]))?(?![0-9])")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metadata:
+    """What a wheel, or an installed package, says of itself.
+
+    ``requires_torch`` is its requirement on torch, None if it has none; ``torch_in_version`` the torch named by the
+    local tag of its own version (``2.8``); ``python`` the one Python that it is for (``3.11``), None for several.
+    """
+
+    requires_torch: TorchRequirement | None
+    torch_in_version: str | None
+    python: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchRequirement:
+    """A requirement on torch, without local tags: a release number stands for all builds of it.
+
+    ``text`` is as the metadata have it, in today's spelling: ``torch==2.5.1``, or ``torch`` for any.
+    """
+
+    text: str
+    specifier: SpecifierSet
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def admits_all(self) -> bool:
+        """Whether it names torch and no version."""
+        return not self.specifier
+
+    def admits(self, version: Version) -> bool:
+        """Whether a release satisfies it; a pre-release counts like any other."""
+        return self.specifier.contains(version.public, prereleases=True)
+
+
+def read_metadata(text: str, wheel_name: str) -> Metadata:
+    """What a METADATA file and the name of its wheel say.
+
+    Environment markers are evaluated for where the wheel can be installed: Linux, and the Python and machine in its
+    file name. Requirements of extras do not count. Of several, all hold.
+    """
+    # The email package does the same, and takes longer to import than a small wheel to judge.
+    fields = _FIELD.findall(text.replace("\r\n", "\n").partition("\n\n")[0])
+    requirements = [value for name, value in fields if name.lower() == "requires-dist"]
+    version = next((value for name, value in fields if name.lower() == "version"), "")
+    return metadata_of(requirements, version, wheel_name)
+
+
+def metadata_of(requirements: Iterable[str], version: str, wheel_name: str = "") -> Metadata:
+    """The same of a package of which the requirements and the version are known."""
+    environment = _environment_of(wheel_name)
+    found: list[Requirement] = []
+    for line in requirements:
+        try:
+            requirement = Requirement(line)
+        except InvalidRequirement:
+            continue
+        if requirement.name.lower() == "torch" and (
+            requirement.marker is None or requirement.marker.evaluate({**environment, "extra": ""})
+        ):
+            found.append(requirement)
+    return Metadata(
+        requires_torch=_together(found) if found else None,
+        torch_in_version=_torch_in_version(version),
+        python=_python_of(wheel_name),
+    )
+
+
+def _environment_of(wheel_name: str) -> dict[str, str]:
+    """What environment markers are evaluated in, as far as the name of a wheel tells."""
+    environment = {
+        "os_name": "posix",
+        "sys_platform": "linux",
+        "platform_system": "Linux",
+        "implementation_name": "cpython",
+        "platform_python_implementation": "CPython",
+    }
+    if python := _python_of(wheel_name):
+        environment |= {"python_version": python, "python_full_version": f"{python}.0"}
+    if machine := _MACHINE_TAG.search(wheel_name):
+        environment["platform_machine"] = machine.group(1)
+    return environment
+
+
+def _python_of(wheel_name: str) -> str | None:
+    """The one Python that a wheel is for by its name (``3.11``); None if it is for several."""
+    tag = _PYTHON_TAG.search(wheel_name)
+    return f"3.{tag.group(1)}" if tag else None
+
+
+def _torch_in_version(wheel_version: str) -> str | None:
+    """The torch that a wheel's own version names in its local tag: ``2.1.2+pt28cu128`` is a build for 2.8.
+
+    :return: a minor version or a release, None if the tag names none
+    """
+    match = _LOCAL_TAG.search(wheel_version.partition("+")[2])
+    if match is None:
+        return None
+    major, minor, patch = match.groups()
+    return f"{major}.{minor}" + (f".{patch}" if patch else "")
+
+
+def _together(requirements: Sequence[Requirement]) -> TorchRequirement:
+    specifier = SpecifierSet()
+    texts = []
+    for requirement in requirements:
+        specifier &= _without_local_tags(requirement)
+        texts.append(str(requirement.specifier) or (f" @ {requirement.url}" if requirement.url else ""))
+    text = ",".join(dict.fromkeys(filter(None, texts)))
+    return TorchRequirement(text=f"torch{text}", specifier=specifier)
+
+
+def _without_local_tags(requirement: Requirement) -> SpecifierSet:
+    if requirement.url:
+        # The file that a direct reference names is the only one that satisfies it.
+        wheel = _WHEEL_OF_TORCH.search(requirement.url)
+        return _specifiers([("==", wheel.group(1))]) if wheel else SpecifierSet()
+    pairs = [(each.operator, each.version) for each in requirement.specifier]
+    # One build excluded leaves the other builds of the release.
+    kept = [(operator, version) for operator, version in pairs if not ("+" in version and operator == "!=")]
+    return _specifiers([("==" if operator == "===" else operator, v.partition("+")[0]) for operator, v in kept])
+
+
+def _specifiers(pairs: Iterable[tuple[str, str]]) -> SpecifierSet:
+    try:
+        return SpecifierSet(",".join(str(Specifier(f"{operator}{version}")) for operator, version in pairs))
+    except InvalidSpecifier:
+        return SpecifierSet()
+
+
+def simplest(wanted: Collection[Version], known: Sequence[Version]) -> str | None:
+    """The simplest requirement that, of the ``known`` releases, admits exactly the ``wanted`` ones.
+
+    :param known: oldest first
+    :return: ``torch>=2.5,<2.6``; None if nothing is wanted
+    """
+    inside = [version for version in known if version in wanted]
+    if not inside:
+        return None
+    if len(inside) == 1:
+        return f"torch=={inside[0]}"
+    first, last = known.index(inside[0]), known.index(inside[-1])
+    parts = [f">={_short(known[first], known[:first])}"]
+    if last + 1 < len(known):
+        parts.append(f"<{_short(known[last + 1], known[: last + 1])}")
+    between = known[first : last + 1]
+    for minor in dict.fromkeys(_minor(version) for version in between):
+        series = [version for version in between if _minor(version) == minor]
+        holes = [version for version in series if version not in wanted]
+        if holes == [version for version in known if _minor(version) == minor]:
+            parts.append(f"!={minor}.*")
+        else:
+            parts += (f"!={version}" for version in holes)
+    return f"torch{','.join(parts)}"
+
+
+def _short(bound: Version, older: Sequence[Version]) -> str:
+    """A bound without its patch number, if no older release is of the same minor version."""
+    return str(bound) if any(_minor(version) == _minor(bound) for version in older) else _minor(bound)
+
+
+def _minor(version: Version) -> str:
+    return f"{version.major}.{version.minor}"

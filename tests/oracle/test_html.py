@@ -1,0 +1,139 @@
+"""The page of ``abiscan matrix`` in a real browser: sorted, opened, and fed with names that would like to be code."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+import subprocess
+from typing import Any, Final
+
+import pytest
+from packaging.version import Version
+
+from abiscan.built_for import BuiltFor, Clue, Kind
+from abiscan.findings import Effect, Evidence, Finding
+from abiscan.report import matrix_html
+from abiscan.report.matrix_model import Matrix, Row
+from abiscan.report.model import Verdict
+from tests.unit.report.reports import failure, result
+
+BROWSER: Final = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+HOSTILE: Final = '<img src=x onerror="document.title=1">\x1b[2J</script><script>document.title=2</script>.so'
+
+# Runs in the page after its own script, does what a user would, and leaves what it saw in the document.
+PROBE: Final = """
+<script>
+addEventListener("load", () => {
+  const rows = () => Array.from(document.querySelectorAll("tbody tr")).map(row => row.cells[0].textContent);
+  const press = index => document.querySelectorAll("thead button")[index].click();
+  const seen = {title: document.title, images: document.images.length, scripts: document.scripts.length};
+  seen.loaded = performance.getEntriesByType("resource").length;
+  seen.first = rows();
+  press(0); seen.ascending = rows(); seen.sort = document.querySelector("thead th").getAttribute("aria-sort");
+  press(0); seen.descending = rows();
+  press(2); seen.byVerdict = rows();
+  const link = document.querySelector("td.fails a");
+  link.focus(); seen.focused = document.activeElement === link; seen.label = link.firstElementChild.ariaLabel;
+  seen.closed = document.querySelectorAll("details[open]").length;
+  link.click();
+  const background = scheme => getComputedStyle(document.body).backgroundColor;
+  seen.background = background();
+  setTimeout(() => {
+    const open = Array.from(document.querySelectorAll("details[open]"));
+    seen.open = open.map(one => one.textContent);
+    seen.summary = document.activeElement.tagName;
+    const out = document.createElement("output"); out.id = "seen"; out.textContent = JSON.stringify(seen);
+    document.body.append(out);
+  }, 100);
+});
+</script>
+"""
+
+
+def matrix() -> Matrix:
+    finding = Finding(
+        rule="undefined-symbol",
+        effect=Effect.LOAD_FAILS,
+        message=f"{HOSTILE} uses a symbol",
+        evidence=(Evidence(subject="_Zf", readable=f"f<{HOSTILE}>()", object=HOSTILE, instead="f(«int»)"),),
+        fix="none & never",
+    )
+    clue = Clue(kind=Kind.HEADERS, seen="an assertion", releases=(Version("2.6.0"),))
+    built = BuiltFor(releases=(Version("2.6.0"),), clues=(clue,))
+    bad, good, unsure = failure(findings=(finding,)), result(), result(verdict=Verdict.UNKNOWN)
+    cells = {"pkg/b.so": (good, bad), "pkg/a.so": (good, good), HOSTILE: (bad, bad), "pkg/c.so": (good, unsure)}
+    rows = tuple(
+        Row(
+            target="<b>dist</b>/x.whl",
+            path=path,
+            built_for=built,
+            declared="torch<3",
+            results={"2.6.0": one, "2.7.0": two},
+        )
+        for path, (one, two) in cells.items()
+    )
+    return Matrix(rows=rows, releases=("2.6.0", "2.7.0"), suggestions={"<b>dist</b>/x.whl": "torch==2.6.0"})
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return matrix_html.render(matrix())
+
+
+@pytest.fixture(scope="module")
+def seen(page: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    if BROWSER is None:
+        pytest.skip("no browser: install chromium")
+    folder = tmp_path_factory.mktemp("page")
+    (folder / "page.html").write_text(page.replace("</body>", PROBE + "</body>"), encoding="utf-8")
+    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}/profile"]
+    done = subprocess.run(
+        [*command, "--virtual-time-budget=5000", "--dump-dom", (folder / "page.html").as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    found = re.search(r'<output id="seen">(.*?)</output>', done.stdout, re.DOTALL)
+    if found is None:
+        pytest.fail(f"the page did not run in {BROWSER}: {done.stderr[-2000:]}")
+    return json.loads(html.unescape(found.group(1)))  # type: ignore[no-any-return]
+
+
+def test_it_runs_nothing_of_what_files_are_called(seen: dict[str, Any]) -> None:
+    assert (seen["title"], seen["images"], seen["scripts"]) == ("abiscan matrix", 0, 2)  # its own, and the probe
+
+
+def test_it_loads_nothing(seen: dict[str, Any], page: str) -> None:
+    assert seen["loaded"] == 0
+    assert re.findall(r'(?:src|href)="(?!#)', page) == []
+
+
+def test_it_sorts(seen: dict[str, Any]) -> None:
+    name = HOSTILE.replace("\x1b", "\\x1b")
+    assert seen["first"] == ["pkg/b.so", "pkg/a.so", name, "pkg/c.so"]
+    assert seen["sort"] == "ascending"
+    assert seen["ascending"] == [name, "pkg/a.so", "pkg/b.so", "pkg/c.so"]
+    assert seen["descending"] == seen["ascending"][::-1]
+    assert [seen["byVerdict"][0], seen["byVerdict"][1]] == ["pkg/a.so", "pkg/c.so"]  # loads, could not tell, fails
+
+
+def test_a_failure_opens_its_finding(seen: dict[str, Any]) -> None:
+    assert (seen["focused"], seen["closed"]) == (True, 0)
+    assert seen["label"] == "fails on torch 2.7.0"
+    (text,) = seen["open"]
+    assert "undefined symbol: f" in text
+    assert "error[undefined-symbol]" in text
+    assert "Fix: none & never" in text
+    assert seen["summary"] == "SUMMARY"
+
+
+def test_the_page_without_a_browser(page: str) -> None:
+    assert page.count("<tr>") == 5
+    assert HOSTILE not in page
+    assert "requires torch&lt;3; works on just what torch==2.6.0 admits" in page
+    assert "prefers-color-scheme: dark" in page
+    assert 'lang="en"' in page
+    assert page.count('scope="row"') == 4

@@ -1,0 +1,230 @@
+"""``abiscan matrix``, by its words, its streams and its exit codes; and ``abiscan check --torch declared``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click.testing
+import jsonschema
+import pytest
+
+from abiscan.cli import main
+from abiscan.releases import embedded
+from abiscan.report.json import schema
+from tests.elf_builder import EM_AARCH64, Elf, uses
+from tests.fakes import SAMPLES, extension, torch_package, wheel
+
+GONE = "_ZN2at4goneEv"
+# Exported by libc10.so of x86_64 from 1.6 to 2.6, and from 2.7 on: the constructor with the old and the new string.
+OLD_STRING = "_ZN3c105ErrorC2ENS_14SourceLocationESs"
+NEW_STRING = "_ZN3c105ErrorC2ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
+TRACING = "_ZN2at23SavedTensorDefaultHooks11set_tracingEb"  # in libtorch_cpu.so from 2.5 on
+NAME = "pkg-1.0-cp311-cp311-manylinux_2_28_x86_64.whl"
+
+
+def run(*words: str | Path) -> click.testing.Result:
+    result = click.testing.CliRunner().invoke(main, list(map(str, words)))
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def document(*words: str | Path) -> dict[str, Any]:
+    found = json.loads(run("matrix", *words, "--format", "json").stdout)
+    jsonschema.validate(found, schema("matrix"))
+    return found  # type: ignore[no-any-return]
+
+
+def package(folder: Path, requires: str | None, *extensions: Elf, name: str = NAME) -> Path:
+    metadata = "Name: pkg\nVersion: 1.0\n" + (f"Requires-Dist: {requires}\n" if requires else "")
+    members = {f"pkg/_{number}.so": each.build() for number, each in enumerate(extensions)}
+    return wheel(folder / name, {**members, "pkg-1.0.dist-info/METADATA": metadata.encode()})
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """An extension that the old string ties to torch 1.6 to 2.6."""
+    return extension(undefined=uses(OLD_STRING)).write(tmp_path / "_C.so")
+
+
+def test_every_release_has_a_cell(old: Path) -> None:
+    (row,) = document(old)["results"]
+    # One release has a second build in the package: its number means the one for CPUs, as for ``check``.
+    assert [name for name in row["releases"] if name != "2.13.0+cu130"] == [str(each) for each in embedded.versions()]
+    assert "2.13.0+cu130" in row["releases"]
+    verdicts = {release: cell["verdict"] for release, cell in row["releases"].items()}
+    assert (verdicts["2.6.0"], verdicts["2.7.0"]) == ("loads", "fails")
+    assert row["releases"]["2.7.0"] == {
+        "verdict": "fails",
+        "rules": ["cxx11-abi-mismatch"],
+        "predicted_error": {
+            "how": "raises",
+            "object": "_C.so",
+            "message": f"undefined symbol: {OLD_STRING}",
+        },
+    }
+
+
+def test_what_it_was_built_for_and_why(old: Path) -> None:
+    (row,) = document(old)["results"]
+    assert row["built_for"][-1] == "2.6.0"
+    (clue,) = row["evidence"]
+    assert clue["kind"] == "imports"
+    assert f"{OLD_STRING}, which torch has up to 2.6.0" in clue["seen"].replace("it has", "torch has")
+
+
+def test_chosen_releases_are_the_columns(old: Path) -> None:
+    found = document(old, "--torch", "2.6.0", "--torch", "2.7.0")
+    assert list(found["results"][0]["releases"]) == ["2.6.0", "2.7.0"]
+    assert found["suggestions"] == [{"target": str(old), "requirement": "torch==2.6.0"}]
+
+
+def test_a_torch_on_disk_can_be_a_column(tmp_path: Path) -> None:
+    torch = torch_package(tmp_path / "site")
+    bad = extension(undefined=uses(GONE), runpath="$ORIGIN/site/torch/lib").write(tmp_path / "bad.so")
+    (row,) = document(bad, "--torch", torch, "--torch", "2.6.0")["results"]
+    assert {release: cell["verdict"] for release, cell in row["releases"].items()} == {
+        "9.9.0": "fails",
+        "2.6.0": "fails",
+    }
+
+
+def test_releases_without_a_wheel_for_the_machine_have_no_cell(tmp_path: Path) -> None:
+    other = Elf(machine=EM_AARCH64, needed=("libtorch_cpu.so",)).write(tmp_path / "_C.so")
+    (row,) = document(other)["results"]
+    assert "1.4.0" not in row["releases"]
+    assert "2.6.0" in row["releases"]
+
+
+def test_the_table_puts_like_neighbours_together(old: Path) -> None:
+    lines = run("matrix", old).stdout.splitlines()
+    assert lines[0] == str(old)
+    assert any(line.split() == ["_C.so", "✗", "✓", "✗"] for line in lines), lines
+    assert any("works on just what torch>=1.6,<2.7 admits of torch 1.4.0 to 2.15.0" in line for line in lines), lines
+
+
+def test_verbose_says_the_first_cause(old: Path) -> None:
+    text = run("matrix", old, "-v").stdout
+    assert f"✗ 2.7.0 - 2.15.0: cxx11-abi-mismatch: _C.so: undefined symbol: {OLD_STRING}" in text
+    assert "c10::Error::Error(c10::SourceLocation, std::string)" in text
+
+
+def test_a_release_works_if_one_of_its_builds_does(tmp_path: Path) -> None:
+    needs_cuda = extension(needed=("libtorch_cpu.so", "libc10_cuda.so"), undefined=uses(TRACING))
+    found = document(needs_cuda.write(tmp_path / "_C.so"), *(f"--torch={each}" for each in ("2.13.0", "2.13.0+cu130")))
+    verdicts = {name: cell["verdict"] for name, cell in found["results"][0]["releases"].items()}
+    assert verdicts == {"2.13.0": "fails", "2.13.0+cu130": "loads"}
+    assert found["suggestions"][0]["requirement"] == "torch==2.13.0"
+
+
+def test_nothing_loads(tmp_path: Path) -> None:
+    bad = extension(undefined=uses(GONE)).write(tmp_path / "_C.so")
+    assert document(bad)["suggestions"] == [{"target": str(bad), "requirement": None}]
+    assert "as a whole works on none of torch 1.4.0 to 2.15.0" in run("matrix", bad).stdout
+
+
+@pytest.mark.parametrize(
+    ("torches", "code"), [(("2.6.0",), 0), (("2.7.0",), 1), (("2.6.0", "2.7.0"), 1), (("9.9.9",), 2), (("nowhere",), 2)]
+)
+def test_exit_codes(torches: tuple[str, ...], code: int, old: Path) -> None:
+    result = run("matrix", old, *(word for torch in torches for word in ("--torch", torch)))
+    assert result.exit_code == code
+    assert bool(result.stderr) == (code == 2)
+
+
+def test_what_cannot_be_read_is_3(tmp_path: Path) -> None:
+    path = wheel(tmp_path / "x.whl", {"bad.so": b"\x7fELF", "good.so": extension(undefined=uses(OLD_STRING)).build()})
+    result = run("matrix", path, "--torch", "2.6.0")
+    assert result.exit_code == 3
+    assert any(line.split() == ["bad.so", "?"] for line in result.stdout.splitlines())
+
+
+def test_a_missing_target_is_named(tmp_path: Path) -> None:
+    result = run("matrix", tmp_path / "none.whl")
+    assert result.exit_code == 2
+    assert "none.whl" in result.stderr
+
+
+def test_into_a_file(old: Path, tmp_path: Path) -> None:
+    run("matrix", old, "--format", "json", "--output", tmp_path / "matrix.json")
+    jsonschema.validate(json.loads((tmp_path / "matrix.json").read_text("utf-8")), schema("matrix"))
+
+
+SAME = (
+    *("undefined_symbol_signature", "cxx11_abi", "missing_torch_library", "architecture", "weak_reference"),
+    *("loads", "symbol_with_version", "pybind11_internals"),
+)
+
+
+@pytest.mark.parametrize("sample", SAME)
+def test_each_cell_is_what_check_says(sample: str) -> None:
+    target = SAMPLES / sample / f"{sample}.so"
+    (row,) = document(target)["results"]
+    for release, cell in row["releases"].items():
+        (alone,) = json.loads(run("check", target, "--torch", release, "--format", "json").stdout)["results"]
+        assert (cell["verdict"], cell["predicted_error"]) == (alone["verdict"], alone["predicted_error"]), release
+        rules = list(dict.fromkeys(finding["rule"] for finding in alone["findings"]))
+        # What torch would do about registrations is only asked where the load gets that far.
+        assert cell["rules"] == rules[: len(cell["rules"])], release
+        assert cell["verdict"] == "fails" or cell["rules"] == rules, release
+
+
+def test_a_wheel_that_declares_what_it_works_with(tmp_path: Path) -> None:
+    path = package(tmp_path, "torch>=1.13,<2.7", extension(undefined=uses(OLD_STRING)))
+    result = run("check", path, "--torch", "declared")
+    assert (result.exit_code, result.stdout) == (0, f"{path}: pkg/_0.so: loads on torch 2.6.0+cu124\n")
+
+
+def test_a_wheel_that_declares_too_much(tmp_path: Path) -> None:
+    path = package(tmp_path, "torch>=2.5", extension(undefined=uses(OLD_STRING)))
+    result = run("check", path, "--torch", "declared")
+    assert result.exit_code == 1
+    assert "torch>=2.5 in the metadata admits torch 2.7.0 to 2.15.0, on which _0.so fails" in result.stdout
+    assert "declare torch>=1.6,<2.7" in result.stdout
+
+
+def test_releases_without_a_wheel_for_its_python_do_not_count(tmp_path: Path) -> None:
+    # Torch 2.7 has none for Python 3.8, so nobody can have it beside this wheel.
+    name = "pkg-1.0-cp38-cp38-manylinux_2_28_x86_64.whl"
+    path = package(tmp_path, "torch>=2.0", extension(undefined=uses(OLD_STRING)), name=name)
+    assert run("check", path, "--torch", "declared").exit_code == 0
+
+
+def test_no_requirement_admits_all(tmp_path: Path) -> None:
+    for requires, words in ((None, "metadata without torch admits"), ("torch", "torch in the metadata admits")):
+        result = run("check", package(tmp_path, requires, extension(undefined=uses(OLD_STRING))), "--torch", "declared")
+        assert result.exit_code == 1
+        assert f"{words} torch 2.7.0 to 2.15.0, on which _0.so fails" in result.stdout
+
+
+def test_what_is_excluded_for_nothing_is_a_note(tmp_path: Path) -> None:
+    path = package(tmp_path, "torch==2.6.0+cpu", extension(undefined=uses(OLD_STRING)))
+    result = run("check", path, "--torch", "declared")
+    assert result.exit_code == 0
+    assert (
+        "torch==2.6.0+cpu in the metadata excludes torch 1.13.0 to 2.5.1, on which all of it loads, too"
+        in result.stdout
+    )
+
+
+def test_no_note_where_another_file_of_the_wheel_fails(tmp_path: Path) -> None:
+    both = (
+        extension(undefined=uses(OLD_STRING)),
+        extension(undefined=uses("_ZN2at23SavedTensorDefaultHooks11set_tracingEb")),
+    )
+    result = run("check", package(tmp_path, "torch>=2.5,<2.7", *both), "--torch", "declared")
+    assert (result.exit_code, "declared-requirement-wrong" in result.stdout) == (0, False), result.stdout
+
+
+@pytest.mark.parametrize("requires", ["torch>=99", "torch<1"])
+def test_no_release_satisfies_it(requires: str, tmp_path: Path) -> None:
+    result = run("check", package(tmp_path, requires, extension()), "--torch", "declared")
+    assert result.exit_code == 2
+    assert requires in result.stderr
+
+
+def test_only_a_wheel_declares(old: Path) -> None:
+    result = run("check", old, "--torch", "declared")
+    assert result.exit_code == 2
+    assert "has no metadata" in result.stderr
