@@ -90,7 +90,7 @@ def _side(spec: str, machine: Machine, store: Store) -> Side:
     else:
         libraries = Libraries(release.own_libraries, files)
         exports = {name: frozenset(facts.symbols.starting_with("")) for name, facts in libraries.items()}
-    return Side(name=str(release), exports=exports, operators=found)
+    return Side(name=str(release), exports=exports, operators=found, release=release.version, machine=release.machine)
 
 
 def api_history(target: Source, specs: Sequence[str], store: Store) -> ApiHistory:

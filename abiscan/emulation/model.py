@@ -161,6 +161,8 @@ class Registrations:
     """Everything recovered from one object, each list in the order in which the code registers.
 
     ``unknown_calls`` counts the calls of imported functions that have no double and were answered with zero.
+    ``debug_at`` is the offset of the last member, ``debug_``, in the ``torch::CppFunction`` objects that the code
+    makes, which tells releases apart; None where it makes none of which this shows.
     """
 
     libraries: tuple[Library, ...] = ()
@@ -172,6 +174,7 @@ class Registrations:
     lookups: tuple[Lookup, ...] = ()
     gaps: tuple[Gap, ...] = ()
     unknown_calls: tuple[tuple[str, int], ...] = ()
+    debug_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
