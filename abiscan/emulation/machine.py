@@ -20,7 +20,7 @@ from typing import Final
 from icicle import ExceptionCode, Icicle, MemoryException, MemoryProtection, RunStatus  # type: ignore[import-untyped]
 
 from abiscan.emulation.arch import Arch
-from abiscan.emulation.arch.vector import is_mapped
+from abiscan.emulation.arch.memory import is_mapped
 
 PAGE_SIZE: Final = 0x1000
 _PAGE_MASK: Final = ~(PAGE_SIZE - 1)

@@ -10,6 +10,7 @@ functions that run on a call nobody knows in which order they are called, nor wh
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -160,6 +161,8 @@ class Registrations:
     """Everything recovered from one object, each list in the order in which the code registers.
 
     ``unknown_calls`` counts the calls of imported functions that have no double and were answered with zero.
+    ``debug_at`` is the offset of the last member, ``debug_``, in the ``torch::CppFunction`` objects that the code
+    makes, which tells releases apart; None where it makes none of which this shows.
     """
 
     libraries: tuple[Library, ...] = ()
@@ -171,3 +174,16 @@ class Registrations:
     lookups: tuple[Lookup, ...] = ()
     gaps: tuple[Gap, ...] = ()
     unknown_calls: tuple[tuple[str, int], ...] = ()
+    debug_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchRegistrations:
+    """What the libraries of a torch register, by library, and what its dispatch keys are called, by number.
+
+    ``aliases`` are the keys that stand for several others: those that each includes.
+    """
+
+    libraries: Mapping[str, Registrations]
+    keys: Mapping[int, str]
+    aliases: Mapping[int, frozenset[int]]

@@ -358,6 +358,16 @@ class Call:
         above = vm.sp + (8 if self.process.arch.hidden_result is None else 0)  # x86-64: beyond the return address
         return self.machine.word(above + 8 * (index - registers))
 
+    def repeated(self, character: int, count: int) -> bytes:
+        """The character in one argument, as often as another one says.
+
+        :raises Stop: more than any initialiser needs
+        """
+        times = self.argument(count)
+        if times > _MAX_ALLOCATION:
+            raise Stop(f"a string of {times} bytes", self.return_address)
+        return bytes((self.argument(character) & 0xFF,)) * times
+
     def views(self, first: int, count: int) -> list[tuple[int, int]]:
         """``count`` consecutive arguments of two words each, such as ``c10::ArrayRef``, from argument ``first`` on.
 

@@ -41,6 +41,7 @@ class Recorder:
         self.classes: list[CustomClass] = []
         self.registries: list[Registry] = []
         self.lookups: list[Lookup] = []  # by emulated addresses, at first
+        self.debug_at: set[int] = set()
         self._order = itertools.count()
 
     def library(

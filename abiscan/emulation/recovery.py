@@ -146,6 +146,7 @@ class _Recovery:
             registries=tuple(recorder.registries),
             gaps=tuple(self.gaps),
             unknown_calls=tuple(self.process.unknown.most_common()),
+            debug_at=next(iter(recorder.debug_at)) if len(recorder.debug_at) == 1 else None,
         )
 
     # Roots

@@ -12,7 +12,6 @@ import functools
 import re
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from abiscan.elf import ElfFile, Machine
@@ -28,7 +27,7 @@ from abiscan.emulation.doubles.torch_stable import torch_stable
 from abiscan.emulation.doubles.torch_types import torch_types
 from abiscan.emulation.loader import Image
 from abiscan.emulation.machine import Stop
-from abiscan.emulation.model import Gap, Registrations
+from abiscan.emulation.model import Gap, Registrations, TorchRegistrations
 from abiscan.emulation.process import Double, Process
 from abiscan.emulation.recorder import Recorder
 from abiscan.emulation.strings import abi_in
@@ -74,18 +73,6 @@ _UNKNOWN_KEY: Final = "UNKNOWN"  # _TENSOR_TYPE_ID; from 1.12 on also Unknown an
 _NO_BACKEND: Final = "Undefined"
 _MAX_KEYS: Final = 256
 _INSTRUCTIONS_PER_QUESTION: Final = 100_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TorchRegistrations:
-    """What the libraries of a torch register, by library, and what its dispatch keys are called, by number.
-
-    ``aliases`` are the keys that stand for several others: those that each includes.
-    """
-
-    libraries: Mapping[str, Registrations]
-    keys: Mapping[int, str]
-    aliases: Mapping[int, frozenset[int]]
 
 
 def recover_torch(files: Mapping[str, ElfFile], machine: Machine) -> TorchRegistrations:

@@ -129,6 +129,7 @@ class TorchState:
         self.class_names: dict[str, str] = {}  # mangled type name of the holder -> ns.Name
         self._schemas: dict[int, Schema] = {}  # by the address in its argument vector
         self._last_schema: dict[str, Schema] = {}
+        self.doubled: set[int] = set()  # where the double of the constructor has made a CppFunction, the last time
         self.schema_at: dict[int, int] = {}  # which word of a kernel of so many words leads to the schema
         self._vectors: dict[Schema, bytes] = {}
         self._types: dict[int, str] = {}

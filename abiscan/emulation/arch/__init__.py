@@ -8,7 +8,7 @@ from icicle import Icicle  # type: ignore[import-untyped]
 
 from abiscan.elf import Machine as ElfMachine
 from abiscan.emulation.arch.aarch64 import Aarch64
-from abiscan.emulation.arch.vector import Memory
+from abiscan.emulation.arch.memory import Memory
 from abiscan.emulation.arch.x86_64 import X8664
 
 

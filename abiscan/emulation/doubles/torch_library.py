@@ -120,10 +120,12 @@ def torch_library(state: TorchState) -> Doubles:
         size = 32 if shared_functor else state.kernel_function_size
         call.machine.write(this, bytes(8) + call.machine.read(kernel, size) + bytes(24))
         state.strings.create(call.process, this + 8 + size + 24, b"")
+        state.doubled.add(this)
 
     @doubles.matching(r"_ZN5torch11CppFunctionD[12]Ev")
-    def _destroy_function(_: Call) -> None:
+    def _destroy_function(call: Call) -> None:
         """Nothing that is recorded lives in the object."""
+        state.doubled.discard(call.argument(0))
 
     def read_tags(call: Call, index: int) -> tuple[int, ...]:
         """A ``const std::vector<at::Tag>&``."""

@@ -113,6 +113,11 @@ def test_a_giant_allocation_stops(process: Process) -> None:
         call(process, "_Znwm", 1 << 40)
 
 
+def test_a_giant_string_stops(process: Process) -> None:
+    with pytest.raises(Stop, match=f"a string of {1 << 60} bytes"):
+        call(process, "_ZNSs12_S_constructEmcRKSaIcE", 1 << 60, ord("x"))
+
+
 def test_texts(process: Process) -> None:
     hello, upper = text(process, b"hello, world"), text(process, b"HELLO")
     assert call(process, "strlen", hello) == 12
