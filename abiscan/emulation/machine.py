@@ -84,7 +84,8 @@ class Machine:
         self._diverted: dict[int, int] = {}
         self._observed: dict[int, Callable[[], None]] = {}
         self._watched: set[int] = set()
-        self.upper_halves = [bytes(16)] * 16
+        self.vectors = [bytes(64)] * 32
+        self.masks = [0] * 8
         self.helpers = _HELPERS
         if arch.helpers:
             self.map_page(_HELPERS, arch.helpers, writable=False, executable=True)
@@ -219,7 +220,7 @@ class Machine:
             self.vm.reg_write(register, areas + number * size + size // 2)
         for register in self.arch.vectors:
             self.vm.reg_write(register, 0xFFFF_FFFF_FFFF_FFFF)
-        self.upper_halves = [b"\xff" * 16] * len(self.upper_halves)
+        self.vectors = [b"\xff" * 64] * len(self.vectors)
         self.write(areas, b"\xff" * (size * len(self.arch.registers)))
         self.write(STACK_TOP - 2 * _STACK_ABOVE, b"\xff" * (2 * _STACK_ABOVE))
 

@@ -21,6 +21,7 @@ OLD_STRINGS = "-D_GLIBCXX_USE_CXX11_ABI=0"
 CURRENT = (
     ("library", "library", "g++", ()),
     ("library_avx2", "library", "g++", ("-mavx2", "-O3")),
+    ("library_avx512", "library", "g++", ("-march=x86-64-v4", "-mprefer-vector-width=512", "-O3")),
     ("library_unoptimised", "library", "g++", ("-O0",)),
     ("library_cow", "library", "g++", (OLD_STRINGS,)),
     ("library_aarch64", "library", "aarch64-linux-gnu-g++", ()),

@@ -10,11 +10,12 @@ from icicle import Icicle, MemoryException  # type: ignore[import-untyped]
 class Memory(Protocol):
     """The memory of the emulated process; what is not mapped yet is mapped by asking for it.
 
-    ``upper_halves`` are bits 128 to 255 of the sixteen vector registers of x86-64, sixteen bytes each; ``helpers`` is
-    where the architecture's own code lies.
+    ``vectors`` are the 32 vector registers of x86-64, 64 bytes each (the first 16 of the first 16 are the emulator's,
+    and mean nothing here), ``masks`` its mask registers; ``helpers`` is where the architecture's own code lies.
     """
 
-    upper_halves: list[bytes]
+    vectors: list[bytes]
+    masks: list[int]
     helpers: int
 
     def read(self, address: int, size: int) -> bytes:

@@ -2,17 +2,18 @@
 
 icicle knows the SSE encodings and a few of the VEX ones. Initialisers of objects built with ``-mavx2`` or
 ``-march=...`` mostly move and clear memory with the others. capstone decodes them; what they do is taken from the
-descriptions in the Intel SDM, volume 2. The 512-bit forms and masks of AVX-512 are not done, and are reported by
-their text.
+descriptions in the Intel SDM, volume 2. What is not done here is reported by its text.
 
-The few VEX instructions that icicle does accept it does wrongly: its registers end at 128 bits, and what concerns the
-upper halves is dropped without a word. So those are found as code is mapped (``vex.suspects``) and done here as well;
-the upper halves of the sixteen registers belong to this module alone. A VEX-encoded result clears the bits above it.
+The few VEX instructions that icicle does accept it does wrongly: its registers end at 128 bits, and what is above is
+dropped without a word. So those are found as code is mapped (``vex.suspects``) and done here as well; icicle holds the
+low 128 bits of the first sixteen registers, and all else of the 32 of 512 bits, and the masks, belongs to this module.
+A VEX-encoded or EVEX-encoded result clears the bits above it.
 """
 
 from __future__ import annotations
 
 import operator
+import re
 import struct
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -23,7 +24,8 @@ from icicle import Icicle  # type: ignore[import-untyped]
 
 from abiscan.emulation.arch.memory import Memory
 
-_XMM_BYTES, _YMM_BYTES = 16, 32
+_XMM_BYTES, _YMM_BYTES, _ZMM_BYTES = 16, 32, 64
+_WITH_LOW_HALF: Final = 16  # registers of whose low 128 bits icicle knows
 
 Bytes = Sequence[bytes]
 
@@ -108,8 +110,47 @@ def _permute_halves(sources: Bytes, immediate: int) -> bytes:
 
 
 def _permute_quads(sources: Bytes, immediate: int) -> bytes:
+    """By a number, in each 256 bits; or by the lanes of the first source."""
+    if len(sources) == 2:
+        return _permute(8)(sources, immediate)
     lanes = _lanes(sources[0], 8)
-    return _pack([lanes[immediate >> 2 * at & 3] for at in range(4)], 8)
+    return _pack([lanes[at & ~3 | immediate >> 2 * (at & 3) & 3] for at in range(len(lanes))], 8)
+
+
+def _permute(width: int) -> Callable[[Bytes, int], bytes]:
+    def apply(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001 - the shape of every operation
+        lanes = _lanes(sources[1], width)
+        return _pack([lanes[index % len(lanes)] for index in _lanes(sources[0], width)], width)
+
+    return apply
+
+
+def _shuffle_parts(sources: Bytes, immediate: int) -> bytes:
+    """Parts of 128 bits: the lower half of the result from the first source, the upper one from the second."""
+    count = len(sources[0]) // _XMM_BYTES
+    bits, found = count // 2, []
+    for at in range(count):
+        chosen = (immediate >> bits * at & count - 1) * _XMM_BYTES
+        found.append(sources[2 * at // count][chosen : chosen + _XMM_BYTES])
+    return b"".join(found)
+
+
+def _align_lanes(width: int) -> Callable[[Bytes, int], bytes]:
+    def apply(sources: Bytes, immediate: int) -> bytes:
+        count = len(sources[0]) // width
+        return _pack((_lanes(sources[1], width) + _lanes(sources[0], width))[immediate % count :][:count], width)
+
+    return apply
+
+
+def _ternary(sources: Bytes, immediate: int) -> bytes:
+    """For each bit of the three sources the bit of ``immediate`` that they are the number of."""
+    first, second, third = (int.from_bytes(source, "little") for source in sources)
+    every, result = (1 << 8 * len(sources[0])) - 1, 0
+    for number in filter(lambda number: immediate >> number & 1, range(8)):
+        a, b, c = (value if number & bit else ~value & every for value, bit in ((first, 4), (second, 2), (third, 1)))
+        result |= a & b & c
+    return result.to_bytes(len(sources[0]), "little")
 
 
 def _blend_dwords(sources: Bytes, immediate: int) -> bytes:
@@ -117,13 +158,20 @@ def _blend_dwords(sources: Bytes, immediate: int) -> bytes:
     return _pack([b if immediate >> at & 1 else a for at, (a, b) in enumerate(lanes)], 4)
 
 
-def _insert_half(sources: Bytes, immediate: int) -> bytes:
-    low, high = sources[0][:16], sources[0][16:]
-    return low + sources[1][:16] if immediate & 1 else sources[1][:16] + high
+def _insert_part(size: int) -> Callable[[Bytes, int], bytes]:
+    def apply(sources: Bytes, immediate: int) -> bytes:
+        at = immediate % (len(sources[0]) // size) * size
+        return sources[0][:at] + sources[1][:size] + sources[0][at + size :]
+
+    return apply
 
 
-def _extract_half(sources: Bytes, immediate: int) -> bytes:
-    return sources[0][16:] if immediate & 1 else sources[0][:16]
+def _extract_part(size: int) -> Callable[[Bytes, int], bytes]:
+    def apply(sources: Bytes, immediate: int) -> bytes:
+        at = immediate % (len(sources[0]) // size) * size
+        return sources[0][at : at + size]
+
+    return apply
 
 
 def _insert(width: int) -> Callable[[Bytes, int], bytes]:
@@ -200,22 +248,25 @@ def _divide(a: float, b: float) -> float:
 
 
 _WIDTHS: Final = (("b", 1), ("w", 2), ("d", 4), ("q", 8))
-_MOVES: Final = frozenset(
-    f"vmov{suffix}" for suffix in ("dqu", "dqa", "ups", "upd", "aps", "apd", "ntdq", "ntps", "ntpd")
-) | {"vlddqu"}
+_MOVES: Final = (
+    *("vlddqu", "vmovdqu", "vmovdqa", "vmovups", "vmovupd", "vmovaps", "vmovapd", "vmovntdq", "vmovntps", "vmovntpd"),
+    *("vmovntdqa", "vmovdqu8", "vmovdqu16", "vmovdqu32", "vmovdqu64", "vmovdqa32", "vmovdqa64"),
+)
+_PARTS: Final = {"128": 16, "32x4": 16, "64x2": 16, "32x8": 32, "64x4": 32}
 
 # What each instruction computes from its source operands (the destination left out) and its immediate.
 _OPERATIONS: Final[dict[str, Callable[[Bytes, int], bytes]]] = {
-    **dict.fromkeys(("vpxor", "vxorps", "vxorpd"), _lanewise(8, operator.xor)),
-    **dict.fromkeys(("vpand", "vandps", "vandpd"), _lanewise(8, operator.and_)),
-    **dict.fromkeys(("vpor", "vorps", "vorpd"), _lanewise(8, operator.or_)),
-    **dict.fromkeys(("vpandn", "vandnps", "vandnpd"), _lanewise(8, lambda a, b: ~a & b)),
+    **dict.fromkeys(("vpxor", "vpxord", "vpxorq", "vxorps", "vxorpd"), _lanewise(8, operator.xor)),
+    **dict.fromkeys(("vpand", "vpandd", "vpandq", "vandps", "vandpd"), _lanewise(8, operator.and_)),
+    **dict.fromkeys(("vpor", "vpord", "vporq", "vorps", "vorpd"), _lanewise(8, operator.or_)),
+    **dict.fromkeys(("vpandn", "vpandnd", "vpandnq", "vandnps", "vandnpd"), _lanewise(8, lambda a, b: ~a & b)),
+    **dict.fromkeys(("vpternlogd", "vpternlogq"), _ternary),
     **{f"vpadd{letter}": _lanewise(width, operator.add) for letter, width in _WIDTHS},
     **{f"vpsub{letter}": _lanewise(width, operator.sub) for letter, width in _WIDTHS},
     **{f"vpcmpeq{letter}": _lanewise(width, _equal) for letter, width in _WIDTHS},
     **{f"vpcmpgt{letter}": _lanewise(width, _greater(width)) for letter, width in _WIDTHS},
-    **{f"vpminu{letter}": _lanewise(width, min) for letter, width in _WIDTHS[:3]},
-    **{f"vpmaxu{letter}": _lanewise(width, max) for letter, width in _WIDTHS[:3]},
+    **{f"vpminu{letter}": _lanewise(width, min) for letter, width in _WIDTHS},
+    **{f"vpmaxu{letter}": _lanewise(width, max) for letter, width in _WIDTHS},
     **{f"vpsll{letter}": _shift(width, operator.lshift) for letter, width in _WIDTHS[1:]},
     **{f"vpsrl{letter}": _shift(width, operator.rshift) for letter, width in _WIDTHS[1:]},
     "vpmulld": _lanewise(4, operator.mul),
@@ -237,8 +288,12 @@ _OPERATIONS: Final[dict[str, Callable[[Bytes, int], bytes]]] = {
     **dict.fromkeys(("vpermq", "vpermpd"), _permute_quads),
     **dict.fromkeys(("vperm2i128", "vperm2f128"), _permute_halves),
     **dict.fromkeys(("vpblendd", "vblendps"), _blend_dwords),
-    **dict.fromkeys(("vinserti128", "vinsertf128"), _insert_half),
-    **dict.fromkeys(("vextracti128", "vextractf128"), _extract_half),
+    **{f"vinsert{kind}{part}": _insert_part(size) for kind in "if" for part, size in _PARTS.items()},
+    **{f"vextract{kind}{part}": _extract_part(size) for kind in "if" for part, size in _PARTS.items()},
+    **dict.fromkeys(("vshufi32x4", "vshufi64x2", "vshuff32x4", "vshuff64x2"), _shuffle_parts),
+    **dict.fromkeys(("vpermd", "vpermps"), _permute(4)),
+    "valignd": _align_lanes(4),
+    "valignq": _align_lanes(8),
     **{f"vpinsr{letter}": _insert(width) for letter, width in _WIDTHS},
     **{f"vpextr{letter}": _extract(width) for letter, width in _WIDTHS},
     **dict.fromkeys(_MOVES, _first),
@@ -269,12 +324,36 @@ _OPERATIONS: Final[dict[str, Callable[[Bytes, int], bytes]]] = {
 _BROADCASTS: Final = {
     "vbroadcastss": 4,
     "vbroadcastsd": 8,
-    "vbroadcastf128": 16,
-    "vbroadcasti128": 16,
+    **{f"vbroadcast{kind}{part}": size for kind in "if" for part, size in (*_PARTS.items(), ("32x2", 8))},
     **{f"vpbroadcast{letter}": width for letter, width in _WIDTHS},
 }
 _CLEARS: Final = ("vzeroupper", "vzeroall")
 _SCALAR_MOVES: Final = {"vmovss": 4, "vmovsd": 8}
+_ACCUMULATES: Final = ("vpternlogd", "vpternlogq")  # the destination is a source, too
+# Comparisons of lanes into a mask: what is compared, whether without a sign, the letter of the width.
+_MASK_COMPARE: Final = re.compile(r"vpcmp(eq|gt|lt|le|neq|nlt|nle)(u?)([bwdq])")
+_COMPARISONS: Final[dict[str, Callable[[int, int], bool]]] = {
+    "eq": operator.eq,
+    "gt": operator.gt,
+    "lt": operator.lt,
+    "le": operator.le,
+    "neq": operator.ne,
+    "nlt": operator.ge,
+    "nle": operator.gt,
+}
+_MASK_TEST: Final = re.compile(r"vptest(n?)m([bwdq])")
+_MASK_OPERATION: Final = re.compile(r"k(mov|or|and|xor|xnor|not|ortest)([bwdq])")
+_MASK_COMBINATIONS: Final[dict[str, Callable[[int, int], int]]] = {
+    "or": operator.or_,
+    "and": operator.and_,
+    "xor": operator.xor,
+    "xnor": lambda a, b: ~(a ^ b),
+}
+_LANE_BYTES: Final = dict(_WIDTHS)
+# How wide the lanes are that a mask stands for, by the end of the name.
+_LANES_BY_ENDING: Final = {**_LANE_BYTES, "ps": 4, "ss": 4, "pd": 8, "sd": 8}
+_MASKED_LANES: Final = re.compile(r"(?:(?P<bits>8|16|32|64)(?:x\d)?|(?P<ending>ps|pd|ss|sd|[bwdq]))$")
+_BROADCAST_OPERAND: Final = re.compile(r"\{1to(\d+)\}")
 _COMPARES: Final = {"vcomiss": "<f", "vucomiss": "<f", "vcomisd": "<d", "vucomisd": "<d"}
 
 
@@ -303,13 +382,17 @@ class VectorUnit:
 
     def _perform(self, vm: Icicle, memory: Memory, instruction: capstone.CsInsn) -> None:
         name, operands = instruction.mnemonic, list(instruction.operands)
-        if any(operand.avx_zero_opmask or _is_avx512(operand) for operand in operands):
-            raise UnsupportedError(name)
         if name in _CLEARS:
-            for number in range(16):
-                memory.upper_halves[number] = bytes(_XMM_BYTES)
+            for number in range(_WITH_LOW_HALF):
+                memory.vectors[number] = bytes(_ZMM_BYTES)
                 for half in "ab" if name == "vzeroall" else "":
                     vm.reg_write(f"XMM{number}_Q{half}", 0)
+            return
+        if name.startswith("k"):
+            self._operate_on_masks(vm, memory, instruction)
+            return
+        if len(operands) > 1 and f"{{{instruction.reg_name(operands[1].reg)}}}" in instruction.op_str:
+            self._perform_masked(vm, memory, instruction)
             return
         immediate = operands.pop().imm & 0xFF if operands and operands[-1].type == x86.X86_OP_IMM else 0
         target, *rest = operands
@@ -330,13 +413,89 @@ class VectorUnit:
         elif name in ("vmovhps", "vmovhpd", "vmovlps", "vmovlpd") and target.type == x86.X86_OP_MEM:
             value = self._read(vm, memory, instruction, rest[0])
             self._write(vm, memory, instruction, target, value[8:16] if "movh" in name else value[:8])
-        elif operation := _OPERATIONS.get(name):
+        elif _is_mask(target):
             sources = [self._read(vm, memory, instruction, operand) for operand in rest]
-            if name.endswith("128") and name.startswith("vextract"):
-                sources[0] = sources[0].ljust(_YMM_BYTES, b"\0")
+            memory.masks[target.reg - x86.X86_REG_K0] = _compared(name, *sources)
+        elif operation := _OPERATIONS.get(name):
+            read = operands if name in _ACCUMULATES else rest
+            sources = [self._read(vm, memory, instruction, operand) for operand in read]
             self._write(vm, memory, instruction, target, operation(sources, immediate)[: max(target.size, 4)])
         else:
             raise UnsupportedError(name)
+
+    def _perform_masked(self, vm: Icicle, memory: Memory, instruction: capstone.CsInsn) -> None:
+        """Move, compute or compare only the lanes whose bits in the mask are set; the others stay, or are cleared."""
+        name, operands = instruction.mnemonic, list(instruction.operands)
+        target, mask = operands[0], memory.masks[operands[1].reg - x86.X86_REG_K0]
+        immediate = operands.pop().imm & 0xFF if operands[-1].type == x86.X86_OP_IMM else 0
+        width, rest = _masked_lane(name), operands[2:]
+        lanes = [bool(mask >> at & 1) for at in range(_ZMM_BYTES // width)]
+        if name in _MOVES:
+            sources = [self._read_lanes(vm, memory, instruction, rest[0], lanes)]
+        else:
+            read = [target, *rest] if name in _ACCUMULATES else rest
+            sources = [self._read(vm, memory, instruction, operand) for operand in read]
+        if _is_mask(target):
+            memory.masks[target.reg - x86.X86_REG_K0] = _compared(name, *sources) & mask
+            return
+        if name in _BROADCASTS:
+            value = sources[0][: _BROADCASTS[name]] * (target.size // _BROADCASTS[name])
+        elif name in _OPERATIONS:
+            value = _OPERATIONS[name](sources, immediate)
+        else:
+            raise UnsupportedError(name)
+        if target.type == x86.X86_OP_MEM:
+            address = _address(vm, instruction, target)
+            for at in range(target.size // width):
+                if lanes[at]:
+                    memory.write(address + at * width, value[at * width : at * width + width])
+            return
+        zero = any(operand.avx_zero_opmask for operand in instruction.operands)
+        old = bytes(target.size) if zero else self._read(vm, memory, instruction, target)
+        merged = (value if lanes[at // width] else old for at in range(0, target.size, width))
+        parts = (each[at : at + width] for at, each in zip(range(0, target.size, width), merged, strict=True))
+        self._write(vm, memory, instruction, target, b"".join(parts))
+
+    def _read_lanes(
+        self, vm: Icicle, memory: Memory, instruction: capstone.CsInsn, operand: x86.X86Op, lanes: Sequence[bool]
+    ) -> bytes:
+        """A source of which only some lanes are read: the others may lie where no memory is."""
+        if operand.type != x86.X86_OP_MEM:
+            return self._read(vm, memory, instruction, operand)
+        width, address = _ZMM_BYTES // len(lanes), _address(vm, instruction, operand)
+        return b"".join(
+            memory.read(address + at * width, width) if lanes[at] else bytes(width)
+            for at in range(operand.size // width)
+        )
+
+    def _operate_on_masks(self, vm: Icicle, memory: Memory, instruction: capstone.CsInsn) -> None:
+        match, operands = _MASK_OPERATION.fullmatch(instruction.mnemonic), list(instruction.operands)
+        if match is None:
+            raise UnsupportedError(instruction.mnemonic)
+        size = _LANE_BYTES[match[2]]
+        every = (1 << 8 * size) - 1
+        target, *rest = operands
+        for operand in operands:
+            if not _is_mask(operand) and operand.type != x86.X86_OP_MEM:
+                size = max(size, operand.size)  # a general register is written as a whole
+        values = [
+            int.from_bytes(self._read(vm, memory, instruction, operand)[:8], "little") & every for operand in rest
+        ]
+        if match[1] == "ortest":
+            either = values[0] | memory.masks[target.reg - x86.X86_REG_K0] & every
+            _set_flags(vm, zero=not either, carry=either == every, parity=False)
+            return
+        if match[1] in ("mov", "not"):
+            value = values[0] if match[1] == "mov" else ~values[0]
+        else:
+            value = _MASK_COMBINATIONS[match[1]](*values)
+        value &= every
+        if _is_mask(target):
+            memory.masks[target.reg - x86.X86_REG_K0] = value
+        else:
+            width = _LANE_BYTES[match[2]] if target.type == x86.X86_OP_MEM else size
+            target.size = width
+            self._write(vm, memory, instruction, target, value.to_bytes(width, "little"))
 
     def _move_scalar(
         self, vm: Icicle, memory: Memory, instruction: capstone.CsInsn, width: int, operands: list[x86.X86Op]
@@ -359,13 +518,21 @@ class VectorUnit:
 
     def _read(self, vm: Icicle, memory: Memory, instruction: capstone.CsInsn, operand: x86.X86Op) -> bytes:
         if operand.type == x86.X86_OP_MEM:
-            return memory.read(_address(vm, instruction, operand), operand.size)
+            broadcast = _BROADCAST_OPERAND.search(instruction.op_str)
+            value: bytes = memory.read(_address(vm, instruction, operand), operand.size)
+            return value * int(broadcast[1]) if broadcast else value
+        if _is_mask(operand):
+            mask: int = memory.masks[operand.reg - x86.X86_REG_K0]
+            return mask.to_bytes(8, "little")
         name = instruction.reg_name(operand.reg)
-        if name.startswith(("xmm", "ymm")):
-            number = name[3:]
-            low = b"".join(int(vm.reg_read(f"XMM{number}_Q{half}")).to_bytes(8, "little") for half in "ab")
-            return low + memory.upper_halves[int(number)] if name.startswith("ymm") else low
-        return int(vm.reg_read(name.upper())).to_bytes(operand.size, "little")
+        if name.startswith(("xmm", "ymm", "zmm")):
+            number = int(name[3:])
+            whole: bytes = memory.vectors[number]
+            if number < _WITH_LOW_HALF:
+                low = b"".join(int(vm.reg_read(f"XMM{number}_Q{half}")).to_bytes(8, "little") for half in "ab")
+                whole = low + whole[_XMM_BYTES:]
+            return whole[: {"x": _XMM_BYTES, "y": _YMM_BYTES, "z": _ZMM_BYTES}[name[0]]]
+        return bytes(int(vm.reg_read(name.upper())).to_bytes(operand.size, "little"))
 
     def _write(
         self, vm: Icicle, memory: Memory, instruction: capstone.CsInsn, operand: x86.X86Op, value: bytes
@@ -374,11 +541,12 @@ class VectorUnit:
             memory.write(_address(vm, instruction, operand), value[: operand.size])
             return
         name = instruction.reg_name(operand.reg)
-        if name.startswith(("xmm", "ymm")):
-            number, value = name[3:], value.ljust(_YMM_BYTES, b"\0")
-            vm.reg_write(f"XMM{number}_Qa", int.from_bytes(value[:8], "little"))
-            vm.reg_write(f"XMM{number}_Qb", int.from_bytes(value[8:16], "little"))
-            memory.upper_halves[int(number)] = value[_XMM_BYTES:_YMM_BYTES]
+        if name.startswith(("xmm", "ymm", "zmm")):
+            number, value = int(name[3:]), value.ljust(_ZMM_BYTES, b"\0")
+            if number < _WITH_LOW_HALF:
+                vm.reg_write(f"XMM{number}_Qa", int.from_bytes(value[:8], "little"))
+                vm.reg_write(f"XMM{number}_Qb", int.from_bytes(value[8:16], "little"))
+            memory.vectors[number] = value
         else:  # a write of 32 bits clears the upper half of a general register
             number = int.from_bytes(value[: operand.size], "little")
             vm.reg_write(_WIDE.get(name, name.upper()), number)
@@ -390,22 +558,42 @@ _WIDE: Final = {
 }
 
 
-def _is_avx512(operand: x86.X86Op) -> bool:
-    if operand.size > _YMM_BYTES:
-        return True
-    if operand.type != x86.X86_OP_REG:
-        return False
-    register = operand.reg
-    return bool(
-        x86.X86_REG_XMM16 <= register <= x86.X86_REG_XMM31
-        or x86.X86_REG_YMM16 <= register <= x86.X86_REG_YMM31
-        or x86.X86_REG_K0 <= register <= x86.X86_REG_K7
-    )
+def _is_mask(operand: x86.X86Op) -> bool:
+    return bool(operand.type == x86.X86_OP_REG and x86.X86_REG_K0 <= operand.reg <= x86.X86_REG_K7)
+
+
+def _masked_lane(name: str) -> int:
+    """How many bytes one bit of a mask stands for, which the end of the name tells."""
+    match = _MASKED_LANES.search(name)
+    if match is None:
+        raise UnsupportedError(name)
+    return int(match["bits"]) // 8 if match["bits"] else _LANES_BY_ENDING[match["ending"]]
+
+
+def _compared(name: str, first: bytes, second: bytes) -> int:
+    """The mask of the lanes for which a comparison holds."""
+    if test := _MASK_TEST.fullmatch(name):
+        width, wanted = _LANE_BYTES[test[2]], not test[1]
+        pairs = zip(_lanes(first, width), _lanes(second, width), strict=True)
+        return sum(1 << at for at, (a, b) in enumerate(pairs) if bool(a & b) is wanted)
+    match = _MASK_COMPARE.fullmatch(name)
+    if match is None:
+        raise UnsupportedError(name)
+    width, holds = _LANE_BYTES[match[3]], _COMPARISONS[match[1]]
+    lanes = zip(_lanes(first, width), _lanes(second, width), strict=True)
+    if not match[2]:
+        lanes = ((_signed(a, width), _signed(b, width)) for a, b in lanes)  # type: ignore[assignment]
+    return sum(1 << at for at, (a, b) in enumerate(lanes) if holds(a, b))
+
+
+_SHORT_STORE_OF_QUAD: Final = ("vmovq", 0x62, 0x7E, 1)  # EVEX prefix, opcode, size of the displacement
 
 
 def _address(vm: Icicle, instruction: capstone.CsInsn, operand: x86.X86Op) -> int:
     memory = operand.mem
     address = int(memory.disp)
+    if (instruction.mnemonic, *instruction.bytes[:5:4], instruction.disp_size) == _SHORT_STORE_OF_QUAD:
+        address //= 2  # capstone takes a displacement of one byte for a number of 16 bytes, not of eight
     if memory.base == x86.X86_REG_RIP:
         address += instruction.address + instruction.size
     elif memory.base:

@@ -39,7 +39,7 @@ BAD = {
     "write to code": ("*(volatile char*)(void*)&bad = 1;", "code that modifies itself"),
     "system call": ('__asm__ volatile("syscall" :: "a"(60), "D"(3) : "rcx", "r11", "memory");', "a system call"),
     "wild pointer": ("*(volatile int*)0x7770000000 = 1;", "access to unmapped memory at 0x7770000000"),
-    "unknown instruction": ('__asm__ volatile("vpxord %zmm1, %zmm1, %zmm1");', "unknown instruction: vpxord"),
+    "unknown instruction": ('__asm__ volatile("vpconflictd %zmm1, %zmm1");', "unknown instruction: vpconflictd"),
     "abort": ("abort();", "the code calls abort"),
     "privileged instruction": ('__asm__ volatile("ud2");', "unknown instruction: ud2"),
 }

@@ -58,6 +58,7 @@ def _read(name: str) -> Registrations:
     [
         "library",
         "library_avx2",
+        "library_avx512",
         "library_unoptimised",
         "library_cow",
         "library_aarch64",

@@ -117,16 +117,100 @@ FLOATS = [
     "vcvttss2si %xmm1, %eax",
     "vcvttsd2si %xmm1, %rax",
 ]
-_SIZE = 160
+# The same of AVX-512, whose result is zmm3; k1 and k2 are masks, k3 is a result.
+EVEX = [
+    *(f"{name} %zmm1, %zmm2, %zmm3" for name in ("vpxord", "vpxorq", "vpandd", "vporq", "vpandnq", "vxorps", "vandpd")),
+    "vpxord %ymm17, %ymm18, %ymm3",
+    "vmovdqa64 %zmm1, %zmm20; vmovdqa64 %zmm20, %zmm3",
+    "vpxord %xmm16, %xmm16, %xmm16; vmovdqa64 %zmm16, %zmm3",
+    "vmovdqu %xmm1, %xmm3",  # a VEX-encoded result clears all above it
+    "vmovdqa %ymm1, %ymm3",
+    "vzeroupper; vmovdqa64 %zmm1, %zmm3",
+    *(f"vmovdqu{bits} (%rdi), %zmm3" for bits in (8, 16, 32, 64)),
+    *(f"vmovdqu{bits} (%rdi), %zmm3{{%k1}}" for bits in (8, 16, 32, 64)),
+    *(f"vmovdqu{bits} (%rdi), %ymm3{{%k2}}{{z}}" for bits in (8, 16, 32, 64)),
+    *(f"vmovdqu{bits} %zmm1, 64(%rdx){{%k1}}" for bits in (8, 16, 32, 64)),
+    *(f"{name} %zmm1, 64(%rdx)" for name in ("vmovups", "vmovapd", "vmovdqa32", "vmovdqa64", "vmovntdq", "vmovdqu64")),
+    "vmovdqu64 %xmm17, 64(%rdx)",
+    "vmovups (%rdi), %zmm3{%k1}{z}",
+    "vmovapd %zmm1, %zmm3{%k2}",
+    *(
+        f"v{name}{kind} $3, %{part}1, %zmm2, %zmm3"
+        for name, kind, part in (("inserti", "32x4", "xmm"), ("insertf", "64x2", "xmm"))
+    ),
+    "vinserti64x4 $1, %ymm1, %zmm2, %zmm3",
+    "vinsertf32x8 $0, (%rdi), %zmm2, %zmm3",
+    "vinserti64x2 $1, %xmm1, %ymm2, %ymm3",
+    "vextracti32x4 $3, %zmm1, %xmm3",
+    "vextractf64x4 $1, %zmm1, %ymm3",
+    "vextracti64x2 $2, %zmm1, 64(%rdx)",
+    *(f"vpbroadcast{letter} %ecx, %zmm3" for letter in "bwd"),
+    "vpbroadcastq %rcx, %zmm3",
+    "vpbroadcastq %rcx, %xmm3",
+    "vpbroadcastd %ecx, %ymm3{%k1}",
+    *(f"vpbroadcast{letter} %xmm1, %zmm3" for letter in "bwdq"),
+    "vpbroadcastq (%rdi), %zmm3{%k1}{z}",
+    "vbroadcastss %xmm1, %zmm3",
+    *(f"vbroadcast{part} (%rdi), %zmm3" for part in ("i32x4", "f64x2", "i32x8", "f64x4", "sd")),
+    *(f"vpadd{letter} %zmm1, %zmm2, %zmm3" for letter in "bwdq"),
+    "vpaddd %zmm1, %zmm2, %zmm3{%k1}",
+    "vpsubq %zmm1, %zmm2, %zmm3{%k2}{z}",
+    "vpaddd (%rdi){1to16}, %zmm2, %zmm3",
+    "vpandq (%rdi){1to4}, %ymm2, %ymm3",
+    "vpsllq $5, %zmm1, %zmm3",
+    "vpminuq %zmm1, %zmm2, %zmm3",
+    "vpunpcklqdq %zmm1, %zmm2, %zmm3",
+    "vpunpckhdq %zmm1, %zmm2, %zmm3",
+    "vpshufd $0x1b, %zmm1, %zmm3",
+    "vpshufb %zmm1, %zmm2, %zmm3",
+    "vpalignr $5, %zmm1, %zmm2, %zmm3",
+    "vpermq $0x1b, %zmm1, %zmm3",
+    "vpermq %zmm1, %zmm2, %zmm3",
+    "vpermd %zmm1, %zmm2, %zmm3",
+    "vshufi32x4 $0x9c, %zmm1, %zmm2, %zmm3",
+    "vshufi64x2 $0x2, %ymm1, %ymm2, %ymm3",
+    "valignq $3, %zmm1, %zmm2, %zmm3",
+    "valignd $5, %ymm1, %ymm2, %ymm3",
+    *(f"vpternlogd ${number}, %zmm1, %zmm2, %zmm3" for number in (0xFF, 0x96, 0xCA)),
+    "vpternlogq $0x2d, (%rdi), %ymm2, %ymm3{%k1}",
+    "vpinsrq $1, %rcx, %xmm17, %xmm3",
+    "vmovq %rcx, %xmm18; vpinsrd $2, %ecx, %xmm18, %xmm3",
+    "vmovdqa64 %zmm1, %zmm19; vpextrq $1, %xmm19, %rax",
+    "vmovdqa64 %zmm1, %zmm19; vmovq %xmm19, 64(%rdx)",
+    "vmovdqa64 %zmm1, %zmm19; vmovq %xmm19, 72(%rdx)",
+    "vmovdqa64 %zmm1, %zmm19; vmovq %xmm19, 65(%rdx)",
+    "vmovdqa64 %zmm1, %zmm19; vmovd %xmm19, 64(%rdx)",
+    "vmovdqa64 %zmm1, %zmm19; vmovhps %xmm19, 64(%rdx)",
+    "vmovdqa64 %zmm1, %zmm19; vpunpcklqdq %xmm19, %xmm2, %xmm3",
+    *(f"vpcmpeq{letter} %zmm1, %zmm2, %k3; kmovq %k3, %rax" for letter in "bwdq"),
+    *(f"vpcmpgt{letter} %ymm1, %ymm2, %k3; kmovq %k3, %rax" for letter in "bwdq"),
+    *(f"vpcmpu{letter} ${number}, %zmm1, %zmm2, %k3; kmovq %k3, %rax" for letter in "bq" for number in (1, 2, 4, 5, 6)),
+    "vpcmpd $5, %zmm1, %zmm2, %k3{%k1}; kmovq %k3, %rax",
+    "vptestmd %zmm1, %zmm2, %k3; kmovq %k3, %rax",
+    "vptestnmb %zmm1, %zmm1, %k3{%k2}; kmovq %k3, %rax",
+    *(f"kmov{letter} %k1, %eax" for letter in "bwd"),
+    "kmovd %ecx, %k3; kmovq %k3, %rax",
+    "kmovq %k2, 64(%rdx)",
+    "kmovw (%rdi), %k3; kmovd %k3, %eax",
+    *(f"k{name}{letter} %k1, %k2, %k3; kmovq %k3, %rax" for name in ("or", "and", "xor", "xnor") for letter in "wq"),
+    "knotd %k1, %k3; kmovq %k3, %rax",
+    "kortestd %k1, %k2; setz %al; setc %ah",
+    "kxnorw %k3, %k3, %k3; kortestw %k3, %k3; setz %al; setc %ah",
+]
+_SIZE = 192
 
 
-def _has_avx2() -> bool:
+def _has(*features: str) -> bool:
     information = Path("/proc/cpuinfo")
-    return platform.machine() == "x86_64" and information.is_file() and "avx2" in information.read_text()
+    known = information.read_text().split() if platform.machine() == "x86_64" and information.is_file() else []
+    return set(features) <= set(known)
 
 
 pytestmark = pytest.mark.skipif(
-    not (_has_avx2() and shutil.which("gcc")), reason="needs a processor with AVX2, and gcc"
+    not (_has("avx2") and shutil.which("gcc")), reason="needs a processor with AVX2, and gcc"
+)
+needs_avx512 = pytest.mark.skipif(
+    not _has("avx512f", "avx512bw", "avx512dq", "avx512vl"), reason="needs a processor with AVX-512"
 )
 
 
@@ -141,6 +225,15 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "xor %eax, %eax\nmov $-123456789, %rcx\n"
             f"{instruction}\n"
             "vmovups %ymm3, (%rdx)\nmov %rax, 32(%rdx)\nvzeroupper\nret\n"
+        )
+    for number, instruction in enumerate(EVEX, len(INSTRUCTIONS + FLOATS)):
+        text.append(
+            f".globl case_{number}\n.type case_{number}, @function\ncase_{number}:\n"
+            "vmovups (%rdi), %zmm1\nvmovups (%rsi), %zmm2\nvmovups 32(%rsi), %zmm3\n"
+            "vmovups 8(%rdi), %zmm17\nvmovups 8(%rsi), %zmm18\nkmovq (%rdi), %k1\nkmovq (%rsi), %k2\n"
+            "xor %eax, %eax\nmov $-123456789, %rcx\n"
+            f"{instruction}\n"
+            "vmovups %zmm3, 128(%rdx)\nmov %rax, 32(%rdx)\nvzeroupper\nret\n"
         )
     (folder / "cases.s").write_text("".join(text))
     subprocess.run(["gcc", "-shared", "-nostdlib", "cases.s", "-o", "cases.so"], check=True, cwd=folder)
@@ -193,3 +286,15 @@ def test_computes_what_the_processor_computes(library: Path, process: Process, n
             96, b"\0"
         )
     assert _emulated(process, number, first, second) == _real(library, number, first, second)
+
+
+@needs_avx512
+@pytest.mark.parametrize(("number", "instruction"), list(enumerate(EVEX, len(INSTRUCTIONS + FLOATS))), ids=EVEX)
+def test_does_what_a_processor_with_avx_512_does(
+    library: Path, process: Process, number: int, instruction: str
+) -> None:
+    source = random.Random(instruction)
+    for _ in range(3):
+        first, second = source.randbytes(128), source.randbytes(128)
+        first = first[:8] + second[:8] + first[16:48] + second[48:]
+        assert _emulated(process, number, first, second) == _real(library, number, first, second)
