@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
 from packaging.version import Version
@@ -16,6 +16,8 @@ from abiscan.linkage.registering import Backend
 from abiscan.releases import embedded, embedded_operators
 from abiscan.releases.operators import Operators
 
+# Whatever the build at hand has: nobody brings these to a torch built without them.
+_OF_EVERY_TORCH: Final = frozenset({"CPU", "CUDA", "HIP"})
 _MAKERS: Final = frozenset({"aten::empty.memory_format", "aten::empty_strided"})
 
 
@@ -41,19 +43,23 @@ def brought_backend(
     built_for: Sequence[Version],
     version: Version,
     machine: Machine,
-    all_operators: Callable[[], Operators | None],
+    operators_of: Callable[[Collection[str] | None], Operators | None],
 ) -> Backend | None:
     """The backend that an extension brings to a torch; None if it is one that this torch has kernels for itself.
 
     :param version: of the torch
+    :param operators_of: those operators of the torch, all for None; None where they are not at hand
     """
     found = meant_backend(registered, built_for)
-    if found is None:
+    if found is None or found[0] in _OF_EVERY_TORCH:
         return None
     meant, reading = found
-    operators = all_operators()
-    key = key_in(operators.keys.values(), meant) if operators else None
-    if operators is None or key is None or _is_own(operators, key):
+    makers = operators_of(_MAKERS)  # a few operators are found faster than all
+    key = key_in(makers.keys.values(), meant) if makers else None
+    if makers is None or key is None or _is_own(makers, key):
+        return None
+    operators = operators_of(None)
+    if operators is None:
         return None
     before = [each for each in built_for if keys_of(each).minor == reading.minor]
     old = embedded_operators.operators(str(before[-1]), machine) if before and version not in before else None

@@ -15,7 +15,7 @@ import enum
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from packaging.version import Version
 
@@ -24,8 +24,10 @@ from abiscan.elf import Machine
 from abiscan.ownership import is_torch_symbol
 from abiscan.releases import embedded
 from abiscan.releases.headers import releases_asserting
-from abiscan.requirement import Metadata
 from abiscan.sources import Extension, Target
+
+if TYPE_CHECKING:
+    from abiscan.requirement import Metadata
 
 # A package may bring a few names of torch's itself, or be built with a header of its own making.
 _TOLERANCE: Final = 50

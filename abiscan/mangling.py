@@ -9,12 +9,7 @@ import difflib
 import functools
 import re
 from dataclasses import dataclass
-from typing import Final
-
-try:
-    import cxxfilt
-except (ImportError, OSError):  # no libstdc++ or libc++abi on this machine: names stay mangled
-    cxxfilt = None
+from typing import Any, Final
 
 _LONGEST: Final = 16_384  # characters; a longer name is no name of a program but an attack on the demangler
 # Each substitution can double the text before it. Of 185,000 names that five releases of torch export, 3 in 1,000 use
@@ -39,10 +34,21 @@ _SOURCE_NAME: Final = re.compile(r"([0-9]{1,5})")
 _NESTED: Final = re.compile(r"_ZN[rVK]*[RO]?")
 
 
+@functools.cache
+def _demangler() -> Any:
+    """cxxfilt or None, loaded when the first name is to be demangled: it runs a program to find the library of C++."""
+    try:
+        import cxxfilt  # noqa: PLC0415
+    except (ImportError, OSError):  # no libstdc++ or libc++abi on this machine: names stay mangled
+        return None
+    return cxxfilt
+
+
 @functools.lru_cache(maxsize=65_536)
 def demangle(name: str) -> str:
     """The C++ name of a mangled one, in its usual short spelling; ``name`` itself if it is not mangled."""
-    if cxxfilt is None or not name.startswith("_Z") or len(name) > _LONGEST:
+    cxxfilt = _demangler() if name.startswith("_Z") and len(name) <= _LONGEST else None
+    if cxxfilt is None:
         return name
     if len(set(_SUBSTITUTION.findall(name))) > _MOST_SUBSTITUTIONS:
         return name

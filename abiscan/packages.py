@@ -14,9 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
-
 from abiscan import interpreter
 from abiscan.errors import InputError
 
@@ -59,7 +56,10 @@ def installed(search_path: Sequence[str]) -> Iterator[Distribution]:
 
     :param search_path: its ``sys.path``
     """
-    import importlib.metadata  # noqa: PLC0415 - brings half of the standard library along, and few targets are packages
+    # These bring half of the standard library along, and few targets are packages.
+    import importlib.metadata  # noqa: PLC0415
+
+    from packaging.utils import canonicalize_name  # noqa: PLC0415
 
     seen: set[str] = set()
     for found in importlib.metadata.distributions(path=list(search_path)):
@@ -178,11 +178,13 @@ def named(word: str, folder: Path, python: str | None) -> Path | Distribution | 
     :raises InputError: there is no such package
     """
     path = Path(word)
+    if path.exists() or _FILE.search(word):
+        return path
+    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415 - see installed
+
     try:
         requirement = Requirement(word)
     except InvalidRequirement:
-        return path
-    if path.exists() or _FILE.search(word):
         return path
     pins = [one for one in requirement.specifier if one.operator == "==" and not one.version.endswith(".*")]
     if pins:

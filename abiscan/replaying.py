@@ -6,6 +6,7 @@ small extension: import this module where an extension registers something.
 
 from __future__ import annotations
 
+import functools
 import posixpath
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -142,7 +143,9 @@ class Replayer:
             keys=keys,
             operators=operators,
             reactions=tuple(each for each in found if not self._is_defined_beside(target, extension, each)),
-            backend=brought_backend(registered, built_for, version, machine, lambda: self.operators_for(release, None)),
+            backend=brought_backend(
+                registered, built_for, version, machine, functools.partial(self.operators_for, release)
+            ),
         )
 
     def keep(self, target: Target, extension: Extension, resolution: Resolution, registering: Registering) -> None:

@@ -8,13 +8,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from abiscan.elf import MAGIC, SharedObject, SourceLine
 from abiscan.errors import InputError, NoExtensionError
 from abiscan.files import DiskFile, ElfSource, Files, Wheel, installed_path
 from abiscan.ownership import is_torch_library, is_torch_symbol
 from abiscan.packages import SHARED_OBJECT, Distribution, FetchedWheel
-from abiscan.requirement import Metadata, metadata_of, read_metadata
+
+if TYPE_CHECKING:
+    from abiscan.requirement import Metadata
 
 Source = Path | Distribution | FetchedWheel
 """What can be read as a target: a path, an installed package, a wheel fetched for the purpose."""
@@ -129,6 +132,8 @@ def _read_distribution(distribution: Distribution, files: Files) -> Target:
         for path in distribution.objects
         if os.path.isfile(path)  # noqa: PTH113 - what is listed may be gone
     )
+    from abiscan.requirement import metadata_of  # noqa: PLC0415 - what reads requirements is slow to load
+
     metadata = metadata_of(distribution.requires, distribution.version)
     return _read_members(str(distribution), distribution.site, members, files, metadata)
 
@@ -143,6 +148,8 @@ def _read_wheel(path: Path, files: Files, site: str, *, name: str) -> Target:
 
 def _metadata(wheel: Wheel, paths: list[str]) -> Metadata:
     path = next((path for path in paths if re.fullmatch(r"[^/]+\.dist-info/METADATA", path)), None)
+    from abiscan.requirement import read_metadata  # noqa: PLC0415 - as above
+
     return read_metadata(wheel.text(path) if path else "", wheel.path.name)
 
 

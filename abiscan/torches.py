@@ -5,21 +5,25 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from abiscan import interpreter as python
-from abiscan.api_history import ApiHistory, called, history
-from abiscan.comparison import Comparison, Side, Use, compare
 from abiscan.elf import Machine
 from abiscan.errors import InputError
 from abiscan.files import Files, read_facts
-from abiscan.inventory import Inventory, inventory
 from abiscan.libraries import Libraries
-from abiscan.releases import embedded, embedded_operators, from_libs, from_python
+from abiscan.releases import embedded, embedded_operators, from_libs
 from abiscan.releases.model import TorchRelease
 from abiscan.releases.operator_store import operators_of
 from abiscan.releases.operators import Operators
 from abiscan.releases.store import Store
-from abiscan.sources import Source, Target
+
+if TYPE_CHECKING:
+    from abiscan.api_history import ApiHistory
+    from abiscan.comparison import Comparison, Side, Use
+    from abiscan.inventory import Inventory
+    from abiscan.sources import Source, Target
+
+# What only some of these need is imported there: to load it takes longer than to read what is cached.
 
 
 def operators(spec: str, machine: Machine, store: Store) -> tuple[TorchRelease, Operators]:
@@ -36,6 +40,9 @@ def live_operators(executable: str | None) -> tuple[TorchRelease, Operators]:
 
     :raises InputError: it has no torch, or its torch does not answer
     """
+    from abiscan import interpreter as python  # noqa: PLC0415
+    from abiscan.releases import from_python  # noqa: PLC0415
+
     package = python.installed_torch() if executable is None else python.ask(executable)[1]
     if package is None:
         raise InputError(executable or sys.executable, "has no torch", "say with --python which Python has one")
@@ -50,6 +57,9 @@ def difference(old: str, new: str, machine: Machine, used_by: Source | None, sto
     :param used_by: an extension; limits the answer to what it touches
     :raises InputError: a torch or the extension cannot be read
     """
+    from abiscan.comparison import compare  # noqa: PLC0415
+    from abiscan.inventory import inventory  # noqa: PLC0415
+
     before, after = (_side(spec, machine, store) for spec in (old, new))
     return compare(before, after, _use(*inventory(used_by, store)) if used_by else None)
 
@@ -71,6 +81,8 @@ def _read(spec: str, machine: Machine, files: Files, store: Store) -> tuple[Torc
 
 
 def _side(spec: str, machine: Machine, store: Store) -> Side:
+    from abiscan.comparison import Side  # noqa: PLC0415
+
     files = Files(store.facts_of)
     release, found = _read(spec, machine, files, store)
     if _is_number(spec):
@@ -78,7 +90,7 @@ def _side(spec: str, machine: Machine, store: Store) -> Side:
     else:
         libraries = Libraries(release.own_libraries, files)
         exports = {name: frozenset(facts.symbols.starting_with("")) for name, facts in libraries.items()}
-    return Side(name=str(release), exports=exports, operators=found)
+    return Side(name=str(release), exports=exports, operators=found, release=release.version, machine=release.machine)
 
 
 def api_history(target: Source, specs: Sequence[str], store: Store) -> ApiHistory:
@@ -87,6 +99,9 @@ def api_history(target: Source, specs: Sequence[str], store: Store) -> ApiHistor
     :param specs: release numbers, version specifiers, paths of torches; none for all embedded releases
     :raises InputError: the target or a torch cannot be read
     """
+    from abiscan.api_history import history  # noqa: PLC0415
+    from abiscan.inventory import inventory  # noqa: PLC0415
+
     read, inventories = inventory(target, store)
     machine = next((extension.facts.machine for extension in read.extensions), Machine.X86_64)
     names = _use(read, inventories).operators
@@ -102,21 +117,17 @@ def api_history(target: Source, specs: Sequence[str], store: Store) -> ApiHistor
 
 
 def _use(target: Target, inventories: Iterable[Inventory]) -> Use:
-    imports = frozenset(name for extension in target.extensions for name in extension.facts.imports)
+    from abiscan.comparison import Use  # noqa: PLC0415
+
     return Use(
-        symbols=imports,
+        symbols=frozenset(name for extension in target.extensions for name in extension.facts.imports),
         operators=frozenset(
-            (
-                *called(imports),
-                *(
-                    name
-                    for each in (found.registrations for found in inventories)
-                    for name in (
-                        *(kernel.operator for kernel in each.kernels),
-                        *(operator.name for operator in each.operators),
-                        *(lookup.operator for lookup in each.lookups),
-                    )
-                ),
+            name
+            for each in (found.registrations for found in inventories)
+            for name in (
+                *(kernel.operator for kernel in each.kernels),
+                *(operator.name for operator in each.operators),
+                *(lookup.operator for lookup in each.lookups),
             )
         ),
     )

@@ -16,15 +16,13 @@ import click
 import platformdirs
 
 from abiscan.errors import AbiscanError
-from abiscan.packages import named
-from abiscan.releases.store import Store
-from abiscan.sources import Source
 
 if TYPE_CHECKING:
     from rich.status import Status
 
     from abiscan.hooks.install import Installer
     from abiscan.scan import TorchChoice
+    from abiscan.sources import Source
 
 _PATIENCE_SECONDS: Final = 1.0
 
@@ -73,6 +71,8 @@ def sources(words: Sequence[str], python: str | None) -> Iterator[list[Source]]:
     :param python: whose packages are meant, None for those of the running interpreter
     :raises InputError: a word means nothing
     """
+    from abiscan.packages import named  # noqa: PLC0415 - not every command has a target
+
     with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
         yield [named(word, Path(folder), python) for word in words]
 
@@ -145,6 +145,7 @@ def install_checked(installer: Installer, command: Callable[[], list[str]], word
     :param command: makes the command to which ``words`` are given
     """
     from abiscan.hooks.install import InstallerError, Outcome, check  # noqa: PLC0415 - see cli.check
+    from abiscan.releases.store import Store  # noqa: PLC0415
 
     given = [word for word in words if word != "--force"]
     outcome = Outcome(problems=(), notes=())

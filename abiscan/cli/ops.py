@@ -8,7 +8,6 @@ import click
 
 from abiscan.cli.common import cache_folder, errors_reported, output_to, sources
 from abiscan.elf import Machine
-from abiscan.interpreter import of_environment
 from abiscan.releases.store import Store
 
 
@@ -80,6 +79,7 @@ def ops(
 
 
 def _of_target(word: str, form: str, output: Path | None, *, verbose: bool) -> None:
+    from abiscan.interpreter import of_environment  # noqa: PLC0415
     from abiscan.inventory import inventory  # noqa: PLC0415
 
     with errors_reported(), sources([word], of_environment()) as (source,):
@@ -101,6 +101,7 @@ def _of_target(word: str, form: str, output: Path | None, *, verbose: bool) -> N
 def _history(word: str, torches: tuple[str, ...], form: str, output: Path | None, *, verbose: bool) -> None:
     from rich.console import Console  # noqa: PLC0415
 
+    from abiscan.interpreter import of_environment  # noqa: PLC0415
     from abiscan.report import api_history as views  # noqa: PLC0415
     from abiscan.torches import api_history  # noqa: PLC0415
 
@@ -116,8 +117,6 @@ def _history(word: str, torches: tuple[str, ...], form: str, output: Path | None
 def _of_torch(
     spec: str | None, machine: Machine, python: str | None, form: str, output: Path | None, *, api_version: bool
 ) -> None:
-    from rich.console import Console  # noqa: PLC0415
-
     from abiscan.report import torch_ops  # noqa: PLC0415
     from abiscan.torches import live_operators, operators  # noqa: PLC0415
 
@@ -132,4 +131,4 @@ def _of_torch(
         if form == "json":
             stream.write(as_json(release, found))
         else:
-            print_text(release, found, Console(file=stream, highlight=False))
+            print_text(release, found, stream)

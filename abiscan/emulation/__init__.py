@@ -1,5 +1,10 @@
 """Recovers what an extension registers by emulating its initialisers. The only importer of icicle and capstone."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
 from abiscan.emulation.model import (
     CustomClass,
     Fallback,
@@ -12,9 +17,11 @@ from abiscan.emulation.model import (
     Phase,
     Registrations,
     Registry,
+    TorchRegistrations,
 )
-from abiscan.emulation.recovery import recover
-from abiscan.emulation.torch_libraries import TorchRegistrations, recover_torch
+
+if TYPE_CHECKING:
+    from abiscan.elf import ElfFile, Machine, SharedObject
 
 __all__ = [
     "CustomClass",
@@ -32,3 +39,29 @@ __all__ = [
     "recover",
     "recover_torch",
 ]
+
+
+# The emulator is loaded when something is emulated: to load it takes longer than most of what needs only the model.
+
+
+def recover(file: ElfFile, facts: SharedObject) -> Registrations:
+    """Recover everything that an object registers, without running it.
+
+    :param file: the object; its bytes are read as they are needed
+    :param facts: what ``file.facts()`` gave
+    :returns: the registrations, and a ``Gap`` for everything that could not be read; nothing in the file raises
+    """
+    from abiscan.emulation import recovery  # noqa: PLC0415
+
+    return recovery.recover(file, facts)
+
+
+def recover_torch(files: Mapping[str, ElfFile], machine: Machine) -> TorchRegistrations:
+    """What torch's libraries register, without running them.
+
+    :param files: the libraries by name, each after those that it needs
+    :param machine: what they are made for
+    """
+    from abiscan.emulation import torch_libraries  # noqa: PLC0415
+
+    return torch_libraries.recover_torch(files, machine)

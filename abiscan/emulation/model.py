@@ -10,7 +10,11 @@ functions that run on a call nobody knows in which order they are called, nor wh
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
+
+_THROWING: Final = ("c10::Dispatcher::findSchemaOrThrow", "aoti_torch_call_dispatcher", "torch_call_dispatcher")
 
 
 class Phase(enum.Enum):
@@ -126,10 +130,20 @@ class Registry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup:
-    """An operator that the code fetches by name when it runs, at ``address`` (of the call, in the file's own space)."""
+    """An operator that the code fetches by name when it runs, with torch's ``function``.
+
+    ``address`` is where that call returns to (where it lies, if it is a jump), in the file's own space; None for
+    ``at::_ops``, where the object imports a function of the operator's own.
+    """
 
     operator: str
+    function: str
     address: int | None
+
+    @property
+    def throws(self) -> bool:
+        """Whether torch throws ``Could not find schema`` where it does not have the operator."""
+        return self.function in _THROWING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +161,8 @@ class Registrations:
     """Everything recovered from one object, each list in the order in which the code registers.
 
     ``unknown_calls`` counts the calls of imported functions that have no double and were answered with zero.
+    ``debug_at`` is the offset of the last member, ``debug_``, in the ``torch::CppFunction`` objects that the code
+    makes, which tells releases apart; None where it makes none of which this shows.
     """
 
     libraries: tuple[Library, ...] = ()
@@ -158,3 +174,16 @@ class Registrations:
     lookups: tuple[Lookup, ...] = ()
     gaps: tuple[Gap, ...] = ()
     unknown_calls: tuple[tuple[str, int], ...] = ()
+    debug_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchRegistrations:
+    """What the libraries of a torch register, by library, and what its dispatch keys are called, by number.
+
+    ``aliases`` are the keys that stand for several others: those that each includes.
+    """
+
+    libraries: Mapping[str, Registrations]
+    keys: Mapping[int, str]
+    aliases: Mapping[int, frozenset[int]]

@@ -87,6 +87,8 @@ class Process:
         self.texts: dict[int, bytes] = {}
         self.locale = 0
         self.capsules: dict[int, int] = {}
+        self.items: dict[int, dict[bytes | int, int]] = {}  # of dictionaries
+        self.attributes: dict[int, dict[bytes | int, int]] = {}
         self.python_version = "3.11"
         self.calls = 0
         self.call_limit = 0

@@ -12,7 +12,6 @@ import functools
 import re
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from abiscan.elf import ElfFile, Machine
@@ -22,11 +21,12 @@ from abiscan.emulation.doubles.libc import LIBC
 from abiscan.emulation.doubles.libstdcxx import LIBSTDCXX
 from abiscan.emulation.doubles.torch_legacy import torch_legacy
 from abiscan.emulation.doubles.torch_library import torch_library
+from abiscan.emulation.doubles.torch_lookups import torch_lookups
 from abiscan.emulation.doubles.torch_stable import torch_stable
 from abiscan.emulation.doubles.torch_types import torch_types
 from abiscan.emulation.loader import Image
 from abiscan.emulation.machine import Stop
-from abiscan.emulation.model import Gap, Registrations
+from abiscan.emulation.model import Gap, Registrations, TorchRegistrations
 from abiscan.emulation.process import Double, Process
 from abiscan.emulation.recorder import Recorder
 from abiscan.emulation.strings import abi_in
@@ -74,18 +74,6 @@ _MAX_KEYS: Final = 256
 _INSTRUCTIONS_PER_QUESTION: Final = 100_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TorchRegistrations:
-    """What the libraries of a torch register, by library, and what its dispatch keys are called, by number.
-
-    ``aliases`` are the keys that stand for several others: those that each includes.
-    """
-
-    libraries: Mapping[str, Registrations]
-    keys: Mapping[int, str]
-    aliases: Mapping[int, frozenset[int]]
-
-
 def recover_torch(files: Mapping[str, ElfFile], machine: Machine) -> TorchRegistrations:
     """What torch's libraries register, without running them.
 
@@ -111,7 +99,8 @@ class _TorchProcess:
         self.process = Process(first, machine, self._find_double, fill_datum, others)
         boundary, observed, named = map(self._defined, (_BOUNDARY, _OBSERVED, _NAMED))
         state = TorchState(self.process, frozenset(boundary.values()), self.recorder)
-        torch = finder((torch_library(state), torch_stable(state), torch_legacy(state), torch_types(state)))
+        doubles = (torch_library(state), torch_stable(state), torch_legacy(state), torch_types(state))
+        torch = finder((*doubles, torch_lookups(state)))
         self._find = {name: torch(name) for name in (*boundary.values(), *observed.values())}
         # What torch opens as it is loaded is a library of its own, which is there, and defines no operators.
         self._find["dlopen"] = lambda _: 1

@@ -24,6 +24,19 @@ _CUDA: Final = ("CUDA", "CUDATensorId")
 _RENAMED: Final = {"Math": "CompositeImplicitAutograd", "DefaultBackend": "CompositeExplicitAutograd"}
 _OLD_SUFFIX: Final = "TensorId"
 _CATCH_ALL: Final = "(catch all)"
+# Schemas without anything that torch would print otherwise: most, and to parse them all takes longer than the rest.
+_TYPE: Final = (
+    r"(?:(?:Tensor|SymInt|Scalar|ScalarType|Layout|Device|MemoryFormat|Generator)(?:\([a-z]!?\)|\(a -> \*\))?"
+    r"|int|float|bool|str|__torch__\.[\w.]+)(?:\[[0-9]*\])?\??(?:\[\])?"
+)
+_ARGUMENT: Final = (
+    rf"(?:\*|(?:int|SymInt|Scalar)\?? \w+=(?:0|-?[1-9][0-9]{{0,8}})|{_TYPE} \w+(?:=(?:None|True|False|\[\]))?)"
+)
+_RESULT: Final = rf"{_TYPE}(?: \w+)?"
+_AS_PRINTED: Final = re.compile(
+    rf"[\w:]+(?:\.\w+)?\((?:{_ARGUMENT}(?:, {_ARGUMENT})*)?\) -> (?:{_RESULT}|\(\)|\({_RESULT}(?:, {_RESULT})+\))",
+    re.ASCII,
+)
 _DIGITS: Final = 8
 
 
@@ -84,8 +97,8 @@ def strategy(kernels: Iterable[Kernel], *, with_cuda: bool = False) -> list[str]
 
 def printed(schema: str | None) -> str | None:
     """A schema as torch prints it; the text itself where torch would refuse it."""
-    if schema is None:
-        return None
+    if schema is None or _AS_PRINTED.fullmatch(schema):
+        return schema
     try:
         return str(FunctionSchema.parse(schema))
     except SchemaError:

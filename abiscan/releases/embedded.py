@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import Any, Final
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from abiscan.elf import Machine, SharedObject
@@ -102,6 +101,8 @@ def admitted(text: str) -> tuple[Version, ...]:
 
     :raises InputError: it is one, and admits none
     """
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415 - slow to load, seldom needed
+
     try:
         specifier = SpecifierSet(text)
     except InvalidSpecifier:

@@ -21,7 +21,7 @@ from abiscan.releases.model import TorchRelease
 from abiscan.releases.operators import Fallback, Kernel, Operator, Operators, Place
 from abiscan.releases.store import identity_of, written_whole
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """Part of every key: raise it when what is kept, or how it is recovered, changes."""
 
 SUFFIX: Final = ".operators"
@@ -39,25 +39,30 @@ def operators_of(
     progress: Callable[[str], None] = lambda _: None,
     names: Collection[str] | None = None,
 ) -> Operators:
-    """The operators of a torch: those inside the package for a build that is embedded.
+    """The operators of a torch, from ``folder`` if they are there; if not, they are put there.
 
-    For another one those in ``folder`` if they are there, else they are read from its libraries and put there.
+    Those of a build that is embedded come from inside the package, others are read from the libraries.
 
     :param progress: is told what takes seconds
-    :param names: the operators that are needed; others may be left out
+    :param names: the operators that are needed; others may be left out. Few are found faster inside the package
     :raises InputError: a library cannot be read
     """
-    if build := embedded_operators.find(identities(release, files), release.machine):
-        return embedded_operators.operators(build, release.machine, names)
     sources = [source for path in operator_libraries(release) if (source := files.source(path)) is not None]
     identity = " ".join((release.version or "", *map(identity_of, sources)))
     path = folder / f"{hashlib.sha256(identity.encode()).hexdigest()[:40]}-v{FORMAT}{SUFFIX}"
-    stored = _load(path)
-    if stored is None:
+    if names is None and (stored := _load(path)):
+        return stored
+    if build := embedded_operators.find(identities(release, files), release.machine):
+        stored = embedded_operators.operators(build, release.machine, names)
+        if names is not None:
+            return stored
+    elif stored := _load(path):
+        return stored
+    else:
         progress(f"reading the operators of {release} from its libraries, once")
         stored = read_operators(release, files)
-        with contextlib.suppress(OSError), written_whole(path) as part:
-            part.write_bytes(pack(stored))
+    with contextlib.suppress(OSError), written_whole(path) as part:
+        part.write_bytes(pack(stored))
     return stored
 
 

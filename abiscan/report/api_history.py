@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from abiscan.api_history import ApiHistory
-from abiscan.report.text import clean
+from abiscan.report.characters import clean
 
 VERSION: Final = 1
 _SHOWN: Final = 4

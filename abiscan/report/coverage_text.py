@@ -11,7 +11,7 @@ from rich.text import Text
 
 from abiscan.coverage import BackendReport
 from abiscan.dispatch.coverage import MissingKernel
-from abiscan.report.text import clean
+from abiscan.report.characters import clean
 
 _SHOWN: Final = 40
 _CALLERS: Final = 3

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import abiscan
 from abiscan.findings import Effect
-from abiscan.report.text import clean
+from abiscan.report.characters import clean
 
 if TYPE_CHECKING:
     from rich.console import Console

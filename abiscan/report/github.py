@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from abiscan.findings import Effect, Finding
+from abiscan.report.characters import clean
 from abiscan.report.model import Report, Result
 from abiscan.report.sarif import level
-from abiscan.report.text import clean, verdict
+from abiscan.report.text import verdict
 
 _COMMANDS: Final = {"error": "error", "warning": "warning", "note": "notice"}
 

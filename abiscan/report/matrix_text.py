@@ -13,8 +13,8 @@ from rich.text import Text
 
 from abiscan.built_for import Clue, Kind, span
 from abiscan.mangling import demangle
+from abiscan.report.characters import clean
 from abiscan.report.matrix_model import Matrix, Row, advice, legend, mark, rules_of, trouble
-from abiscan.report.text import clean
 
 _MARKS: Final = {"✓": "green", "✗": "bold red", "?": "yellow", "·": "dim"}
 _COLUMN: Final = 10  # the least width of a column, its gap included

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from abiscan.emulation import Fallback, Gap, Kernel, Library, Operator
 from abiscan.inventory import Inventory
-from abiscan.mangling import demangle_type
 from abiscan.report.ops_model import full_schema, key_name
-
-VERSION: Final = 1
+from abiscan.report.ops_rows import VERSION, fallback_row, kernel_row, operator_row
 
 
 def render(target: str, inventories: Sequence[Inventory], *, single: bool) -> str:
@@ -56,40 +54,40 @@ def _library(library: Library, inventory: Inventory) -> dict[str, Any]:
 
 
 def _operator(operator: Operator, inventory: Inventory) -> dict[str, Any]:
-    return {
-        "name": operator.name,
-        "schema": full_schema(operator, inventory.built_for[-1] if inventory.built_for else None),
-        "inferred": operator.inferred,
-        "jit_only": operator.jit_only,
-        "tags": [inventory.tags.name(number) for number in operator.tags],
-        "file": operator.file,
-        "line": operator.line,
-        "phase": operator.phase.value,
-    }
+    return operator_row(
+        name=operator.name,
+        schema=full_schema(operator, inventory.built_for[-1] if inventory.built_for else None),
+        inferred=operator.inferred,
+        jit_only=operator.jit_only,
+        tags=[inventory.tags.name(number) for number in operator.tags],
+        file=operator.file,
+        line=operator.line,
+        phase=operator.phase.value,
+    )
 
 
 def _kernel(kernel: Kernel, inventory: Inventory) -> dict[str, Any]:
-    return {
-        "operator": kernel.operator,
-        "dispatch_key": key_name(kernel.dispatch_key, inventory.keys),
-        "signature": demangle_type(kernel.signature) if kernel.signature else None,
-        "inferred_schema": kernel.inferred_schema,
-        "boxed": kernel.boxed,
-        "fallthrough": kernel.fallthrough,
-        "file": kernel.file,
-        "line": kernel.line,
-        "phase": kernel.phase.value,
-    }
+    return kernel_row(
+        operator=kernel.operator,
+        key=key_name(kernel.dispatch_key, inventory.keys),
+        signature=kernel.signature,
+        inferred_schema=kernel.inferred_schema,
+        boxed=kernel.boxed,
+        fallthrough=kernel.fallthrough,
+        file=kernel.file,
+        line=kernel.line,
+        phase=kernel.phase.value,
+    )
 
 
 def _fallback(fallback: Fallback, inventory: Inventory) -> dict[str, Any]:
-    return {
-        "dispatch_key": key_name(fallback.dispatch_key, inventory.keys),
-        "fallthrough": fallback.fallthrough,
-        "file": fallback.file,
-        "line": fallback.line,
-        "phase": fallback.phase.value,
-    }
+    return fallback_row(
+        key=key_name(fallback.dispatch_key, inventory.keys),
+        fallthrough=fallback.fallthrough,
+        file=fallback.file,
+        line=fallback.line,
+        phase=fallback.phase.value,
+    )
 
 
 def _gap(gap: Gap) -> dict[str, Any]:

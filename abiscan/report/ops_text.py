@@ -10,8 +10,8 @@ from rich.text import Text
 from abiscan.emulation import Gap, Phase
 from abiscan.inventory import Inventory
 from abiscan.mangling import demangle_type
+from abiscan.report.characters import clean
 from abiscan.report.ops_model import full_schema, key_name
-from abiscan.report.text import clean
 
 
 def render(target: str, inventories: Sequence[Inventory], console: Console, *, verbose: bool) -> None:

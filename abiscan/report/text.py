@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from abiscan.findings import Effect, Evidence, Finding
+from abiscan.report.characters import clean
 from abiscan.report.model import Report, Result, Verdict
 
 _EVIDENCE_SHOWN: Final = 3
@@ -19,7 +20,6 @@ _LABELS: Final = {
     Effect.OVERRIDES: ("warning", "yellow"),
     Effect.CALL_FAILS: ("warning", "yellow"),
 }
-_CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(0x7F, 0xA0))}
 
 
 def render(report: Report, console: Console, *, verbosity: int = 0) -> None:
@@ -93,8 +93,3 @@ def verdict(result: Result) -> Text:
     elif result.external:
         line.append(f", if {clean(', '.join(result.external))} can be found when it is used")
     return line
-
-
-def clean(text: str) -> str:
-    """``text`` without control characters: names in a hostile file must not steer the terminal."""
-    return text.translate(_CONTROL)

@@ -53,7 +53,7 @@ def test_deep_nesting_ends() -> None:
 
 
 def test_without_a_demangler_names_stay_mangled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mangling, "cxxfilt", None)
+    monkeypatch.setattr(mangling, "_demangler", lambda: None)
     assert demangle("_ZN2at11not_yet_seenEv") == "_ZN2at11not_yet_seenEv"
 
 

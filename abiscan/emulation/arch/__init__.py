@@ -8,7 +8,7 @@ from icicle import Icicle  # type: ignore[import-untyped]
 
 from abiscan.elf import Machine as ElfMachine
 from abiscan.emulation.arch.aarch64 import Aarch64
-from abiscan.emulation.arch.vector import Memory
+from abiscan.emulation.arch.memory import Memory
 from abiscan.emulation.arch.x86_64 import X8664
 
 
@@ -18,6 +18,8 @@ class Arch(Protocol):
     name: ClassVar[str]
     stack_pointer: ClassVar[str]
     arguments: ClassVar[tuple[str, ...]]
+    registers: ClassVar[tuple[str, ...]]  # the general ones, but for the stack pointer
+    vectors: ClassVar[tuple[str, ...]]  # the vector registers; where one has several names, those that cover it
     result: ClassVar[str]
     thread_pointer: ClassVar[str]
     thread_pointer_offset: ClassVar[int]

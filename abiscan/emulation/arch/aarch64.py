@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 
 from icicle import Icicle  # type: ignore[import-untyped]
 
-from abiscan.emulation.arch.vector import Memory
+from abiscan.emulation.arch.memory import Memory
 
 
 class Aarch64:
@@ -17,6 +17,8 @@ class Aarch64:
     name: ClassVar[str] = "aarch64"
     stack_pointer: ClassVar[str] = "sp"
     arguments: ClassVar[tuple[str, ...]] = ("x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7")
+    registers: ClassVar[tuple[str, ...]] = tuple(f"x{number}" for number in range(31))
+    vectors: ClassVar[tuple[str, ...]] = tuple(f"q{number}" for number in range(32))
     result: ClassVar[str] = "x0"
     # Variant I of thread-local storage: the variables follow the thread pointer and the two words that it points to.
     thread_pointer: ClassVar[str] = "tpidr_el0"
@@ -59,7 +61,7 @@ class Aarch64:
         return struct.pack(f"<{len(code)}I", *code)
 
     def runtime(self, slow_rehash: int) -> dict[str, bytes]:  # noqa: ARG002 - the interface of every architecture
-        """That of descriptors of thread-local variables, which preserves all other registers; the doubles do the rest."""
+        """The resolver of thread-local variables, which preserves all other registers; the doubles do the rest."""
         return {"__tlsdesc_resolve": struct.pack("<2I", 0xF9400400, 0xD65F03C0)}  # ldr x0, [x0, #8]; ret
 
     def enter(self, vm: Icicle, return_to: int) -> None:
@@ -132,7 +134,7 @@ def _do_nothing(vm: Icicle, memory: Memory, word: int) -> None:
 
 
 def _add_atomically(vm: Icicle, memory: Memory, word: int) -> None:
-    """LDADD and the like, SWP: size 31:30, Rs 20:16, o3 and opc 15:12, Rn 9:5, Rt 4:0; ordering does not matter here."""
+    """LDADD and the like, SWP, in any ordering: size 31:30, Rs 20:16, o3 and opc 15:12, Rn 9:5, Rt 4:0."""
     size = 1 << (word >> 30)
     base, source, target = word >> 5 & 31, word >> 16 & 31, word & 31
     address = vm.sp if base == _ZERO_REGISTER else vm.reg_read(f"x{base}")
@@ -163,7 +165,7 @@ def _signed(value: int, size: int) -> int:
 
 
 def _set_vector(vm: Icicle, memory: Memory, number: int, value: int) -> None:
-    """Set all of a vector register. icicle takes no more than 64 bits from outside, and clears the rest: code sets it."""
+    """Set all of a vector register. icicle takes 64 bits from outside and clears the rest, which code then sets."""
     vm.reg_write(f"q{number}", value & _ALL_ONES)
     if value > _ALL_ONES:
         pc, kept = vm.pc, vm.reg_read("x16")

@@ -6,51 +6,26 @@ descriptions in the Intel SDM, volume 2. The 512-bit forms and masks of AVX-512 
 their text.
 
 The few VEX instructions that icicle does accept it does wrongly: its registers end at 128 bits, and what concerns the
-upper halves is dropped without a word. So those are found as code is mapped (``suspects``) and done here as well; the
-upper halves of the sixteen registers belong to this module alone. A VEX-encoded result clears the bits above it.
+upper halves is dropped without a word. So those are found as code is mapped (``vex.suspects``) and done here as well;
+the upper halves of the sixteen registers belong to this module alone. A VEX-encoded result clears the bits above it.
 """
 
 from __future__ import annotations
 
 import operator
-import re
 import struct
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 import capstone  # type: ignore[import-untyped]
 from capstone import x86
-from icicle import Icicle, MemoryException  # type: ignore[import-untyped]
+from icicle import Icicle  # type: ignore[import-untyped]
+
+from abiscan.emulation.arch.memory import Memory
 
 _XMM_BYTES, _YMM_BYTES = 16, 32
 
 Bytes = Sequence[bytes]
-
-
-class Memory(Protocol):
-    """The memory of the emulated process; what is not mapped yet is mapped by asking for it.
-
-    ``upper_halves`` are bits 128 to 255 of the sixteen vector registers of x86-64, sixteen bytes each; ``helpers`` is
-    where the architecture's own code lies.
-    """
-
-    upper_halves: list[bytes]
-    helpers: int
-
-    def read(self, address: int, size: int) -> bytes:
-        """``size`` bytes at ``address``."""
-
-    def write(self, address: int, data: bytes) -> None:
-        """Store ``data`` at ``address``."""
-
-
-def is_mapped(vm: Icicle, address: int) -> bool:
-    """Whether anything can be read at ``address``."""
-    try:
-        vm.mem_read(address, 1)
-    except (MemoryException, OverflowError):
-        return False
-    return True
 
 
 class UnsupportedError(Exception):
@@ -301,24 +276,6 @@ _BROADCASTS: Final = {
 _CLEARS: Final = ("vzeroupper", "vzeroall")
 _SCALAR_MOVES: Final = {"vmovss": 4, "vmovsd": 8}
 _COMPARES: Final = {"vcomiss": "<f", "vucomiss": "<f", "vcomisd": "<d", "vucomisd": "<d"}
-
-
-# VEX prefixes (C5 with one byte, C4 with two) before the opcodes that icicle accepts: those of its avx_manual.sinc and
-# avx2_manual.sinc. What the prefix must hold for them tells most other bytes apart: map 1, 2 or 3; in the short form
-# no second source, but for vmovss and vmovsd between registers (Intel SDM 2A, 2.3.5 and 2.3.6).
-_WITH_SCALAR_PREFIX: Final = b"".join(b"\\x%02x" % byte for byte in range(256) if byte & 2)
-_SUSPECT: Final = re.compile(
-    rb"\xc5(?=[\x78-\x7f\xf8-\xff][\x10\x11\x28\x29\x6f\x77\x7f\xd7]"
-    rb"|[%b]" % _WITH_SCALAR_PREFIX + rb"[\x10\x11][\xc0-\xff])"
-    rb"|\xc4(?=[\x01-\x03\x21-\x23\x41-\x43\x61-\x63\x81-\x83\xa1-\xa3\xc1-\xc3\xe1-\xe3]."
-    rb"[\x06\x10\x11\x18\x19\x28\x29\x38\x39\x46\x6f\x77\x7f\xd7])",
-    re.DOTALL,
-)
-
-
-def suspects(code: bytes) -> list[int]:
-    """Where in ``code`` an instruction may begin that icicle does wrongly, whatever it is part of there."""
-    return [match.start() for match in _SUSPECT.finditer(code)]
 
 
 class VectorUnit:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+import functools
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from icicle import Icicle  # type: ignore[import-untyped]
 
-from abiscan.emulation.arch.vector import Memory, VectorUnit, suspects
+from abiscan.emulation.arch.memory import Memory
+from abiscan.emulation.arch.vex import suspects
+
+if TYPE_CHECKING:
+    from abiscan.emulation.arch.vector import VectorUnit
 
 
 class X8664:
@@ -15,6 +20,8 @@ class X8664:
     name: ClassVar[str] = "x86_64"
     stack_pointer: ClassVar[str] = "RSP"
     arguments: ClassVar[tuple[str, ...]] = ("RDI", "RSI", "RDX", "RCX", "R8", "R9")
+    registers: ClassVar[tuple[str, ...]] = (*arguments, "RAX", "RBX", "RBP", "R10", "R11", "R12", "R13", "R14", "R15")
+    vectors: ClassVar[tuple[str, ...]] = tuple(f"XMM{number}_Q{half}" for number in range(16) for half in "ab")
     result: ClassVar[str] = "RAX"
     # Variant II of thread-local storage: the thread pointer holds its own address, the variables lie below it.
     thread_pointer: ClassVar[str] = "FS_OFFSET"
@@ -101,7 +108,7 @@ class X8664:
                 vm.reg_write(register, 0)
             vm.pc += len(_CPUID)
             return None
-        return _UNIT.execute(vm, memory, code)
+        return _vector_unit().execute(vm, memory, code)
 
 
 _CPUID: Final = b"\x0f\xa2"
@@ -134,4 +141,10 @@ _NEED_REHASH: Final = bytes.fromhex(
     "488d040a 483b4708 7305"  # lea rax, [rdx + rcx]; cmp rax, [rdi + 8]; jae to the end
     "31c0 31d2 c3"  # xor eax, eax; xor edx, edx; ret
 )
-_UNIT: Final = VectorUnit()
+
+
+@functools.cache
+def _vector_unit() -> VectorUnit:
+    from abiscan.emulation.arch.vector import VectorUnit  # noqa: PLC0415 - few objects need it, and a disassembler
+
+    return VectorUnit()
