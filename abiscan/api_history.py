@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from abiscan.releases.api_version import ApiVersion, api_versions, fingerprint
 from abiscan.releases.operators import Operators
-
-# at::_ops::add_Tensor::call, through which everything that is built since 1.9 calls aten::add.Tensor.
-_CALL: Final = re.compile(r"_ZN2at4_ops([0-9]+)(\w+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,15 +55,6 @@ def history(target: str, used: Iterable[str], torches: Mapping[str, Operators]) 
         before = now
     known = sorted({name for found in versions.values() for name in found})
     return ApiHistory(target=target, operators=tuple(known), releases=tuple(releases))
-
-
-def called(imports: Iterable[str]) -> Iterator[str]:
-    """The operators that code with such imports calls in C++; other names among them, for a dot is written ``_``."""
-    for symbol in imports:
-        match = _CALL.match(symbol)
-        if match and (name := match[2][: int(match[1])]):
-            yield f"aten::{name}"
-            yield from (f"aten::{name[:at]}.{name[at + 1 :]}" for at in range(1, len(name) - 1) if name[at] == "_")
 
 
 def _changes(before: Mapping[str, ApiVersion], now: Mapping[str, ApiVersion]) -> Iterator[Change]:

@@ -1,4 +1,4 @@
-"""What changed between two torches: symbols, operators, dispatch, numbers of dispatch keys. Pure."""
+"""What changed between two torches: symbols, operators, dispatch, numbers of dispatch keys, class layouts. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
+from abiscan.elf import Machine
+from abiscan.linkage.shared_types import touches
 from abiscan.releases.api_version import api_versions, fingerprint, has_cuda, kernels_of, strategy
+from abiscan.releases.layout_changes import LayoutChange, layout_changes
+from abiscan.releases.layouts import is_known
 from abiscan.releases.operators import Operators
 
 
@@ -15,12 +19,15 @@ from abiscan.releases.operators import Operators
 class Side:
     """One of the two.
 
-    ``exports`` are the names that each library exports.
+    ``exports`` are the names that each library exports; ``release`` its number, None if unknown, which with ``machine``
+    tells how classes lie in memory.
     """
 
     name: str
     exports: Mapping[str, frozenset[str]]
     operators: Operators
+    release: str | None = None
+    machine: Machine = Machine.X86_64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +96,7 @@ class Comparison:
     dispatch: tuple[DispatchChange, ...]
     cuda_compared: bool
     gaps: tuple[str, ...]
+    layouts: tuple[LayoutChange, ...] = ()
 
 
 def compare(old: Side, new: Side, use: Use | None = None) -> Comparison:
@@ -112,8 +120,25 @@ def compare(old: Side, new: Side, use: Use | None = None) -> Comparison:
         schemas=_schemas(before, after, [name for name in both if was[name].schema != now[name].schema]),
         dispatch=_dispatch(before, after, both, with_cuda=cuda),
         cuda_compared=cuda,
-        gaps=(*(f"{old.name}: {gap}" for gap in before.gaps), *(f"{new.name}: {gap}" for gap in after.gaps)),
+        gaps=(
+            *(f"{old.name}: {gap}" for gap in before.gaps),
+            *(f"{new.name}: {gap}" for gap in after.gaps),
+            *(f"{side.name}: its class layouts are not known" for side in (old, new) if not _has_layouts(side)),
+        ),
+        layouts=_layouts(old, new, use),
     )
+
+
+def _has_layouts(side: Side) -> bool:
+    return side.release is not None and is_known(side.release, side.machine)
+
+
+def _layouts(old: Side, new: Side, use: Use | None) -> tuple[LayoutChange, ...]:
+    if old.release is None or new.release is None:
+        return ()
+    changes = layout_changes(old.release, new.release, old.machine)
+    shared = {touch.type for touch in touches(use.symbols, (), ())} if use else changes.keys()
+    return tuple(change for name, change in changes.items() if name in shared)
 
 
 def _symbols(

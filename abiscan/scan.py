@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from abiscan import interpreter as python
 from abiscan import system
+from abiscan.drifting import Drifts
 from abiscan.elf import Machine
 from abiscan.errors import InputError
 from abiscan.files import Files
@@ -19,6 +20,7 @@ from abiscan.interpreter import Interpreter
 from abiscan.libraries import Libraries
 from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.first_error import first_error
+from abiscan.linkage.layout_drift import LayoutDrift, crash
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence, LoadError, Process, Resolution
 from abiscan.linkage.registering import Registering
@@ -239,10 +241,11 @@ def _settings(target: Target, torch: Torch, files: Files) -> Iterator[tuple[Exte
 
 
 class Learnt:
-    """What is learnt of extensions once, for all torches: what they register, what they do not have themselves."""
+    """What is learnt of extensions once, for all torches: what they register, share, and do not have themselves."""
 
     def __init__(self) -> None:
         self.resolver = Resolver()
+        self.drifts = Drifts()
 
     @functools.cached_property
     def inventories(self) -> Inventories:
@@ -282,6 +285,12 @@ class Replays:
             self._replayer = Replayer(files=self._files, operators_for=self._operators_for, inventories=inventories)
         return self._replayer.replay(target, extension, resolution, release)
 
+    def drifts(
+        self, target: Target, extension: Extension, resolution: Resolution, registering: Registering | None, torch: str
+    ) -> tuple[LayoutDrift, ...]:
+        """Which classes of this torch, a release number, lie otherwise in memory than an extension was compiled for."""
+        return self._learnt.drifts.of(self._files, target, extension, resolution, registering, torch)
+
     def keep(self, target: Target, linkages: Sequence[tuple[Extension, Linkage]]) -> None:
         """Leave the extensions that load in the process into which those of the next target are loaded."""
         for extension, linkage in linkages:
@@ -302,6 +311,10 @@ def _link(
     registering = (
         replays.of(setting.target, extension, resolution, setting.release) if resolution and replayed else None
     )
+    drifts: tuple[LayoutDrift, ...] = ()
+    if resolution is not None and resolution.error is None and setting.release.version is not None:
+        drifts = replays.drifts(setting.target, extension, resolution, registering, setting.release.version)
+    crashes = crash(drifts, setting.release.version)
     return Linkage(
         name=posixpath.basename(extension.path),
         facts=extension.facts,
@@ -309,13 +322,14 @@ def _link(
         interpreter=interpreter,
         torch_libraries=setting.libraries,
         resolution=resolution,
-        error=first_error(extension.path, extension.facts, resolution, interpreter, registering),
+        error=first_error(extension.path, extension.facts, resolution, interpreter, registering, crashes),
         requires_torch=_required(setting.target),
         siblings=setting.siblings,
         here=setting.torch.here,
         registering=registering,
         explained=explained,
         declaration=declaration,
+        drifts=drifts,
     )
 
 
@@ -365,6 +379,13 @@ def _gaps(linkage: Linkage) -> Iterator[Gap]:
         return
     if linkage.registering:
         yield from _registration_gaps(linkage.registering, linkage.release)
+    for drift in linkage.drifts:
+        if drift.doubts:
+            releases = f"torch {drift.candidates[0]} to {drift.candidates[-1]}"
+            reason = (
+                f"{drift.name} can be built for {releases}, of which some lay out {', '.join(drift.doubts)} otherwise"
+            )
+            yield Gap(stage="layouts", reason=f"{reason} than {linkage.release}")
     of_python = any(is_python_symbol(symbol.reference.name) for symbol in linkage.resolution.unchecked)
     if of_python and linkage.interpreter and linkage.interpreter.executable is None:
         which = f"Python {linkage.interpreter.tag}"

@@ -90,7 +90,7 @@ def _side(spec: str, machine: Machine, store: Store) -> Side:
     else:
         libraries = Libraries(release.own_libraries, files)
         exports = {name: frozenset(facts.symbols.starting_with("")) for name, facts in libraries.items()}
-    return Side(name=str(release), exports=exports, operators=found)
+    return Side(name=str(release), exports=exports, operators=found, release=release.version, machine=release.machine)
 
 
 def api_history(target: Source, specs: Sequence[str], store: Store) -> ApiHistory:
@@ -117,24 +117,17 @@ def api_history(target: Source, specs: Sequence[str], store: Store) -> ApiHistor
 
 
 def _use(target: Target, inventories: Iterable[Inventory]) -> Use:
-    from abiscan.api_history import called  # noqa: PLC0415
     from abiscan.comparison import Use  # noqa: PLC0415
 
-    imports = frozenset(name for extension in target.extensions for name in extension.facts.imports)
     return Use(
-        symbols=imports,
+        symbols=frozenset(name for extension in target.extensions for name in extension.facts.imports),
         operators=frozenset(
-            (
-                *called(imports),
-                *(
-                    name
-                    for each in (found.registrations for found in inventories)
-                    for name in (
-                        *(kernel.operator for kernel in each.kernels),
-                        *(operator.name for operator in each.operators),
-                        *(lookup.operator for lookup in each.lookups),
-                    )
-                ),
+            name
+            for each in (found.registrations for found in inventories)
+            for name in (
+                *(kernel.operator for kernel in each.kernels),
+                *(operator.name for operator in each.operators),
+                *(lookup.operator for lookup in each.lookups),
             )
         ),
     )

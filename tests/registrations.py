@@ -22,6 +22,7 @@ from abiscan.linkage.registering import Backend, Registering
 from abiscan.releases.operators import Fallback, Kernel, Operator, Operators, Place
 from abiscan.replaying import Registrant, reactions
 
+FIND_OR_THROW: Final = "c10::Dispatcher::findSchemaOrThrow"
 KINDS: Final = {
     "TORCH_LIBRARY": LibraryKind.DEF,
     "TORCH_LIBRARY_FRAGMENT": LibraryKind.FRAGMENT,
@@ -52,7 +53,7 @@ def registrations(steps: Iterable[Mapping[str, Any]], gaps: Iterable[str] = ()) 
         elif "backend" in step:
             recorder.registry("privateuse1-backend", step["backend"])
         elif "lookup" in step:
-            recorder.lookup(step["lookup"], 16)
+            recorder.lookup(step["lookup"], step.get("function", FIND_OR_THROW), 16)
         elif "class" in step:
             recorder.custom_class(step["class"])
         else:

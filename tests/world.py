@@ -7,7 +7,8 @@ A case in ``cases/`` says what differs from ``BASE``, the world of a CPU build o
 
 ``defines`` lists ``name``, ``name@@VERSION`` or ``name@VERSION`` (hidden); ``references`` lists ``name`` or
 ``name@VERSION:file``, with ``weak`` before it where it is. An object of null is taken out of the world. What is left
-out is empty.
+out is empty. ``built_for`` are the releases that the extension can have been built for, ``classes`` those whose type
+information it has: each a name, its base (both mangled) and the number of its virtual functions.
 """
 
 from __future__ import annotations
@@ -25,11 +26,13 @@ from abiscan.elf import Definition, Machine, Reference, SharedObject, SymbolTabl
 from abiscan.interpreter import Interpreter, PythonTag
 from abiscan.linkage.declaration import Declaration, Outcome
 from abiscan.linkage.first_error import first_error
+from abiscan.linkage.layout_drift import crash, layout_drift, shared
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.resolve import resolve
 from abiscan.linkage.scope import Loader, SearchPath
 from abiscan.ownership import is_torch_library
 from abiscan.releases.model import TorchRelease
+from abiscan.typeinfo import CxxClass, Slot
 from tests.registrations import registering
 
 NEW_STRING: Final = "NSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
@@ -201,6 +204,14 @@ def linkage(case: Mapping[str, Any]) -> Linkage:
         resolution = resolve(process, loader.open(process, path))
     libraries = {posixpath.basename(path): objects[path] for path in release.libraries}
     replayed = registering(case, posixpath.basename(path), Version(str(release.version)))
+    classes = tuple(
+        CxxClass(name, (base,), tuple(Slot(symbol=None, own=True) for _ in range(slots)))
+        for name, base, slots in case.get("classes", ())
+    )
+    origin = tuple(map(Version, case.get("built_for", ())))
+    sharing = shared(posixpath.basename(path), facts, classes, replayed.own if replayed else None, origin)
+    drift = layout_drift(sharing, str(release.version)) if resolution and not resolution.error else None
+    drifts = (drift,) if drift else ()
     return Linkage(
         name=posixpath.basename(path),
         facts=facts,
@@ -208,10 +219,11 @@ def linkage(case: Mapping[str, Any]) -> Linkage:
         interpreter=interpreter,
         torch_libraries={name: facts for name, facts in libraries.items() if is_torch_library(name)},
         resolution=resolution,
-        error=first_error(path, facts, resolution, interpreter, replayed),
+        error=first_error(path, facts, resolution, interpreter, replayed, crash(drifts, release.version)),
         requires_torch=case.get("requires_torch"),
         declaration=_declaration(case.get("declaration")),
         registering=replayed,
+        drifts=drifts,
     )
 
 

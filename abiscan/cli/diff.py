@@ -30,7 +30,7 @@ from abiscan.torches import difference
 def diff(
     *, old: str, new: str, used_by: str | None, machine: str, form: str, output: Path | None, verbose: bool
 ) -> None:
-    """What changed from one torch to another: symbols, operators, dispatch.
+    """What changed from one torch to another: symbols, operators, dispatch, class layouts.
 
     SPEC is a release number, a torch folder, or a wheel.
 

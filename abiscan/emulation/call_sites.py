@@ -24,10 +24,8 @@ _INDIRECT: Final = re.compile(rb"\xff([\x15\x25])(....)", re.DOTALL)  # call, jm
 _INDIRECT_JUMP: Final = b"\x25"
 _DISPLACEMENT: Final = struct.Struct("<i")
 _CALL, _JUMP = b"\xe8", b"\xe9"
-# Loads of an address into the register of an argument, by the argument's number: ModRM of lea, number of the register.
-_LOAD_ADDRESS: Final = {0x3D: 0, 0x35: 1, 0x15: 2, 0x0D: 3}
-_ARGUMENT_REGISTERS: Final = range(4)
-_BACK: Final = 64
+_BACK: Final = 256  # bytes before a call that are looked at
+_LONGEST_INSTRUCTION: Final = 15
 _TABLE_ENCODING: Final = 0x3B  # DW_EH_PE_datarel | DW_EH_PE_sdata4
 
 
@@ -137,36 +135,28 @@ def _page(adrp: int, here: int) -> int:
     return (here & ~0xFFF) + ((offset - (offset >> 20 << 21)) << 12)
 
 
-def constant_arguments(image: Image, machine: Machine, site: CallSite) -> dict[int, int]:
-    """Which of the first four arguments of a call are addresses of data, as the instructions before it tell."""
-    start = site.address - _BACK
-    segment = next((s for s in image.file.segments if s.address <= start < s.address + s.file_size), None)
+def instructions_before(image: Image, machine: Machine, address: int, start: int) -> list[int]:
+    """Where the instructions begin that end at ``address`` and lie behind each other, the last first.
+
+    :param start: where a function begins, and so an instruction does; those that are far from ``address`` are left out
+    """
+    near = max(start, address - _BACK)
+    segment = next((s for s in image.file.segments if s.address <= near <= address < s.address + s.file_size), None)
     if segment is None:
-        return {}
-    code = bytes(image.file.data[segment.offset + start - segment.address :][:_BACK])
-    return _loaded_x86_64(code, start) if machine is Machine.X86_64 else _loaded_aarch64(code, start)
+        return []
+    if machine is Machine.AARCH64:
+        return list(range(address - 4, near - 1, -4))
+    import capstone  # type: ignore[import-untyped]  # noqa: PLC0415 - takes long to load, and few need it
 
-
-def _loaded_x86_64(code: bytes, start: int) -> dict[int, int]:
-    found = {}
-    for at in range(len(code) - 6):
-        if code[at : at + 2] == b"\x48\x8d" and code[at + 2] in _LOAD_ADDRESS:
-            displacement = int.from_bytes(code[at + 3 : at + 7], "little", signed=True)
-            found[_LOAD_ADDRESS[code[at + 2]]] = start + at + 7 + displacement
-    return found
-
-
-def _loaded_aarch64(code: bytes, start: int) -> dict[int, int]:
-    pages: dict[int, int] = {}
-    found = {}
-    for index, (word,) in enumerate(struct.iter_unpack("<I", code)):
-        if word & 0x9F000000 == 0x90000000:  # adrp
-            pages[word & 0x1F] = _page(word, start + 4 * index)
-        elif (
-            word & 0xFFC00000 == 0x91000000 and word >> 5 & 0x1F in pages and word & 0x1F in _ARGUMENT_REGISTERS
-        ):  # add
-            found[word & 0x1F] = pages[word >> 5 & 0x1F] + (word >> 10 & 0xFFF)
-    return found
+    decoder = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
+    offset = segment.offset - segment.address
+    # From within an instruction, decoding finds its way back to where instructions begin after a few of them.
+    for first in range(near, min(near + _LONGEST_INSTRUCTION, address)):
+        code = bytes(image.file.data[offset + first : offset + address])
+        decoded = [(at, at + size) for at, size, _, _ in decoder.disasm_lite(code, first)]
+        if decoded and decoded[-1][1] == address:
+            return [at for at, _ in reversed(decoded)]
+    return []
 
 
 class Functions:

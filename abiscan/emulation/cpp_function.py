@@ -7,7 +7,7 @@ Both hold an optional dispatch key, a ``KernelFunction`` (functor, boxed functio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from abiscan.emulation.torch_state import Schema, TorchState
@@ -16,6 +16,10 @@ CPP_FUNCTION_WORDS: Final = 9  # up to the schema, where it comes last
 _OLD_CONFIG_WORDS: Final = 10  # a KernelFunction of 64 bytes, up to 1.5: std::function, shared_ptr, then the functions
 _OLD_BOXED_AT: Final = 7
 _FALLTHROUGH: Final = "fallthrough_kernel"
+
+
+_STRING_WORDS: Final = range(7, 12)
+"""Where in a ``CppFunction`` its last member, the string ``debug_``, begins, whatever the release."""
 
 
 class Function(NamedTuple):
@@ -52,6 +56,8 @@ def boxed_index(state: TorchState, words: Sequence[int]) -> int:
 def read_function(state: TorchState, address: int, size: int, *, flag_first: bool) -> Function:
     """The kernel in the object of ``size`` words at ``address``; ``flag_first`` for optionals of ``c10``."""
     machine, process = state.process.machine, state.process
+    if size == CPP_FUNCTION_WORDS and address not in state.doubled:
+        state.recorder.debug_at.update(_empty_strings(machine.words(address, _STRING_WORDS.stop + 3), address))
     words = machine.words(address, size)
     boxed_at = _OLD_BOXED_AT if size == _OLD_CONFIG_WORDS else 1 + boxed_index(state, words[1:])
     signature, schema = None, None
@@ -78,6 +84,14 @@ def read_function(state: TorchState, address: int, size: int, *, flag_first: boo
         boxed=not typed and not fallthrough,
         fallthrough=fallthrough,
     )
+
+
+def _empty_strings(words: Sequence[int], address: int) -> Iterator[int]:
+    """Offsets of empty strings of the new kind: a pointer to the characters inside, the length, then a NUL."""
+    for at in _STRING_WORDS:
+        if words[at] == address + 8 * (at + 2) and not words[at + 1] and not words[at + 2] & 0xFF:
+            yield 8 * at
+            return  # what follows lies in its buffer, or behind the object
 
 
 def _function_type(state: TorchState, address: int) -> str | None:

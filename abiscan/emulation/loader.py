@@ -7,6 +7,8 @@ when something touches it, and just that page's relocations are applied. Formats
 
 from __future__ import annotations
 
+import bisect
+import functools
 import re
 import struct
 from collections import defaultdict
@@ -348,15 +350,6 @@ class Image:
                 break
         return first, last
 
-    def constant_text(self, address: int) -> str | None:
-        """The text, ended by a zero byte, at an address in the file's own space; None where there is none."""
-        try:
-            data = bytes(self.file.tail_at(address)[:1024])
-        except NotElfError:
-            return None
-        text, end, _ = data.partition(b"\0")
-        return text.decode("utf-8", "backslashreplace") if end else None
-
     def definition_of(self, name: str) -> int | None:
         """The address, in the file's own space, of a symbol that the object defines."""
         size = self.file.dynamic.get(_DT_STRSZ, 0)
@@ -370,14 +363,19 @@ class Image:
 
     def nearest_symbol(self, address: int) -> str | None:
         """The exported function that ``address``, in the file's own space, lies in or behind."""
+        position = bisect.bisect_right(self._functions, (address, _WORD))
+        return self.symbol(self._functions[position - 1][1]).name if position else None
+
+    @functools.cached_property
+    def _functions(self) -> list[tuple[int, int]]:
+        """The addresses of the exported functions with their indexes in the symbol table, in order."""
         count = min(len(self._symbol_table) // _SYMBOL.size, self._symbol_count())
         table = self._symbol_table[: count * _SYMBOL.size]
-        sections, values = table.cast("H")[3::12].tolist(), table.cast("Q")[1::3].tolist()
-        best, found = -1, None
-        for index, value in enumerate(values):
-            if best < value <= address and sections[index] and table[index * _SYMBOL.size + 4] & 0xF == _STT_FUNC:
-                best, found = value, index
-        return None if found is None else self.symbol(found).name
+        kinds, sections = table[4 :: _SYMBOL.size].tolist(), table.cast("H")[3 :: _SYMBOL.size // 2].tolist()
+        values = table.cast("Q")[1 :: _SYMBOL.size // 8].tolist()
+        entries = enumerate(zip(values, kinds, sections, strict=True))
+        functions = ((value, index) for index, (value, kind, section) in entries if section and kind & 15 == _STT_FUNC)
+        return sorted(functions)
 
     def _symbol_count(self) -> int:
         """An upper bound of the number of symbols: linkers put the string table behind the symbol table."""

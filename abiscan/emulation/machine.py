@@ -27,6 +27,7 @@ _PAGE_MASK: Final = ~(PAGE_SIZE - 1)
 
 STACK_TOP: Final = 0x7E_0000_0000
 _STACK_SIZE: Final = 0x80_0000
+_STACK_ABOVE: Final = 0x1_0000  # of the frame of whoever called what is started
 HEAP_BASE: Final = 0x60_0000_0000
 HEAP_SIZE: Final = 0x4000_0000
 IMPORT_BASE: Final = 0x70_0000_0000
@@ -203,9 +204,24 @@ class Machine:
         :raises Stop: it cannot be run to its end
         """
         self._depth = 0
-        self.vm.sp = STACK_TOP - 0x1000
+        self.vm.sp = STACK_TOP - _STACK_ABOVE
         self.vm.icount_limit = self.vm.icount + instructions
         return self.call(address, *arguments)
+
+    def forget(self, areas: int, size: int) -> None:
+        """Undo all that code left in registers and in the stack: every general register points into an area of its own.
+
+        What is not known is all ones, which is no text and no address; zeros would be an empty text.
+
+        :param areas: memory, ``size`` bytes for each of the architecture's registers
+        """
+        for number, register in enumerate(self.arch.registers):
+            self.vm.reg_write(register, areas + number * size + size // 2)
+        for register in self.arch.vectors:
+            self.vm.reg_write(register, 0xFFFF_FFFF_FFFF_FFFF)
+        self.upper_halves = [b"\xff" * 16] * len(self.upper_halves)
+        self.write(areas, b"\xff" * (size * len(self.arch.registers)))
+        self.write(STACK_TOP - 2 * _STACK_ABOVE, b"\xff" * (2 * _STACK_ABOVE))
 
     def call(self, address: int, *arguments: int) -> int:
         """Call a function from within a double (or ``start``), on the current stack."""

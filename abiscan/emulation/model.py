@@ -12,6 +12,9 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
+
+_THROWING: Final = ("c10::Dispatcher::findSchemaOrThrow", "aoti_torch_call_dispatcher", "torch_call_dispatcher")
 
 
 class Phase(enum.Enum):
@@ -127,10 +130,20 @@ class Registry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup:
-    """An operator that the code fetches by name when it runs, at ``address`` (of the call, in the file's own space)."""
+    """An operator that the code fetches by name when it runs, with torch's ``function``.
+
+    ``address`` is where that call returns to (where it lies, if it is a jump), in the file's own space; None for
+    ``at::_ops``, where the object imports a function of the operator's own.
+    """
 
     operator: str
+    function: str
     address: int | None
+
+    @property
+    def throws(self) -> bool:
+        """Whether torch throws ``Could not find schema`` where it does not have the operator."""
+        return self.function in _THROWING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +161,8 @@ class Registrations:
     """Everything recovered from one object, each list in the order in which the code registers.
 
     ``unknown_calls`` counts the calls of imported functions that have no double and were answered with zero.
+    ``debug_at`` is the offset of the last member, ``debug_``, in the ``torch::CppFunction`` objects that the code
+    makes, which tells releases apart; None where it makes none of which this shows.
     """
 
     libraries: tuple[Library, ...] = ()
@@ -159,6 +174,7 @@ class Registrations:
     lookups: tuple[Lookup, ...] = ()
     gaps: tuple[Gap, ...] = ()
     unknown_calls: tuple[tuple[str, int], ...] = ()
+    debug_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

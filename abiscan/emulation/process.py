@@ -87,6 +87,8 @@ class Process:
         self.texts: dict[int, bytes] = {}
         self.locale = 0
         self.capsules: dict[int, int] = {}
+        self.items: dict[int, dict[bytes | int, int]] = {}  # of dictionaries
+        self.attributes: dict[int, dict[bytes | int, int]] = {}
         self.python_version = "3.11"
         self.calls = 0
         self.call_limit = 0
@@ -355,6 +357,16 @@ class Call:
             return int(vm.reg_read(names[index]))
         above = vm.sp + (8 if self.process.arch.hidden_result is None else 0)  # x86-64: beyond the return address
         return self.machine.word(above + 8 * (index - registers))
+
+    def repeated(self, character: int, count: int) -> bytes:
+        """The character in one argument, as often as another one says.
+
+        :raises Stop: more than any initialiser needs
+        """
+        times = self.argument(count)
+        if times > _MAX_ALLOCATION:
+            raise Stop(f"a string of {times} bytes", self.return_address)
+        return bytes((self.argument(character) & 0xFF,)) * times
 
     def views(self, first: int, count: int) -> list[tuple[int, int]]:
         """``count`` consecutive arguments of two words each, such as ``c10::ArrayRef``, from argument ``first`` on.

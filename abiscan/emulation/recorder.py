@@ -40,7 +40,8 @@ class Recorder:
         self.fallbacks: list[Fallback] = []
         self.classes: list[CustomClass] = []
         self.registries: list[Registry] = []
-        self.lookups: list[Lookup] = []
+        self.lookups: list[Lookup] = []  # by emulated addresses, at first
+        self.debug_at: set[int] = set()
         self._order = itertools.count()
 
     def library(
@@ -154,9 +155,9 @@ class Recorder:
         """Another of torch's registries gets an entry."""
         self.registries.append(Registry(what=what, key=key, phase=self.phase, order=next(self._order)))
 
-    def lookup(self, operator: str, address: int | None) -> None:
-        """An operator is fetched by name."""
-        self.lookups.append(Lookup(operator=operator, address=address))
+    def lookup(self, operator: str, function: str, address: int) -> None:
+        """A name of an operator is handed to ``function`` by the call that returns to ``address``."""
+        self.lookups.append(Lookup(operator=operator, function=function, address=address))
 
 
 def _qualified(library: Library | None, name: str) -> str:

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from icicle import MemoryException  # type: ignore[import-untyped]
 
 from abiscan.elf import ElfFile, SharedObject
-from abiscan.emulation.call_sites import CallSite, Functions, constant_arguments, find_call_sites
+from abiscan.emulation.call_sites import CallSite, Functions, find_call_sites
 from abiscan.emulation.doubles import finder
-from abiscan.emulation.doubles.cpython import CPYTHON, fill_datum, module_functions, new_object
+from abiscan.emulation.doubles.cpython import CPYTHON, fill_datum, module_functions, new_module
 from abiscan.emulation.doubles.libc import LIBC
 from abiscan.emulation.doubles.libstdcxx import LIBSTDCXX
 from abiscan.emulation.doubles.torch_legacy import torch_legacy
 from abiscan.emulation.doubles.torch_library import torch_library
+from abiscan.emulation.doubles.torch_lookups import function_called, torch_lookups
 from abiscan.emulation.doubles.torch_stable import torch_stable
 from abiscan.emulation.doubles.torch_types import torch_types
 from abiscan.emulation.loader import BASE
+from abiscan.emulation.lookups import LookupReader, imported_operators
 from abiscan.emulation.machine import Stop
-from abiscan.emulation.model import Gap, Phase, Registrations
+from abiscan.emulation.model import Gap, Lookup, Phase, Registrations
 from abiscan.emulation.process import Double, Process
-from abiscan.emulation.recorder import NAMESPACE_SEPARATOR, Recorder
+from abiscan.emulation.recorder import Recorder
 from abiscan.emulation.torch_state import TorchState
 from abiscan.errors import NotElfError
 
@@ -51,7 +55,6 @@ _DAMAGE: Final = (
     *(NotElfError, MemoryException, OverflowError, ValueError, struct.error),
     *(RecursionError, IndexError, KeyError, TypeError),
 )
-_FINDS: Final = "_ZN3c1010Dispatcher17findSchemaOrThrowEPKcS2_"
 
 
 def recover(file: ElfFile, facts: SharedObject) -> Registrations:
@@ -73,27 +76,32 @@ class _Recovery:
         self.facts = facts
         self.recorder = Recorder()
         self.gaps: list[Gap] = []
+        self.lookups: list[Lookup] = []
         self.find: Callable[[str], Double | None] = lambda _: None
         self.process = Process(file, facts.machine, self._find_double, fill_datum)
         if facts.pybind11_python:
             self.process.python_version = facts.pybind11_python[-1]
         state = TorchState(self.process, facts.imports, self.recorder)
         torch = (torch_library(state), torch_stable(state), torch_legacy(state), torch_types(state))
-        self.find = finder((*torch, LIBC, LIBSTDCXX, CPYTHON))
+        self.find = finder((*torch, torch_lookups(state), LIBC, LIBSTDCXX, CPYTHON))
 
     def _find_double(self, name: str) -> Double | None:
         return self.find(name)
 
     def run(self) -> Registrations:
+        looking: list[CallSite] = []
         try:
-            self.recover()
+            looking = self.recover()
         except _DAMAGE as error:
             self.report(f"damaged: {error}", None)
-        return self.result()
+        registrations = self.result()
+        self.look_up(looking)  # runs functions by halves: whatever they register says nothing
+        return replace(registrations, lookups=tuple(self.lookups), gaps=tuple(self.gaps))
 
-    def recover(self) -> None:
+    def recover(self) -> list[CallSite]:
+        """Run everything that registers; give the calls that look operators up."""
         image = self.process.image
-        slots = image.slots_of(lambda name: bool(_REGISTERS.match(name) or name == _FINDS))
+        slots = image.slots_of(lambda name: bool(_REGISTERS.match(name) or function_called(name)))
         sites = find_call_sites(image, self.facts.machine, slots)
         registering = [site for site in sites if _REGISTERS.match(site.target)]
         for site in registering:
@@ -110,7 +118,19 @@ class _Recovery:
             self.recorder.phase = Phase.ON_CALL
             self.emulate_callers(registering)
         self.report_missing(registering)
-        self.find_lookups(site for site in sites if site.target == _FINDS)
+        return [site for site in sites if function_called(site.target)]
+
+    def look_up(self, sites: list[CallSite]) -> None:
+        """Find the operators that are fetched by name."""
+        found: Iterable[Lookup | Gap] = imported_operators(self.facts.imports)
+        if sites:
+            reader = LookupReader(self.process, self.facts.machine, self.recorder, self.attempt)
+            found = itertools.chain(found, reader.read(sites))
+        for each in found:
+            if isinstance(each, Gap):
+                self.gaps.append(each)
+            else:
+                self.lookups.append(each)
 
     def result(self) -> Registrations:
         recorder = self.recorder
@@ -121,22 +141,22 @@ class _Recovery:
             fallbacks=tuple(recorder.fallbacks),
             classes=tuple(recorder.classes),
             registries=tuple(recorder.registries),
-            lookups=tuple(recorder.lookups),
             gaps=tuple(self.gaps),
             unknown_calls=tuple(self.process.unknown.most_common()),
+            debug_at=next(iter(recorder.debug_at)) if len(recorder.debug_at) == 1 else None,
         )
 
     # Roots
 
     def emulate(self, address: int, *arguments: int) -> int | None:
         """Run one function to its end, and give its result; None, and a gap, where it does not get there."""
-        reason = self.attempt(address, *arguments)
+        reason = self.attempt(address, arguments, _INSTRUCTIONS_PER_FUNCTION)
         if isinstance(reason, Stop):
             self.report(reason.reason, self.own(reason.address) or self.own(address))
             return None
         return reason
 
-    def attempt(self, address: int, *arguments: int, instructions: int = _INSTRUCTIONS_PER_FUNCTION) -> int | Stop:
+    def attempt(self, address: int, arguments: Sequence[int], instructions: int) -> int | Stop:
         """The same without a gap. Each function has budgets of its own, all of them together one more."""
         process = self.process
         machine, top = process.machine, process.heap_top()
@@ -146,7 +166,7 @@ class _Recovery:
         if left <= 0:
             return Stop("out of the budget of instructions for the whole object", address)
         try:
-            return machine.start(address, arguments, min(left, instructions))
+            return machine.start(address, tuple(arguments), min(left, instructions))
         except _DAMAGE as error:
             stop = Stop(f"{type(error).__name__}: {error}", machine.vm.pc)
         except Stop as caught:
@@ -162,7 +182,7 @@ class _Recovery:
             return
         definition = self.emulate(BASE + address)
         for function in module_functions(self.process, definition or 0):
-            self.emulate(function, new_object(self.process))
+            self.emulate(function, new_module(self.process))
 
     def emulate_callers(self, sites: list[CallSite]) -> None:
         """Run each function that still has a call that was not executed, as if somebody had called it."""
@@ -181,7 +201,7 @@ class _Recovery:
             budget = _INSTRUCTIONS_PER_FUNCTION if _OPENS.match(site.target) else _INSTRUCTIONS_ON_CALL
             for arguments in (blank, (0,) * _ARGUMENTS):
                 if not self.is_executed(site):
-                    self.attempt(BASE + start, *arguments, instructions=budget)
+                    self.attempt(BASE + start, arguments, budget)
 
     # Completeness
 
@@ -204,16 +224,3 @@ class _Recovery:
     def own(self, address: int) -> int | None:
         """An address of the emulated space in the file's own, None where it does not lie in the object."""
         return address - BASE if self.process.image.contains(address) else None
-
-    # Lookups
-
-    def find_lookups(self, sites: Iterable[CallSite]) -> None:
-        """Read the two constant texts, name and overload, that are handed to ``Dispatcher::findSchemaOrThrow``."""
-        image = self.process.image
-        first = 1 if self.process.arch.hidden_result else 2  # after the place of the result, where that is an argument
-        for site in sites:
-            texts = constant_arguments(image, self.facts.machine, site)
-            name = image.constant_text(texts[first]) if first in texts else None
-            if name is not None and NAMESPACE_SEPARATOR in name:
-                overload = image.constant_text(texts[first + 1]) if first + 1 in texts else None
-                self.recorder.lookup(f"{name}.{overload}" if overload else name, site.address)

@@ -36,6 +36,8 @@ class _Cxx11:
 
     def read(self, process: Process, address: int) -> bytes:
         pointer, length = process.machine.words(address, 2)
+        if not pointer:
+            raise Stop(f"no text at {address:#x}", process.machine.vm.pc)
         if length > _MAX_LENGTH:
             raise Stop(f"text of {length} bytes", process.machine.vm.pc)
         return process.machine.read(pointer, length) if length else b""

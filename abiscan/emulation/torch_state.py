@@ -40,6 +40,7 @@ _MANY: Final = 0x1000_0000  # owners, so that none is the last
 _TYPE_OBJECT_SIZE: Final = 192
 _UNKNOWN_TYPE: Final = "?"
 _TYPE_VTABLE: Final = "_ZTVN3c104TypeE of a double"  # the real one, where an object defines it, is abstract
+_FIRST_SYMBOL: Final = 1 << 24  # below are torch's own, which are numbers in the code
 _TYPE_WORDS: Final = 12  # of an object of a c10::Type that are looked at
 _MAX_ELEMENTS: Final = 64
 
@@ -122,6 +123,7 @@ class TorchState:
         self.class_names: dict[str, str] = {}  # mangled type name of the holder -> ns.Name
         self._schemas: dict[int, Schema] = {}  # by the address in its argument vector
         self._last_schema: dict[str, Schema] = {}
+        self.doubled: set[int] = set()  # where the double of the constructor has made a CppFunction, the last time
         self.schema_at: dict[int, int] = {}  # which word of a kernel of so many words leads to the schema
         self._vectors: dict[Schema, bytes] = {}
         self._types: dict[int, str] = {}
@@ -341,14 +343,15 @@ class TorchState:
     # Interned names
 
     def symbol(self, text: str) -> int:
-        """The number of a ``c10::Symbol``, counted from 1 as the names appear; not torch's own."""
+        """The number of a ``c10::Symbol``, counted as the names appear."""
         if text not in self._symbols:
             self._symbols.append(text)
-        return self._symbols.index(text) + 1
+        return self._symbols.index(text) + _FIRST_SYMBOL
 
     def symbol_text(self, number: int) -> str:
-        """The name behind the number of a ``c10::Symbol``."""
-        return self._symbols[number - 1] if 0 < number <= len(self._symbols) else ""
+        """The name behind the number of a ``c10::Symbol``, empty for one of torch's own."""
+        index = number - _FIRST_SYMBOL
+        return self._symbols[index] if 0 <= index < len(self._symbols) else ""
 
     # Texts
 

@@ -145,7 +145,8 @@ def _foreign_operators(each: Inventory) -> set[str]:
     """The operators that an extension has kernels for, or looks up, and does not define itself."""
     defined = {operator.name for operator in each.registrations.operators}
     kernels = {kernel.operator for kernel in each.registrations.kernels}
-    return (kernels | {lookup.operator for lookup in each.registrations.lookups}) - defined
+    needed = {lookup.operator for lookup in each.registrations.lookups if lookup.throws}
+    return (kernels | needed) - defined
 
 
 def _schemas(

@@ -18,18 +18,24 @@ def first_error(
     resolution: Resolution | None,
     interpreter: Interpreter | None,
     registering: Registering | None = None,
+    crash: LoadError | None = None,
 ) -> LoadError | None:
     """The first error of a load, None if it succeeds.
 
     :param resolution: None for an extension that is made for another machine
+    :param crash: what an initialiser runs into that was compiled with other class layouts
     """
     if resolution is None:
         # To ld.so, a file for another machine is no file (glibc, open_verify).
         return LoadError(object=posixpath.basename(path), message=NO_SUCH_FILE)
     of_python = import_error(path, facts, interpreter)
     failure = registering.failure if registering else None
-    if resolution.error or failure is None or is_passed_over(path, facts, interpreter):
+    if resolution.error or is_passed_over(path, facts, interpreter):
         return resolution.error or of_python
+    if crash is not None:
+        return crash
+    if failure is None:
+        return of_python
     # pybind11 compares versions at the head of PyInit_*: after the static initialisers, before all else.
     return _thrown(failure) if of_python is None or failure.is_static else of_python
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from abiscan.elf import SharedObject
 from abiscan.interpreter import Interpreter
 from abiscan.linkage.declaration import Declaration
+from abiscan.linkage.layout_drift import LayoutDrift
 from abiscan.linkage.model import LoadError, Resolution, UndefinedSymbol
 from abiscan.linkage.registering import Registering
 from abiscan.releases.model import TorchRelease
@@ -23,7 +24,8 @@ class Linkage:
     machine, which ends the matter; ``here`` says whether libraries were looked for on this system (for a release number
     they are not). ``registering`` is what is registered with torch, None where nothing is; ``explained`` whether rules
     are to look for what the torch has in place of what it lacks; ``declaration`` is what the metadata declare, where
-    that is judged as well.
+    that is judged as well. ``drifts`` say which classes lie otherwise in memory than the extension, or a
+    library that it brings, was compiled for.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Linkage:
     registering: Registering | None = None
     explained: bool = True
     declaration: Declaration | None = None
+    drifts: tuple[LayoutDrift, ...] = ()
 
     @property
     def undefined(self) -> tuple[UndefinedSymbol, ...]:

@@ -25,6 +25,15 @@ def render(comparison: Comparison) -> str:
         "operators_removed": comparison.operators_removed,
         "schemas_changed": [dataclasses.asdict(change) for change in comparison.schemas],
         "dispatch_changed": [dataclasses.asdict(change) for change in comparison.dispatch],
+        "layouts_changed": [
+            {
+                "class": change.name,
+                "old_size": change.old.size,
+                "new_size": change.new.size,
+                "differences": change.differences,
+            }
+            for change in comparison.layouts
+        ],
         "cuda_compared": comparison.cuda_compared,
         "gaps": comparison.gaps,
     }

@@ -20,6 +20,7 @@ from abiscan.rules import (
     kernel_override,
     kernel_schema_mismatch,
     kernel_signature_mismatch,
+    layout_drift,
     library_block_misuse,
     lost_autograd,
     missing_kernel,
@@ -31,6 +32,7 @@ from abiscan.rules import (
     symbol_version_not_found,
     undefined_symbol,
     unread_registration,
+    vtable_drift,
 )
 
 RULES: Final[tuple[Rule, ...]] = (
@@ -40,6 +42,8 @@ RULES: Final[tuple[Rule, ...]] = (
     cxx11_abi_mismatch.RULE,
     python_abi_mismatch.RULE,
     undefined_symbol.RULE,
+    layout_drift.RULE,
+    vtable_drift.RULE,
     pybind11_internals_mismatch.RULE,
     schema_conflict.RULE,
     duplicate_library.RULE,

@@ -1,7 +1,7 @@
 """The extension fetches operators by name that this torch does not have.
 
-**What it finds.** `findSchemaOrThrow("aten::name", "overload")` in the code of the extension, for an operator that
-neither this torch nor anything that is loaded with the extension defines.
+**What it finds.** `findSchemaOrThrow("aten::name", "overload")` in the code of the extension, or the stable ABI's
+`torch_call_dispatcher`, for an operator that neither this torch nor anything that is loaded with the extension defines.
 
 **Why it fails.** It loads. When the code runs that fetches the operator, torch throws `Could not find schema for …`;
 up to 1.5, `bad optional access`. For a namespace that is not torch's, the definition may stand in Python code or in
@@ -9,8 +9,8 @@ another library of the package, which is then a `note`.
 
 **Fix.** Install a build of the extension made for this torch, or the torch that has the operator.
 
-**Limits.** Names that the code puts together as it runs are not seen; nor is what `findSchema` is asked for without a
-throw told apart.
+**Limits.** A name that is not a constant is not known, and a gap. What code only asks for (`findSchema`), and copes
+without, is no finding.
 
 **Example.** `Could not find schema for aten::_cat.`
 """
@@ -35,7 +35,8 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     loaded = (registering.own, *registering.brought.values())
     defined = {*has, *(operator.name for one in loaded for operator in one.operators)}
     implemented = {kernel.operator for one in loaded for kernel in one.kernels}
-    absent = list(dict.fromkeys(one.operator for one in registering.own.lookups if one.operator not in defined))
+    needed = (one.operator for one in registering.own.lookups if one.throws)
+    absent = list(dict.fromkeys(name for name in needed if name not in defined))
     own = {*registering.operators.namespaces, *(name.partition("::")[0] for name in has)}
     for names, effect in (
         ([name for name in absent if name.partition("::")[0] in own], Effect.CALL_FAILS),

@@ -29,6 +29,12 @@ CURRENT = (
     ("classes_aarch64", "classes", "aarch64-linux-gnu-g++", ()),
     ("backend", "backend", "g++", ()),
     ("stable", "stable", "g++", ()),
+    ("pybind", "pybind", "g++", ("-fvisibility=hidden",)),
+    ("pybind_aarch64", "pybind", "aarch64-linux-gnu-g++", ("-fvisibility=hidden",)),
+    ("lookups", "lookups", "g++", ()),
+    ("lookups_unoptimised", "lookups", "g++", ("-O0",)),
+    ("lookups_cow", "lookups", "g++", (OLD_STRINGS,)),
+    ("lookups_aarch64", "lookups", "aarch64-linux-gnu-g++", ()),
 )
 
 
@@ -46,6 +52,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Build the samples.")
     parser.add_argument("--headers", action="append", default=[], metavar="RELEASE=DIR")
     parser.add_argument("--only-older", action="store_true", help="leave the samples of the installed torch alone")
+    parser.add_argument("--only", metavar="SOURCE", help="of the installed torch only the samples of one source")
     options = parser.parse_args()
     if not options.only_older:
         import torch.utils.cpp_extension as extension  # noqa: PLC0415 - not needed for older releases
@@ -53,7 +60,8 @@ def main() -> None:
         includes = [*map(Path, extension.include_paths()), Path(sysconfig.get_paths()["include"])]
         for result, source, compiler, flags in CURRENT:
             # g++ strips with strip, aarch64-linux-gnu-g++ with aarch64-linux-gnu-strip.
-            build(result, source, compiler, includes, ("-std=c++20", *flags))
+            if options.only in (None, source):
+                build(result, source, compiler, includes, ("-std=c++20", *flags))
     for pair in options.headers:
         release, _, directory = pair.partition("=")
         numbers = tuple(map(int, release.split(".")[:2]))

@@ -33,7 +33,7 @@ CORPUS: Final = os.environ.get("ABISCAN_CORPUS")
 def test_every_recorded_load_is_predicted() -> None:
     folder = Path(CORPUS or "")
     folder.mkdir(parents=True, exist_ok=True)
-    pairs = [pair for pair in ground_truth.recorded() if pair.torch == TORCH and not pair.explained_by_layout]
+    pairs = [pair for pair in ground_truth.recorded() if pair.torch == TORCH]
     assert len(pairs) > 50
     wrong = {
         f"{pair.corpus} {pair.path}": found
@@ -47,7 +47,7 @@ def test_every_recorded_load_is_predicted() -> None:
 def test_every_recorded_load_is_predicted_from_the_release_number_alone() -> None:
     folder = Path(CORPUS or "")
     folder.mkdir(parents=True, exist_ok=True)
-    pairs = [pair for pair in ground_truth.recorded() if not pair.explained_by_layout]
+    pairs = ground_truth.recorded()
     assert len(pairs) > 300
     wrong = {
         f"{pair.corpus} {pair.path} on torch {pair.torch}": found
@@ -61,7 +61,7 @@ def test_every_recorded_load_is_predicted_from_the_release_number_alone() -> Non
 def test_the_matrix_of_each_wheel_has_every_recorded_verdict_and_error() -> None:
     folder = Path(CORPUS or "")
     folder.mkdir(parents=True, exist_ok=True)
-    pairs = [pair for pair in ground_truth.recorded() if not pair.explained_by_layout]
+    pairs = ground_truth.recorded()
     wheels = ground_truth.wheels_of(pairs, folder)
     found = matrix(list(wheels.values()), (), RULES, Store(folder / "cache"), explained=False)
     rows = {(row.target, row.path): row for row in found.rows}
@@ -116,10 +116,8 @@ def test_the_record_has_both_verdicts_and_all_releases() -> None:
     pairs = ground_truth.recorded()
     assert {pair.torch for pair in pairs} == {"2.5.1", "2.6.0", "2.8.0", "2.9.1", "2.13.0"}
     assert {pair.verdict for pair in pairs} >= {"loads", "fails"}
-    assert all(
-        (pair.verdict == "fails") == (pair.message is not None) for pair in pairs if not pair.explained_by_layout
-    )
-    assert sum(pair.explained_by_layout for pair in pairs) == len(ground_truth.LAYOUT_DRIFT)
+    assert all((pair.verdict == "fails") == bool(pair.message or pair.signal) for pair in pairs)
+    assert sum(pair.signal is not None for pair in pairs) == 3
 
 
 def recorded(**changes: Any) -> Any:

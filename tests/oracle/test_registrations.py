@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Collection
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,12 @@ RECORD = json.loads(gzip.decompress(Path(__file__).with_name("registrations.json
 CORPUS = os.environ.get("ABISCAN_CORPUS")
 
 
-def kernels(found: Registrations, keys: DispatchKeys) -> Counter[dispatch_dumps.Kernel]:
+LOADING = frozenset({Phase.STATIC_INIT})
+
+
+def kernels(
+    found: Registrations, keys: DispatchKeys, phases: Collection[Phase] = LOADING
+) -> Counter[dispatch_dumps.Kernel]:
     return Counter(
         (
             kernel.operator,
@@ -40,15 +46,15 @@ def kernels(found: Registrations, keys: DispatchKeys) -> Counter[dispatch_dumps.
             kernel.inferred_schema,
         )
         for kernel in found.kernels
-        if kernel.phase is Phase.STATIC_INIT
+        if kernel.phase in phases
     )
 
 
-def schemas(found: Registrations, release: Version) -> set[tuple[str, str | None]]:
+def schemas(found: Registrations, release: Version, phases: Collection[Phase] = LOADING) -> set[tuple[str, str | None]]:
     return {
         (operator.name, full_schema(operator, release))
         for operator in found.operators
-        if operator.phase is Phase.STATIC_INIT and not operator.jit_only
+        if operator.phase in phases and not operator.jit_only
     }
 
 
@@ -119,3 +125,41 @@ def test_recovers_exactly_what_a_live_load_registers(name: str) -> None:
     assert found.gaps == ()
     assert kernels(found, keys_of(release)) == dispatch_dumps.kernels(truth)
     assert schemas(found, release) == dispatch_dumps.schemas(truth)
+
+
+IMPORT = """
+import importlib.machinery, importlib.util, json, sys, torch
+for name in ("c10", "torch_cpu", "torch_python"):
+    import ctypes
+    ctypes.CDLL(f"{torch.__path__[0]}/lib/lib{name}.so", ctypes.RTLD_GLOBAL)
+def dumps(before):
+    return {name: torch._C._dispatch_dump(name) for name in torch._C._dispatch_get_all_op_names() if name not in before}
+before = set(torch._C._dispatch_get_all_op_names())
+loader = importlib.machinery.ExtensionFileLoader("pybind_sample", sys.argv[1])
+module = importlib.util.module_from_spec(importlib.util.spec_from_loader("pybind_sample", loader))
+loader.exec_module(module)
+imported = dumps(before)
+module.register_more("because")
+print(json.dumps([imported, dumps(before)]))
+print(torch.__version__)
+"""
+
+
+@pytest.mark.skipif(find_spec("torch") is None, reason="needs torch")
+def test_recovers_exactly_what_a_live_import_and_a_call_register() -> None:
+    path = SAMPLES / "pybind.so"
+    run = subprocess.run([sys.executable, "-c", IMPORT, str(path)], capture_output=True, text=True, check=False)
+    if run.returncode != 0 and "undefined symbol" in run.stderr:
+        pytest.skip("the samples were built for another torch and Python")
+    assert run.returncode == 0, run.stderr
+    dumped, version = run.stdout.splitlines()[-2:]
+    release = Version(version)
+    file = ElfFile.open(path)
+    found = recover(file, file.facts())
+    assert found.gaps == ()
+    phases = {Phase.STATIC_INIT}
+    for phase, dumps in zip((Phase.MODULE_INIT, Phase.ON_CALL), json.loads(dumped), strict=True):
+        phases.add(phase)
+        truth = {"new_op_dumps": dumps, "changed_ops": {}}
+        assert kernels(found, keys_of(release), phases) == dispatch_dumps.kernels(truth)
+        assert schemas(found, release, phases) == dispatch_dumps.schemas(truth)

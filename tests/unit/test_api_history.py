@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from abiscan.api_history import called, history
+from abiscan.api_history import history
 from abiscan.releases.operators import Kernel, Operator, Operators
 
 
@@ -37,15 +37,3 @@ def test_a_release_is_compared_with_the_one_before() -> None:
         ("aten::g", ("added",)),
     ]
     assert (patch.gaps, minor.gaps) == (0, 1)
-
-
-def test_a_call_in_cpp_is_a_use() -> None:
-    imports = ["_ZN2at4_ops10add_Tensor4callERKNS_6TensorES4_RKN3c106ScalarE", "_ZN2at4_ops3cat10redispatchE", "malloc"]
-    names = set(called(imports))
-    assert {"aten::add.Tensor", "aten::cat"} <= names
-    assert "aten::malloc" not in names
-
-
-def test_overloads_may_have_underscores_on_either_side() -> None:
-    assert "aten::add_.Tensor" in set(called(["_ZN2at4_ops11add__Tensor4callE"]))
-    assert "aten::all.all_out" in set(called(["_ZN2at4_ops11all_all_out4callE"]))

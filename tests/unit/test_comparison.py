@@ -36,8 +36,9 @@ def side(
     exports: Mapping[str, frozenset[str]] | None = None,
     keys: Mapping[int, str] | None = None,
     found: Operators | None = None,
+    release: str | None = "2.8.0",
 ) -> Side:
-    return Side(name="torch", exports=exports or {}, operators=found or operators(keys=keys))
+    return Side(name="torch", exports=exports or {}, operators=found or operators(keys=keys), release=release)
 
 
 def test_symbols_come_and_go_by_library() -> None:
@@ -137,3 +138,21 @@ def test_gaps_of_either_side_are_told() -> None:
         "torch: a",
         "torch: b",
     )
+
+
+def test_layouts_that_changed() -> None:
+    changes = {each.name: each.differences for each in compare(side(), side(release="2.9.0")).layouts}
+    assert changes["torch::CppFunction"][0] == "96 → 104 bytes"
+    assert "c10::SymInt" not in changes
+    assert compare(side(), side()).layouts == ()
+
+
+def test_layouts_of_what_an_extension_uses() -> None:
+    use = Use(symbols={"_ZN5torch11CppFunctionD1Ev"}, operators=())
+    assert [each.name for each in compare(side(), side(release="2.9.0"), use).layouts] == ["torch::CppFunction"]
+
+
+def test_a_torch_of_unknown_layouts_is_a_gap() -> None:
+    comparison = compare(side(), side(release="99.0"))
+    assert comparison.layouts == ()
+    assert "torch: its class layouts are not known" in comparison.gaps

@@ -18,6 +18,8 @@ class Arch(Protocol):
     name: ClassVar[str]
     stack_pointer: ClassVar[str]
     arguments: ClassVar[tuple[str, ...]]
+    registers: ClassVar[tuple[str, ...]]  # the general ones, but for the stack pointer
+    vectors: ClassVar[tuple[str, ...]]  # the vector registers; where one has several names, those that cover it
     result: ClassVar[str]
     thread_pointer: ClassVar[str]
     thread_pointer_offset: ClassVar[int]

@@ -1,40 +1,66 @@
 """Doubles of the CPython C-API, as far as the initialisation of an extension module goes.
 
-An object is a block of memory with a reference count that never reaches zero and a type. Texts, capsules and attributes
-are kept; beyond that any function that gives an object gives a fresh one, and one that gives a status succeeds.
-Layouts: CPython's Include/object.h, Include/moduleobject.h.
+An object is a block of memory with a reference count that never reaches zero and a type. Texts, capsules, dictionaries
+and attributes are kept; beyond that any function that gives an object gives a fresh one, and one that gives a status
+succeeds. What pybind11 inlines reads the flags of types, and takes its allocator and the like out of them.
+Layouts: CPython's Include/object.h, Include/cpython/object.h, Include/moduleobject.h.
 """
 
 from __future__ import annotations
 
+import re
 import struct
 from typing import Final
 
 from abiscan.emulation.doubles import Doubles
 from abiscan.emulation.process import Call, Process
 
-_OBJECT_SIZE: Final = 512
+_OBJECT_SIZE: Final = 1024  # a PyHeapTypeObject has less
+_OBJECT_HEAD: Final = 16  # sizeof(PyObject)
 _MANY: Final = 1 << 30
 _HEAP_TYPE_FLAGS: Final = 1 << 9 | 1 << 10  # Py_TPFLAGS_HEAPTYPE, Py_TPFLAGS_BASETYPE
+# Py_TPFLAGS_LONG_SUBCLASS and those that follow it.
+_SUBCLASSES: Final = ("Long", "List", "Tuple", "Bytes", "Unicode", "Dict", "BaseException", "Type")
+_SUBCLASS_FLAGS: Final = {f"Py{name}_Type": 1 << bit for bit, name in enumerate(_SUBCLASSES, 24)}
+_NAME_OFFSET: Final = 24  # PyTypeObject.tp_name
 _FLAGS_OFFSET: Final = 168  # PyTypeObject.tp_flags
+_BASE_OFFSET: Final = 256  # PyTypeObject.tp_base
+# Members of PyTypeObject that lead to functions, and are called through it.
+_FUNCTIONS: Final = {
+    48: "tp_dealloc",
+    128: "tp_call",
+    144: "PyObject_GenericGetAttr",
+    152: "PyObject_GenericSetAttr",
+    280: "tp_descr_set",
+    296: "tp_init",
+    304: "PyType_GenericAlloc",
+    312: "tp_new",
+    320: "PyObject_Free",
+}
 _METHODS_OFFSET: Final = 96  # PyTypeObject.tp_as_number, tp_as_sequence, tp_as_mapping
 _METHODS_SIZE: Final = 36 * 8  # sizeof(PyNumberMethods), the largest
+_INTERPRETER_OFFSET: Final = 16  # PyThreadState.interp
 _SLOTS_OFFSET: Final = 72  # PyModuleDef.m_slots
 _MODULE_EXECUTE: Final = 2  # Py_mod_exec
 _MAX_SLOTS: Final = 32
+_MAX_BASES: Final = 64
+_TEXT: Final = "PyUnicode_Type"
+_CONSTRUCTOR: Final = re.compile(r"(Py[A-Z][A-Za-z]+)_(New|From)")
+_TEXT_ATTRIBUTES: Final = (b"__name__", b"__qualname__", b"__module__", b"__doc__", b"__file__", b"__version__")
+_OWN: Final = -1  # among the attributes of what the extension made
 
 # Functions that say yes, or give a number that is not zero.
-_YES: Final = ("Py_IsInitialized", "PyCallable_Check", "PyGILState_Check", "PyObject_IsTrue", "PyType_IsSubtype")
+_YES: Final = ("Py_IsInitialized", "PyCallable_Check", "PyGILState_Check", "PyObject_IsTrue")
 # Functions whose result is a status, of which 0 is the good one, a number, or nothing found.
 _ZERO: Final = (
-    r"PyErr_|PyGILState_|PyEval_|PyThread_|Py(Type_Ready|Type_Modified|Buffer_Release|MemoryView_Check)|PyTraceBack_"
-    r"|_?PyDict_(GetItem|Next|Contains|Del|Size)|_?Py_(Dealloc|AtExit|DecRef|IncRef|AddPendingCall)"
+    r"tp_(dealloc|descr_set|init)|PyErr_|PyGILState_|PyEval_|PyThread_|Py(Type_Ready|Type_Modified|Buffer_Release|MemoryView_Check)|PyTraceBack_"
+    r"|_?PyDict_(Next|Del|Size)|_?Py_(Dealloc|AtExit|DecRef|IncRef|AddPendingCall)"
     r"|PyMem_Free|PyObject_(Free|GC_)"
-    r"|PyObject_(HasAttr|SetAttr|SetItem|DelAttr|DelItem|IsInstance|RichCompareBool|Not|Clear|Print|Length|Size|Hash)"
+    r"|PyObject_(GenericSetAttr|DelAttr|DelItem|IsInstance|RichCompareBool|Not|Clear|Print|Length|Size|Hash)"
     r"|PyModule_(Add|SetDoc|AddFunctions|ExecDef)|PyState_"
     r"|Py(List|Tuple|Set|Seq|Dict)\w*_(Append|Set|Add|Insert|Size|Length|Update)"
-    r"|PyCapsule_Set(Context|Destructor|Name)|PyInterpreterState_|Py(Long|Float)_As|Py(Index|Number|Sequence)_Check"
-    r"|PyWeakref_|PyCFunction_GetFlags|PyImport_(Add|Append)"
+    r"|PyCapsule_Set(Context|Destructor|Name)|Py(Long|Float)_As|Py(Index|Number|Sequence)_Check"
+    r"|PyWeakref_|PyCFunction_GetFlags|PyImport_Append"
 )
 
 CPYTHON: Final = Doubles()
@@ -47,6 +73,18 @@ def new_object(process: Process, type_object: int = 0) -> int:
     return address
 
 
+def new_module(process: Process) -> int:
+    """The address of a fresh, empty module."""
+    return _owned(process, process.bind("PyModule_Type"))
+
+
+def _owned(process: Process, type_object: int) -> int:
+    """The address of a fresh object that the extension makes: it has no attributes but what are set."""
+    made = new_object(process, type_object)
+    process.attributes[made] = {_OWN: 1}
+    return made
+
+
 def fill_datum(process: Process, name: str, slot: int) -> None:
     """Give a datum of the interpreter its content: an exception is a pointer to an object, all else an object."""
     if name.startswith("PyExc_"):
@@ -54,11 +92,20 @@ def fill_datum(process: Process, name: str, slot: int) -> None:
     elif name.endswith("_Type"):
         meta = slot if name == "PyType_Type" else process.bind("PyType_Type")
         process.machine.write(slot, struct.pack("<QQ", _MANY, meta))
-        process.machine.set_word(slot + _FLAGS_OFFSET, _HEAP_TYPE_FLAGS)
+        process.machine.set_word(slot + _NAME_OFFSET, process.store(name.encode() + b"\0"))
+        process.machine.set_word(slot + _FLAGS_OFFSET, _HEAP_TYPE_FLAGS | _SUBCLASS_FLAGS.get(name, 0))
         methods = process.allocate(_METHODS_SIZE)
         process.machine.write(slot + _METHODS_OFFSET, struct.pack("<QQQ", methods, methods, methods))
+        for offset, function in _FUNCTIONS.items():
+            process.machine.set_word(slot + offset, process.bind(function))
     elif name.endswith("Struct"):
         process.machine.write(slot, struct.pack("<QQ", _MANY, process.bind("PyBaseObject_Type")))
+
+
+def _key(call: Call, index: int) -> bytes | int:
+    """What a dictionary or an object knows something by: a text, as such or as an object, else the object itself."""
+    given = call.argument(index)
+    return call.machine.text(given) if "String" in call.name else call.process.texts.get(given, given)
 
 
 @CPYTHON.named("Py_GetVersion")
@@ -81,10 +128,21 @@ def _sized_text_object(call: Call) -> int:
     return _with_text(call, call.machine.read(call.argument(0), call.argument(1)) if call.argument(0) else b"")
 
 
-def _with_text(call: Call, text: bytes) -> int:
-    made = new_object(call.process)
+def _with_text(call: Call, text: bytes, kind: str = "") -> int:
+    made = new_object(call.process, call.process.bind(kind or ("PyBytes_Type" if "Bytes" in call.name else _TEXT)))
     call.process.texts[made] = text
     return made
+
+
+@CPYTHON.named("PyObject_Str", "PyObject_Repr", "PyObject_ASCII", "PyUnicode_FromObject", "PyUnicode_FromFormat")
+def _description(call: Call) -> int:
+    """What describes an object: its text, if it is one."""
+    return _with_text(call, call.process.texts.get(call.argument(0), b""))
+
+
+@CPYTHON.named("PyUnicode_AsEncodedString", "PyUnicode_AsUTF8String")
+def _encoded(call: Call) -> int:
+    return _with_text(call, call.process.texts.get(call.argument(0), b""), "PyBytes_Type")
 
 
 @CPYTHON.named(
@@ -108,7 +166,7 @@ def _text_and_size(call: Call) -> int:
 
 @CPYTHON.named("PyCapsule_New")
 def _capsule(call: Call) -> int:
-    made = new_object(call.process)
+    made = new_object(call.process, call.process.bind("PyCapsule_Type"))
     call.process.capsules[made] = call.argument(0)
     return made
 
@@ -124,9 +182,11 @@ def _no_error(call: Call) -> None:
         call.machine.set_word(call.argument(index), 0)
 
 
-@CPYTHON.named("PyModule_Create2", "PyModule_FromDefAndSpec2", "PyModule_New", "PyModule_NewObject")
+@CPYTHON.named(
+    "PyModule_Create2", "PyModule_FromDefAndSpec2", "PyModule_New", "PyModule_NewObject", "PyImport_AddModule"
+)
 def _module(call: Call) -> int:
-    return new_object(call.process, call.process.bind("PyModule_Type"))
+    return new_module(call.process)
 
 
 @CPYTHON.named("PyModuleDef_Init")
@@ -135,9 +195,115 @@ def _definition(call: Call) -> int:
     return call.argument(0)
 
 
+@CPYTHON.matching(r"_?PyThreadState_(Get|UncheckedGet|GetUnchecked|Swap)$", r"PyGILState_GetThisThreadState$")
+def _thread(call: Call) -> int:
+    """The one thread; the third word of a thread leads to its interpreter (Include/cpython/pystate.h)."""
+    thread = call.process.bind("state of a thread")
+    call.machine.set_word(thread + _INTERPRETER_OFFSET, call.process.bind("state of the interpreter"))
+    return thread
+
+
+@CPYTHON.named("PyInterpreterState_Get", "PyInterpreterState_Main")
+def _interpreter(call: Call) -> int:
+    return call.process.bind("state of the interpreter")
+
+
+@CPYTHON.named("PyInterpreterState_GetDict", "PyEval_GetBuiltins", "PyThreadState_GetDict", "PyModule_GetDict")
+def _lasting_dictionary(call: Call) -> int:
+    """The dictionary of an interpreter, of a thread, of a module: the same at every call."""
+    owner = call.argument(0) if call.name == "PyModule_GetDict" else call.process.bind(call.name)
+    kept = call.process.attributes.setdefault(owner, {})
+    if b"__dict__" not in kept:
+        kept[b"__dict__"] = new_object(call.process, call.process.bind("PyDict_Type"))
+    return kept[b"__dict__"]
+
+
+@CPYTHON.matching(r"_?PyDict_SetItem(String)?")
+def _set_item(call: Call) -> int:
+    call.process.items.setdefault(call.argument(0), {})[_key(call, 1)] = call.argument(2)
+    return 0
+
+
+@CPYTHON.matching(r"_?PyDict_(GetItem|Contains)")
+def _get_item(call: Call) -> int:
+    found = call.process.items.get(call.argument(0), {}).get(_key(call, 1), 0)
+    return int(bool(found)) if "Contains" in call.name else found
+
+
 @CPYTHON.named("PyDict_SetDefault")
 def _default(call: Call) -> int:
-    return call.argument(2)
+    return call.process.items.setdefault(call.argument(0), {}).setdefault(_key(call, 1), call.argument(2))
+
+
+@CPYTHON.matching(r"PyObject_(SetAttr|SetItem|HasAttr)", r"PyModule_Add(Object|ObjectRef)$")
+def _set_attribute(call: Call) -> int:
+    attributes = call.process.attributes.setdefault(call.argument(0), {})
+    key = call.machine.text(call.argument(1)) if "Module" in call.name else _key(call, 1)
+    if "Has" in call.name:
+        return int(key in attributes)
+    attributes[key] = call.argument(2)
+    return 0
+
+
+@CPYTHON.matching(r"PyObject_(GetAttr|GetItem|GenericGetAttr)")
+def _get_attribute(call: Call) -> int:
+    """What was set, else something: what is asked for is there in a real interpreter.
+
+    Only modules and types that the extension itself makes have nothing else but what every object has.
+    """
+    attributes = call.process.attributes.setdefault(call.argument(0), {})
+    key = _key(call, 1)
+    if key not in attributes:
+        if _OWN in attributes and isinstance(key, bytes) and not key.startswith(b"__"):
+            return 0
+        attributes[key] = _with_text(call, b"") if key in _TEXT_ATTRIBUTES else new_object(call.process)
+    return attributes[key]
+
+
+@CPYTHON.named("PyCMethod_New", "PyCFunction_NewEx", "PyCFunction_New", "PyInstanceMethod_New", "PyMethod_New")
+def _function(call: Call) -> int:
+    """What a function is made of follows the head of its object: definition, ``self``, module; function, ``self``."""
+    kind, words = ("PyCFunction_Type", 3) if "PyC" in call.name else (call.name.replace("New", "Type"), 1)
+    made = new_object(call.process, call.process.bind(kind))
+    call.machine.write(made + _OBJECT_HEAD, struct.pack(f"<{words}Q", *map(call.argument, range(words))))
+    return made
+
+
+@CPYTHON.matching(r"PyType_From(Spec|ModuleAndSpec|Metaclass)")
+def _type_of_specification(call: Call) -> int:
+    """A type whose name is the first word of a PyType_Spec."""
+    specification = call.argument({"PyType_FromModuleAndSpec": 1, "PyType_FromMetaclass": 2}.get(call.name, 0))
+    made = _owned(call.process, call.process.bind("PyType_Type"))
+    call.machine.set_word(made + _NAME_OFFSET, call.machine.word(specification))
+    return made
+
+
+@CPYTHON.named("PyType_GenericAlloc", "tp_new", "tp_call", "_PyObject_New", "_PyObject_NewVar", "_PyObject_GC_New")
+def _instance(call: Call) -> int:
+    """An object of the type that is the first argument."""
+    return _owned(call.process, call.argument(0))
+
+
+@CPYTHON.named("PyType_IsSubtype")
+def _is_subtype(call: Call) -> int:
+    """Whether the second type is among the bases of the first; the types of the interpreter have but one base."""
+    made, base = call.argument(0), call.argument(1)
+    for _ in range(_MAX_BASES):
+        if made == base or not made:
+            break
+        made = call.machine.word(made + _BASE_OFFSET)
+    return int(made == base or base == call.process.bind("PyBaseObject_Type"))
+
+
+@CPYTHON.named("PyType_Ready")
+def _inherit(call: Call) -> int:
+    """A type takes from its base what it leaves out."""
+    machine, made = call.machine, call.argument(0)
+    base = machine.word(made + _BASE_OFFSET) or call.process.bind("PyBaseObject_Type")
+    for offset in _FUNCTIONS:
+        if not machine.word(made + offset):
+            machine.set_word(made + offset, machine.word(base + offset))
+    return 0
 
 
 @CPYTHON.named(
@@ -155,7 +321,9 @@ def _good(_: Call) -> int:
 
 @CPYTHON.matching(r"_?Py[A-Z]")
 def _object(call: Call) -> int:
-    return new_object(call.process)
+    """A fresh object, of the type that a constructor is named after."""
+    made = _CONSTRUCTOR.match(call.name)
+    return new_object(call.process, call.process.bind(made[1] + "_Type") if made else 0)
 
 
 def module_functions(process: Process, definition: int) -> list[int]:

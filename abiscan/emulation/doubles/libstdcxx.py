@@ -88,12 +88,12 @@ def _construct_from_part(call: Call) -> None:
 
 @_constructor("mcRKSaIcE")
 def _construct_repeated(call: Call) -> None:
-    _set(call, bytes((call.argument(2) & 0xFF,)) * call.argument(1))
+    _set(call, call.repeated(2, 1))
 
 
 @LIBSTDCXX.named(f"_ZN{_CXX11_CLASS}12_M_constructEmc")
 def _construct_in_place(call: Call) -> None:
-    _set(call, bytes((call.argument(2) & 0xFF,)) * call.argument(1))
+    _set(call, call.repeated(2, 1))
 
 
 @LIBSTDCXX.matching(
@@ -153,7 +153,7 @@ def _append_range(call: Call) -> int:
 
 @_member("6appendEmc")
 def _append_repeated(call: Call) -> int:
-    return _set(call, _text(call) + bytes((call.argument(2) & 0xFF,)) * call.argument(1))
+    return _set(call, _text(call) + call.repeated(2, 1))
 
 
 @_member("6appendERKSsmm")
@@ -191,7 +191,7 @@ def _replace(call: Call) -> int:
 @_member("14_M_replace_auxEmmmc", "7replaceEmmmc")
 def _replace_repeated(call: Call) -> int:
     text, at, count = _text(call), call.argument(1), call.argument(2)
-    added = bytes((call.argument(4) & 0xFF,)) * call.argument(3)
+    added = call.repeated(4, 3)
     return _set(call, text[:at] + added + text[at + count :])
 
 
@@ -431,7 +431,7 @@ def _construct_text(call: Call) -> int:
 
 @LIBSTDCXX.named("_ZNSs12_S_constructEmcRKSaIcE")
 def _construct_repeated_text(call: Call) -> int:
-    return COW.new_text(call.process, bytes((call.argument(1) & 0xFF,)) * call.argument(0))
+    return COW.new_text(call.process, call.repeated(1, 0))
 
 
 @LIBSTDCXX.named("_ZNSs12_M_leak_hardEv", "_ZNSs7_M_leakEv")
@@ -720,3 +720,14 @@ def _format_integer(call: Call) -> None:
     if kind in "ilx" and value >> (bits - 1):
         value -= 1 << bits
     CXX11.create(call.process, result, str(value).encode())
+
+
+@LIBSTDCXX.named("__cxa_demangle")
+def _demangle(call: Call) -> int:
+    """(mangled, buffer, length, status): status -2, for a name that is none; then code shows it as it is."""
+    if call.argument(3):
+        call.machine.write(call.argument(3), _NOT_A_MANGLED_NAME.to_bytes(4, "little", signed=True))
+    return 0
+
+
+_NOT_A_MANGLED_NAME: Final = -2

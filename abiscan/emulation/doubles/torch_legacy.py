@@ -115,10 +115,6 @@ def _jit_operators(state: TorchState, doubles: Doubles) -> None:
             text = schema.name + (schema.arguments or "") if schema else state.read_operator_name(at)
         state.recorder.define(None, text, jit_only=True)
 
-    @doubles.matching(r"_ZN3c106Symbol14fromQualStringE")
-    def _intern(call: Call) -> int:
-        return state.symbol(state.string(call.argument(0)))
-
     @doubles.matching(r"_ZNK3c106Symbol12toQualStringE")
     def _symbol_text(call: Call) -> int:
         number = call.machine.word(call.argument(0)) & 0xFFFF_FFFF

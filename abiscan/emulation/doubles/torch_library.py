@@ -21,8 +21,6 @@ from abiscan.emulation.torch_state import Schema, TorchState, optional_text_argu
 _KINDS: Final = (LibraryKind.DEF, LibraryKind.IMPL, LibraryKind.FRAGMENT)  # torch::Library::Kind
 _MAX_TAGS: Final = 64
 
-_OPTIONAL_HANDLE_SIZE: Final = 24
-_OPERATOR_SIZE: Final = 4096  # of an OperatorDef, in which nothing can be read
 _LIBRARY: Final = r"_ZN5torch7Library"
 
 
@@ -70,15 +68,6 @@ def torch_library(state: TorchState) -> Doubles:
     def _parse_schema_or_name(call: Call) -> None:
         result = call.result
         state.write_name_or_schema(result, state.string(call.argument(0)))
-
-    @doubles.matching(r"_ZN3c1010Dispatcher(6findOp|10findSchema)ERKNS_12OperatorNameE")
-    def _find(call: Call) -> None:
-        """``optional<OperatorHandle>``, a handle of two words: there is what the code itself has registered so far."""
-        result = call.result
-        name = state.read_operator_name(call.argument(1))
-        handle = call.process.allocate(_OPERATOR_SIZE) if recorder.has_operator(name) else 0
-        words = (1, handle, handle) if flag_first else (handle, handle, 1)
-        call.machine.write(result, struct.pack("<3Q", *words) if handle else bytes(_OPTIONAL_HANDLE_SIZE))
 
     @doubles.matching(r"_ZN5torch3jit9parseNameE")
     def _parse_name(call: Call) -> None:
@@ -131,10 +120,12 @@ def torch_library(state: TorchState) -> Doubles:
         size = 32 if shared_functor else state.kernel_function_size
         call.machine.write(this, bytes(8) + call.machine.read(kernel, size) + bytes(24))
         state.strings.create(call.process, this + 8 + size + 24, b"")
+        state.doubled.add(this)
 
     @doubles.matching(r"_ZN5torch11CppFunctionD[12]Ev")
-    def _destroy_function(_: Call) -> None:
+    def _destroy_function(call: Call) -> None:
         """Nothing that is recorded lives in the object."""
+        state.doubled.discard(call.argument(0))
 
     def read_tags(call: Call, index: int) -> tuple[int, ...]:
         """A ``const std::vector<at::Tag>&``."""

@@ -113,6 +113,11 @@ def test_a_giant_allocation_stops(process: Process) -> None:
         call(process, "_Znwm", 1 << 40)
 
 
+def test_a_giant_string_stops(process: Process) -> None:
+    with pytest.raises(Stop, match=f"a string of {1 << 60} bytes"):
+        call(process, "_ZNSs12_S_constructEmcRKSaIcE", 1 << 60, ord("x"))
+
+
 def test_texts(process: Process) -> None:
     hello, upper = text(process, b"hello, world"), text(process, b"HELLO")
     assert call(process, "strlen", hello) == 12
@@ -313,10 +318,48 @@ def test_python_objects(process: Process) -> None:
     assert signed(machine.word(made)) > 1
     capsule = call(process, "PyCapsule_New", 0x1234, 0, 0)
     assert call(process, "PyCapsule_GetPointer", capsule, 0) == 0x1234
-    assert call(process, "PyModule_AddObject", made, 0, capsule) == 0
+    assert call(process, "PyModule_AddObject", made, text(process, b"capsule"), capsule) == 0
+    assert call(process, "PyObject_GetAttrString", made, text(process, b"capsule")) == capsule
     assert call(process, "PyObject_Call", made, 0, 0) not in (0, made)
     assert machine.text(call(process, "Py_GetVersion")).startswith(process.python_version.encode() + b".")
     assert machine.word(machine.word(process.bind("PyExc_RuntimeError"))) > 1
+
+
+def test_python_keeps_dictionaries_and_attributes(process: Process) -> None:
+    key, name = text(process, b"key"), call(process, "PyUnicode_FromString", text(process, b"key"))
+    made, value = call(process, "PyDict_New"), call(process, "PyLong_FromLong", 5)
+    assert call(process, "PyDict_GetItemString", made, key) == 0
+    assert call(process, "PyDict_SetItemString", made, key, value) == 0
+    assert call(process, "PyDict_GetItemWithError", made, name) == value
+    assert call(process, "PyDict_Contains", made, name) == 1
+    assert call(process, "PyDict_SetDefault", made, name, made) == value
+    assert call(process, "PyInterpreterState_GetDict", 0) == call(process, "PyInterpreterState_GetDict", 0)
+    # A module has what was put there; a module of others has all that is asked for.
+    module, other = call(process, "PyModule_Create2", 0, 0), call(process, "PyImport_ImportModule", key)
+    assert call(process, "PyObject_GetAttrString", module, key) == 0
+    assert call(process, "PyObject_HasAttrString", module, key) == 0
+    assert call(process, "PyObject_SetAttr", module, name, value) == 0
+    assert call(process, "PyObject_GetAttrString", module, key) == value
+    assert call(process, "PyObject_GetAttrString", other, key) != 0
+
+
+def test_python_types_have_flags_bases_and_functions(process: Process) -> None:
+    machine = process.machine
+    text_type, base = process.bind("PyUnicode_Type"), process.bind("PyBaseObject_Type")
+    made = call(process, "PyUnicode_FromString", text(process, b"x"))
+    assert machine.word(made + 8) == text_type
+    assert machine.word(text_type + 168) >> 28 & 1  # tp_flags, Py_TPFLAGS_UNICODE_SUBCLASS: PyUnicode_Check
+    assert call(process, "PyType_IsSubtype", text_type, base) == 1
+    assert call(process, "PyType_IsSubtype", text_type, process.bind("PyDict_Type")) == 0
+    own = call(process, "PyType_GenericAlloc", process.bind("PyType_Type"), 0)
+    machine.set_word(own + 256, text_type)  # tp_base
+    assert call(process, "PyType_Ready", own) == 0
+    assert machine.word(own + 304) == machine.word(text_type + 304) == process.bind("PyType_GenericAlloc")  # tp_alloc
+    assert call(process, "PyType_IsSubtype", own, text_type) == 1
+    function = call(process, "PyCFunction_NewEx", made, own, 0)
+    assert machine.words(function + 16, 2) == (made, own)  # m_ml, m_self
+    method = call(process, "PyInstanceMethod_New", function)
+    assert machine.words(method + 8, 2) == (process.bind("PyInstanceMethod_Type"), function)
 
 
 def test_the_private_parts_of_a_string(process: Process) -> None:

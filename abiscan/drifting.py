@@ -1,0 +1,87 @@
+"""How the classes of torch that extensions were compiled with differ from those of a torch."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+
+from packaging.version import Version
+
+from abiscan.built_for import built_for
+from abiscan.elf import SharedObject
+from abiscan.errors import NotElfError
+from abiscan.files import ElfSource, Files
+from abiscan.linkage.layout_drift import LayoutDrift, Shared, layout_drift, shared
+from abiscan.linkage.model import Resolution
+from abiscan.linkage.registering import Registering
+from abiscan.ownership import is_torch_symbol
+from abiscan.sources import Extension, Target
+from abiscan.typeinfo import CxxClass, classes
+
+
+class Drifts:
+    """Compares layouts, torch by torch; what is shared is read once."""
+
+    def __init__(self) -> None:
+        self._shared: dict[tuple[str, str], Shared] = {}
+        self._origins: dict[str, dict[str, tuple[Version, ...]]] = {}
+
+    def of(
+        self,
+        files: Files,
+        target: Target,
+        extension: Extension,
+        resolution: Resolution,
+        registering: Registering | None,
+        torch: str,
+    ) -> tuple[LayoutDrift, ...]:
+        """What differs for an extension and for the libraries it brings along.
+
+        :param torch: the number of the release that they are loaded into
+        """
+        objects = self._objects(files, target, extension, resolution, registering)
+        found = (layout_drift(each, torch) for each in objects)
+        return tuple(each for each in found if each is not None)
+
+    def _objects(
+        self,
+        files: Files,
+        target: Target,
+        extension: Extension,
+        resolution: Resolution,
+        registering: Registering | None,
+    ) -> Iterator[Shared]:
+        if not _uses_cxx(extension.facts):
+            return
+        origin = registering.built_for if registering else self._origin(target, extension)
+        for module in resolution.closure.new if registering else ():
+            source = files.source(module.path)
+            registrations = registering.brought.get(module.name) if registering else None
+            if registrations is None or module.facts is None or source is None:
+                continue
+            key = target.name, module.path
+            if key not in self._shared:
+                self._shared[key] = shared(module.name, module.facts, _classes(source), registrations, origin)
+            yield self._shared[key]
+        key = target.name, extension.location
+        if key not in self._shared:
+            own, name = registering.own if registering else None, posixpath.basename(extension.path)
+            self._shared[key] = shared(name, extension.facts, _classes(extension.source), own, origin)
+        yield self._shared[key]
+
+    def _origin(self, target: Target, extension: Extension) -> tuple[Version, ...]:
+        if target.name not in self._origins:
+            self._origins[target.name] = {path: known.releases for path, known in built_for(target).items()}
+        return self._origins[target.name][extension.path]
+
+
+def _uses_cxx(facts: SharedObject) -> bool:
+    """Whether an object uses anything of torch but C functions, which share no class."""
+    return any(name.startswith("_Z") and is_torch_symbol(name) for name in facts.imports)
+
+
+def _classes(source: ElfSource) -> tuple[CxxClass, ...]:
+    try:
+        return classes(source.open())
+    except NotElfError:
+        return ()  # damaged where no loader looks

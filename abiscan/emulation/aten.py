@@ -1,0 +1,38 @@
+"""The structs in ``at::_ops``, one per operator of torch: through their functions extensions call operators (1.10 on).
+
+``data/aten.txt`` is made by ``tools/build_aten_data.py`` from the headers of the releases.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from importlib import resources
+from typing import Final
+
+_MEMBER: Final = re.compile(r"_ZN2at4_ops(\d+)")
+_NAMESPACE: Final = "aten::"
+
+
+def struct_of(operator: str) -> str:
+    """The struct of an operator: ``add__Tensor`` is that of ``aten::add_.Tensor``."""
+    return operator.removeprefix(_NAMESPACE).replace(".", "_")
+
+
+def operators_behind(symbol: str) -> tuple[str, ...] | None:
+    """The operator whose struct in ``at::_ops`` a mangled name is a member of; None if it is not of that namespace.
+
+    :returns: one operator; none for a struct that no release has; two where releases use one name for different ones
+    """
+    match = _MEMBER.match(symbol)
+    if match is None:
+        return None
+    return _operators().get(symbol[match.end() : match.end() + int(match[1])], ())
+
+
+@functools.cache
+def _operators() -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for name in resources.files("abiscan.emulation").joinpath("data/aten.txt").read_text("utf-8").splitlines():
+        found[struct_of(name)] = (*found.get(struct_of(name), ()), name)
+    return found

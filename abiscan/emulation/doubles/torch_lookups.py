@@ -1,0 +1,133 @@
+"""Doubles of the functions with which code fetches operators by name: they take note of the name, and find nothing.
+
+Sources: ``ATen/core/dispatch/Dispatcher.h``, ``torch/csrc/jit/runtime/operator.h``, ``ATen/core/interned_strings.h``,
+``torch/csrc/inductor/aoti_torch/c/shim.h``, ``torch/csrc/stable/c/shim.h``.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from typing import Final
+
+from abiscan.emulation.doubles import Doubles
+from abiscan.emulation.machine import Stop
+from abiscan.emulation.process import Call
+from abiscan.emulation.recorder import operator_name
+from abiscan.emulation.torch_state import TorchState
+
+# What they are called in torch's sources, by the beginning of their mangled names.
+FUNCTIONS: Final = {
+    "_ZN3c1010Dispatcher17findSchemaOrThrowEPKcS2_": "c10::Dispatcher::findSchemaOrThrow",
+    "_ZN3c1010Dispatcher10findSchemaERKNS_12OperatorNameE": "c10::Dispatcher::findSchema",
+    "_ZN3c1010Dispatcher6findOpERKNS_12OperatorNameE": "c10::Dispatcher::findOp",
+    "_ZN5torch3jit15findOperatorForERKN3c1012OperatorNameE": "torch::jit::findOperatorFor",
+    "_ZN5torch3jit18getAllOperatorsForEN3c106SymbolE": "torch::jit::getAllOperatorsFor",
+    "_ZN5torch3jit24getAllSortedOperatorsForEN3c106SymbolE": "torch::jit::getAllSortedOperatorsFor",
+    "_ZN5torch3jit21getOperatorForLiteralEPKc": "torch::jit::getOperatorForLiteral",
+    "_ZN5torch3jit11OperatorSetC1ESt16initializer_listIPKcE": "torch::jit::OperatorSet",
+    "_ZN5torch3jit11OperatorSetC2ESt16initializer_listIPKcE": "torch::jit::OperatorSet",
+    "_ZN3c106Symbol14fromQualStringE": "c10::Symbol::fromQualString",
+    "aoti_torch_call_dispatcher": "aoti_torch_call_dispatcher",
+    "torch_call_dispatcher": "torch_call_dispatcher",
+}
+_NAME: Final = re.compile(r"(\w+)::\w+(\.\w+)?", re.ASCII)
+# The domains of symbols that name no operator (interned_strings.h).
+_NO_OPERATORS: Final = frozenset({"attr", "dimname", "namespaces", "onnx", "scope", "user", "_caffe2"})
+_HANDLE_SIZE: Final = 24  # of an optional<OperatorHandle>, or of a vector
+_OPERATOR_SIZE: Final = 4096  # of an OperatorDef, in which nothing can be read
+_MAX_NAMES: Final = 1024
+
+
+def function_called(mangled: str) -> str | None:
+    """What the function is called that fetches operators by name; None for any other function."""
+    return next((name for beginning, name in FUNCTIONS.items() if mangled.startswith(beginning)), None)
+
+
+def torch_lookups(state: TorchState) -> Doubles:
+    """The doubles of the functions that look operators up."""
+    doubles = Doubles()
+    process = state.process
+
+    def note(call: Call, name: str) -> None:
+        if _NAME.fullmatch(name):
+            state.recorder.lookup(name, FUNCTIONS[next(filter(call.name.startswith, FUNCTIONS))], call.return_address)
+
+    def text(address: int) -> str | None:
+        """The text at ``address``; an empty one counts in the object's constants only: anywhere else it is no text."""
+        try:
+            found = call_text(address)
+        except Stop:
+            return None
+        return found if found or process.image_at(address) else None
+
+    def call_text(address: int) -> str:
+        return process.machine.text(address, 1 << 12).decode("utf-8", "backslashreplace")
+
+    def note_pair(call: Call, first: int) -> bool:
+        """A name and an overload, as texts."""
+        name, overload = text(call.argument(first)), text(call.argument(first + 1))
+        if not name or "::" not in name or overload is None:
+            return False
+        note(call, f"{name}.{overload}" if overload else name)
+        return True
+
+    @doubles.matching(r"_ZN3c1010Dispatcher17findSchemaOrThrowE")
+    def _find_or_throw(call: Call) -> int:
+        """(this, name, overload), after the place of the result where that is an argument."""
+        if not note_pair(call, 1) and not process.arch.hidden_result:
+            note_pair(call, 2)
+        return 0
+
+    @doubles.named("aoti_torch_call_dispatcher", "torch_call_dispatcher")
+    def _call_dispatcher(call: Call) -> int:
+        """(name, overload, stack of values, ...)."""
+        note_pair(call, 0)
+        return 0
+
+    @doubles.matching(r"_ZN3c1010Dispatcher(6findOp|10findSchema)ERKNS_12OperatorNameE")
+    def _find(call: Call) -> None:
+        """``optional<OperatorHandle>``, a handle of two words: there is what the code itself has registered so far."""
+        result = call.result
+        call.machine.write(result, bytes(_HANDLE_SIZE))
+        name = state.read_operator_name(call.argument(1))
+        note(call, name)
+        if state.recorder.has_operator(name):
+            handle = process.allocate(_OPERATOR_SIZE)
+            words = (1, handle, handle) if state.flag_first else (handle, handle, 1)
+            call.machine.write(result, struct.pack("<3Q", *words))
+
+    @doubles.matching(r"_ZN5torch3jit15findOperatorForE")
+    def _find_operator(call: Call) -> None:
+        """An empty ``shared_ptr``: the JIT knows none."""
+        call.machine.write(call.result, bytes(16))
+        note(call, state.read_operator_name(call.argument(0)))
+
+    @doubles.matching(r"_ZN5torch3jit21getOperatorForLiteralE")
+    def _find_literal(call: Call) -> None:
+        call.machine.write(call.result, bytes(16))
+        note(call, operator_name(text(call.argument(0)) or ""))
+
+    @doubles.matching(r"_ZN5torch3jit11OperatorSetC[12]E")
+    def _make_set(call: Call) -> None:
+        """(this, the literals, their number)."""
+        count = min(call.argument(2), _MAX_NAMES)
+        for address in call.machine.words(call.argument(1), count) if count else ():
+            note(call, operator_name(text(address) or ""))
+
+    @doubles.matching(r"_ZN5torch3jit(18getAllOperatorsFor|24getAllSortedOperatorsFor)E")
+    def _find_all(call: Call) -> int | None:
+        """A reference to a vector, or (sorted) a vector."""
+        vector = call.result if "Sorted" in call.name else process.allocate(_HANDLE_SIZE)
+        call.machine.write(vector, bytes(_HANDLE_SIZE))
+        note(call, state.symbol_text(call.argument(0) & 0xFFFF_FFFF))
+        return vector
+
+    @doubles.matching(r"_ZN3c106Symbol14fromQualStringE")
+    def _intern(call: Call) -> int:
+        name = state.string(call.argument(0))
+        if name.partition("::")[0] not in _NO_OPERATORS:
+            note(call, name)
+        return state.symbol(name)
+
+    return doubles

@@ -1,0 +1,118 @@
+"""Which classes of torch an extension shares with it, and how: told from the names that cross the border.
+
+A name says much: whoever imports a constructor allocates the object himself, with the size that he was compiled with;
+a parameter that is no reference is laid out by the caller; a member function of torch that the extension defines itself
+is inline code of a header, compiled with the layout of that header; type information says what derives from what.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from abiscan.mangling import Signature, demangle, demangle_type
+
+if TYPE_CHECKING:
+    from abiscan.typeinfo import CxxClass
+
+
+class How(enum.Enum):
+    """How an extension shares a class with torch, what depends most on the layout first."""
+
+    CONSTRUCTS = "allocates it, and torch initialises, copies or destroys it"
+    DERIVES = "derives from it"
+    BY_VALUE = "passes it by value"
+    ELEMENTS = "passes many of it, one after the other"
+    HAS_STRUCTOR = "has its constructor or destructor compiled in"
+    COMPILED = "has functions of it compiled in"
+    REFERS = "passes a reference to it"
+
+
+class Touch(NamedTuple):
+    """Where an extension shares the class ``type``: a symbol, or the (mangled) name of a class that derives from it."""
+
+    type: str
+    how: How
+    symbol: str
+
+
+_CLASS_NAME: Final = re.compile(r"(?:at|c10|c10d|caffe2|torch)(?:::\w+)+")
+_SEQUENCE: Final = re.compile(r"(?:std::vector|std::initializer_list|c10::ArrayRef|c10::SmallVector\w*)$")
+_EMBEDDING: Final = re.compile(r"(?:(?:std|c10)::optional|std::pair|std::tuple|std::array|std::variant)$")
+_SOURCE_NAME: Final = re.compile(r"([0-9]{1,5})")
+_NESTED: Final = re.compile(r"_ZN[rVK]*[RO]?(?=2at|3c10|4c10d|5torch|6caffe2)")
+_STRUCTOR: Final = re.compile(r"[CD][0-5]")
+
+
+def touches(imports: Iterable[str], defined: Iterable[str], derived: Iterable[CxxClass]) -> Iterator[Touch]:
+    """Where an extension may share classes with torch: what looks like the name of a class of torch is taken for one.
+
+    :param imports: the names of torch that it uses (mangled)
+    :param defined: the names that it defines itself
+    :param derived: the classes whose type information it has
+    """
+    for symbol in imports:
+        owner, is_structor = _owner(symbol)
+        if owner:
+            yield Touch(owner, How.CONSTRUCTS if is_structor else How.REFERS, symbol)
+        for parameter in Signature.of(demangle(symbol)).parameters or ():
+            for name, how in _in_parameter(parameter):
+                yield Touch(name, how, symbol)
+    for symbol in defined:
+        owner, is_structor = _owner(symbol)
+        if owner:
+            yield Touch(owner, How.HAS_STRUCTOR if is_structor else How.COMPILED, symbol)
+    for own in derived:
+        for base in own.bases:
+            yield Touch(demangle_type(base), How.DERIVES, own.name)
+
+
+def _owner(symbol: str) -> tuple[str, bool]:
+    """The class or namespace of torch that a mangled function is in, and whether it is a constructor or destructor."""
+    nested = _NESTED.match(symbol)
+    if nested is None:
+        return "", False
+    at, path = nested.end(), list[str]()
+    while (number := _SOURCE_NAME.match(symbol, at)) is not None:
+        end = number.end() + int(number[1])
+        path.append(symbol[number.end() : end])
+        at = end
+    if _STRUCTOR.match(symbol, at):
+        return "::".join(path), True
+    return "::".join(path[:-1]), False
+
+
+def _in_parameter(parameter: str) -> Iterator[tuple[str, How]]:
+    """The classes that the type of a parameter mentions, each with how an object of it is shared."""
+    for found in _CLASS_NAME.finditer(parameter):
+        around = _templates_around(parameter, found.start())
+        after = parameter[found.end() :].lstrip()
+        if after.startswith("<"):
+            after = ""  # a template over others: itself by reference at most
+        holder = around[-1] if around else ""
+        if "*" in after.partition(",")[0].partition(">")[0]:
+            yield found[0], How.REFERS
+        elif _SEQUENCE.search(holder):
+            yield found[0], How.ELEMENTS
+        elif parameter.rstrip().endswith(("&", "*")) or not all(map(_EMBEDDING.search, around)):
+            yield found[0], How.REFERS
+        else:
+            yield found[0], How.BY_VALUE
+
+
+def _templates_around(text: str, at: int) -> list[str]:
+    """The templates in whose arguments a position is, the outermost first."""
+    open_: list[str] = []
+    start = 0
+    for index in range(at):
+        if text[index] == "<":
+            open_.append(text[start:index])
+            start = index + 1
+        elif text[index] == ">" and open_:
+            open_.pop()
+            start = index + 1
+        elif text[index] in ", (":
+            start = index + 1
+    return open_

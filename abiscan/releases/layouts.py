@@ -1,0 +1,178 @@
+"""How the classes of torch lie in memory, release by release: asked for by name, nothing installed.
+
+``data/layouts.bin`` is made by ``tools/build_layout_data.py`` from the headers of the releases. The bytes of the file::
+
+    magic (8) | size of the header (4, little-endian) | header (xz-compressed JSON) | blocks
+
+The header has ``builds`` (each a version and a machine) and ``blocks`` (each the first class in it and its compressed
+size). A block is zlib-compressed JSON: class → its distinct layouts and its distinct virtual tables, each with the bit
+set of builds that it holds for. One lookup decompresses one block.
+"""
+
+from __future__ import annotations
+
+import bisect
+import functools
+import json
+import lzma
+import struct
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import resources
+from typing import Any, Final, NamedTuple
+
+from packaging.version import Version
+
+from abiscan.elf import Machine
+
+MAGIC: Final = b"ABISLAY\x01"
+_BLOCK: Final = 64  # classes
+
+
+class Field(NamedTuple):
+    """A member variable: ``offset`` in bytes; ``size`` is None where its type is no class."""
+
+    name: str
+    offset: int
+    type: str
+    size: int | None
+
+
+class Base(NamedTuple):
+    """A direct base class and where it begins, in bytes."""
+
+    name: str
+    offset: int
+
+
+class Layout(NamedTuple):
+    """A class: ``size`` and ``align`` in bytes, direct bases and own fields in their order in memory."""
+
+    name: str
+    size: int
+    align: int
+    bases: tuple[Base, ...]
+    fields: tuple[Field, ...]
+
+
+class VTable(NamedTuple):
+    """The virtual functions of a class, one per slot, as clang writes them (``void c10::Event::record(…) const``).
+
+    ``~ [complete]`` and ``~ [deleting]`` are the destructor. Pure ones end in `` [pure]``.
+    """
+
+    name: str
+    slots: tuple[str, ...]
+
+
+def layout(name: str, version: str, machine: Machine) -> Layout | None:
+    """How a class lies in memory; None if the release has none of that name, or is not embedded.
+
+    :param name: as in ``c10::FunctionSchema``
+    :param version: of a release, ``2.6.0``
+    """
+    found = _table().find(name, version, machine)
+    row = found[0] if found else None
+    return _layout(name, row) if row is not None else None
+
+
+def vtable(name: str, version: str, machine: Machine) -> VTable | None:
+    """The virtual functions of a class; None if it has none, or the release no such class, or it is not embedded."""
+    found = _table().find(name, version, machine)
+    row = found[1] if found else None
+    return VTable(name, tuple(row)) if row is not None else None
+
+
+def is_known(version: str, machine: Machine) -> bool:
+    """Whether the layouts of a release are embedded."""
+    return _table().column(version, machine) is not None
+
+
+def classes(version: str, machine: Machine) -> Iterator[Layout]:
+    """All classes of a release, by name."""
+    column = _table().column(version, machine)
+    if column is not None:
+        for name, (rows, _) in _table().items():
+            row = _at(rows, column)
+            if row is not None:
+                yield _layout(name, row)
+
+
+def _layout(name: str, row: Sequence[Any]) -> Layout:
+    size, align, bases, fields = row
+    return Layout(name, size, align, tuple(Base(*base) for base in bases), tuple(Field(*field) for field in fields))
+
+
+class _Table:
+    """The content of a file made by ``pack``."""
+
+    def __init__(self, data: bytes) -> None:
+        if not data.startswith(MAGIC):
+            raise ValueError("not a table of layouts")
+        (size,) = struct.unpack_from("<I", data, len(MAGIC))
+        start = len(MAGIC) + 4
+        header = json.loads(lzma.decompress(data[start : start + size]))
+        self._columns = {(Version(version), machine): at for at, (version, machine) in enumerate(header["builds"])}
+        self._first = [name for name, _ in header["blocks"]]
+        self._data = data
+        self._offsets = [start + size]
+        for _, length in header["blocks"]:
+            self._offsets.append(self._offsets[-1] + length)
+        self._block = functools.lru_cache(maxsize=None)(self._unpack)
+
+    def column(self, version: str, machine: Machine) -> int | None:
+        """The number of a build; None if it is not there."""
+        return self._columns.get((Version(Version(version).public), machine.value))
+
+    def find(self, name: str, version: str, machine: Machine) -> tuple[Any, Any] | None:
+        """The layout and the virtual table of a class, as packed; None if the table has no such class or build."""
+        column = self.column(version, machine)
+        number = bisect.bisect_right(self._first, name) - 1
+        if column is None or number < 0 or (variants := self._block(number).get(name)) is None:
+            return None
+        return _at(variants[0], column), _at(variants[1], column)
+
+    def items(self) -> Iterator[tuple[str, Any]]:
+        """Every class with all that is known of it."""
+        for number in range(len(self._first)):
+            yield from self._block(number).items()
+
+    def _unpack(self, number: int) -> dict[str, Any]:
+        block: dict[str, Any] = json.loads(
+            zlib.decompress(self._data[self._offsets[number] : self._offsets[number + 1]])
+        )
+        return block
+
+
+def _at(variants: Sequence[Sequence[Any]], column: int) -> Any:
+    return next((value for bits, value in variants if int(bits, 16) >> column & 1), None)
+
+
+@functools.cache
+def _table() -> _Table:
+    return _Table(resources.files("abiscan.releases").joinpath("data/layouts.bin").read_bytes())
+
+
+def pack(
+    builds: Iterable[tuple[str, str]], variants: Mapping[str, tuple[Mapping[Any, int], Mapping[Any, int]]]
+) -> bytes:
+    """The bytes of a file. The same input gives the same bytes.
+
+    :param builds: version and machine of each bit, from the lowest
+    :param variants: class → (layout → builds, slots → builds), builds as a bit set
+    """
+    names = sorted(variants)
+    blocks, index = [], []
+    for start in range(0, len(names), _BLOCK):
+        part = {name: [_sorted(found) for found in variants[name]] for name in names[start : start + _BLOCK]}
+        text = json.dumps(part, separators=(",", ":"))
+        blocks.append(zlib.compress(text.encode(), 9))
+        index.append([names[start], len(blocks[-1])])
+    header = json.dumps({"builds": list(builds), "blocks": index})
+    packed = lzma.compress(header.encode(), preset=9)
+    return b"".join([MAGIC, struct.pack("<I", len(packed)), packed, *blocks])
+
+
+def _sorted(variants: Mapping[Any, int]) -> list[tuple[str, Any]]:
+    """Each variant once, those of the oldest builds first (by their lowest bit)."""
+    return [(f"{bits:x}", value) for value, bits in sorted(variants.items(), key=lambda item: item[1] & -item[1])]

@@ -1,0 +1,80 @@
+"""Operators that are fetched by name: what is found is what one reads in the sample's source, in every build."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from abiscan.elf import ElfFile
+from abiscan.emulation import recover
+from abiscan.emulation.aten import operators_behind, struct_of
+
+SAMPLES = Path(__file__).parents[3] / "sample_binaries" / "registrations"
+
+CONSTANT = {
+    ("at::_ops", "aten::add_.Tensor"),
+    ("at::_ops", "aten::_cdist_forward"),
+    ("at::_ops", "aten::sum.dim_IntList"),
+    ("c10::Dispatcher::findSchemaOrThrow", "lookup_sample::rather_long_name_of_an_operator.some_overload"),
+    ("c10::Dispatcher::findSchemaOrThrow", "lookup_sample::short"),
+    ("c10::Dispatcher::findSchema", "lookup_sample::in_find_schema.out"),
+    ("c10::Dispatcher::findOp", "lookup_sample::op"),
+    ("c10::Dispatcher::findOp", "lookup_sample::first"),
+    ("c10::Dispatcher::findOp", "lookup_sample::second"),
+    ("c10::Dispatcher::findOp", "lookup_sample::third"),
+    ("torch::jit::findOperatorFor", "lookup_sample::jit.Tensor"),
+    ("torch::jit::getOperatorForLiteral", "lookup_sample::literal.x"),
+    ("torch::jit::getAllOperatorsFor", "lookup_sample::all_overloads"),
+    ("c10::Symbol::fromQualString", "lookup_sample::all_overloads"),
+    ("aoti_torch_call_dispatcher", "lookup_sample::shim"),
+    ("torch_call_dispatcher", "lookup_sample::versioned.overload"),
+}
+NOT_CONSTANT = [
+    ("c10::Dispatcher::findOp", "_Z12not_constant"),
+    ("c10::Dispatcher::findSchemaOrThrow", "_Z12not_constant"),
+    ("torch::jit::getAllOperatorsFor", "_Z15known_by_number"),
+]
+
+
+@pytest.mark.parametrize("name", ["lookups", "lookups_unoptimised", "lookups_cow", "lookups_aarch64"])
+def test_every_constant_name_is_read_and_every_other_is_a_gap(name: str) -> None:
+    file = ElfFile.open(SAMPLES / f"{name}.so")
+    found = recover(file, file.facts())
+    assert {(lookup.function, lookup.operator) for lookup in found.lookups} == CONSTANT
+    assert len(found.lookups) == len(CONSTANT)
+    for lookup in found.lookups:
+        assert (lookup.address is None) == (lookup.function == "at::_ops")
+    gaps = sorted((gap.reason.split()[1], (gap.symbol or "").partition("v")[0].partition("P")[0]) for gap in found.gaps)
+    assert gaps == NOT_CONSTANT
+    assert {gap.stage for gap in found.gaps} == {"lookups"}
+    # Running pieces of functions registers nothing.
+    assert not found.operators
+    assert not found.kernels
+
+
+@pytest.mark.parametrize(
+    ("symbol", "operators"),
+    [
+        ("_ZN2at4_ops10add_Tensor4callERKNS_6TensorES4_RKN3c106ScalarE", ("aten::add.Tensor",)),
+        ("_ZN2at4_ops11add__Tensor4callERNS_6TensorERKS2_RKN3c106ScalarE", ("aten::add_.Tensor",)),
+        ("_ZN2at4_ops11all_all_out4callERKNS_6TensorERS2_", ("aten::all.all_out",)),
+        ("_ZN2at4_ops3cat10redispatchEN3c1014DispatchKeySetE", ("aten::cat",)),
+        ("_ZN2at4_ops10__iand___Scalar", ()),  # nothing has such a name
+        ("_ZN2at4_ops15__iand___Tensor4callERNS_6TensorERKS2_", ("aten::__iand__.Tensor",)),
+        # Renamed: the one up to 1.11, the other from 1.12 on.
+        (
+            "_ZN2at4_ops17normal_functional4callERKNS_6TensorEddN3c108optionalINS_9GeneratorEEE",
+            ("aten::normal.functional", "aten::normal_functional"),
+        ),
+        ("_ZN2at3addERKNS_6TensorES2_RKN3c106ScalarE", None),
+        ("_ZN2at4_ops", None),
+        ("_ZN2at4_ops99x", ()),
+    ],
+)
+def test_a_struct_of_at_ops_is_an_operator(symbol: str, operators: tuple[str, ...] | None) -> None:
+    assert operators_behind(symbol) == operators
+
+
+def test_structs_are_named_after_operators() -> None:
+    assert struct_of("aten::_foo_bar.Tensor_out") == "_foo_bar_Tensor_out"

@@ -1,0 +1,154 @@
+"""What becomes of shared classes, for objects as plain facts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from packaging.version import Version
+
+from abiscan.elf import Definition, Machine, SharedObject, SymbolTable
+from abiscan.emulation.model import Kernel, Phase, Registrations
+from abiscan.linkage.layout_drift import Certainty, LayoutDrift, crash, layout_drift, shared
+from abiscan.typeinfo import CxxClass, Slot
+
+IMPL: Final = "_ZNR5torch7Library5_implEPKcONS_11CppFunctionENS_17_RegisterOrVerifyE"
+SAVED: Final = "_ZN5torch8autograd13SavedVariableC1ERKN2at6TensorEbb"
+KERNEL: Final = Kernel(
+    operator="ns::f",
+    dispatch_key=1,
+    signature=None,
+    inferred_schema=None,
+    boxed=True,
+    fallthrough=False,
+    abi_version=None,
+    file=None,
+    line=None,
+    phase=Phase.STATIC_INIT,
+    order=0,
+    library=None,
+)
+
+
+def facts(imports: tuple[str, ...], defines: tuple[str, ...] = ()) -> SharedObject:
+    function = Definition(version=None, hidden=False, version_index=0, type=2, size=8)
+    return SharedObject(
+        machine=Machine.X86_64,
+        executable=False,
+        soname=None,
+        needed=(),
+        rpath=(),
+        runpath=(),
+        build_id=None,
+        version_needs=(),
+        version_definitions=None,
+        symbols=SymbolTable(dict.fromkeys(defines, (function,))),
+        references=(),
+        imports=frozenset(imports),
+        pybind11_internals=None,
+        pybind11_python=(),
+    )
+
+
+def drift(
+    *imports: str,
+    built_for: tuple[str, ...] = ("2.8.0",),
+    target: str = "2.9.0",
+    defines: tuple[str, ...] = (),
+    classes: tuple[CxxClass, ...] = (),
+    registrations: Registrations | None = None,
+) -> LayoutDrift | None:
+    found = shared("_C.so", facts(imports, defines), classes, registrations, tuple(map(Version, built_for)))
+    return layout_drift(found, target)
+
+
+def certainties(found: LayoutDrift | None) -> dict[str, Certainty]:
+    assert found is not None
+    return {each.change.name: each.certainty for each in found.types}
+
+
+def test_a_kernel_that_crosses_in_the_load() -> None:
+    found = drift(IMPL, registrations=Registrations(kernels=(KERNEL,)))
+    assert certainties(found) == {"torch::CppFunction": Certainty.AT_LOAD}
+    assert found is not None
+    error = crash([found], "2.9.0")
+    assert error is not None
+    assert error.aborts
+    assert not error.exact
+    assert error.message == (
+        "torch::CppFunction changed from torch 2.8.0, for which _C.so was built, to 2.9.0: 96 → 104 bytes"
+    )
+
+
+def test_a_kernel_that_is_registered_later_or_through_the_stable_abi_does_not() -> None:
+    for kernel in (replace(KERNEL, phase=Phase.ON_CALL), replace(KERNEL, abi_version=1)):
+        found = drift(IMPL, registrations=Registrations(kernels=(kernel,)))
+        assert certainties(found) == {"torch::CppFunction": Certainty.POSSIBLE}
+        assert found is not None
+        assert crash([found], "2.9.0") is None
+
+
+def test_nothing_drifts_between_releases_of_one_layout() -> None:
+    found = drift(IMPL, target="2.7.1", registrations=Registrations(kernels=(KERNEL,)))
+    assert certainties(found) == {}
+
+
+def test_an_object_that_the_extension_allocates() -> None:
+    assert certainties(drift(SAVED, target="2.13.0")) == {"torch::autograd::SavedVariable": Certainty.ON_USE}
+
+
+def test_a_class_that_only_grew_is_no_harm_behind_a_reference() -> None:
+    assert certainties(drift("_ZN3c101fERNS_14KernelFunctionE")) == {}
+    assert certainties(drift("_ZN3c101fENS_14KernelFunctionE")) == {"c10::KernelFunction": Certainty.ON_USE}
+
+
+def test_what_only_the_extension_makes_and_sees_is_no_harm() -> None:
+    own = ("_ZN3c1014KernelFunctionD2Ev",)
+    assert certainties(drift(defines=own)) == {}
+    assert certainties(drift("_ZN3c101fERNS_14KernelFunctionE", defines=own)) == {
+        "c10::KernelFunction": Certainty.ON_USE
+    }
+
+
+def test_what_it_was_built_for_is_open() -> None:
+    found = drift(IMPL, built_for=("2.8.0", "2.9.0"), registrations=Registrations(kernels=(KERNEL,)))
+    assert certainties(found) == {}
+    assert found is not None
+    assert found.doubts == ("torch::CppFunction",)
+
+
+def test_what_it_makes_tells_what_it_was_built_for() -> None:
+    made = Registrations(kernels=(KERNEL,), debug_at=64)
+    found = drift(IMPL, built_for=("2.8.0", "2.9.0"), registrations=made)
+    assert found is not None
+    assert (found.built_for, found.doubts) == ("2.8.0", ())
+    assert certainties(found) == {"torch::CppFunction": Certainty.AT_LOAD}
+    here = drift(IMPL, built_for=("2.8.0", "2.9.0"), registrations=Registrations(kernels=(KERNEL,), debug_at=72))
+    assert certainties(here) == {}
+
+
+def test_unknown_releases() -> None:
+    assert drift(IMPL, target="99.0") is None
+    assert drift(IMPL, built_for=()) is None
+
+
+def test_virtual_functions() -> None:
+    slots = tuple(Slot(None, True) for _ in range(23))
+    guard = CxxClass("N2my5GuardE", ("N3c104impl24DeviceGuardImplInterfaceE",), slots)
+    found = drift(classes=(guard,), target="2.13.0")
+    assert found is not None
+    (table,) = found.tables
+    assert table.base == "c10::impl::DeviceGuardImplInterface"
+    assert (
+        next(each.number for each in table.misplaced if "deviceCount" in str(each.new)),
+        table.missing[0].number,
+    ) == (15, 23)
+
+
+def test_torch_s_own_classes_are_not_the_extension_s() -> None:
+    slots = (Slot(None, True),)
+    own = CxxClass("N3c108GeneratorE", ("N3c1013GeneratorImplE",), slots)
+    ours = CxxClass("N3c1014OperatorKernelE", ("N3c1020intrusive_ptr_targetE",), slots)
+    found = drift(classes=(own, ours), target="2.13.0")
+    assert found is not None
+    assert "c10::intrusive_ptr_target" not in {table.base for table in found.tables}

@@ -1,0 +1,114 @@
+"""What counts as a change of layout."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from abiscan.elf import Machine
+from abiscan.releases import layout_changes
+from abiscan.releases.layout_changes import layout_change, method, slot_changes
+from abiscan.releases.layouts import Base, Field, Layout, VTable
+
+X86: Final = Machine.X86_64
+
+
+def cls(size: int, *fields: tuple[str, int, str, int | None], bases: tuple[tuple[str, int], ...] = ()) -> Layout:
+    return Layout("c10::C", size, 8, tuple(Base(*base) for base in bases), tuple(Field(*field) for field in fields))
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], Layout]:
+    """Classes by name and release, in place of the embedded ones."""
+    classes: dict[tuple[str, str], Layout] = {}
+    monkeypatch.setattr(layout_changes, "layout", lambda name, release, _: classes.get((name, release)))
+    layout_change.cache_clear()
+    return classes
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> object:
+    yield
+    layout_change.cache_clear()
+    slot_changes.cache_clear()
+
+
+def change(world: dict[tuple[str, str], Layout], old: Layout, new: Layout) -> object:
+    world["c10::C", "1"], world["c10::C", "2"] = old, new
+    found = layout_change("c10::C", "1", "2", X86)
+    return found and (found.differences, found.moved, found.resized)
+
+
+def test_nothing(world: dict[tuple[str, str], Layout]) -> None:
+    same = cls(8, ("x", 0, "int", None))
+    assert change(world, same, same) is None
+
+
+def test_growth_at_the_end_moves_nothing(world: dict[tuple[str, str], Layout]) -> None:
+    found = change(world, cls(8, ("x", 0, "int", None)), cls(16, ("x", 0, "int", None), ("y", 8, "int", None)))
+    assert found == (("8 → 16 bytes", "y (int) is new at 8"), False, True)
+
+
+def test_a_member_in_between_moves_the_rest(world: dict[tuple[str, str], Layout]) -> None:
+    found = change(world, cls(8, ("x", 0, "int", None)), cls(16, ("y", 0, "long", None), ("x", 8, "int", None)))
+    assert found == (("8 → 16 bytes", "y (long) is new at 0", "x moved from 0 to 8"), True, True)
+
+
+def test_another_name_at_the_same_place_is_no_change(world: dict[tuple[str, str], Layout]) -> None:
+    assert change(world, cls(8, ("x", 0, "int", None)), cls(8, ("x_", 0, "int", None))) is None
+
+
+def test_moving_into_a_base_class_is_no_change(world: dict[tuple[str, str], Layout]) -> None:
+    world["c10::B", "2"] = cls(8, ("x", 0, "int", None))
+    assert change(world, cls(8, ("x", 0, "int", None)), cls(8, bases=(("c10::B", 0),))) is None
+
+
+def test_a_union_that_loses_a_member_is_no_move(world: dict[tuple[str, str], Layout]) -> None:
+    found = change(world, cls(8, ("x", 0, "int", None), ("y", 0, "long", None)), cls(8, ("x", 0, "int", None)))
+    assert found == (("y (long) at 0 is gone",), False, False)
+
+
+def test_bits_that_move(world: dict[tuple[str, str], Layout]) -> None:
+    found = change(world, cls(8, ("x", 0, "bool : 0-0", None)), cls(8, ("x", 0, "bool : 1-1", None)))
+    assert found == (("x moved from bits 0-0 to 1-1 of byte 0",), True, False)
+
+
+def test_a_change_of_a_member_s_class_is_one(world: dict[tuple[str, str], Layout]) -> None:
+    world["c10::M", "1"], world["c10::M", "2"] = cls(8, ("a", 0, "int", None)), cls(8, ("a", 4, "int", None))
+    outer = cls(16, ("m", 8, "c10::M", 8))
+    assert change(world, outer, outer) == (("m (c10::M): a moved from 0 to 4",), True, False)
+
+
+def test_elements_that_grow_move_the_next_ones(world: dict[tuple[str, str], Layout]) -> None:
+    world["c10::M", "1"], world["c10::M", "2"] = cls(8), cls(16, ("a", 8, "int", None))
+    outer = cls(24, ("m", 0, "std::vector<c10::M>", 24))
+    assert change(world, outer, outer) == (("m (c10::M): 8 → 16 bytes", "m (c10::M): a (int) is new at 8"), True, False)
+
+
+def test_a_class_that_one_release_lacks_is_no_change(world: dict[tuple[str, str], Layout]) -> None:
+    world["c10::C", "1"] = cls(8)
+    assert layout_change("c10::C", "1", "2", X86) is None
+
+
+def test_real_changes() -> None:
+    grown = layout_change("c10::KernelFunction", "2.8.0", "2.9.0", X86)
+    assert grown is not None
+    assert (grown.moved, grown.resized) == (False, True)
+    moved = layout_change("torch::CppFunction", "2.8.0", "2.9.0", X86)
+    assert moved is not None
+    assert "debug_ moved from 64 to 72" in moved.differences
+    assert layout_change("c10::ArrayRef<long>", "2.8.0", "2.13.0", X86) is None
+    assert layout_change("torch::CppFunction", "2.9.0", "2.13.0", X86) is None
+
+
+def test_slots(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = {
+        "1": VTable("c10::C", ("~ [complete]", "void c10::C::f(int)", "void c10::C::g() [pure]")),
+        "2": VTable("c10::C", ("~ [complete]", "void c10::C::f(long)", "int c10::C::h()", "void c10::C::g()")),
+    }
+    monkeypatch.setattr(layout_changes, "vtable", lambda _name, release, _machine: tables.get(release))
+    slot_changes.cache_clear()
+    found = [(each.number, method(each.old), method(each.new)) for each in slot_changes("c10::C", "1", "2", X86)]
+    assert found == [(2, "g", "h"), (3, None, "g")]
+    assert slot_changes("c10::C", "1", "3", X86) == ()

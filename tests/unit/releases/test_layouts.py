@@ -1,0 +1,99 @@
+"""The embedded layouts, held against a table of sizes that a C++ probe printed for each wheel's own headers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from abiscan.elf import Machine
+from abiscan.releases import embedded, layouts
+from abiscan.releases.layouts import Base, Field, Layout
+
+X86: Final = Machine.X86_64
+RELEASES: Final = ("2.0.1", "2.2.2", "2.4.1", "2.5.1", "2.6.0", "2.7.1", "2.8.0", "2.9.1", "2.12.1", "2.13.0", "2.15.0")
+SIZES: Final = {
+    "torch::CppFunction": (72, 72, 72, 72, 72, 96, 96, 104, 104, 104, 104),
+    "c10::KernelFunction": (32, 32, 32, 32, 32, 32, 32, 40, 40, 40, 40),
+    "torch::Library": (72, 96, 96, 96, 96, 120, 120, 120, 120, 120, 120),
+    "c10::FunctionSchema": (72, 72, 72, 72, 72, 120, 120, 120, 120, 120, 120),
+    "c10::Argument": (88, 88, 88, 88, 88, 112, 112, 112, 112, 112, 112),
+    "c10::OperatorName": (16, 16, 16, 16, 16, 64, 64, 64, 64, 64, 64),
+    "c10::TensorImpl": (192, 192, 184, 184, 184, 184, 184, 184, 184, 176, 176),
+    "c10::StorageImpl": (80, 96, 88, 88, 96, 96, 96, 96, 96, 96, 96),
+    "torch::autograd::Node": (472, 472, 472, 472, 472, 472, 472, 472, 472, 464, 464),
+    "torch::autograd::AutogradMeta": (160, 168, 168, 168, 168, 192, 192, 192, 200, 184, 184),
+    "torch::autograd::SavedVariable": (112, 112, 112, 104, 104, 104, 104, 104, 104, 80, 80),
+    "torch::autograd::Edge": (24, 24, 24, 24, 24, 24, 24, 24, 24, 16, 16),
+    **dict.fromkeys(("c10::IValue", "c10::Stream", "c10::OperatorHandle", "c10::BoxedKernel"), (16,) * 11),
+    **dict.fromkeys(("at::Tensor", "c10::SymInt", "c10::TensorOptions", "c10::DispatchKeySet"), (8,) * 11),
+    "c10::Scalar": (32,) * 11,
+    "c10::SourceLocation": (24,) * 11,
+    "c10::RegistrationHandleRAII": (32,) * 11,
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_sizes(name: str) -> None:
+    found = [layouts.layout(name, release, X86) for release in RELEASES]
+    assert tuple(each and each.size for each in found) == SIZES[name]
+
+
+def test_every_embedded_release_has_layouts() -> None:
+    for machine in Machine:
+        known = {str(version) for version in embedded.versions() if layouts.is_known(str(version), machine)}
+        released = {str(version) for version in embedded.versions(machine)}
+        assert known >= released, sorted(released - known)
+
+
+def test_members_of_a_class() -> None:
+    found = layouts.layout("torch::CppFunction", "2.8.0", X86)
+    assert found is not None
+    assert found.align == 8
+    assert Field("func_", 8, "c10::KernelFunction", 32) in found.fields
+    assert [field.name for field in found.fields] == ["dispatch_key_", "func_", "cpp_signature_", "schema_", "debug_"]
+    impl = layouts.layout("c10::TensorImpl", "2.8.0", X86)
+    assert impl is not None
+    assert impl.bases == (Base("c10::intrusive_ptr_target", 0),)
+
+
+def test_virtual_functions_of_a_class() -> None:
+    found = layouts.vtable("c10::Allocator", "2.8.0", X86)
+    assert found is not None
+    assert found.slots[:2] == ("~ [complete]", "~ [deleting]")
+    assert found.slots[2] == "DataPtr c10::Allocator::allocate(size_t) [pure]"
+    assert layouts.vtable("c10::IValue", "2.8.0", X86) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "release"), [("c10::Nothing", "2.8.0"), ("", "2.8.0"), ("zzz", "2.8.0"), ("c10::IValue", "99.0")]
+)
+def test_what_is_not_there(name: str, release: str) -> None:
+    assert layouts.layout(name, release, X86) is None
+    assert layouts.vtable(name, release, X86) is None
+
+
+def test_a_local_build_is_its_release() -> None:
+    assert layouts.layout("c10::IValue", "2.8.0+cu128", X86) == layouts.layout("c10::IValue", "2.8.0", X86)
+    assert layouts.is_known("2.8.0+cpu", X86)
+    assert not layouts.is_known("99.0", X86)
+
+
+def test_packing_is_reproducible_and_loses_nothing() -> None:
+    row = (16, 8, (("c10::Base", 0),), (("x", 8, "int", None),))
+    variants = {f"c10::C{number:03}": ({row: 1, (8, 8, (), ()): 2}, {("f()",): 3}) for number in range(200)}
+    data = layouts.pack([("1.0", "x86_64"), ("2.0", "x86_64")], variants)
+    assert data == layouts.pack([("1.0", "x86_64"), ("2.0", "x86_64")], dict(reversed(variants.items())))
+    table = layouts._Table(data)
+    for name in variants:
+        assert table.find(name, "2.0", X86) == ([8, 8, [], []], ["f()"])
+        found = table.find(name, "1.0", X86)
+        assert found is not None
+        assert layouts._layout(name, found[0]) == Layout(
+            name, 16, 8, (Base("c10::Base", 0),), (Field("x", 8, "int", None),)
+        )
+
+
+def test_what_is_no_table_is_refused() -> None:
+    with pytest.raises(ValueError, match="not a table of layouts"):
+        layouts._Table(b"something else")
