@@ -80,8 +80,6 @@ class _Recovery:
         self.lookups: list[Lookup] = []
         self.find: Callable[[str], Double | None] = lambda _: None
         self.process = Process(file, facts.machine, self._find_double, fill_datum)
-        if facts.pybind11_python:
-            self.process.python_version = facts.pybind11_python[-1]
         state = TorchState(self.process, facts.imports, self.recorder)
         torch = (torch_library(state), torch_stable(state), torch_legacy(state), torch_types(state))
         self.registries = Registries(state)
@@ -185,7 +183,12 @@ class _Recovery:
         address = self.process.image.definition_of("PyInit_" + name)
         if address is None:
             return
-        definition = self.emulate(BASE + address)
+        definition: int | None = 0
+        # A module made with pybind11 gives null to a Python that it was not made for.
+        for python in self.facts.pybind11_python or (self.process.python_version,):
+            if definition == 0:
+                self.process.python_version = python
+                definition = self.emulate(BASE + address)
         for function in module_functions(self.process, definition or 0):
             self.emulate(function, new_module(self.process))
 

@@ -16,7 +16,7 @@ from abiscan.emulation.doubles import Doubles
 from abiscan.emulation.process import Call, Process
 
 _OBJECT_SIZE: Final = 1024  # a PyHeapTypeObject has less
-_OBJECT_HEAD: Final = 16  # sizeof(PyObject)
+_HEAD_SIZE: Final = 16  # sizeof(PyObject)
 _MANY: Final = 1 << 30
 _HEAP_TYPE_FLAGS: Final = 1 << 9 | 1 << 10  # Py_TPFLAGS_HEAPTYPE, Py_TPFLAGS_BASETYPE
 # Py_TPFLAGS_LONG_SUBCLASS and those that follow it.
@@ -203,6 +203,22 @@ def _thread(call: Call) -> int:
     return thread
 
 
+@CPYTHON.named("PyThread_tss_alloc")
+def _thread_key(call: Call) -> int:
+    return call.process.allocate(_HEAD_SIZE)
+
+
+@CPYTHON.named("PyThread_tss_set", "PyThread_set_key_value")
+def _set_thread_value(call: Call) -> int:
+    call.process.attributes.setdefault(call.argument(0), {})[_OWN] = call.argument(1)
+    return 0
+
+
+@CPYTHON.named("PyThread_tss_get", "PyThread_get_key_value")
+def _thread_value(call: Call) -> int:
+    return call.process.attributes.get(call.argument(0), {}).get(_OWN, 0)
+
+
 @CPYTHON.named("PyInterpreterState_Get", "PyInterpreterState_Main")
 def _interpreter(call: Call) -> int:
     return call.process.bind("state of the interpreter")
@@ -265,7 +281,7 @@ def _function(call: Call) -> int:
     """What a function is made of follows the head of its object: definition, ``self``, module; function, ``self``."""
     kind, words = ("PyCFunction_Type", 3) if "PyC" in call.name else (call.name.replace("New", "Type"), 1)
     made = new_object(call.process, call.process.bind(kind))
-    call.machine.write(made + _OBJECT_HEAD, struct.pack(f"<{words}Q", *map(call.argument, range(words))))
+    call.machine.write(made + _HEAD_SIZE, struct.pack(f"<{words}Q", *map(call.argument, range(words))))
     return made
 
 
@@ -276,6 +292,11 @@ def _type_of_specification(call: Call) -> int:
     made = _owned(call.process, call.process.bind("PyType_Type"))
     call.machine.set_word(made + _NAME_OFFSET, call.machine.word(specification))
     return made
+
+
+@CPYTHON.named("PyErr_NewException", "PyErr_NewExceptionWithDoc")
+def _exception_type(call: Call) -> int:
+    return new_object(call.process, call.process.bind("PyType_Type"))
 
 
 @CPYTHON.named("PyType_GenericAlloc", "tp_new", "tp_call", "_PyObject_New", "_PyObject_NewVar", "_PyObject_GC_New")

@@ -193,7 +193,7 @@ def _classes(state: TorchState, doubles: Doubles) -> None:
 def _class_map(state: TorchState) -> int:
     """The address of the table of custom classes, empty at first.
 
-    It is a ``std::unordered_map`` up to 1.6, whose code asks the C++ library when to grow, then ``ska::flat_hash_map``
+    Up to 1.6 it is a ``std::unordered_map``, whose code asks the C++ library when to grow, then ``ska::flat_hash_map``
     (``c10/util/flat_hash_map.h``): entries, number of slots less one, shift of the hash, longest search, load, size.
     """
     address, known = state.process.bind(_CLASS_MAP), _CLASS_MAP in state.made
