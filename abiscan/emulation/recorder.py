@@ -141,7 +141,9 @@ class Recorder:
         )
 
     def custom_class(self, name: str) -> None:
-        """A class is registered under ``ns.Name``."""
+        """A class is registered under ``ns.Name``; by a function that is called, for the first time."""
+        if self.phase is Phase.ON_CALL and any(known.name == name for known in self.classes):
+            return
         self.classes.append(CustomClass(name=name, methods=(), phase=self.phase, order=next(self._order)))
 
     def method(self, class_name: str, method: str) -> None:

@@ -20,6 +20,7 @@ from abiscan.emulation.doubles.libstdcxx import LIBSTDCXX
 from abiscan.emulation.doubles.torch_legacy import torch_legacy
 from abiscan.emulation.doubles.torch_library import torch_library
 from abiscan.emulation.doubles.torch_lookups import function_called, torch_lookups
+from abiscan.emulation.doubles.torch_registries import Registries, torch_registries
 from abiscan.emulation.doubles.torch_stable import torch_stable
 from abiscan.emulation.doubles.torch_types import torch_types
 from abiscan.emulation.loader import BASE
@@ -83,7 +84,9 @@ class _Recovery:
             self.process.python_version = facts.pybind11_python[-1]
         state = TorchState(self.process, facts.imports, self.recorder)
         torch = (torch_library(state), torch_stable(state), torch_legacy(state), torch_types(state))
-        self.find = finder((*torch, torch_lookups(state), LIBC, LIBSTDCXX, CPYTHON))
+        self.registries = Registries(state)
+        others = (torch_lookups(state), torch_registries(state, self.registries))
+        self.find = finder((*torch, *others, LIBC, LIBSTDCXX, CPYTHON))
 
     def _find_double(self, name: str) -> Double | None:
         return self.find(name)
@@ -171,6 +174,8 @@ class _Recovery:
             stop = Stop(f"{type(error).__name__}: {error}", machine.vm.pc)
         except Stop as caught:
             stop = caught
+        finally:
+            self.registries.collect()
         if process.heap_top() > process.heap_limit:
             process.release(top)
         return stop

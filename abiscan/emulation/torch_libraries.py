@@ -22,6 +22,7 @@ from abiscan.emulation.doubles.libstdcxx import LIBSTDCXX
 from abiscan.emulation.doubles.torch_legacy import torch_legacy
 from abiscan.emulation.doubles.torch_library import torch_library
 from abiscan.emulation.doubles.torch_lookups import torch_lookups
+from abiscan.emulation.doubles.torch_registries import Registries, torch_registries
 from abiscan.emulation.doubles.torch_stable import torch_stable
 from abiscan.emulation.doubles.torch_types import torch_types
 from abiscan.emulation.loader import Image
@@ -100,7 +101,7 @@ class _TorchProcess:
         boundary, observed, named = map(self._defined, (_BOUNDARY, _OBSERVED, _NAMED))
         state = TorchState(self.process, frozenset(boundary.values()), self.recorder)
         doubles = (torch_library(state), torch_stable(state), torch_legacy(state), torch_types(state))
-        torch = finder((*doubles, torch_lookups(state)))
+        torch = finder((*doubles, torch_lookups(state), torch_registries(state, Registries(state))))
         self._find = {name: torch(name) for name in (*boundary.values(), *observed.values())}
         # What torch opens as it is loaded is a library of its own, which is there, and defines no operators.
         self._find["dlopen"] = lambda _: 1

@@ -36,6 +36,10 @@ ARGUMENT_WITH_TWO_TYPES, ARGUMENT_WITH_PLAIN_TYPE, ARGUMENT_WITH_SHARED_TYPE = 8
 _OLD_ARGUMENT_TAIL: Final = 216  # up to 1.5
 _DEFINE_WITHOUT_TAGS: Final = "_ZNR5torch7Library4_defEON3c1014FunctionSchemaEPNS1_12OperatorNameE"
 _CONTROL_BLOCK: Final = struct.Struct("<QII8x")  # virtual pointer, use count, weak count (bits/shared_ptr_base.h)
+# std::unordered_map and std::unordered_set (bits/hashtable.h): buckets, their number, first node, number of elements,
+# rehash policy (a float, a limit), the one bucket of an empty one.
+TABLE: Final = struct.Struct("<QQQQf4xQQ")
+_OWN_BUCKET: Final = 48
 _MANY: Final = 0x1000_0000  # owners, so that none is the last
 _TYPE_OBJECT_SIZE: Final = 192
 _UNKNOWN_TYPE: Final = "?"
@@ -120,6 +124,8 @@ class TorchState:
         self.types_in_memory = False
         self.result_buffer = 0
         self.libraries: dict[int, Library] = {}
+        self.grows_by_library = any("14_M_need_rehashE" in name for name in imports)
+        self.made: set[str] = set()  # what of torch's data has its content
         self.class_names: dict[str, str] = {}  # mangled type name of the holder -> ns.Name
         self._schemas: dict[int, Schema] = {}  # by the address in its argument vector
         self._last_schema: dict[str, Schema] = {}
@@ -339,6 +345,10 @@ class TorchState:
         """The types that the type at ``address`` points to; a weak pointer to itself comes before them."""
         words = self.process.machine.words(address, _TYPE_WORDS)[1:]
         return [word for word in words if word != address and self.is_type(word)]
+
+    def write_table(self, address: int) -> None:
+        """Make an empty ``std::unordered_map`` or ``std::unordered_set``."""
+        self.process.machine.write(address, TABLE.pack(address + _OWN_BUCKET, 1, 0, 0, 1.0, 0, 0))
 
     # Interned names
 

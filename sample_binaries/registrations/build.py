@@ -26,9 +26,15 @@ CURRENT = (
     ("library_aarch64", "library", "aarch64-linux-gnu-g++", ()),
     ("operators", "operators", "g++", ()),
     ("classes", "classes", "g++", ()),
+    ("classes_cow", "classes", "g++", (OLD_STRINGS,)),
     ("classes_aarch64", "classes", "aarch64-linux-gnu-g++", ()),
     ("backend", "backend", "g++", ()),
     ("stable", "stable", "g++", ()),
+    ("registries", "registries", "g++", ()),
+    ("registries_aarch64", "registries", "aarch64-linux-gnu-g++", ()),
+    ("operators_aarch64", "operators", "aarch64-linux-gnu-g++", ()),
+    ("stable_aarch64", "stable", "aarch64-linux-gnu-g++", ()),
+    ("backend_aarch64", "backend", "aarch64-linux-gnu-g++", ()),
     ("pybind", "pybind", "g++", ("-fvisibility=hidden",)),
     ("pybind_aarch64", "pybind", "aarch64-linux-gnu-g++", ("-fvisibility=hidden",)),
     ("lookups", "lookups", "g++", ()),
@@ -71,6 +77,9 @@ def main() -> None:
         build(f"legacy_{suffix}", "legacy", "g++", [Path(directory)], legacy)
         if numbers >= (1, 9):
             build(f"library_{suffix}", "library", "g++", [Path(directory)], older)
+        if numbers >= (1, 6):
+            has = (f"-DDEFAULT_ARGUMENTS={int(numbers >= (1, 9))}", f"-DCLASSES_IN_LIBRARIES={int(numbers >= (1, 7))}")
+            build(f"classes_{suffix}", "classes", "g++", [Path(directory)], (*older, *has))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,14 @@
 #include <string>
 #include <vector>
 
+// What torch has since 1.9, and since 1.7.
+#ifndef DEFAULT_ARGUMENTS
+#define DEFAULT_ARGUMENTS 1
+#endif
+#ifndef CLASSES_IN_LIBRARIES
+#define CLASSES_IN_LIBRARIES 1
+#endif
+
 using at::Tensor;
 
 namespace {
@@ -25,10 +33,18 @@ auto plain = torch::class_<Plain>("class_sample", "Plain").def(torch::init<>());
 } // namespace
 
 TORCH_LIBRARY(class_sample, m) {
+#if CLASSES_IN_LIBRARIES
   m.class_<Stack>("Stack")
+#else
+  torch::class_<Stack>("class_sample", "Stack")
+#endif
       .def(torch::init<std::vector<std::string>>())
       .def("push", &Stack::push)
+#if DEFAULT_ARGUMENTS
       .def("size", &Stack::size, "", {torch::arg("all") = true})
+#else
+      .def("size", &Stack::size)
+#endif
       .def_pickle(
           [](const c10::intrusive_ptr<Stack>& self) -> std::vector<std::string> { return self->items; },
           [](std::vector<std::string> state) { return c10::make_intrusive<Stack>(std::move(state)); });

@@ -7,12 +7,13 @@ up to 1.4), ``torch/custom_class_detail.h``, ``c10/core/impl/DeviceGuardImplInte
 from __future__ import annotations
 
 import re
+import struct
 from typing import Final
 
 from abiscan.emulation.cpp_function import Function, read_function
 from abiscan.emulation.doubles import Doubles
 from abiscan.emulation.machine import Stop
-from abiscan.emulation.process import Call, Double
+from abiscan.emulation.process import Call
 from abiscan.emulation.torch_state import Schema, TorchState
 
 # sizeof(KernelRegistrationConfig): key, KernelFunction (32, 40, 24), signature, schema; up to 1.5 a KernelFunction of
@@ -20,18 +21,12 @@ from abiscan.emulation.torch_state import Schema, TorchState
 _CONFIG_SIZES: Final = (64, 72, 56, 80)
 _MAX_KERNELS_SIZE: Final = 1 << 16
 _NAME: Final = re.compile(r"[\w.:<>-]+\s*(?:\(|$)", re.ASCII)
+_CLASS_MAP: Final = "map of custom classes"
+_FLAT_MAP: Final = struct.Struct("<QQbb2xfQ")
+_ENTRY: Final = struct.Struct("<b7xQQQ")  # distance from where it belongs, type_info, shared_ptr<ClassType>
+_FARTHEST, _EMPTY, _END, _SHORTEST_SEARCH = 127, -1, 0, 3
+_DOCUMENTED: Final = re.compile(r"S\w?_(Ss|S\w?_)RKSt9type_info")  # a text by value after two by reference
 _CLASS_PREFIX: Final = "__torch__.torch.classes."
-
-# Registries with an entry per device type or the like: what is registered, and which argument says for what.
-_REGISTRIES: Final = {
-    r"_ZN3c104impl24DeviceGuardImplRegistrarC[12]E": ("device-guard", 1),
-    r"_ZN3c1012SetAllocatorENS_10DeviceTypeE": ("allocator", 0),
-    r"_ZN3c1020SetStorageImplCreateENS_10DeviceTypeE": ("storage", 0),
-    r"_ZN3c1024registerPrivateUse1HooksInterfaceE|_ZN2at33RegisterPrivateUse1HooksInterfaceE": (
-        "privateuse1-hooks",
-        None,
-    ),
-}
 
 
 def torch_legacy(state: TorchState) -> Doubles:
@@ -40,7 +35,6 @@ def torch_legacy(state: TorchState) -> Doubles:
     _register_operators(state, doubles)
     _jit_operators(state, doubles)
     _classes(state, doubles)
-    _backends(state, doubles)
     return doubles
 
 
@@ -125,6 +119,23 @@ def _jit_operators(state: TorchState, doubles: Doubles) -> None:
 
 def _classes(state: TorchState, doubles: Doubles) -> None:
     recorder = state.recorder
+    holders: dict[int, int] = {}  # the type_info of what holds a class, and the class
+
+    @doubles.matching(r"_ZN3c1021getCustomClassTypeMapE")
+    def _map(_: Call) -> int:
+        """Up to 1.11: the table from ``typeid`` to classes, in which inlined code searches, and up to 1.9 enters."""
+        return _class_map(state)
+
+    def write_map(address: int, classes: dict[int, int]) -> None:
+        """Put classes into a ``ska::flat_hash_map``, for code that searches there from the first or second entry on.
+
+        An entry that is as far away from where it belongs as can be is always looked at; so is the next. Where a search
+        begins its hash tells: with two slots, of which the first one's content is in the second one, too.
+        """
+        entries = [*list(classes.items())[:1], *classes.items()]
+        table = b"".join(_ENTRY.pack(_FARTHEST, key, *state.shared(value)) for key, value in entries)
+        table += _ENTRY.pack(_EMPTY, 0, 0, 0) + _ENTRY.pack(_END, 0, 0, 0)
+        state.process.machine.write(address, _FLAT_MAP.pack(state.process.store(table), 1, 63, len(entries), 0.5, 0))
 
     @doubles.matching(r"_ZN5torch6detail10class_baseC[12]E")
     def _open(call: Call) -> None:
@@ -133,14 +144,13 @@ def _classes(state: TorchState, doubles: Doubles) -> None:
             raise Stop("a class without a name", call.return_address)
         this, name = call.argument(0), f"{state.string(call.argument(1))}.{state.string(call.argument(2))}"
         recorder.custom_class(name)
-        documented = (
-            call.name.count("S7_") > 1 or "ES9_S7_" in call.name or "EESs" in call.name or "S1_SsRK" in call.name
-        )
-        first = 4 if documented else 3
+        first = 4 if _DOCUMENTED.search(call.name) else 3
         for index in (first, first + 1):
             holder = state.type_info_name(call.argument(index))
             if holder is not None:
                 state.class_names[holder] = name
+                holders[call.argument(index)] = state.type_object(_CLASS_PREFIX + name)
+        write_map(_class_map(state), holders)
         state.strings.create(call.process, this, (_CLASS_PREFIX + name).encode())
         state.write_shared(this + state.strings.size, state.type_object(_CLASS_PREFIX + name))
 
@@ -180,22 +190,24 @@ def _classes(state: TorchState, doubles: Doubles) -> None:
         state.write_shared(result, state.type_object(state.string(at) if at is not None else "?"))
 
 
+def _class_map(state: TorchState) -> int:
+    """The address of the table of custom classes, empty at first.
+
+    It is a ``std::unordered_map`` up to 1.6, whose code asks the C++ library when to grow, then ``ska::flat_hash_map``
+    (``c10/util/flat_hash_map.h``): entries, number of slots less one, shift of the hash, longest search, load, size.
+    """
+    address, known = state.process.bind(_CLASS_MAP), _CLASS_MAP in state.made
+    if not known and state.grows_by_library:
+        state.write_table(address)
+    elif not known:
+        entries = _ENTRY.pack(_EMPTY, 0, 0, 0) * _SHORTEST_SEARCH + _ENTRY.pack(_END, 0, 0, 0)
+        table = _FLAT_MAP.pack(state.process.store(entries), 0, 63, _SHORTEST_SEARCH, 0.5, 0)
+        state.process.machine.write(address, table)
+    state.made.add(_CLASS_MAP)
+    return address
+
+
 def _method_name(state: TorchState, function: int) -> tuple[str, str]:
     """(class, method) of a ``jit::Function``: virtual pointer, then its qualified name (the parts, then the whole)."""
     class_name, _, method = state.string(function + 8 + 24).rpartition(".")
     return class_name.removeprefix(_CLASS_PREFIX), method
-
-
-def _backends(state: TorchState, doubles: Doubles) -> None:
-    def entry(what: str, index: int | None) -> Double:
-        def double(call: Call) -> None:
-            state.recorder.registry(what, None if index is None else call.argument(index) & 0xFF)
-
-        return double
-
-    for pattern, (what, index) in _REGISTRIES.items():
-        doubles.matching(pattern)(entry(what, index))
-
-    @doubles.matching(r"_ZN3c1028register_privateuse1_backendE")
-    def _rename(call: Call) -> None:
-        state.recorder.registry("privateuse1-backend", state.string(call.argument(0)))

@@ -182,8 +182,9 @@ def test_register_operators_of_every_era(name: str, cpu: int, xla: int) -> None:
     assert kernels == expected
 
 
-def test_register_operators_with_options_and_those_of_the_jit() -> None:
-    found = _read("operators")
+@pytest.mark.parametrize("name", ["operators", "operators_aarch64"])
+def test_register_operators_with_options_and_those_of_the_jit(name: str) -> None:
+    found = _read(name)
     assert found.gaps == ()
     assert {operator.name for operator in found.operators if operator.jit_only} == {"jit_sample::answer"}
     assert {operator.name for operator in found.operators if not operator.jit_only} == {
@@ -198,7 +199,10 @@ def test_register_operators_with_options_and_those_of_the_jit() -> None:
     assert inferred["options::old_style"] == "(Tensor _0, int _1) -> Tensor _0"
 
 
-@pytest.mark.parametrize("name", ["classes", "classes_aarch64"])
+@pytest.mark.parametrize(
+    "name",
+    ["classes", "classes_aarch64", "classes_cow"] + [f"classes_1_{minor}" for minor in ("6_0", "7_1", "8_1", "11_0")],
+)
 def test_custom_classes_and_operators_that_take_them(name: str) -> None:
     found = _read(name)
     assert found.gaps == ()
@@ -213,8 +217,49 @@ def test_custom_classes_and_operators_that_take_them(name: str) -> None:
     assert inferred["class_sample::make"] == f"(Tensor _0) -> {stack} _0"
 
 
-def test_a_backend_that_registers_as_its_module_is_imported_or_later() -> None:
-    found = _read("backend")
+@pytest.mark.parametrize("name", ["registries", "registries_aarch64"])
+def test_other_registries_of_torch(name: str) -> None:
+    found = _read(name)
+    assert found.gaps == ()
+    device = 20  # c10::DeviceType::PrivateUse1
+    assert {(entry.what, entry.key) for entry in found.registries} == {
+        ("allocator", device),
+        ("storage", device),
+        ("privateuse1-generator", None),
+        ("privateuse1-hooks", None),
+        ("AcceleratorAllocatorConfig", "sample_size"),
+        ("AcceleratorAllocatorConfig", "a_name_of_more_than_sixteen_letters"),
+        ("XPUHooksRegistry", "SampleHooks"),
+    }
+    assert len(found.registries) == 7
+
+
+@pytest.mark.parametrize("name", ["pybind", "pybind_aarch64"])
+def test_a_module_of_pybind11_registers_as_it_is_imported_and_when_it_is_called(name: str) -> None:
+    found = _read(name)
+    assert found.gaps == ()
+    lines = [(library.kind, library.line, library.phase) for library in found.libraries]
+    assert lines == [
+        (LibraryKind.DEF, 46, Phase.MODULE_INIT),
+        (LibraryKind.FRAGMENT, 61, Phase.MODULE_INIT),
+        (LibraryKind.IMPL, 52, Phase.ON_CALL),
+    ]
+    assert {(operator.name, operator.phase) for operator in found.operators} == {
+        ("pybind_sample::twice", Phase.MODULE_INIT),
+        ("pybind_sample::scaled", Phase.MODULE_INIT),
+        ("pybind_old::scaled", Phase.MODULE_INIT),
+    }
+    assert {(kernel.operator, kernel.line, kernel.phase) for kernel in found.kernels} == {
+        ("pybind_sample::twice", 46, Phase.MODULE_INIT),
+        ("pybind_sample::scaled", 61, Phase.MODULE_INIT),
+        ("pybind_old::scaled", None, Phase.MODULE_INIT),
+        ("pybind_sample::twice", 52, Phase.ON_CALL),
+    }
+
+
+@pytest.mark.parametrize("name", ["backend", "backend_aarch64"])
+def test_a_backend_that_registers_as_its_module_is_imported_or_later(name: str) -> None:
+    found = _read(name)
     assert found.gaps == ()
     assert [(entry.what, entry.key) for entry in found.registries] == [
         ("device-guard", 20),  # c10::DeviceType::PrivateUse1
@@ -231,8 +276,9 @@ def test_a_backend_that_registers_as_its_module_is_imported_or_later() -> None:
     assert (operator.name, operator.phase, operator.line) == ("later::late", Phase.ON_CALL, 9)
 
 
-def test_the_stable_abi_names_its_keys() -> None:
-    found = _read("stable")
+@pytest.mark.parametrize("name", ["stable", "stable_aarch64"])
+def test_the_stable_abi_names_its_keys(name: str) -> None:
+    found = _read(name)
     assert found.gaps == ()
     assert [(library.kind, library.dispatch_key) for library in found.libraries] == [
         (LibraryKind.DEF, None),
