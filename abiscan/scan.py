@@ -48,9 +48,11 @@ def check_each(
 ) -> Report:
     """Judge every extension in ``targets`` against each of some torches, one after the other.
 
+    :param choices: one torch, or releases by number: they have one place, so that what is learnt of extensions holds
     :raises InputError: as for ``check``
     """
-    reports = [check(targets, choice, rules, store, progress) for choice in choices]
+    learnt = Learnt()
+    reports = [check(targets, choice, rules, store, progress, learnt) for choice in choices]
     return Report(results=tuple(result for report in reports for result in report.results))
 
 
@@ -60,15 +62,17 @@ def check(
     rules: Sequence[Rule],
     store: Store,
     progress: Progress = lambda _: None,
+    learnt: Learnt | None = None,
 ) -> Report:
     """Judge every extension in ``targets`` against one torch.
 
     :param progress: is told what takes seconds
+    :param learnt: what is known of the extensions already
     :raises InputError: a target, the torch or the interpreter cannot be read as such
     """
     files = Files(store.facts_of)
     torch = choice(files)
-    replays = Replays(torch, files, store, Learnt(), progress)
+    replays = Replays(torch, files, store, learnt or Learnt(), progress)
     results: list[Result] = []
     for number, source in enumerate(targets, 1):
         target = read_target(source, files, posixpath.dirname(torch.package), torch.package)

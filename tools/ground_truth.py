@@ -146,11 +146,12 @@ def predict(pairs: Sequence[Pair], folder: Path, *, embedded: bool = False) -> I
     """
     wheels = wheels_of(pairs, folder)
     store = Store(folder / "cache")
+    learnt = scan.Learnt() if embedded else None
     for torch in sorted({pair.torch for pair in pairs}):
         chosen = [pair for pair in pairs if pair.torch == torch]
         targets = [wheels[corpus] for corpus in dict.fromkeys(pair.corpus for pair in chosen)]
         choice = scan.torch_numbered(torch) if embedded else scan.torch_at(torch_of(torch, folder))
-        report = scan.check(targets, choice, RULES, store)
+        report = scan.check(targets, choice, RULES, store, learnt=learnt)
         results = {(result.target, result.path): result for result in report.results}
         for pair in chosen:
             yield pair, results[str(wheels[pair.corpus]), pair.path]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
+from typing import Final
 
 import click
 
 import abiscan
+
+_YOUNG_OBJECTS: Final = 200_000
 
 
 class _Commands(click.Group):
@@ -51,3 +55,5 @@ def main() -> None:
       eval "$(_ABISCAN_COMPLETE=bash_source abiscan)"   or zsh_source
       _ABISCAN_COMPLETE=fish_source abiscan | source
     """
+    # What a command makes lives until its end: to look for garbage among a million objects, again and again, is vain.
+    gc.set_threshold(_YOUNG_OBJECTS)

@@ -1,4 +1,4 @@
-"""What changed between two torches, as JSON version 1."""
+"""What changed between two torches, as JSON version 1. Its JSON Schema is ``schema/diff-v1.json``, beside it."""
 
 from __future__ import annotations
 

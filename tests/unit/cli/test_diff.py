@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+from importlib import resources
 from pathlib import Path
 
+import jsonschema
 import pytest
 from click.testing import CliRunner
 
@@ -23,6 +25,19 @@ def run(*arguments: str, code: int = 0) -> str:
     result = CliRunner().invoke(main, ["diff", *arguments])
     assert result.exit_code == code, result.output
     return result.output
+
+
+@pytest.mark.parametrize(("old", "new"), [("2.6.0", "2.7.0"), ("1.13.1", "2.0.0"), ("2.13.0", "2.13.0")])
+def test_the_json_is_as_its_schema_says(old: str, new: str) -> None:
+    schema = json.loads(resources.files("abiscan.report").joinpath("schema/diff-v1.json").read_text("utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    document = json.loads(run(old, new, "--format", "json"))
+    assert list(validator.iter_errors(document)) == []
+    assert document["version"] == 1
+    assert list(validator.iter_errors({**document, "extra": 1}))
+    for field in document:
+        assert list(validator.iter_errors({name: value for name, value in document.items() if name != field}))
 
 
 def test_numbers_are_compared() -> None:

@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.releases.api_version import api_versions, fingerprint, strategy
+from abiscan.dispatch.schema import FunctionSchema
+from abiscan.elf import Machine
+from abiscan.releases import embedded, embedded_operators
+from abiscan.releases.api_version import api_versions, fingerprint, printed, strategy
 from abiscan.releases.operators import Kernel, Operator, Operators
 
 NAME = "aten::f"
@@ -86,3 +89,32 @@ def test_operators_together_have_one_version() -> None:
         api_versions(torch("aten::f(Tensor x) -> Tensor", *ONE.kernels))
     )
     assert fingerprint(api_versions(ONE)) != fingerprint({})
+
+
+def test_what_is_taken_to_be_as_torch_prints_it_is_so() -> None:
+    """On every schema of every release: what is not parsed is what parsing and printing would give."""
+    texts = {
+        operator.schema
+        for version in embedded.versions(Machine.X86_64)[::5]
+        for operator in embedded_operators.operators(str(version), Machine.X86_64).operators.values()
+        if operator.schema
+    }
+    taken = [text for text in texts if printed(text) is text]
+    assert len(taken) > 3_000
+    assert [text for text in taken if str(FunctionSchema.parse(text)) != text] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a::f(float x=1) -> Tensor", "a::f(float x=1.) -> Tensor"),
+        ("a::f(SymInt[2] x=0) -> ()", "a::f(SymInt[2] x=[0, 0]) -> ()"),
+        ("a::f(Tensor  x)->Tensor", "a::f(Tensor x) -> Tensor"),
+        ("a::f(Dimname x) -> Tensor", "a::f(str x) -> Tensor"),
+        ("a::f(Tensor(a!) self, *, int? n=-1) -> Tensor(a!)", "a::f(Tensor(a!) self, *, int? n=-1) -> Tensor(a!)"),
+        ("no schema (", "no schema ("),
+        (None, None),
+    ],
+)
+def test_schemas_as_torch_prints_them(text: str | None, expected: str | None) -> None:
+    assert printed(text) == expected

@@ -6,6 +6,7 @@ from packaging.version import Version
 from abiscan.elf import Machine
 from abiscan.errors import InputError
 from abiscan.releases import embedded, embedded_operators
+from abiscan.releases.api_version import api_versions
 from abiscan.releases.operators import Operators
 
 NAMES = ("aten::add.Tensor", "aten::cat", "aten::no_such_operator")
@@ -38,6 +39,19 @@ def test_every_build_has_the_operators_of_torch(machine: Machine) -> None:
         assert {"CPU", "CPUTensorId"} & set(kernels_of(found, "aten::add.Tensor")), version
         assert set(kernels_of(found, "aten::add.Tensor")) <= {*found.keys.values(), None}
         assert found.operators["aten::add.Tensor"].schema is not None
+
+
+@pytest.mark.parametrize("machine", list(Machine))
+def test_every_build_was_read_whole(machine: Machine) -> None:
+    gaps = {version: found.gaps for version, found in embedded_operators.across([], machine).items() if found.gaps}
+    assert gaps == {}
+
+
+def test_a_patch_release_does_not_change_the_api() -> None:
+    """1.5.1 did not (pytorch #38973), and torch promises as much of the others."""
+    for before, after in (("1.5.0", "1.5.1"), ("1.12.0", "1.12.1"), ("2.1.0", "2.1.2"), ("2.5.0", "2.5.1")):
+        old, new = (api_versions(embedded_operators.operators(text, Machine.X86_64)) for text in (before, after))
+        assert old == new
 
 
 def test_the_number_alone_is_the_build_for_cpus() -> None:
