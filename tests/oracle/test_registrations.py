@@ -111,7 +111,9 @@ print(torch.__version__)
 
 
 @pytest.mark.skipif(find_spec("torch") is None, reason="needs torch")
-@pytest.mark.parametrize("name", ["library", "library_avx2", "library_avx512", "library_unoptimised", "operators", "classes", "stable"])
+@pytest.mark.parametrize(
+    "name", ["library", "library_avx2", "library_avx512", "library_unoptimised", "operators", "classes", "stable"]
+)
 def test_recovers_exactly_what_a_live_load_registers(name: str) -> None:
     path = SAMPLES / f"{name}.so"
     run = subprocess.run([sys.executable, "-c", LOAD, str(path)], capture_output=True, text=True, check=False)
