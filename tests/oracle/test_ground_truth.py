@@ -130,6 +130,7 @@ def recorded(**changes: Any) -> Any:
         "verdict": "fails",
         "object": "_C.so",
         "message": "undefined symbol: f",
+        "signal": None,
         "undefined": frozenset({"f"}),
     }
     return ground_truth.Pair(**{**fields, **changes})
@@ -162,6 +163,14 @@ def test_no_difference() -> None:
 def test_a_difference_is_told(changed: Result, difference: str) -> None:
     (found,) = ground_truth.differences(recorded(), changed)
     assert found.startswith(difference)
+
+
+def test_a_death_by_a_signal_is_an_abort_with_any_words() -> None:
+    died = recorded(object=None, message=None, signal="SIGSEGV", undefined=frozenset())
+    aborts = PredictedError(how=How.ABORTS, object=None, message="a class changed", exact=False)
+    assert ground_truth.differences(died, failure(predicted_error=aborts, undefined_symbols=())) == []
+    (found,) = ground_truth.differences(died, result())
+    assert found.endswith("recorded SIGSEGV")
 
 
 def test_several_differences_are_told_apart() -> None:
