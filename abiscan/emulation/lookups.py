@@ -25,7 +25,7 @@ from abiscan.emulation.recorder import NAMESPACE_SEPARATOR, Recorder
 
 _STRUCTS: Final = "at::_ops"
 _INSTRUCTIONS: Final = 3_000
-_AREA: Final = 0x1000
+_AREA: Final = 0x400
 # Gives a name a number: what comes of it is seen elsewhere, and most of the time it is no operator's.
 _NAMES_ONLY: Final = ("c10::Symbol::fromQualString",)
 # The domains of symbols that name no operator (ATen/core/interned_strings.h).
