@@ -19,14 +19,13 @@ from abiscan.emulation.aten import operators_behind
 from abiscan.emulation.call_sites import CallSite, Functions, instructions_before
 from abiscan.emulation.doubles.torch_lookups import function_called
 from abiscan.emulation.loader import BASE
-from abiscan.emulation.model import Gap, Lookup
+from abiscan.emulation.model import LOOKUPS, Gap, Lookup
 from abiscan.emulation.process import Process
 from abiscan.emulation.recorder import NAMESPACE_SEPARATOR, Recorder
 
-STAGE: Final = "lookups"
 _STRUCTS: Final = "at::_ops"
 _INSTRUCTIONS: Final = 3_000
-_AREA: Final = 0x1000
+_AREA: Final = 0x400
 # Gives a name a number: what comes of it is seen elsewhere, and most of the time it is no operator's.
 _NAMES_ONLY: Final = ("c10::Symbol::fromQualString",)
 # The domains of symbols that name no operator (ATen/core/interned_strings.h).
@@ -45,7 +44,7 @@ def imported_operators(imports: Iterable[str]) -> Iterator[Lookup | Gap]:
             yield Lookup(operator=operators[0], function=_STRUCTS, address=None)
         else:
             reason = f"of {' or '.join(operators)}" if operators else "of no release that is known"
-            yield Gap(stage=STAGE, reason=f"a struct in {_STRUCTS} {reason}", address=None, symbol=symbol)
+            yield Gap(stage=LOOKUPS, reason=f"a struct in {_STRUCTS} {reason}", address=None, symbol=symbol)
 
 
 class LookupReader:
@@ -80,7 +79,7 @@ class LookupReader:
             if not names and function not in _NAMES_ONLY:
                 reason = f"what {function} is asked for is not a constant"
                 symbol = self._process.image.nearest_symbol(site.address)
-                yield Gap(stage=STAGE, reason=reason, address=site.address, symbol=symbol)
+                yield Gap(stage=LOOKUPS, reason=reason, address=site.address, symbol=symbol)
 
     def _read_one(self, site: CallSite) -> set[str]:
         start = self._functions.containing(site.address - (not site.is_jump))

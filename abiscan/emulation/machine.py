@@ -27,7 +27,7 @@ _PAGE_MASK: Final = ~(PAGE_SIZE - 1)
 
 STACK_TOP: Final = 0x7E_0000_0000
 _STACK_SIZE: Final = 0x80_0000
-_STACK_ABOVE: Final = 0x1_0000  # of the frame of whoever called what is started
+_STACK_ABOVE: Final = 0x4000  # of the frame of whoever called what is started
 HEAP_BASE: Final = 0x60_0000_0000
 HEAP_SIZE: Final = 0x4000_0000
 IMPORT_BASE: Final = 0x70_0000_0000

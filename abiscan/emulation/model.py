@@ -14,6 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+LOOKUPS: Final = "lookups"
+"""The stage of the gaps that concern operators that are looked up, and no registration."""
+
 _THROWING: Final = ("c10::Dispatcher::findSchemaOrThrow", "aoti_torch_call_dispatcher", "torch_call_dispatcher")
 
 

@@ -9,8 +9,8 @@ another library of the package, which is then a `note`.
 
 **Fix.** Install a build of the extension made for this torch, or the torch that has the operator.
 
-**Limits.** A name that is not a constant is not known, and a gap. What code only asks for (`findSchema`), and copes
-without, is no finding.
+**Limits.** A name that is not a constant is not known; `abiscan ops` lists such calls as gaps. What code only asks for
+(`findSchema`), and copes without, is no finding.
 
 **Example.** `Could not find schema for aten::_cat.`
 """

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from abiscan.emulation.model import LOOKUPS
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 
@@ -27,7 +28,12 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     if registering is None:
         return
     objects = {linkage.name: registering.own, **registering.brought}
-    gaps = [(name, gap) for name, registrations in objects.items() for gap in registrations.gaps]
+    gaps = [
+        (name, gap)
+        for name, registrations in objects.items()
+        for gap in registrations.gaps
+        if gap.stage != LOOKUPS  # what is only looked up is not registered
+    ]
     if not gaps:
         return
     places = "a place" if len(gaps) == 1 else f"{len(gaps)} places"

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import random
 import shutil
+import struct
 import subprocess
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -95,3 +98,72 @@ def test_a_damaged_object_is_read_as_far_as_it_goes(seed: int) -> None:
     except InputError:
         return
     assert isinstance(recover(file, facts), Registrations)
+
+
+def _relocations(data: bytes) -> Iterator[tuple[int, int]]:
+    """Where the tables of relocations lie in a sample whose first segment begins the file, and their sizes."""
+    file = ElfFile.from_bytes(data, "sample")
+    for address, size in ((7, 8), (23, 2)):  # DT_RELA, DT_RELASZ; DT_JMPREL, DT_PLTRELSZ
+        if address in file.dynamic:
+            yield file.dynamic[address], file.dynamic[size]
+
+
+LIES = {
+    "a symbol that is none": (8, b"\xff\xff\xff\x7f", 4),
+    "the type of no relocation": (8, b"\xee\xee\x00\x00", 0),
+    "a place outside": (0, b"\x00\x00\x00\x00\x00\x70\x00\x00", 0),
+    "a place in the code": (0, b"\x00\x20\x00\x00\x00\x00\x00\x00", 0),
+    "an address outside": (16, b"\xff\xff\xff\xff\xff\xff\xff\xff", 0),
+}
+
+
+@pytest.mark.parametrize("every", [1, 3])
+@pytest.mark.parametrize(("member", "value", "shift"), LIES.values(), ids=LIES)
+def test_relocations_that_lie(member: int, value: bytes, shift: int, every: int) -> None:
+    data = bytearray((SAMPLES / "library.so").read_bytes())
+    for table, size in list(_relocations(bytes(data))):
+        for at in range(table, table + size, 24 * every):
+            start = at + member + shift
+            data[start : start + len(value)] = value
+    found = _read_whatever_the_checks_say(bytes(data))
+    whole = {operator.name for operator in _sample("library").operators}
+    assert {operator.name for operator in found.operators} <= whole
+    assert found.gaps or len(found.operators) == len(whole)
+
+
+def test_a_table_of_relocations_beyond_the_file() -> None:
+    data = (SAMPLES / "library.so").read_bytes()
+    dynamic = next(ElfFile.from_bytes(data, "sample").dynamic[tag] for tag in (8,))
+    entry = (8).to_bytes(8, "little") + dynamic.to_bytes(8, "little")
+    lying = data.replace(entry, entry[:8] + (1 << 40).to_bytes(8, "little"))
+    assert lying != data
+    assert _read_whatever_the_checks_say(lying).gaps
+
+
+def _read_whatever_the_checks_say(data: bytes) -> Registrations:
+    """Emulate an object that lies; what reads its facts refuses some such, so they are those of the sample."""
+    return recover(ElfFile.from_bytes(data, "lying"), ElfFile.open(SAMPLES / "library.so").facts())
+
+
+def _sample(name: str) -> Registrations:
+    file = ElfFile.open(SAMPLES / f"{name}.so")
+    return recover(file, file.facts())
+
+
+def test_a_library_of_300_mb(tmp_path: Path) -> None:
+    """The sample with 300 MB of code more, which it never runs: the program header of the stack gives its place."""
+    data = bytearray((SAMPLES / "library.so").read_bytes())
+    offset, count = int.from_bytes(data[32:40], "little"), int.from_bytes(data[56:58], "little")
+    headers = range(offset, offset + 56 * count, 56)
+    at = next(at for at in headers if data[at : at + 4] == (0x6474E551).to_bytes(4, "little"))  # PT_GNU_STACK
+    start, size = -(-len(data) // 0x1000) * 0x1000, 300 << 20
+    data[at : at + 56] = struct.pack("<IIQQQQQQ", 1, 5, start, 1 << 28, 1 << 28, size, size, 0x1000)  # PT_LOAD, R-X
+    path = tmp_path / "large.so"
+    with path.open("wb") as stream:
+        stream.write(data)
+        stream.truncate(start + size)  # a hole: no disk is needed for it
+    file = ElfFile.open(path)
+    began = time.monotonic()
+    found = recover(file, file.facts())
+    assert time.monotonic() - began < 30
+    assert found == _sample("library")
