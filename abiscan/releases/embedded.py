@@ -129,13 +129,11 @@ def exports(text: str, machine: Machine) -> dict[str, frozenset[str]]:
     :raises InputError: it is not embedded
     """
     columns = {library["column"]: name for name, library in _record(text, machine)["libraries"].items()}
-    mask = sum(1 << column for column in columns)
     found: dict[str, list[str]] = {name: [] for name in columns.values()}
-    for name, bits in _table().starting_with(""):
-        if bits & mask:
-            for column, library in columns.items():
-                if bits >> column & 1:
-                    found[library].append(name)
+    for bits, names in _table().by_columns.items():
+        for column, library in columns.items():
+            if bits >> column & 1:
+                found[library] += names
     return {library: frozenset(names) for library, names in found.items()}
 
 

@@ -26,7 +26,7 @@ import json
 import struct
 import sys
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -73,11 +73,25 @@ class NameTable:
                     return
                 yield names[at], self.columns(names[at])
 
+    @functools.cached_property
+    def by_columns(self) -> Mapping[int, Sequence[str]]:
+        """All names, by the bit set of columns that export them: the whole table, for who wants much of it."""
+        groups: dict[int, list[str]] = {}
+        for number in range(len(self._block_index[0])):
+            for name in self._decoded(number):
+                groups.setdefault(self._class(name), []).append(name)
+        return {self._set(number): names for number, names in groups.items() if number >= 0}
+
     def _look_up(self, name: str) -> int:
+        number = self._class(name)
+        return self._set(number) if number >= 0 else 0
+
+    def _class(self, name: str) -> int:
+        """The class of a name, -1 if it is not in the table."""
         bucket, low = _hash(name, self._bits)
         start, end = self._starts[bucket], self._starts[bucket + 1]
         at = bisect.bisect_left(self._hashes, low, start, end)
-        return self._set(self._classes[at]) if at < end and self._hashes[at] == low else 0
+        return self._classes[at] if at < end and self._hashes[at] == low else -1
 
     def _set(self, number: int) -> int:
         return int.from_bytes(self._columns[number * self._width : (number + 1) * self._width], "little")
@@ -90,6 +104,9 @@ class NameTable:
 
     @functools.lru_cache(maxsize=64)  # noqa: B019 - a table lives as long as the process; each block takes 50 kB
     def _block(self, number: int) -> list[str]:
+        return self._decoded(number)
+
+    def _decoded(self, number: int) -> list[str]:
         _, offsets = self._block_index
         block = zlib.decompress(self._blocks[offsets[number] : offsets[number + 1]])
         # The counts of shared characters may be newlines themselves, so lines are found by their ends.
