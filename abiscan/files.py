@@ -57,6 +57,7 @@ class DiskFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._sha256: str | None = None
 
     @property
     def name(self) -> str:
@@ -90,7 +91,8 @@ class DiskFile:
 
     def sha256(self) -> str:
         """The hash of all its bytes, in hexadecimal."""
-        return self.open().sha256()
+        self._sha256 = self._sha256 or self.open().sha256()
+        return self._sha256
 
 
 class WheelMember:
@@ -100,6 +102,7 @@ class WheelMember:
         self._wheel = wheel
         self._info = info
         self._kept: ElfFile | None = None
+        self._sha256: str | None = None  # asked for with each torch that the file is judged on
 
     @property
     def name(self) -> str:
@@ -133,7 +136,8 @@ class WheelMember:
 
     def sha256(self) -> str:
         """The hash of all its bytes, inflated, in hexadecimal."""
-        return self.open().sha256()
+        self._sha256 = self._sha256 or self.open().sha256()
+        return self._sha256
 
 
 class Wheel:
