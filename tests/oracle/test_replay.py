@@ -94,6 +94,7 @@ def agree(torch: str, sample: str, choice: scan.TorchChoice, store: Store, tmp_p
         ("bad_schema_string-type.so", TORCH, "bad-schema-string"),
         ("custom_class_conflict.so", TORCH, "custom-class-conflict"),
         ("module_init-pybind11.so", TORCH, "duplicate-def"),
+        ("dispatch_key_drift.so", TORCH, "dispatch-key-drift"),
     ],
 )
 def test_each_rule_fires_on_a_real_sample(sample: str, torch: str, rule: str, store: Store) -> None:
