@@ -10,7 +10,8 @@ It reads the stamp that ``abiscan stamp WHEEL`` leaves beside it, asks the libra
 symbols, its dispatcher for the operators and the numbers of the keys. That takes milliseconds. Users get one line;
 ``ABISCAN_GUARD`` set to ``details`` shows everything, ``warn`` turns the error into a warning, ``off`` switches it off.
 
-It does not see changed layouts of classes. What it cannot do it leaves alone: it must not break what works.
+Of changed layouts of classes it knows what the stamp says of the releases known when it was made: a running torch cannot
+be asked. What it cannot do it leaves alone: it must not break what works.
 """
 
 # For Python 3.8 and newer, whatever abiscan itself needs: it runs where the package runs.
@@ -80,6 +81,9 @@ def _problems(expected: Any, only: Iterable[str], torch: Any) -> Iterator[str]:
     for extension in expected["extensions"]:
         if any(fnmatch.fnmatch(extension["path"], pattern) for pattern in only):
             yield from _unresolved(extension, torch)
+            drift = extension.get("layouts", {}).get(torch.__version__.partition("+")[0])
+            if drift:
+                yield f"{extension['path']}: {drift}"
     for name, number in expected["keys"].items():
         key = _key(name, torch)
         if key != number:

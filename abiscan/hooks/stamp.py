@@ -23,11 +23,14 @@ from abiscan import scan
 from abiscan.elf import Machine
 from abiscan.errors import InputError
 from abiscan.files import Files, Wheel, unreadable
+from abiscan.findings import Effect
 from abiscan.hooks import guard
 from abiscan.hooks.judgement import judge
 from abiscan.inventory import Inventory, inventory
+from abiscan.matrix import matrix
 from abiscan.ownership import is_torch_library, is_torch_symbol
 from abiscan.releases.store import Store
+from abiscan.rules import layout_drift, vtable_drift
 from abiscan.sources import Extension, Target
 
 GUARD: Final = "_abiscan_guard.py"
@@ -70,7 +73,8 @@ def stamp(path: Path, choice: scan.TorchChoice, store: Store, progress: scan.Pro
     def schemas(machine: Machine, names: Collection[str]) -> Mapping[str, str]:
         return _schemas(torch, machine, names, store, progress)
 
-    document = _document(path, built_for, target, inventories, schemas)
+    progress("looking for releases with other layouts")
+    document = _document(path, built_for, target, inventories, schemas, _drifts(path, store))
     text = (json.dumps(document, indent=1, sort_keys=True) + "\n").encode()
     _rewrite(path, dict.fromkeys(members, text))
     return Stamp(
@@ -101,13 +105,17 @@ def _document(
     target: Target,
     inventories: Collection[Inventory],
     schemas_for: Callable[[Machine, Collection[str]], Mapping[str, str]],
+    drifts: Mapping[str, Mapping[str, str]],
 ) -> dict[str, Any]:
     name = _NAME.fullmatch(path.name)
     used = {operator for each in inventories for operator in _foreign_operators(each)}
     schemas = schemas_for(target.extensions[0].facts.machine, used) if used else {}
     relied: dict[str, Any] = {
         "built_for": built_for,
-        "extensions": [_relied_on(extension, target) for extension in target.extensions],
+        "extensions": [
+            {**_relied_on(extension, target), "layouts": drifts.get(extension.path, {})}
+            for extension in target.extensions
+        ],
         "keys": {key: number for each in inventories for key, number in _keys(each)},
         # Those of other packages are not there yet when the guard looks.
         "operators": {operator: schemas[operator] for operator in used if operator in schemas},
@@ -119,6 +127,23 @@ def _document(
         "package_version": name["version"] if name else "",
         "fingerprint": hashlib.sha256(json.dumps(relied, sort_keys=True).encode()).hexdigest(),
         **relied,
+    }
+
+
+def _drifts(path: Path, store: Store) -> dict[str, dict[str, str]]:
+    """By extension and release: which class it cannot share with that torch, though every symbol is there.
+
+    A running torch cannot be asked for the layout of its classes, so the embedded releases are.
+    """
+    judged = matrix([path], (), (layout_drift.RULE, vtable_drift.RULE), store, explained=False)
+    return {
+        row.path: {
+            release: finding.message
+            for release, result in row.results.items()
+            for finding in result.findings
+            if finding.effect.severity >= Effect.CORRUPTS.severity
+        }
+        for row in judged.rows
     }
 
 

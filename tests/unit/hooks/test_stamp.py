@@ -198,6 +198,19 @@ def test_the_wrong_torch_is_one_line(tmp_path: Path) -> None:
     assert "built for torch" not in python(folder, "import pkg", "off").stderr
 
 
+@needs_torch
+@pytest.mark.usefixtures("installed_torch")
+def test_a_layout_that_changed_is_known_from_the_stamp(tmp_path: Path) -> None:
+    # tests/oracle/test_layouts.py: made for torch 2.8.0, this sample ends the process in 2.13.0.
+    sample = SAMPLES / "layout_drift" / "crossing.so"
+    folder = unpacked(tmp_path, sample.read_bytes(), "2.8.0")
+    (stamped,) = json.loads((folder / STAMP).read_text("utf-8"))["extensions"]
+    assert "2.8.0" not in stamped["layouts"]
+    done = python(folder, "import pkg", "details")
+    assert (done.returncode, "ImportError: pkg 1.0 was built for torch 2.8.0" in done.stderr) == (1, True)
+    assert "torch::CppFunction (96 bytes, now 104)" in done.stderr
+
+
 STAMPED = {
     "package": "pkg",
     "package_version": "1.0",
