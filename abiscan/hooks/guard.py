@@ -10,8 +10,8 @@ It reads the stamp that ``abiscan stamp WHEEL`` leaves beside it, asks the libra
 symbols, its dispatcher for the operators and the numbers of the keys. That takes milliseconds. Users get one line;
 ``ABISCAN_GUARD`` set to ``details`` shows everything, ``warn`` turns the error into a warning, ``off`` switches it off.
 
-Of changed layouts of classes it knows what the stamp says of the releases known when it was made: a running torch cannot
-be asked. What it cannot do it leaves alone: it must not break what works.
+Of changed layouts of classes it knows what the stamp says of the releases known when it was made: a running torch
+cannot be asked. What it cannot do it leaves alone: it must not break what works.
 """
 
 # For Python 3.8 and newer, whatever abiscan itself needs: it runs where the package runs.
