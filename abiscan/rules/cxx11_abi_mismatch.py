@@ -4,8 +4,8 @@
 copy-on-write one, `_GLIBCXX_USE_CXX11_ABI=0`) where torch exports `std::__cxx11::basic_string`, or the reverse.
 
 **Why it fails.** The two are different types with different mangled names, so none of these functions is found. All
-x86_64 wheels of torch up to 2.6 use the old one, from 2.7 on the new one; aarch64 wheels and conda builds always the
-new one.
+x86_64 wheels of torch up to 2.6 use the old one, from 2.7 on the new one; aarch64 wheels up to 2.5 the old one, from
+2.6 on the new one; conda builds always the new one.
 
 **Fix.** Install the build of the extension with the other setting (often named `cxx11abiTRUE` or `cxx11abiFALSE`), or
 rebuild it: `torch.utils.cpp_extension` takes the setting from the torch at hand.
