@@ -27,7 +27,8 @@ def uv(*, words: tuple[str, ...]) -> None:
     """
     from abiscan.hooks.uv import Uv  # noqa: PLC0415 - see cli.check
 
+    installer = Uv()
     if words[:1] == ("pip",):
-        install_checked(Uv(), lambda: [Uv().executable, "pip"], words[1:])
+        install_checked(installer, lambda: [installer.executable, "pip"], words[1:])
     else:
-        install_checked(Uv(), lambda: [Uv().executable], words)
+        install_checked(installer, lambda: [installer.executable], words)

@@ -80,7 +80,7 @@ class NameTable:
         for number in range(len(self._block_index[0])):
             for name in self._decoded(number):
                 groups.setdefault(self._class(name), []).append(name)
-        return {self._set(number): names for number, names in groups.items() if number >= 0}
+        return {self._set(number): names for number, names in groups.items()}
 
     def _look_up(self, name: str) -> int:
         number = self._class(name)
