@@ -17,8 +17,9 @@ import struct
 from collections.abc import Callable
 from typing import Final
 
-from icicle import ExceptionCode, Icicle, MemoryException, MemoryProtection, RunStatus  # type: ignore[import-untyped]
+from icicle import ExceptionCode, MemoryException, MemoryProtection, RunStatus  # type: ignore[import-untyped]
 
+from abiscan.emulation import processors
 from abiscan.emulation.arch import Arch
 from abiscan.emulation.arch.memory import is_mapped
 
@@ -70,8 +71,7 @@ class Machine:
 
     def __init__(self, arch: Arch, pager: Callable[[int], bool], call_out: Callable[[int], None]) -> None:
         self.arch = arch
-        # Most code runs once: translating it to host code, or optimising it, costs more than interpreting it as it is.
-        self.vm = Icicle(arch.name, jit=False, jit_mem=False, optimize_instructions=False, recompilation=False)
+        self.vm = processors.take(arch.name)
         self.vm.mem_capacity = max(self.vm.mem_capacity, _CAPACITY)
         self._pager = pager
         self._call_out = call_out
@@ -89,6 +89,11 @@ class Machine:
         self.helpers = _HELPERS
         if arch.helpers:
             self.map_page(_HELPERS, arch.helpers, writable=False, executable=True)
+
+    def close(self) -> None:
+        """Leave the processor to the next machine: this one cannot be used any more."""
+        processors.give_back(self.vm)
+        del self.vm
 
     # Memory
 

@@ -106,6 +106,10 @@ class Process:
         self._native = self._set_up_code()
         self._set_up_thread()
 
+    def close(self) -> None:
+        """End the process: nothing can be read of it any more."""
+        self.machine.close()
+
     # Memory
 
     def allocate(self, size: int, alignment: int = 16) -> int:

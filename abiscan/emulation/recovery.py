@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 import struct
@@ -69,7 +70,8 @@ def recover(file: ElfFile, facts: SharedObject) -> Registrations:
         recovery = _Recovery(file, facts)
     except _DAMAGE as error:
         return Registrations(gaps=(Gap(stage=_STAGE, reason=f"damaged: {error}", address=None, symbol=None),))
-    return recovery.run()
+    with contextlib.closing(recovery.process):
+        return recovery.run()
 
 
 class _Recovery:
