@@ -152,12 +152,14 @@ def same_name_prefixes(name: str) -> tuple[str, ...]:
     return (f"_ZN{path}", f"_ZNK{path}") if path else ()
 
 
+@functools.lru_cache(maxsize=65_536)
 def returning_cxx11_string(name: str) -> str | None:
     """The same function returning the C++11 string, which tags its name; None for what is in no namespace."""
     path = next((prefix for prefix in same_name_prefixes(name) if name.startswith(prefix)), None)
     return f"{path}B5cxx11{name[len(path) :]}" if path else None
 
 
+@functools.lru_cache(maxsize=65_536)
 def uses_cxx11_string(name: str) -> bool | None:
     """Which ``std::string`` a mangled name speaks of: True the C++11 one, False the old one, None neither."""
     if "7__cxx11" in name or "B5cxx11" in name:

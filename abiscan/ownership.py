@@ -5,6 +5,7 @@ Needed where a library was not found: it may define anything but what belongs to
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
 from typing import Final
@@ -47,6 +48,11 @@ _SYSTEM_LIBRARY: Final = re.compile(
 )
 
 
+# The same names are asked for on each of many torches.
+_remembered: Final = functools.lru_cache(maxsize=1 << 16)
+
+
+@_remembered
 def is_torch_symbol(name: str) -> bool:
     """Whether torch defines a symbol of this (mangled) name, if anyone does."""
     return _TORCH_SYMBOL.match(name) is not None
@@ -57,6 +63,7 @@ def registers(names: Iterable[str]) -> bool:
     return any(map(_REGISTERING_SYMBOL.match, names))
 
 
+@_remembered
 def is_python_symbol(name: str) -> bool:
     """Whether the symbol belongs to the C API of Python."""
     return _PYTHON_SYMBOL.match(name) is not None

@@ -37,16 +37,17 @@ def keys_of(version: Version) -> DispatchKeys:
     :param version: 1.4 or newer; an older one gets the keys of 1.4
     """
     tables = _tables()
-    known = [minor for minor in tables if Version(minor) <= Version(f"{version.major}.{version.minor}")]
-    return tables[known[-1] if known else next(iter(tables))]
+    known = [keys for minor, keys in tables.items() if minor <= version.release[:2]]
+    return known[-1] if known else next(iter(tables.values()))
 
 
 @functools.cache
-def _tables() -> dict[str, DispatchKeys]:
+def _tables() -> dict[tuple[int, ...], DispatchKeys]:
+    """The keys of each minor version, oldest first."""
     text = resources.files("abiscan.dispatch").joinpath("data/keys.txt").read_text("utf-8")
-    tables: dict[str, DispatchKeys] = {}
+    tables: dict[tuple[int, ...], DispatchKeys] = {}
     for line in text.splitlines():
         minor, *words = line.split()
         pairs = (word.split(":") for word in words)
-        tables[minor] = DispatchKeys(minor=minor, names={int(number): name for number, name in pairs})
+        tables[Version(minor).release] = DispatchKeys(minor=minor, names={int(number): name for number, name in pairs})
     return tables

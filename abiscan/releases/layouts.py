@@ -118,10 +118,11 @@ class _Table:
         self._offsets = [start + size]
         for _, length in header["blocks"]:
             self._offsets.append(self._offsets[-1] + length)
-        self._block = functools.lru_cache(maxsize=None)(self._unpack)
-
-    def column(self, version: str, machine: Machine) -> int | None:
+        self._block = functools.cache(self._unpack)
+        self.column = functools.cache(self._find_column)
         """The number of a build; None if it is not there."""
+
+    def _find_column(self, version: str, machine: Machine) -> int | None:
         return self._columns.get((Version(Version(version).public), machine.value))
 
     def find(self, name: str, version: str, machine: Machine) -> tuple[Any, Any] | None:

@@ -66,8 +66,9 @@ def check(linkage: Linkage) -> Iterator[Finding]:
 
 def _is_stable(facts: SharedObject) -> bool:
     """Whether C functions are all that an extension uses of torch, and the stable ABI among them."""
-    names = [name for name in facts.imports if is_torch_symbol(name)]
-    return not any(name.startswith("_Z") for name in names) and any(map(_SHIM.match, names))
+    if any(name.startswith("_Z") and is_torch_symbol(name) for name in facts.imports):
+        return False
+    return any(map(_SHIM.match, facts.imports))
 
 
 def _exempt(linkage: Linkage) -> Finding:

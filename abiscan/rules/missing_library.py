@@ -27,7 +27,7 @@ from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence, MissingLibrary
 from abiscan.linkage.resolve import NO_SUCH_FILE
 from abiscan.mangling import demangle
-from abiscan.rules.symbols import KINDS, is_of_missing_library, missing_torch_libraries
+from abiscan.rules.symbols import KINDS, missing_torch_libraries, of_missing_libraries
 from abiscan.rules.symptom import symptom
 
 
@@ -59,7 +59,6 @@ def _torch_lacks(linkage: Linkage, missing: Sequence[MissingLibrary]) -> Finding
     else:
         what = f"{linkage.name} needs libraries that {linkage.release} does not have"
         fix = "install the torch it was built with, or a build of the extension made for this torch"
-    symbols = [symbol for symbol in linkage.undefined if is_of_missing_library(linkage, symbol.reference.name)]
     return Finding(
         rule=RULE.name,
         effect=Effect.LOAD_FAILS,
@@ -70,7 +69,7 @@ def _torch_lacks(linkage: Linkage, missing: Sequence[MissingLibrary]) -> Finding
                 Evidence(
                     subject=symbol.reference.name, readable=demangle(symbol.reference.name), object=symbol.module.name
                 )
-                for symbol in symbols
+                for symbol in of_missing_libraries(linkage)
             ),
         ),
         fix=fix,

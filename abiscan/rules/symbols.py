@@ -8,7 +8,7 @@ from typing import Final
 
 from abiscan.elf import SharedObject
 from abiscan.linkage.linkage import Linkage
-from abiscan.linkage.model import Absence, MissingLibrary
+from abiscan.linkage.model import Absence, MissingLibrary, UndefinedSymbol
 from abiscan.mangling import Signature, demangle, returning_cxx11_string, same_name_prefixes, uses_cxx11_string
 from abiscan.ownership import is_torch_symbol
 
@@ -50,7 +50,10 @@ def nearest_export(linkage: Linkage, name: str) -> Nearest | None:
 
 def library_with(libraries: Mapping[str, SharedObject], name: str) -> str | None:
     """The base name of the library among ``libraries`` that exports ``name``."""
-    return next((file for file, library in libraries.items() if library.symbols.find(name)), None)
+    for file, library in libraries.items():
+        if library.symbols.find(name):
+            return file
+    return None
 
 
 # What the names of torch's libraries for a kind of device, and of the symbols in them, have in common.
@@ -63,10 +66,15 @@ def missing_torch_libraries(linkage: Linkage) -> tuple[MissingLibrary, ...]:
     return tuple(library for library in missing if library.absence is Absence.TORCH)
 
 
-def is_of_missing_library(linkage: Linkage, name: str) -> bool:
-    """Whether an undefined symbol is torch's and of the kind (CUDA, …) of a library that this torch lacks."""
-    words = {word for word, _ in KINDS for library in missing_torch_libraries(linkage) if word in library.name}
-    return is_torch_symbol(name) and any(word in name.lower() for word in words)
+def of_missing_libraries(linkage: Linkage) -> list[UndefinedSymbol]:
+    """The undefined symbols that are torch's and of the kind (CUDA, …) of a library that this torch lacks."""
+    missing = missing_torch_libraries(linkage)
+    words = {word for word, _ in KINDS for library in missing if word in library.name}
+    return [
+        symbol
+        for symbol in (linkage.undefined if words else ())
+        if is_torch_symbol(symbol.reference.name) and any(word in symbol.reference.name.lower() for word in words)
+    ]
 
 
 def is_string_abi_mismatch(linkage: Linkage, name: str) -> bool:

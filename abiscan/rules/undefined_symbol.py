@@ -28,7 +28,7 @@ from abiscan.linkage.model import UndefinedSymbol
 from abiscan.mangling import demangle
 from abiscan.ownership import is_python_symbol, is_torch_symbol
 from abiscan.rules.advice import other_build
-from abiscan.rules.symbols import is_of_missing_library, is_string_abi_mismatch, library_with, nearest_export
+from abiscan.rules.symbols import is_string_abi_mismatch, library_with, nearest_export, of_missing_libraries
 from abiscan.rules.symptom import symptom
 
 
@@ -93,11 +93,12 @@ def check(linkage: Linkage) -> Iterator[Finding]:
 def _unexplained(linkage: Linkage) -> Iterator[UndefinedSymbol]:
     """What no other rule on symbols explains."""
     stale = {version.version for version in linkage.resolution.missing_versions} if linkage.resolution else set()
+    explained = {symbol.reference.name for symbol in of_missing_libraries(linkage)}
     for symbol in linkage.undefined:
         name = symbol.reference.name
-        if symbol.reference.version in stale or is_python_symbol(name):
+        if symbol.reference.version in stale or name in explained or is_python_symbol(name):
             continue
-        if not is_of_missing_library(linkage, name) and not is_string_abi_mismatch(linkage, name):
+        if not is_string_abi_mismatch(linkage, name):
             yield symbol
 
 
