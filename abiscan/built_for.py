@@ -12,6 +12,7 @@ not in others, while the headers have it in all of them.
 from __future__ import annotations
 
 import enum
+import functools
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -73,6 +74,20 @@ def built_for(target: Target) -> dict[str, BuiltFor]:
         )
         for each in target.extensions
     }
+
+
+class Origins:
+    """What extensions were built for: worked out when first asked for, and once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], BuiltFor] = {}
+
+    def of(self, target: Target, extension: Extension) -> BuiltFor:
+        """What one extension of a target was built for."""
+        key = target.name, extension.path
+        if key not in self._known:
+            self._known |= {(target.name, path): known for path, known in built_for(target).items()}
+        return self._known[key]
 
 
 def with_keys(known: BuiltFor, used_keys: Sequence[int], machine: Machine) -> BuiltFor:
@@ -155,12 +170,13 @@ def _bounds(imports: Mapping[str, frozenset[Version]], found: Sequence[Version],
     known = {name: releases for name, releases in imports.items() if not releases.isdisjoint(found)}
     oldest, newest = found[0], found[-1]
     # Names that a package brings itself may be missing in what was found.
-    newest_name = max(known, key=lambda name: (min(known[name]) <= oldest, min(known[name]), name))
-    gone_name = min(known, key=lambda name: (max(known[name]) < newest, max(known[name]), name))
+    first_of, last_of = functools.cache(min), functools.cache(max)  # many names share the same few sets of releases
+    newest_name = max(known, key=lambda name: (first_of(known[name]) <= oldest, first_of(known[name]), name))
+    gone_name = min(known, key=lambda name: (last_of(known[name]) < newest, last_of(known[name]), name))
     parts = []
-    if (first := min(known[newest_name])) > every[0]:
+    if (first := first_of(known[newest_name])) > every[0]:
         parts.append(f"{newest_name}, which torch has from {first} on")
-    if (last := max(known[gone_name])) < every[-1]:
+    if (last := last_of(known[gone_name])) < every[-1]:
         parts.append(f"{gone_name}, which it has up to {last}")
     return f"imports {' and '.join(parts)}" if parts else f"imports {len(known)} names of torch"
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 
-from packaging.version import Version
-
-from abiscan.built_for import built_for
+from abiscan.built_for import Origins
 from abiscan.elf import SharedObject
 from abiscan.errors import NotElfError
 from abiscan.files import ElfSource, Files
@@ -20,11 +18,14 @@ from abiscan.typeinfo import CxxClass, classes
 
 
 class Drifts:
-    """Compares layouts, torch by torch; what is shared is read once."""
+    """Compares layouts, torch by torch; what is shared is read once.
 
-    def __init__(self) -> None:
+    :param origins: what the extensions were built for
+    """
+
+    def __init__(self, origins: Origins) -> None:
+        self._origins = origins
         self._shared: dict[tuple[str, str], Shared] = {}
-        self._origins: dict[str, dict[str, tuple[Version, ...]]] = {}
 
     def of(
         self,
@@ -53,7 +54,7 @@ class Drifts:
     ) -> Iterator[Shared]:
         if not _uses_cxx(extension.facts):
             return
-        origin = registering.built_for if registering else self._origin(target, extension)
+        origin = registering.built_for if registering else self._origins.of(target, extension).releases
         for module in resolution.closure.new if registering else ():
             source = files.source(module.path)
             registrations = registering.brought.get(module.name) if registering else None
@@ -68,11 +69,6 @@ class Drifts:
             own, name = registering.own if registering else None, posixpath.basename(extension.path)
             self._shared[key] = shared(name, extension.facts, _classes(extension.source), own, origin)
         yield self._shared[key]
-
-    def _origin(self, target: Target, extension: Extension) -> tuple[Version, ...]:
-        if target.name not in self._origins:
-            self._origins[target.name] = {path: known.releases for path, known in built_for(target).items()}
-        return self._origins[target.name][extension.path]
 
 
 def _uses_cxx(facts: SharedObject) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from packaging.version import Version
 
-from abiscan.built_for import BuiltFor, built_for, with_keys
+from abiscan.built_for import BuiltFor, Origins, with_keys
 from abiscan.dispatch.keys import DispatchKeys, keys_of
 from abiscan.dispatch.tags import Tags, tags_of
 from abiscan.elf import SharedObject
@@ -46,15 +46,18 @@ def inventory(source: Source, store: Store) -> tuple[Target, tuple[Inventory, ..
     """
     files = Files(store.facts_of)
     target = read_target(source, files, embedded.SITE, torch_package=f"{embedded.SITE}/torch")
-    inventories = Inventories()
+    inventories = Inventories(Origins())
     return target, tuple(inventories.of(target, extension) for extension in target.extensions)
 
 
 class Inventories:
-    """What extensions, and libraries that they bring along, register: recovered when first asked for, and once."""
+    """What extensions, and libraries that they bring along, register: recovered when first asked for, and once.
 
-    def __init__(self) -> None:
-        self._origins: dict[tuple[str, str], BuiltFor] = {}
+    :param origins: what the extensions were built for
+    """
+
+    def __init__(self, origins: Origins) -> None:
+        self._origins = origins
         self._found: dict[tuple[str, str], Inventory] = {}
         self._libraries: dict[object, Registrations] = {}
 
@@ -62,9 +65,7 @@ class Inventories:
         """What one extension of a target registers."""
         key = target.name, extension.path
         if key not in self._found:
-            if key not in self._origins:
-                self._origins |= {(target.name, path): known for path, known in built_for(target).items()}
-            self._found[key] = _recover(extension, self._origins[key])
+            self._found[key] = _recover(extension, self._origins.of(target, extension))
         return self._found[key]
 
     def origin(self, target: Target, extension: Extension) -> BuiltFor | None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from packaging.version import Version
 
 from abiscan import scan
-from abiscan.built_for import BuiltFor, built_for
+from abiscan.built_for import BuiltFor
 from abiscan.elf import Machine
 from abiscan.errors import InputError
 from abiscan.files import Files
@@ -189,7 +189,7 @@ class _Bench:
             self._progress(f"{target.name} on torch {release}")
             for result in self.judge(source, release, rules, explained=explained):
                 found.setdefault(result.path, {})[release] = result
-        origins = built_for(target) | self._origins(target)
+        origins = self._origins(target)
         required = target.metadata.requires_torch if target.metadata else None
         return [
             Row(
@@ -203,11 +203,13 @@ class _Bench:
         ]
 
     def _origins(self, target: Target) -> dict[str, BuiltFor]:
-        """What extensions were built for by all that was learnt when their registrations were recovered."""
-        if not self._learnt.has_inventories:
-            return {}
-        found = {each.path: self._learnt.inventories.origin(target, each) for each in target.extensions}
-        return {path: origin for path, origin in found.items() if origin}
+        """What extensions were built for by all that was learnt, of their registrations, too, where they were asked."""
+        learnt = self._learnt
+        return {
+            each.path: (learnt.has_inventories and learnt.inventories.origin(target, each))
+            or learnt.origins.of(target, each)
+            for each in target.extensions
+        }
 
     def judge(
         self,

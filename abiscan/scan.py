@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from abiscan import interpreter as python
 from abiscan import system
+from abiscan.built_for import Origins
 from abiscan.drifting import Drifts
 from abiscan.elf import Machine
 from abiscan.errors import InputError
@@ -249,14 +250,15 @@ class Learnt:
 
     def __init__(self) -> None:
         self.resolver = Resolver()
-        self.drifts = Drifts()
+        self.origins = Origins()
+        self.drifts = Drifts(self.origins)
 
     @functools.cached_property
     def inventories(self) -> Inventories:
         """What was recovered so far. The emulator is loaded when this is first asked for."""
         from abiscan.inventory import Inventories  # noqa: PLC0415 - takes longer to import than many checks take
 
-        return Inventories()
+        return Inventories(self.origins)
 
     @property
     def has_inventories(self) -> bool:
@@ -390,9 +392,9 @@ def _gaps(linkage: Linkage) -> Iterator[Gap]:
                 f"{drift.name} can be built for {releases}, of which some lay out {', '.join(drift.doubts)} otherwise"
             )
             yield Gap(stage="layouts", reason=f"{reason} than {linkage.release}")
-    of_python = any(is_python_symbol(symbol.reference.name) for symbol in linkage.resolution.unchecked)
-    if of_python and linkage.interpreter and linkage.interpreter.executable is None:
-        which = f"Python {linkage.interpreter.tag}"
+    interpreter, unchecked = linkage.interpreter, linkage.resolution.unchecked
+    if interpreter and interpreter.executable is None and any(is_python_symbol(each.name) for each in unchecked):
+        which = f"Python {interpreter.tag}"
         yield Gap(stage="linkage", reason=f"{which} is not on this machine: symbols of its C API were not checked")
     assumed = [library for library in linkage.resolution.closure.missing if library.absence is Absence.SYSTEM]
     if assumed:
@@ -400,7 +402,7 @@ def _gaps(linkage: Linkage) -> Iterator[Gap]:
         yield Gap(stage="linkage", reason=f"not the system of this machine: {names} were not checked")
     external = [library.name for library in linkage.resolution.closure.missing if library.absence is Absence.EXTERNAL]
     if external:
-        names, count = ", ".join(dict.fromkeys(external)), len(linkage.resolution.unchecked)
+        names, count = ", ".join(dict.fromkeys(external)), len(unchecked)
         yield Gap(
             stage="linkage",
             reason=f"not at hand: {names}; symbols that may be theirs, and were not checked: {count}",

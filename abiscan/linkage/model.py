@@ -113,11 +113,11 @@ class LoadError:
 class Resolution:
     """Everything that is wrong with one load, and the error that comes first.
 
-    ``unchecked`` are references that a library which was not found is expected to define.
+    ``unchecked`` are references, of any of the modules, that a library which was not found is expected to define.
     """
 
     closure: Closure
     missing_versions: tuple[MissingVersion, ...]
     undefined: tuple[UndefinedSymbol, ...]
-    unchecked: tuple[UndefinedSymbol, ...]
+    unchecked: tuple[Reference, ...]
     error: LoadError | None

@@ -38,12 +38,14 @@ def resolve(process: Process, closure: Closure, resolver: Resolver | None = None
     scope = tuple(dict.fromkeys((*process.global_scope, *closure.modules)))
     versions = tuple(_missing_versions(process, closure))
     undefined: list[UndefinedSymbol] = []
-    unchecked: list[UndefinedSymbol] = []
+    unchecked: list[Reference] = []
     absent = {module.name for module in scope if module.facts is None}
     for module in relocation_order(closure):
         for reference in resolver.unresolved(module, scope):
-            symbol = UndefinedSymbol(module=module, reference=reference)
-            (unchecked if _may_be_elsewhere(reference, process, absent) else undefined).append(symbol)
+            if _may_be_elsewhere(reference, process, absent):
+                unchecked.append(reference)
+            else:
+                undefined.append(UndefinedSymbol(module=module, reference=reference))
     return Resolution(
         closure=closure,
         missing_versions=versions,

@@ -65,6 +65,7 @@ class VTable(NamedTuple):
     slots: tuple[str, ...]
 
 
+@functools.lru_cache(maxsize=16_384)
 def layout(name: str, version: str, machine: Machine) -> Layout | None:
     """How a class lies in memory; None if the release has none of that name, or is not embedded.
 

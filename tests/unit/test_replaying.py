@@ -11,6 +11,7 @@ from typing import Final
 
 import pytest
 
+from abiscan.built_for import Origins
 from abiscan.elf import Machine
 from abiscan.files import Files, read_facts
 from abiscan.inventory import Inventories
@@ -34,7 +35,7 @@ class Loads:
         self.replayer = Replayer(
             files=self.files,
             operators_for=lambda release, names: embedded_operators.operators(TORCH, release.machine, names),
-            inventories=Inventories(),
+            inventories=Inventories(Origins()),
         )
 
     def load(self, path: Path, *needed: Path, keep: bool = False) -> Registering:
