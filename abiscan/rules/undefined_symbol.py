@@ -33,7 +33,10 @@ from abiscan.rules.symptom import symptom
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """Group what is undefined by its cause."""
+    """Group what is undefined by its cause; all in one where nobody asks for the cause."""
+    if not linkage.explained:
+        yield from _unsorted(linkage)
+        return
     changed: list[tuple[UndefinedSymbol, str]] = []
     elsewhere: dict[str, list[UndefinedSymbol]] = {}
     beside: dict[str, list[UndefinedSymbol]] = {}
@@ -88,6 +91,13 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             list(map(_evidence, foreign)),
             "link the extension with the library that defines it",
         )
+
+
+def _unsorted(linkage: Linkage) -> Iterator[Finding]:
+    symbols = list(_unexplained(linkage))
+    if symbols:
+        message = f"{linkage.name} {_count(symbols)} that nothing in reach defines"
+        yield _finding(linkage, message, [], other_build(linkage))
 
 
 def _unexplained(linkage: Linkage) -> Iterator[UndefinedSymbol]:
