@@ -15,6 +15,7 @@ Not modelled: assertions on torch's own bookkeeping, alias analysis kinds, a sec
 from __future__ import annotations
 
 import enum
+import functools
 from collections import ChainMap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -664,7 +665,7 @@ class _Run:
 
     def _parse(self, text: str, *, with_typevars: bool) -> OperatorName | FunctionSchema:
         try:
-            return parse_name_or_schema(text, strict=True, allow_typevars=with_typevars, classes=self._classes)
+            return _read(text, strict=True, allow_typevars=with_typevars, classes=self._classes)
         except SchemaError as error:
             raise self._unreadable(text, error) from error
 
@@ -728,10 +729,17 @@ def _key_text(key: str | None) -> str:
     return "(catch all)" if key is None else key
 
 
+# The same schemas are replayed on one release after the other.
+_remembered: Final = functools.lru_cache(maxsize=16_384)
+_read: Final = _remembered(parse_name_or_schema)
+
+
+@_remembered
 def _parsed(schema: str) -> FunctionSchema:
     return FunctionSchema.parse(schema)
 
 
+@_remembered
 def _inferred(text: str) -> FunctionSchema:
     """The schema that torch makes of a C++ type, which has no name."""
     return _named_nothing(FunctionSchema.parse(f"_{text}"))

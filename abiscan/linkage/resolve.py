@@ -39,13 +39,11 @@ def resolve(process: Process, closure: Closure, resolver: Resolver | None = None
     versions = tuple(_missing_versions(process, closure))
     undefined: list[UndefinedSymbol] = []
     unchecked: list[Reference] = []
-    absent = {module.name for module in scope if module.facts is None}
+    absent = frozenset(module.name for module in scope if module.facts is None)
     for module in relocation_order(closure):
-        for reference in resolver.unresolved(module, scope):
-            if _may_be_elsewhere(reference, process, absent):
-                unchecked.append(reference)
-            else:
-                undefined.append(UndefinedSymbol(module=module, reference=reference))
+        nowhere, elsewhere = resolver.unresolved(module, scope, absent, has_python=process.has_python)
+        undefined += (UndefinedSymbol(module=module, reference=reference) for reference in nowhere)
+        unchecked += elsewhere
     return Resolution(
         closure=closure,
         missing_versions=versions,
@@ -107,11 +105,19 @@ class Resolver:
 
     def __init__(self) -> None:
         self._left: dict[tuple[int, ...], tuple[list[SharedObject], list[Reference]]] = {}
+        self._split: dict[tuple[int, frozenset[str], bool], tuple[list[Reference], list[Reference]]] = {}
 
-    def unresolved(self, module: Module, scope: Iterable[Module]) -> list[Reference]:
-        """The strong references of a module that nothing in the scope satisfies, in their order."""
+    def unresolved(
+        self, module: Module, scope: Iterable[Module], absent: frozenset[str], *, has_python: bool
+    ) -> tuple[list[Reference], list[Reference]]:
+        """The strong references of a module that nothing in the scope satisfies, in their order.
+
+        :param absent: the libraries that were not found, and are assumed to be there
+        :param has_python: whether the interpreter is in the scope
+        :returns: what is undefined, and what one of the libraries that are not at hand may define
+        """
         if module.facts is None:
-            return []
+            return [], []
         columns: dict[NameTable, int] = {}
         single: list[SharedObject] = []
         for facts in (each.facts for each in scope):
@@ -120,10 +126,18 @@ class Resolver:
             elif facts:
                 single.append(facts)
         left = self._without(module.facts, single)
+        key = id(left), absent, has_python
+        if key not in self._split:
+            parts: tuple[list[Reference], list[Reference]] = ([], [])
+            for reference in left:
+                parts[_may_be_elsewhere(reference, absent, has_python=has_python)].append(reference)
+            self._split[key] = parts
+        nowhere, elsewhere = self._split[key]
         for table, mask in columns.items():
             # Such tables have no versions: what they have satisfies a reference to any (see ``binds``).
-            left = [reference for reference in left if not table.columns(reference.name) & mask]
-        return left
+            nowhere = [reference for reference in nowhere if not table.columns(reference.name) & mask]
+            elsewhere = [reference for reference in elsewhere if not table.columns(reference.name) & mask]
+        return nowhere, elsewhere
 
     def _without(self, facts: SharedObject, providers: list[SharedObject]) -> list[Reference]:
         objects = [facts, *providers]
@@ -141,12 +155,12 @@ def _satisfied(reference: Reference, provider: SharedObject) -> bool:
     return any(binds(reference, definition, found) for definition in found)
 
 
-def _may_be_elsewhere(reference: Reference, process: Process, absent: set[str]) -> bool:
+def _may_be_elsewhere(reference: Reference, absent: frozenset[str], *, has_python: bool) -> bool:
     """Whether one of the libraries that were not found, and are assumed to be there, may define what it needs."""
     if reference.version is not None:
         return reference.version.file in absent
     if is_python_symbol(reference.name):
-        return not process.has_python
+        return not has_python
     if is_cxx_symbol(reference.name):
         return any(is_cxx_library(name) for name in absent)
     return bool(absent) and not is_torch_symbol(reference.name)
