@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import importlib
 from typing import Final
@@ -20,6 +21,16 @@ class _Commands(click.Group):
         *("cache", "check", "coverage", "diff", "doctor", "explain"),
         *("guard", "matrix", "ops", "pip", "releases", "stamp", "uv"),
     )
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run one, without looking for garbage on the way or at the end.
+
+        What a command makes lives until the process ends, and then goes with it: to look for garbage among a million
+        objects, again and again, is vain.
+        """
+        gc.set_threshold(_YOUNG_OBJECTS)
+        atexit.register(gc.freeze)
+        return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Their names, in the order of the help."""
@@ -55,5 +66,3 @@ def main() -> None:
       eval "$(_ABISCAN_COMPLETE=bash_source abiscan)"   or zsh_source
       _ABISCAN_COMPLETE=fish_source abiscan | source
     """
-    # What a command makes lives until its end: to look for garbage among a million objects, again and again, is vain.
-    gc.set_threshold(_YOUNG_OBJECTS)
