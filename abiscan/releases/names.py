@@ -51,7 +51,8 @@ class NameTable:
             raise ValueError("not a table of names")
         _, count, class_count, *sizes = _HEAD.unpack_from(data)
         ends = list(itertools.accumulate(sizes, initial=_HEAD.size))
-        parts = [data[start:end] for start, end in itertools.pairwise(ends)]
+        view = memoryview(data)
+        parts = [view[start:end] for start, end in itertools.pairwise(ends)]
         meta, columns, starts, hashes, classes, self._index, self._blocks = parts
         self.meta: Any = json.loads(zlib.decompress(meta))
         self._columns = zlib.decompress(columns)
@@ -182,8 +183,9 @@ def _bucket_bits(count: int) -> int:
     return min((count // _BUCKET).bit_length(), _HASH_BITS - _LOW_BITS)
 
 
-def _numbers(kind: str, data: bytes) -> array.array[int]:
-    numbers = array.array(kind, data)
+def _numbers(kind: str, data: bytes | memoryview) -> array.array[int]:
+    numbers = array.array(kind)
+    numbers.frombytes(data)
     if sys.byteorder == "big":
         numbers.byteswap()
     return numbers
