@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from packaging.version import Version
@@ -10,10 +10,11 @@ from packaging.version import Version
 from abiscan.built_for import BuiltFor, Origins, with_keys
 from abiscan.dispatch.keys import DispatchKeys, keys_of
 from abiscan.dispatch.tags import Tags, tags_of
-from abiscan.elf import SharedObject
+from abiscan.elf import Machine, SharedObject
 from abiscan.emulation import Gap, Registrations, recover
 from abiscan.files import ElfSource, Files
 from abiscan.releases import embedded
+from abiscan.releases.layouts import layout
 from abiscan.releases.store import Store
 from abiscan.sources import Extension, Source, Target, read_target
 
@@ -73,20 +74,24 @@ class Inventories:
         found = self._found.get((target.name, extension.path))
         return found.origin if found else None
 
-    def of_library(self, identity: object, source: ElfSource, facts: SharedObject) -> Registrations:
+    def of_library(
+        self, identity: object, source: ElfSource, facts: SharedObject, built_for: Sequence[Version]
+    ) -> Registrations:
         """What a library registers.
 
         :param identity: what tells it from other files
+        :param built_for: the releases that the extension which brings it can have been built for
         """
         if identity not in self._libraries:
-            self._libraries[identity] = recover(source.open(), facts)
+            self._libraries[identity] = recover(source.open(), facts, _argument_tail(built_for, facts.machine))
         return self._libraries[identity]
 
 
 def _recover(extension: Extension, known: BuiltFor) -> Inventory:
-    registrations = recover(extension.source.open(), extension.facts)
+    facts = extension.facts
+    registrations = recover(extension.source.open(), facts, _argument_tail(known.releases, facts.machine))
     used = _used_keys(registrations)
-    origin = with_keys(known, used, extension.facts.machine)
+    origin = with_keys(known, used, facts.machine)
     assumed = (origin.releases or embedded.versions())[-1]
     return Inventory(
         path=extension.path,
@@ -96,6 +101,13 @@ def _recover(extension: Extension, known: BuiltFor) -> Inventory:
         registrations=registrations,
         gaps=(*registrations.gaps, *_doubts(used, origin.releases, assumed)),
     )
+
+
+def _argument_tail(built_for: Sequence[Version], machine: Machine) -> int | None:
+    """``sizeof(c10::Argument)`` without its name, a string of either ABI; None unless it is one for all releases."""
+    found = {layout("c10::Argument", str(version), machine) for version in built_for}
+    tails = {known.size - known.fields[1].offset if known else None for known in found}
+    return tails.pop() if len(tails) == 1 else None
 
 
 def _used_keys(registrations: Registrations) -> list[int]:

@@ -175,9 +175,9 @@ class Replayer:
             phases=(*_LOADED, Phase.ON_CALL),
             catches=extension.facts.imports >= _CATCHING,
         )
-        return [*self._libraries(resolution), own]
+        return [*self._libraries(resolution, self._inventory(target, extension).built_for), own]
 
-    def _libraries(self, resolution: Resolution) -> Iterator[Registrant]:
+    def _libraries(self, resolution: Resolution, built_for: Sequence[Version]) -> Iterator[Registrant]:
         for module in relocation_order(resolution.closure):
             if module is resolution.closure.modules[0] or module.facts is None or is_torch_library(module.name):
                 continue
@@ -188,7 +188,7 @@ class Replayer:
             yield Registrant(
                 name=module.name,
                 identity=identity,
-                registrations=self.inventories.of_library(identity, source, module.facts),
+                registrations=self.inventories.of_library(identity, source, module.facts, built_for),
                 phases=(Phase.STATIC_INIT,),
                 catches=False,
             )

@@ -44,16 +44,18 @@ __all__ = [
 # The emulator is loaded when something is emulated: to load it takes longer than most of what needs only the model.
 
 
-def recover(file: ElfFile, facts: SharedObject) -> Registrations:
+def recover(file: ElfFile, facts: SharedObject, argument_tail: int | None = None) -> Registrations:
     """Recover everything that an object registers, without running it.
 
     :param file: the object; its bytes are read as they are needed
     :param facts: what ``file.facts()`` gave
+    :param argument_tail: ``sizeof(c10::Argument)`` in the torch that the object was built for, in bytes, less the name
+        it begins with; None to tell it from the object, as far as that goes
     :returns: the registrations, and a ``Gap`` for everything that could not be read; nothing in the file raises
     """
     from abiscan.emulation import recovery  # noqa: PLC0415
 
-    return recovery.recover(file, facts)
+    return recovery.recover(file, facts, argument_tail)
 
 
 def recover_torch(files: Mapping[str, ElfFile], machine: Machine) -> TorchRegistrations:

@@ -86,6 +86,7 @@ class Process:
         self.streams: dict[int, bytes] = {}
         self.texts: dict[int, bytes] = {}
         self.locale = 0
+        self.character_tables: dict[str, int] = {}  # of <ctype.h>, by the function that locates each
         self.capsules: dict[int, int] = {}
         self.items: dict[int, dict[bytes | int, int]] = {}  # of dictionaries
         self.attributes: dict[int, dict[bytes | int, int]] = {}

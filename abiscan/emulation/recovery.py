@@ -59,15 +59,10 @@ _DAMAGE: Final = (
 )
 
 
-def recover(file: ElfFile, facts: SharedObject) -> Registrations:
-    """Recover everything that an object registers, without running it.
-
-    :param file: the object; its bytes are read as they are needed
-    :param facts: what ``file.facts()`` gave
-    :returns: the registrations, and a ``Gap`` for everything that could not be read; nothing in the file raises
-    """
+def recover(file: ElfFile, facts: SharedObject, argument_tail: int | None) -> Registrations:
+    """Recover everything that an object registers, without running it: see ``abiscan.emulation.recover``."""
     try:
-        recovery = _Recovery(file, facts)
+        recovery = _Recovery(file, facts, argument_tail)
     except _DAMAGE as error:
         return Registrations(gaps=(Gap(stage=_STAGE, reason=f"damaged: {error}", address=None, symbol=None),))
     with contextlib.closing(recovery.process):
@@ -75,7 +70,7 @@ def recover(file: ElfFile, facts: SharedObject) -> Registrations:
 
 
 class _Recovery:
-    def __init__(self, file: ElfFile, facts: SharedObject) -> None:
+    def __init__(self, file: ElfFile, facts: SharedObject, argument_tail: int | None) -> None:
         self.facts = facts
         self.recorder = Recorder()
         self.gaps: list[Gap] = []
@@ -83,6 +78,7 @@ class _Recovery:
         self.find: Callable[[str], Double | None] = lambda _: None
         self.process = Process(file, facts.machine, self._find_double, fill_datum)
         state = TorchState(self.process, facts.imports, self.recorder)
+        state.known_tail = argument_tail
         torch = (torch_library(state), torch_stable(state), torch_legacy(state), torch_types(state))
         self.registries = Registries(state)
         others = (torch_lookups(state), torch_registries(state, self.registries))

@@ -107,7 +107,7 @@ class _TorchProcess:
         self._find["dlopen"] = lambda _: 1
         self._find[_SCHEDULER] = lambda _: self._blank_object()
         state.wide_keys = bool(self._defined(_BACKEND_COMPONENT))
-        state.measured_tail = self._argument_tail(state)
+        state.known_tail = self._argument_tail(state)
         for address, name in boundary.items():
             self.process.plant(address, name)
         for address in self._defined(_WITHOUT_EFFECT):

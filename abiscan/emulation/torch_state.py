@@ -6,7 +6,8 @@ the extension's stack frames and statics:
 * ``FunctionSchema`` (``ATen/core/function_schema.h``): two strings, two vectors, two flags, an optional byte. From 1.4
   on its size depends on ``sizeof(std::string)`` alone: 2 * string + 56.
 * ``variant<OperatorName, FunctionSchema>``, before 2.1 ``c10::either``: the larger one, then the index, 0 for the name.
-* ``c10::Argument`` inside ``FunctionSchema``: its size follows from how types are handed over (``torch_types``).
+* ``c10::Argument`` inside ``FunctionSchema``: its size is that of the release the object was built for; where that is
+  not known, it follows from how types are handed over (``torch_types``).
 * ``KernelFunction`` inside ``CppFunction`` changes from release to release (64 bytes up to 1.5, 32 up to 1.8, then 24,
   from 1.13 on 32, from 2.9 on 40). To read one, its words are searched for what is known by its address: an inferred
   schema, a ``type_info`` of a function. To write one, when a kernel is given boxed, the smallest size that the imports
@@ -31,7 +32,7 @@ from abiscan.emulation.recorder import Recorder
 from abiscan.emulation.strings import abi_of
 
 _VECTOR: Final = 24
-# sizeof(c10::Argument) less the string: from 1.13 on, 1.11 and 1.12, up to 1.10.
+# sizeof(c10::Argument) less the string: from 1.12 on, 1.11, up to 1.10.
 ARGUMENT_WITH_TWO_TYPES, ARGUMENT_WITH_PLAIN_TYPE, ARGUMENT_WITH_SHARED_TYPE = 80, 64, 208
 _OLD_ARGUMENT_TAIL: Final = 216  # up to 1.5
 _DEFINE_WITHOUT_TAGS: Final = "_ZNR5torch7Library4_defEON3c1014FunctionSchemaEPNS1_12OperatorNameE"
@@ -119,8 +120,8 @@ class TorchState:
         self.argument_stride = 16 if newer else 8 if _DEFINE_WITHOUT_TAGS in imports else None
         self.kernel_function_size = 32 if newer else 24
         self.wide_keys: bool | None = None  # whether a DispatchKey has 16 bits, where torch itself can be asked
-        self.measured_tail: int | None = None  # where torch itself could be asked
-        self.argument_tail = ARGUMENT_WITH_TWO_TYPES
+        self.known_tail: int | None = None  # where torch itself could be asked, or it is known which torch it is
+        self.assumed_tail = ARGUMENT_WITH_TWO_TYPES
         self.types_in_memory = False
         self.result_buffer = 0
         self.libraries: dict[int, Library] = {}
@@ -174,19 +175,19 @@ class TorchState:
         return known
 
     @property
-    def _argument_size(self) -> int:
-        """``sizeof(c10::Argument)``: a string, then what grew from release to release."""
-        return self.strings.size + self.argument_tail
+    def _argument_tail(self) -> int:
+        """``sizeof(c10::Argument)`` less the string it begins with: what grew from release to release."""
+        return self.assumed_tail if self.known_tail is None else self.known_tail
 
     def _make_arguments(self, types: tuple[str, ...]) -> tuple[int, int]:
-        """The bounds of an array of ``c10::Argument``: a name, a type, from 1.13 on a second type, the rest zero."""
-        size = self._argument_size
+        """The bounds of an array of ``c10::Argument``: a name, a type, from 1.12 on a second type, the rest zero."""
+        size = self.strings.size + self._argument_tail
         begin = self.process.allocate(size * len(types))
         for number, text in enumerate(types):
             at = begin + number * size
             self.strings.create(self.process, at, f"_{number}".encode())
             self.write_shared(at + self.strings.size, self.type_object(text))
-            if self.argument_tail == ARGUMENT_WITH_TWO_TYPES:
+            if self._argument_tail == ARGUMENT_WITH_TWO_TYPES:
                 self.write_shared(at + self.strings.size + 16, self.type_object(text))
         return begin, begin + size * len(types)
 
@@ -226,7 +227,7 @@ class TorchState:
         name = self.read_operator_name(address)
         if name in self._last_schema:
             return self._last_schema[name]
-        return self._read_inferred(address, name, self.argument_tail)
+        return self._read_inferred(address, name, self._argument_tail)
 
     def read_inlined_schema(self, address: int) -> Schema | None:
         """The inferred schema at ``address``, made by the extension itself, as it was up to 1.5."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+import struct
 import zlib
-from collections.abc import Callable
 from typing import Final
 
-from abiscan.emulation.doubles import Doubles
+from abiscan.emulation.doubles import Doubles, ctype
 from abiscan.emulation.machine import Stop
 from abiscan.emulation.process import Call
 
@@ -180,32 +180,35 @@ def _duplicate(call: Call) -> int:
     return call.process.store((text[: call.argument(1)] if call.name == "strndup" else text) + b"\0")
 
 
-_CLASSES: Final[dict[str, Callable[[bytes], bool]]] = {
-    "isalpha": bytes.isalpha,
-    "isdigit": bytes.isdigit,
-    "isalnum": bytes.isalnum,
-    "isspace": bytes.isspace,
-    "isupper": bytes.isupper,
-    "islower": bytes.islower,
-    "isxdigit": lambda character: character in b"0123456789abcdefABCDEF",
-    "ispunct": lambda character: b"!" <= character <= b"~" and not character.isalnum(),
-    "isprint": lambda character: b" " <= character <= b"~",
-}
-
-
-@LIBC.named(*_CLASSES)
+@LIBC.named(*ctype.FUNCTIONS)
 def _is_of_class(call: Call) -> int:
-    character = call.argument(0) & 0xFFFF_FFFF
-    return int(character < 128 and bool(_CLASSES[call.name](bytes((character,)))))
+    return int(ctype.is_of(call.name, _signed(call.argument(0), 32)))
 
 
 @LIBC.named("tolower", "toupper")
 def _change_case(call: Call) -> int:
-    character = call.argument(0) & 0xFFFF_FFFF
-    if character >= 128:
-        return character
-    text = bytes((character,))
-    return (text.lower() if call.name == "tolower" else text.upper())[0]
+    character = _signed(call.argument(0), 32)
+    return ctype.lower(character) if call.name == "tolower" else ctype.upper(character)
+
+
+# What the macros of <ctype.h> index, with characters of either sign and with EOF: from -128 to 255.
+_TABLES: Final = {
+    "__ctype_b_loc": ("H", ctype.classes),
+    "__ctype_tolower_loc": ("i", ctype.lower),
+    "__ctype_toupper_loc": ("i", ctype.upper),
+}
+_LOWEST: Final = -128
+
+
+@LIBC.named(*_TABLES)
+def _locate_table(call: Call) -> int:
+    process = call.process
+    if call.name not in process.character_tables:
+        form, entry = _TABLES[call.name]
+        entries = struct.pack(f"<384{form}", *map(entry, range(_LOWEST, 256)))
+        zero = process.store(entries) - _LOWEST * struct.calcsize(form)
+        process.character_tables[call.name] = process.store(zero.to_bytes(8, "little"))
+    return process.character_tables[call.name]
 
 
 _NUMBER: Final = re.compile(rb"\s*([+-]?)(0[xX])?([0-9A-Za-z]*)")

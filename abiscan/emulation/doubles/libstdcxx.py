@@ -11,7 +11,8 @@ import zlib
 from collections.abc import Callable
 from typing import Final
 
-from abiscan.emulation.doubles import Doubles
+from abiscan.emulation.doubles import Doubles, ctype
+from abiscan.emulation.machine import Machine
 from abiscan.emulation.process import Call, Double
 from abiscan.emulation.strings import COW, CXX11, EMPTY_REP, REP_SIZE, StringAbi, abi_in
 
@@ -464,13 +465,47 @@ def _insert_node(call: Call) -> None:
         machine.set_word(header + _RIGHT, node)
 
 
+@LIBSTDCXX.named("_ZSt28_Rb_tree_rebalance_for_erasePSt18_Rb_tree_node_baseRS_")
+def _remove_node(call: Call) -> int:
+    """Take a node out of its tree and give it. One with two children is replaced by the next in order."""
+    machine, node, header = call.machine, call.argument(0), call.argument(1)
+    _, parent, left, right = machine.words(node, 4)
+    heir = left or right
+    if left and right:
+        heir = _end_of(machine, right, _LEFT)
+        if heir != right:
+            _, above, _, below = machine.words(heir, 4)
+            _link(machine, above, _LEFT, below)
+            _link(machine, heir, _RIGHT, right)
+        _link(machine, heir, _LEFT, left)
+    side = _PARENT if parent == header else _LEFT if machine.word(parent + _LEFT) == node else _RIGHT
+    _link(machine, parent, side, heir)
+    if machine.word(header + _LEFT) == node:
+        machine.set_word(header + _LEFT, _end_of(machine, right, _LEFT) if right else parent)
+    if machine.word(header + _RIGHT) == node:
+        machine.set_word(header + _RIGHT, _end_of(machine, left, _RIGHT) if left else parent)
+    return node
+
+
+def _link(machine: Machine, parent: int, side: int, child: int) -> None:
+    """Hang a node, or none for 0, below another."""
+    machine.set_word(parent + side, child)
+    if child:
+        machine.set_word(child + _PARENT, parent)
+
+
+def _end_of(machine: Machine, node: int, side: int) -> int:
+    """The last node on one side of the tree below ``node``."""
+    while following := machine.word(node + side):
+        node = following
+    return node
+
+
 def _step(call: Call, near: int, far: int) -> int:
     """The neighbour of a node in order: ``near`` is the side stepped to."""
     machine, node = call.machine, call.argument(0)
     if child := machine.word(node + near):
-        while child:
-            node, child = child, machine.word(child + far)
-        return node
+        return _end_of(machine, child, far)
     parent = machine.word(node + _PARENT)
     while node == machine.word(parent + near):
         node, parent = parent, machine.word(parent + _PARENT)
@@ -580,35 +615,15 @@ def _swap_lists(call: Call) -> None:
 
 _FACETS: Final = 64
 _CTYPE_SIZE: Final = 0x240
-_CLASSES: Final = (  # bits of glibc's <ctype.h>, little endian
-    (0x100, bytes.isupper),
-    (0x200, bytes.islower),
-    (0x400, bytes.isalpha),
-    (0x800, bytes.isdigit),
-    (0x1000, lambda character: character in b"0123456789abcdefABCDEF"),
-    (0x2000, bytes.isspace),
-    (0x4000, lambda character: b" " <= character <= b"~"),
-    (0x8000, lambda character: b"!" <= character <= b"~"),
-    (0x1, lambda character: character in b" \t"),
-    (0x2, lambda character: character < b" " or character == b"\x7f"),
-    (0x4, lambda character: b"!" <= character <= b"~" and not character.isalnum()),
-    (0x8, bytes.isalnum),
-)
 
 
 def _classic_locale(call: Call) -> int:
     """The address of the classic ``std::locale::_Impl``: reference count, facets, their number."""
     process = call.process
     if not process.locale:
-        characters = [bytes((number,)) for number in range(256)]
-        masks = [
-            sum(bit for bit, belongs in _CLASSES if number < 128 and belongs(character))
-            for number, character in enumerate(characters)
-        ]
-        upper = process.store(b"".join(struct.pack("<i", ord(character.upper())) for character in characters))
-        lower = process.store(b"".join(struct.pack("<i", ord(character.lower())) for character in characters))
+        upper, lower = (process.store(struct.pack("<256i", *map(of, range(256)))) for of in (ctype.upper, ctype.lower))
         facet = struct.pack("<QQQQQQ", process.bind("_ZTVSt5ctypeIcE") + 16, 1 << 20, 0, 0, upper, lower)
-        facet += struct.pack("<Q", process.store(struct.pack("<256H", *masks)))
+        facet += struct.pack("<Q", process.store(struct.pack("<256H", *map(ctype.classes, range(256)))))
         for _ in range(2):
             facet += b"\1" + bytes(range(256))
         address = process.store(facet.ljust(_CTYPE_SIZE, b"\0"))

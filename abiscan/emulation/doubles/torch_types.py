@@ -155,12 +155,10 @@ def torch_types(state: TorchState) -> Doubles:
         stride = _argument_stride(state, views)
         given = types(call, arguments, count, stride)
         returned = types(call, returns, return_count, stride)
-        if state.measured_tail is not None:
-            state.argument_tail = state.measured_tail
-        elif stride == _TWO_FUNCTIONS:
-            state.argument_tail = ARGUMENT_WITH_TWO_TYPES
+        if stride == _TWO_FUNCTIONS:
+            state.assumed_tail = ARGUMENT_WITH_TWO_TYPES
         else:
-            state.argument_tail = ARGUMENT_WITH_SHARED_TYPE if state.types_in_memory else ARGUMENT_WITH_PLAIN_TYPE
+            state.assumed_tail = ARGUMENT_WITH_SHARED_TYPE if state.types_in_memory else ARGUMENT_WITH_PLAIN_TYPE
         state.write_schema(result, inferred(name, given, returned))
 
     @functools.cache

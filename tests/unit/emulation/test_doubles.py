@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import random
 import struct
 from pathlib import Path
 
@@ -242,28 +243,71 @@ def test_string_layout_is_told_by_names() -> None:
     assert abi_of(frozenset()) is CXX11
 
 
-def test_red_black_tree_keeps_order(process: Process) -> None:
-    machine = process.machine
-    header = process.allocate(32)
-    machine.write(header, struct.pack("<QQQQ", 0, 0, header, header))
-    values: dict[int, int] = {}
-    for value in (50, 20, 70, 10, 60, 30, 80):
-        node, at, left = process.allocate(40), machine.word(header + 8), True
-        parent = header
+class Tree:
+    """A ``std::set`` of numbers, as inlined code drives the functions of libstdc++."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self.header = process.allocate(32)
+        process.machine.write(self.header, struct.pack("<QQQQ", 0, 0, self.header, self.header))
+        self.values: dict[int, int] = {}
+
+    def insert(self, value: int) -> None:
+        machine, node = self.process.machine, self.process.allocate(40)
+        parent, at, left = self.header, machine.word(self.header + 8), True
         while at:
-            parent, left = at, value < values[at]
+            parent, left = at, value < self.values[at]
             at = machine.word(at + (16 if left else 24))
-        values[node] = value
+        self.values[node] = value
         insert = "_ZSt29_Rb_tree_insert_and_rebalancebPSt18_Rb_tree_node_baseS0_RS_"
-        call(process, insert, int(left), node, parent, header)
-    order, node = [], machine.word(header + 16)
-    while node != header:
-        order.append(values[node])
-        node = call(process, "_ZSt18_Rb_tree_incrementPSt18_Rb_tree_node_base", node)
-    assert order == sorted(values.values())
-    last = call(process, "_ZSt18_Rb_tree_decrementPSt18_Rb_tree_node_base", header)
-    assert values[last] == 80
-    assert values[call(process, "_ZSt18_Rb_tree_decrementPSt18_Rb_tree_node_base", last)] == 70
+        call(self.process, insert, int(left), node, parent, self.header)
+
+    def erase(self, value: int) -> None:
+        node = next(node for node, known in self.values.items() if known == value)
+        name = "_ZSt28_Rb_tree_rebalance_for_erasePSt18_Rb_tree_node_baseRS_"
+        assert call(self.process, name, node, self.header) == node
+        del self.values[node]
+
+    def forwards(self) -> list[int]:
+        return self._walk(16, "_ZSt18_Rb_tree_incrementPSt18_Rb_tree_node_base")
+
+    def backwards(self) -> list[int]:
+        return self._walk(24, "_ZSt18_Rb_tree_decrementPSt18_Rb_tree_node_base")
+
+    def _walk(self, first: int, step: str) -> list[int]:
+        order, node = [], self.process.machine.word(self.header + first)
+        for _ in self.values:
+            order.append(self.values[node])
+            node = call(self.process, step, node)
+        return order
+
+
+def test_red_black_tree_keeps_order(process: Process) -> None:
+    tree = Tree(process)
+    for value in (50, 20, 70, 10, 60, 30, 80):
+        tree.insert(value)
+    assert tree.forwards() == [10, 20, 30, 50, 60, 70, 80]
+    assert tree.backwards() == [80, 70, 60, 50, 30, 20, 10]
+    last = call(process, "_ZSt18_Rb_tree_decrementPSt18_Rb_tree_node_base", tree.header)
+    assert tree.values[last] == 80
+    assert process.machine.word(tree.header + 24) == last
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_nodes_leave_a_red_black_tree(process: Process, seed: int) -> None:
+    """In any order, the root, the ends, and nodes with one child and with two among them."""
+    numbers = list(range(12))
+    random.Random(seed).shuffle(numbers)
+    tree = Tree(process)
+    for value in numbers:
+        tree.insert(value)
+    random.Random(seed + 100).shuffle(numbers)
+    for gone in range(len(numbers)):
+        tree.erase(numbers[gone])
+        left = sorted(numbers[gone + 1 :])
+        assert tree.forwards() == left
+        assert tree.backwards() == left[::-1]
+    assert process.machine.words(tree.header + 8, 3) == (0, tree.header, tree.header)
 
 
 def test_lists_are_linked_and_spliced(process: Process) -> None:
@@ -382,3 +426,39 @@ def test_the_private_parts_of_a_string(process: Process) -> None:
     assert call(process, f"{name}3endEv", address) == buffer + 17
     call(process, f"{name}5clearEv", address)
     assert call(process, f"_ZNK{CXX11_CLASS}5emptyEv", address) == 1
+
+
+CODES = range(-128, 256)
+
+
+@pytest.mark.parametrize(
+    ("locate", "entry"),
+    [
+        ("__ctype_b_loc", ctypes.c_uint16),
+        ("__ctype_tolower_loc", ctypes.c_int32),
+        ("__ctype_toupper_loc", ctypes.c_int32),
+    ],
+)
+def test_the_tables_behind_ctype_h(
+    process: Process, locate: str, entry: type[ctypes.c_uint16 | ctypes.c_int32]
+) -> None:
+    """As glibc has them in this process, whose locale is the classic one."""
+    function = getattr(ctypes.CDLL(None), locate)
+    function.restype = ctypes.POINTER(ctypes.POINTER(entry))
+    real, size = function().contents, ctypes.sizeof(entry)
+    table = process.machine.word(call(process, locate))
+    found = process.machine.read(table + CODES[0] * size, len(CODES) * size)
+    assert found == b"".join(bytes(entry(real[code])) for code in CODES)
+    assert call(process, locate) == call(process, locate)
+
+
+@pytest.mark.parametrize(
+    "name", ["isalpha", "iscntrl", "isgraph", "ispunct", "isspace", "isxdigit", "tolower", "toupper"]
+)
+def test_characters(process: Process, name: str) -> None:
+    real = getattr(ctypes.CDLL(None), name)
+    expected = [real(code) for code in CODES]
+    found = [signed(call(process, name, code), 32) for code in CODES]
+    if name.startswith("is"):
+        expected = [bool(each) for each in expected]
+    assert found == expected
