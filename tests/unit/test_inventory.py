@@ -46,3 +46,26 @@ def test_reads_every_extension_of_a_wheel(store: Store) -> None:
 def test_an_extension_that_registers_nothing_has_an_empty_inventory(store: Store) -> None:
     _, (found,) = inventory(SAMPLES / "weak_reference" / "weak_reference.so", store)
     assert (found.registrations.operators, found.registrations.kernels, found.gaps) == ((), (), ())
+
+
+@pytest.mark.parametrize(("release", "number"), [("1_11_0", "1.11.0"), ("1_12_1", "1.12.1")])
+def test_objects_of_torch_are_as_long_as_in_the_torch_it_was_built_for(release: str, number: str, store: Store) -> None:
+    """A ``c10::Argument`` is 16 bytes longer in 1.12 than in 1.11, which nothing in the file says: read with the other
+    length, the first method of a class already throws. Both samples are what sample_binaries/registrations/classes.cpp
+    says, and load in the torch that they were built for.
+    """
+    _, (found,) = inventory(SAMPLES / "registrations" / f"classes_{release}.so", store)
+    assert Version(number) in found.built_for
+    assert {known.name: known.methods for known in found.registrations.classes} == {
+        "class_sample.Plain": ("__init__",),
+        "class_sample.Stack": ("__init__", "push", "size", "__getstate__", "__setstate__"),
+    }
+    assert {kernel.operator for kernel in found.registrations.kernels} == {"class_sample::use", "class_sample::make"}
+    assert found.gaps == ()
+
+
+def test_a_kernel_without_a_schema_of_1_12(store: Store) -> None:
+    _, (found,) = inventory(SAMPLES / "registrations" / "legacy_1_12_1.so", store)
+    schemas = {operator.name: operator.schema for operator in found.registrations.operators}
+    assert schemas["legacy::power"] == "legacy::power(Tensor _0, int _1, bool _2) -> Tensor _0"
+    assert found.gaps == ()

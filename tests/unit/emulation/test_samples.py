@@ -63,6 +63,7 @@ def _read(name: str) -> Registrations:
         "library_cow",
         "library_aarch64",
         "library_1_11_0",
+        "library_1_12_1",
         "library_1_13_1",
         "library_2_1_2",
     ],
