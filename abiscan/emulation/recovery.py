@@ -52,6 +52,8 @@ _REGISTERS: Final = re.compile(
 )
 # Those that open something for the others to register with.
 _OPENS: Final = re.compile(r"_ZN5torch7LibraryC[12]|aoti_torch_library_init_|_ZN5torch6detail10class_baseC")
+# A "?" for a type, and not one behind it: see TorchState.type_text.
+_UNKNOWN_TYPE: Final = re.compile(r"(?<![\w\])])\?")
 # What nonsense in the file, or in the emulated process, comes to in the code that reads it.
 _DAMAGE: Final = (
     *(NotElfError, MemoryException, OverflowError, ValueError, struct.error),
@@ -133,10 +135,15 @@ class _Recovery:
 
     def result(self) -> Registrations:
         recorder = self.recorder
+        operators = [replace(each, schema=self.readable(each.name, each.schema)) for each in recorder.operators]
+        kernels = [
+            replace(each, inferred_schema=self.readable(each.operator, each.inferred_schema))
+            for each in recorder.kernels
+        ]
         return Registrations(
             libraries=tuple(recorder.libraries),
-            operators=tuple(recorder.operators),
-            kernels=tuple(recorder.kernels),
+            operators=tuple(operators),
+            kernels=tuple(kernels),
             fallbacks=tuple(recorder.fallbacks),
             classes=tuple(recorder.classes),
             registries=tuple(recorder.registries),
@@ -144,6 +151,15 @@ class _Recovery:
             unknown_calls=tuple(self.process.unknown.most_common()),
             debug_at=next(iter(recorder.debug_at)) if len(recorder.debug_at) == 1 else None,
         )
+
+    def readable(self, operator: str, schema: str | None) -> str | None:
+        """A schema, or None, and a gap, for one that was inferred with a type which is not known here."""
+        if schema is None or not _UNKNOWN_TYPE.search(schema):
+            return schema
+        reason = f"what torch infers as the schema of {operator} has a type that is not known here"
+        if not any(gap.reason == reason for gap in self.gaps):
+            self.report(reason, None)
+        return None
 
     # Roots
 

@@ -96,9 +96,13 @@ class Schema:
 
     @classmethod
     def inferred(cls, name: str, given: tuple[str, ...], returned: tuple[str, ...]) -> Schema:
-        """The schema that torch infers for a function of these types: every argument is called by its number."""
+        """The schema that torch infers for a function of these types: every argument is called by its number.
+
+        One result stands without parentheses, unless it begins with one (``operator<<`` of function_schema_inl.h).
+        """
         results = _numbered(returned)
-        text = f"({_numbered(given)}) -> " + (results if len(returned) == 1 else f"({results})")
+        bare = len(returned) == 1 and not results.startswith("(")
+        text = f"({_numbered(given)}) -> " + (results if bare else f"({results})")
         return cls(name, text, given, returned)
 
 
@@ -270,7 +274,8 @@ class TorchState:
         return text
 
     def name_type(self, address: int, text: str) -> None:
-        """Let the object at ``address``, which the extension itself made, be the type ``text``."""
+        """Let the object at ``address``, whose constructor was called, be the type ``text``."""
+        self.process.machine.set_word(address, self.process.bind(_TYPE_VTABLE) + 16)
         self._types[address] = text
 
     def is_type(self, address: int) -> bool:

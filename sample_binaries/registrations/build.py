@@ -42,6 +42,8 @@ CURRENT = (
     ("lookups_unoptimised", "lookups", "g++", ("-O0",)),
     ("lookups_cow", "lookups", "g++", (OLD_STRINGS,)),
     ("lookups_aarch64", "lookups", "aarch64-linux-gnu-g++", ()),
+    ("optionals", "optionals", "g++", ()),
+    ("optionals_aarch64", "optionals", "aarch64-linux-gnu-g++", ()),
 )
 
 
@@ -78,6 +80,8 @@ def main() -> None:
         build(f"legacy_{suffix}", "legacy", "g++", [Path(directory)], legacy)
         if numbers >= (1, 9):
             build(f"library_{suffix}", "library", "g++", [Path(directory)], older)
+            spelled = "std::optional" if numbers >= (2, 2) else "c10::optional"
+            build(f"optionals_{suffix}", "optionals", "g++", [Path(directory)], (*older, f"-DOPTIONAL={spelled}"))
         if numbers >= (1, 6):
             has = (f"-DDEFAULT_ARGUMENTS={int(numbers >= (1, 9))}", f"-DCLASSES_IN_LIBRARIES={int(numbers >= (1, 7))}")
             build(f"classes_{suffix}", "classes", "g++", [Path(directory)], (*older, *has))

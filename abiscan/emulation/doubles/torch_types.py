@@ -103,6 +103,11 @@ def torch_types(state: TorchState) -> Doubles:
         result = call.result
         state.write_shared(result, state.type_object(inner(call, 0) + "?"))
 
+    @doubles.matching(r"_ZN3c1012OptionalTypeC[12]E")
+    def _construct_optional(call: Call) -> None:
+        """Up to 1.10 ``create`` is inlined."""
+        state.name_type(call.argument(0), inner(call, 1) + "?")
+
     @doubles.matching(r"_ZN3c108ListType3getE", r"_ZN3c108ListType6createE")
     def _list(call: Call) -> None:
         result = call.result

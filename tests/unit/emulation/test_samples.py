@@ -296,3 +296,14 @@ def test_the_stable_abi_names_its_keys(name: str) -> None:
         ("stable_sample::twice", "CPU", True),
         ("stable_sample::thrice", "CompositeExplicitAutograd", True),
     }
+
+
+@pytest.mark.parametrize("name", ["optionals", "optionals_aarch64", "optionals_1_10_2", "optionals_1_12_1"])
+def test_schemas_inferred_with_optionals_and_tuples(name: str) -> None:
+    """As torch 1.10.2, 1.12.1 and 2.13.0 print them (``torch._C._dispatch_dump``)."""
+    found = _read(name)
+    assert found.gaps == ()
+    assert {operator.name: operator.schema for operator in found.operators} == {
+        "optional_sample::pick": "optional_sample::pick(Tensor _0, int? _1, str? _2) -> ((Tensor, int)? _0)",
+        "optional_sample::halves": "optional_sample::halves(Tensor _0, Tensor? _1) -> (Tensor _0, Tensor? _1)",
+    }
