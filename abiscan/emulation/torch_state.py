@@ -129,7 +129,8 @@ class TorchState:
         self.types_in_memory = False
         self.result_buffer = 0
         self.libraries: dict[int, Library] = {}
-        self.grows_by_library = any("14_M_need_rehashE" in name for name in imports)
+        # Up to 1.6 the code that enters classes into their table asks the C++ library when it has to grow.
+        self.has_flat_class_map = not any("14_M_need_rehashE" in name for name in imports)
         self.made: set[str] = set()  # what of torch's data has its content
         self.class_names: dict[str, str] = {}  # mangled type name of the holder -> ns.Name
         self._schemas: dict[int, Schema] = {}  # by the address in its argument vector

@@ -84,7 +84,9 @@ def main() -> None:
             build(f"optionals_{suffix}", "optionals", "g++", [Path(directory)], (*older, f"-DOPTIONAL={spelled}"))
         if numbers >= (1, 6):
             has = (f"-DDEFAULT_ARGUMENTS={int(numbers >= (1, 9))}", f"-DCLASSES_IN_LIBRARIES={int(numbers >= (1, 7))}")
-            build(f"classes_{suffix}", "classes", "g++", [Path(directory)], (*older, *has))
+            # A std::unordered_map of the extension's own is not the one in which torch up to 1.6 keeps the classes.
+            table = ("-DTABLE_OF_ITS_OWN",) if numbers == (1, 7) else ()
+            build(f"classes_{suffix}", "classes", "g++", [Path(directory)], (*older, *has, *table))
 
 
 if __name__ == "__main__":

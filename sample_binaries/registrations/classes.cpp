@@ -15,6 +15,12 @@
 
 using at::Tensor;
 
+#ifdef TABLE_OF_ITS_OWN
+#include <unordered_map>
+
+std::unordered_map<std::string, int> table{{"one", 1}};
+#endif
+
 namespace {
 
 struct Stack : torch::CustomClassHolder {

@@ -193,11 +193,11 @@ def _classes(state: TorchState, doubles: Doubles) -> None:
 def _class_map(state: TorchState) -> int:
     """The address of the table of custom classes, empty at first.
 
-    Up to 1.6 it is a ``std::unordered_map``, whose code asks the C++ library when to grow, then ``ska::flat_hash_map``
-    (``c10/util/flat_hash_map.h``): entries, number of slots less one, shift of the hash, longest search, load, size.
+    Up to 1.6 it is a ``std::unordered_map``, then ``ska::flat_hash_map`` (``c10/util/flat_hash_map.h``): entries,
+    number of slots less one, shift of the hash, longest search, load, size.
     """
     address, known = state.process.bind(_CLASS_MAP), _CLASS_MAP in state.made
-    if not known and state.grows_by_library:
+    if not known and not state.has_flat_class_map:
         state.write_table(address)
     elif not known:
         entries = _ENTRY.pack(_EMPTY, 0, 0, 0) * _SHORTEST_SEARCH + _ENTRY.pack(_END, 0, 0, 0)
