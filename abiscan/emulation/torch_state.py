@@ -43,6 +43,8 @@ TABLE: Final = struct.Struct("<QQQQf4xQQ")
 _OWN_BUCKET: Final = 48
 _MANY: Final = 0x1000_0000  # owners, so that none is the last
 _TYPE_OBJECT_SIZE: Final = 192
+_NAME_IN_TYPE: Final = 32  # of a class, in NamedType (ATen/core/jit_type_base.h): optional<QualifiedName>
+_QUALIFIED: Final = "__torch__."
 _UNKNOWN_TYPE: Final = "?"
 _TYPE_VTABLE: Final = "_ZTVN3c104TypeE of a double"  # the real one, where an object defines it, is abstract
 _FIRST_SYMBOL: Final = 1 << 24  # below are torch's own, which are numbers in the code
@@ -117,7 +119,7 @@ class TorchState:
         self.process = process
         self.recorder = recorder
         self.strings = abi_of(imports)
-        self.flag_first = any("N3c108optional" in name for name in imports if "torch7Library" in name)
+        self.flag_first = any("N3c108optional" in name for name in imports)
         marks = ("3TagE", "_RegisterOrVerify", "St8optionalIN3c1011DispatchKeyE")
         newer = any(mark in name for name in imports if "torch7Library" in name for mark in marks)
         # sizeof(c10::detail::infer_schema::ArgumentDef); None as long as it is not known.
@@ -263,9 +265,29 @@ class TorchState:
         if text not in self._type_objects:
             address = self.process.allocate(_TYPE_OBJECT_SIZE)
             self.process.machine.set_word(address, self.process.bind(_TYPE_VTABLE) + 16)
+            if text.startswith(_QUALIFIED):
+                self._write_qualified_name(address + _NAME_IN_TYPE, text)
             self._type_objects[text] = address
             self._types[address] = text
         return self._type_objects[text]
+
+    def _write_qualified_name(self, address: int, text: str) -> None:
+        """Make an ``optional<QualifiedName>`` at ``address``: a list of the parts, then all of it, its front, its end.
+
+        Such an object has lain alike since 1.4.
+        """
+        process, strings = self.process, self.strings
+        parts = text.split(".")
+        size = 3 * 8 + 3 * strings.size
+        process.machine.write(address + (0 if self.flag_first else size), b"\1")
+        name = address + (8 if self.flag_first else 0)
+        atoms = process.allocate(strings.size * len(parts))
+        end = atoms + strings.size * len(parts)
+        for at, part in zip(range(atoms, end, strings.size), parts, strict=True):
+            strings.create(process, at, part.encode())
+        process.machine.write(name, struct.pack("<QQQ", atoms, end, end))
+        for index, part in enumerate((text, ".".join(parts[:-1]), parts[-1])):
+            strings.create(process, name + _VECTOR + index * strings.size, part.encode())
 
     def adopt_type(self, address: int) -> str:
         """How the type at ``address`` prints; if it is a whole one, not of a double, it is handed out from now on."""
@@ -306,7 +328,7 @@ class TorchState:
             return _UNKNOWN_TYPE
         name = _class_name(vtable)
         if name == "ClassType":
-            return self._qualified_name(address)
+            return self.qualified_name(address)
         if name != "TupleType" and name not in _CONTAINERS:
             return printed_type(vtable)
         form = _CONTAINERS.get(name)
@@ -316,16 +338,13 @@ class TorchState:
             return f"({', '.join(elements)})"
         return form.format(*elements) if len(elements) >= form.count("{}") else _UNKNOWN_TYPE
 
-    def _qualified_name(self, address: int) -> str:
-        """The name of the class at ``address``: ``optional<QualifiedName>`` after four words, its parts before it."""
-        for at in (address + 56, address + 64):  # the optional's flag is behind, before
-            try:
-                text = self.string(at)
-            except Stop:
-                continue
-            if text:
-                return text
-        return _UNKNOWN_TYPE
+    def qualified_name(self, address: int) -> str:
+        """The name of the class at ``address``, which is an object's own: code may have changed it."""
+        try:
+            text = self.string(address + _NAME_IN_TYPE + (8 if self.flag_first else 0) + _VECTOR)
+        except Stop:
+            return _UNKNOWN_TYPE
+        return text or _UNKNOWN_TYPE
 
     def _type_vtable(self, address: int) -> str | None:
         """The name of the virtual table of the type at ``address``, None if no type is there."""

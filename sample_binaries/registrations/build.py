@@ -42,6 +42,7 @@ CURRENT = (
     ("lookups_unoptimised", "lookups", "g++", ("-O0",)),
     ("lookups_cow", "lookups", "g++", (OLD_STRINGS,)),
     ("lookups_aarch64", "lookups", "aarch64-linux-gnu-g++", ()),
+    ("renamed", "renamed", "g++", ()),
     ("optionals", "optionals", "g++", ()),
     ("optionals_aarch64", "optionals", "aarch64-linux-gnu-g++", ()),
 )

@@ -177,8 +177,11 @@ def _classes(state: TorchState, doubles: Doubles) -> None:
 
     @doubles.matching(r"_ZN5torch19registerCustomClassESt10shared_ptrIN3c109ClassTypeE")
     def _register_class(call: Call) -> None:
-        """Up to 1.7 the constructor of ``class_`` is inlined; the class is made by ``ClassType::create``."""
-        text = state.type_text(call.machine.word(call.argument(0)))
+        """Up to 1.7 the constructor of ``class_`` is inlined; the class is made by ``ClassType::create``.
+
+        Whoever calls it today gives a class a second name.
+        """
+        text = state.qualified_name(call.machine.word(call.argument(0)))
         recorder.custom_class(text.removeprefix(_CLASS_PREFIX))
 
     @doubles.matching(r"_ZN3c109ClassType6createE")

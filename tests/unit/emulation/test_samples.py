@@ -307,3 +307,13 @@ def test_schemas_inferred_with_optionals_and_tuples(name: str) -> None:
         "optional_sample::pick": "optional_sample::pick(Tensor _0, int? _1, str? _2) -> ((Tensor, int)? _0)",
         "optional_sample::halves": "optional_sample::halves(Tensor _0, Tensor? _1) -> (Tensor _0, Tensor? _1)",
     }
+
+
+def test_a_class_that_gets_a_second_name() -> None:
+    """Both are there once torch 2.13.0 has loaded the sample."""
+    found = _read("renamed")
+    assert found.gaps == ()
+    assert [(known.name, known.methods) for known in found.classes] == [
+        ("renamed_sample.Plain", ("__init__",)),
+        ("renamed_sample.Other", ()),
+    ]
