@@ -60,7 +60,7 @@ class Aarch64:
         )
         return struct.pack(f"<{len(code)}I", *code)
 
-    def runtime(self, slow_rehash: int) -> dict[str, bytes]:  # noqa: ARG002 - the interface of every architecture
+    def runtime(self, allocate: int, double_of: Callable[[str], int]) -> dict[str, bytes]:  # noqa: ARG002 - see Arch
         """The resolver of thread-local variables, which preserves all other registers; the doubles do the rest."""
         return {"__tlsdesc_resolve": struct.pack("<2I", 0xF9400400, 0xD65F03C0)}  # ldr x0, [x0, #8]; ret
 

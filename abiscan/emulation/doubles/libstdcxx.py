@@ -542,7 +542,7 @@ def _next_bucket_count(call: Call) -> int:
     return count
 
 
-@LIBSTDCXX.named("_ZNKSt8__detail20_Prime_rehash_policy14_M_need_rehashEmmm", "need_rehash")
+@LIBSTDCXX.named("_ZNKSt8__detail20_Prime_rehash_policy14_M_need_rehashEmmm")
 def _need_rehash(call: Call) -> int:
     """``pair<bool, size_t>`` in the two result registers: whether, and to how many buckets."""
     policy, buckets, elements, added = (call.argument(index) for index in range(4))
