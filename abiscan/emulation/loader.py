@@ -52,6 +52,17 @@ class Symbol(NamedTuple):
     defined: bool
 
 
+class Slots(NamedTuple):
+    """The words that lead to imported functions: addresses, in the file's own space, with the function of each.
+
+    Those of ``by_stub`` are there for the stub of the function in the procedure linkage table, which alone jumps through
+    them; through the others code may call, too.
+    """
+
+    by_stub: dict[int, str]
+    others: dict[int, str]
+
+
 class Header(NamedTuple):
     """The part of a program header that matters here."""
 
@@ -286,17 +297,18 @@ class Image:
 
     # Where execution starts
 
-    def slots_of(self, names: Callable[[str], bool]) -> dict[int, str]:
-        """The addresses, in the file's own space, of the words that lead to imported functions with such names."""
-        found = {}
+    def slots_of(self, names: Callable[[str], bool]) -> Slots:
+        """The words that lead to imported functions with such names."""
+        found = Slots({}, {})
         for table in self._tables:
             halves = table.cast("B").cast("I")  # a relocation: offset, type, symbol, addend, in six of them
             symbols = halves[3::6].tolist()
             imported = (index for index in set(symbols) if not self._section(index))
             wanted = {index: name for index in imported if names(name := self.symbol(index).name)}
             for at, index in enumerate(symbols) if wanted else ():
-                if index in wanted and halves[6 * at + 2] in self._arch.slots:
-                    found[table[3 * at]] = wanted[index]
+                if index in wanted and (kind := halves[6 * at + 2]) in self._arch.slots:
+                    which = found.by_stub if kind == self._arch.stub_slot else found.others
+                    which[table[3 * at]] = wanted[index]
         return found
 
     def find(self, name: str) -> Symbol | None:

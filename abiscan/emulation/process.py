@@ -84,6 +84,8 @@ class Process:
         # What doubles remember of objects that live in the process, by address.
         self.streams: dict[int, bytes] = {}
         self.texts: dict[int, bytes] = {}
+        # Stands for each std::string that cannot be read; None where that ends the function.
+        self.unknown_text: bytes | None = None
         self.locale = 0
         self.character_tables: dict[str, int] = {}  # of <ctype.h>, by the function that locates each
         self.capsules: dict[int, int] = {}

@@ -27,6 +27,7 @@ class Arch(Protocol):
     hidden_result: ClassVar[str | None]
     absolute: ClassVar[int]
     slots: ClassVar[tuple[int, ...]]
+    stub_slot: ClassVar[int]  # the one of them that only stubs use
     relative: ClassVar[int]
     irelative: ClassVar[int]
     tls_module: ClassVar[int]

@@ -28,6 +28,7 @@ class Aarch64:
     # Relocation types, "ELF for the Arm 64-bit Architecture", section 5.7.11.
     absolute: ClassVar[int] = 257  # R_AARCH64_ABS64
     slots: ClassVar[tuple[int, ...]] = (1025, 1026)  # R_AARCH64_GLOB_DAT, R_AARCH64_JUMP_SLOT
+    stub_slot: ClassVar[int] = 1026
     relative: ClassVar[int] = 1027
     irelative: ClassVar[int] = 1032
     tls_module: ClassVar[int] = 1028

@@ -24,15 +24,16 @@ def runtime(allocate: int, double_of: Callable[[str], int]) -> dict[str, bytes]:
     def or_double(name: str) -> bytes:
         return b"\x48\xb8" + double_of(name).to_bytes(8, "little") + b"\xff\xe0"  # mov rax, double; jmp rax
 
-    append, replace = f"{_STRING}9_M_appendEPKcm", f"{_STRING}10_M_replaceEmmPKcm"
+    members = ("9_M_createERmm", "7reserveEm", "9_M_appendEPKcm", "10_M_replaceEmmPKcm")
+    create, reserve, append, replace = (_STRING + member for member in members)
     codes = {
         "__tlsdesc_resolve": b"\x48\x8b\x40\x08\xc3",  # mov rax, [rax + 8]; ret
         "memcpy": _MEMCPY,
         "memset": _MEMSET,
         "strlen": _STRLEN,
         _NEED_REHASH: _REHASH + or_double(_NEED_REHASH) + _BUCKETS,
-        f"{_STRING}9_M_createERmm": _CREATE,
-        f"{_STRING}7reserveEm": _RESERVE,
+        create: _CREATE + or_double(create),
+        reserve: _RESERVE + or_double(reserve),
         append: _APPEND + or_double(append),
         replace: _REPLACE + or_double(replace),
     }
@@ -86,16 +87,17 @@ _BUCKETS: Final = bytes(next(prime for prime in _PRIMES if prime >= wanted) for 
 
 _CALL_ALLOCATOR: Final = f"48b8{_ALLOCATOR.hex()} ffd0"  # mov rax, allocator; call rax
 
-# _M_create(this, capacity: [rsi], the old one: rdx)
+# _M_create(this, capacity: [rsi], the old one: rdx), of at most 64 KiB
 _CREATE: Final = bytes.fromhex(
-    "488b06 4839d0 760b"  # mov rax, [rsi]; cmp rax, rdx; jbe to mov
+    "488b06 483d00000100 7723"  # mov rax, [rsi]; cmp rax, 0x10000; ja to the end
+    "4839d0 760b"  # cmp rax, rdx; jbe to mov
     "488d0c12 4839c8 480f42c1"  # lea rcx, [rdx + rdx]; cmp rax, rcx; cmovb rax, rcx
     "488906 488d7801"  # mov [rsi], rax; lea rdi, [rax + 1]
     f"48b8{_ALLOCATOR.hex()} ffe0"  # mov rax, allocator; jmp rax
 )
-# reserve(this, capacity: rsi)
+# reserve(this, capacity: rsi), up to 1 MiB
 _RESERVE: Final = bytes.fromhex(
-    "4883fe0f 763b"  # cmp rsi, 15; jbe to ret
+    "4883fe0f 7644 4881fe00001000 773c"  # cmp rsi, 15; jbe to ret; cmp rsi, 0x100000; ja to the end
     "488d4710 483b07 7406"  # lea rax, [rdi + 16]; cmp rax, [rdi]; je to push
     "483b7710 762c"  # cmp rsi, [rdi + 16]; jbe to ret
     "57 56 488d7e01"  # push rdi; push rsi; lea rdi, [rsi + 1]
@@ -103,11 +105,11 @@ _RESERVE: Final = bytes.fromhex(
     "4889c7 498b31 498b4908 48ffc1 f3a4"  # mov rdi, rax; mov rsi, [r9]; mov rcx, [r9 + 8]; inc rcx; rep movsb
     "498901 4d894110 c3"  # mov [r9], rax; mov [r9 + 16], r8; ret
 )
-# _M_append(this, text: rsi, size: rdx), of at most 64 KiB
+# _M_append(this, text: rsi, size: rdx), each of at most 64 KiB
 _APPEND: Final = bytes.fromhex(
-    "4881fa00000100 0f878b000000 4c8b4708"  # cmp rdx, 0x10000; ja to the end; mov r8, [rdi + 8]
+    "4881fa00000100 0f878f000000 4c8b4708"  # cmp rdx, 0x10000; ja to the end; mov r8, [rdi + 8]
     "b90f000000 4c8d4f10 4c3b0f 480f454f10"  # mov ecx, 15; lea r9, [rdi + 16]; cmp r9, [rdi]; cmovne rcx, [rdi + 16]
-    "4939c8 7771"  # cmp r8, rcx; ja to the end: this is no string
+    "4981f800000100 7771"  # cmp r8, 0x10000; ja to the end
     "4901d0 4939c8 763e"  # add r8, rdx; cmp r8, rcx; jbe to mov r9, rdi
     "4801c9 4c39c1 490f42c8"  # add rcx, rcx; cmp rcx, r8; cmovb rcx, r8
     "57 56 52 51 488d7901"  # push rdi; push rsi; push rdx; push rcx; lea rdi, [rcx + 1]

@@ -33,6 +33,7 @@ class X8664:
     # Relocation types, psABI table 4.9.
     absolute: ClassVar[int] = 1  # R_X86_64_64
     slots: ClassVar[tuple[int, ...]] = (6, 7)  # R_X86_64_GLOB_DAT, R_X86_64_JUMP_SLOT
+    stub_slot: ClassVar[int] = 7
     relative: ClassVar[int] = 8
     irelative: ClassVar[int] = 37
     tls_module: ClassVar[int] = 16  # R_X86_64_DTPMOD64
@@ -72,7 +73,8 @@ class X8664:
         return runtime(allocate, double_of)
 
     def enter(self, vm: Icicle, return_to: int) -> None:
-        """Push the return address onto a stack aligned as the ABI asks for at a call."""
+        """Push the return address onto a stack aligned as the ABI asks for at a call, with the direction flag clear."""
+        vm.reg_write("DF", 0)
         stack = (vm.sp & ~0xF) - 8
         vm.mem_write(stack, return_to.to_bytes(8, "little"))
         vm.sp = stack
