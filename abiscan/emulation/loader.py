@@ -55,8 +55,8 @@ class Symbol(NamedTuple):
 class Slots(NamedTuple):
     """The words that lead to imported functions: addresses, in the file's own space, with the function of each.
 
-    Those of ``by_stub`` are there for the stub of the function in the procedure linkage table, which alone jumps through
-    them; through the others code may call, too.
+    Those of ``by_stub`` are there for the stub of the function in the procedure linkage table, which alone jumps
+    through them; through the others code may call, too.
     """
 
     by_stub: dict[int, str]
@@ -375,19 +375,20 @@ class Image:
 
     def nearest_symbol(self, address: int) -> str | None:
         """The exported function that ``address``, in the file's own space, lies in or behind."""
-        position = bisect.bisect_right(self._functions, (address, _WORD))
-        return self.symbol(self._functions[position - 1][1]).name if position else None
+        position = bisect.bisect_right(self._functions, (address + 1 << 32) - 1)
+        return self.symbol(self._functions[position - 1] & 0xFFFF_FFFF).name if position else None
 
     @functools.cached_property
-    def _functions(self) -> list[tuple[int, int]]:
-        """The addresses of the exported functions with their indexes in the symbol table, in order."""
+    def _functions(self) -> list[int]:
+        """The addresses of the exported functions, in order; in the low 32 bits their indexes in the symbol table."""
         count = min(len(self._symbol_table) // _SYMBOL.size, self._symbol_count())
         table = self._symbol_table[: count * _SYMBOL.size]
         kinds, sections = table[4 :: _SYMBOL.size].tolist(), table.cast("H")[3 :: _SYMBOL.size // 2].tolist()
         values = table.cast("Q")[1 :: _SYMBOL.size // 8].tolist()
         entries = enumerate(zip(values, kinds, sections, strict=True))
-        functions = ((value, index) for index, (value, kind, section) in entries if section and kind & 15 == _STT_FUNC)
-        return sorted(functions)
+        return sorted(
+            [value << 32 | index for index, (value, kind, section) in entries if section and kind & 15 == _STT_FUNC]
+        )
 
     def _symbol_count(self) -> int:
         """An upper bound of the number of symbols: linkers put the string table behind the symbol table."""

@@ -3,10 +3,13 @@
 Through ``at::_ops`` the import itself says which. All other ways hand a name to a function of torch, whose double takes
 note of it (``doubles.torch_lookups``) when the call is executed. Few of these calls lie in what is run anyway, and most
 lie deep in functions that need real tensors to get there. But a constant name is put together just before the call.
-So of a call that was not executed the instructions just before it are run by themselves: first one, then more of them,
-until the function gets whole texts. Nothing is known of what came before, so registers and stack then hold what is no
-text: what is read was made by these instructions, or is constant. Where even the whole function does not get there,
-the name is no constant, and the call is a gap.
+So of a call that was not executed the code just before it is run by itself: from the start of the block that ends with
+the call, then from the starts of the blocks before that one, until the function gets whole texts. Where an instruction
+fails, the run begins anew behind it. Nothing is known of what came before, so registers and stack then hold what is no
+text (``machine.Unknown``): what is read was made by these instructions, or is constant. Where even the whole function
+does not get there, the name is no constant, and the call is a gap.
+
+A symbol need not be known as a whole where its domain has no operators: ``"attr::" + name`` looks none up.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from abiscan.emulation.aten import operators_behind
 from abiscan.emulation.call_sites import CallSite, Functions, instructions_before
 from abiscan.emulation.doubles.torch_lookups import function_called, is_operator
 from abiscan.emulation.loader import BASE
-from abiscan.emulation.machine import FORGOTTEN, PAGE_SIZE
+from abiscan.emulation.machine import PAGE_SIZE, UNKNOWN_SIZE
 from abiscan.emulation.model import LOOKUPS, Gap, Lookup
 from abiscan.emulation.process import Process
 from abiscan.emulation.recorder import Recorder
@@ -59,7 +62,7 @@ class LookupReader:
         self._recorder = recorder
         self._run = run
         self._functions = Functions(process.image)
-        self._areas = process.allocate(FORGOTTEN, PAGE_SIZE)
+        self._unknown = process.machine.unknown(process.allocate(UNKNOWN_SIZE, PAGE_SIZE))
 
     def read(self, sites: Iterable[CallSite]) -> Iterator[Lookup | Gap]:
         """What is fetched at these calls, a gap for each at which it cannot be told."""
@@ -101,7 +104,7 @@ class LookupReader:
 
     def _names_from(self, first: int, site: CallSite) -> set[str]:
         """The names that the call gets when the code from ``first`` on is run."""
-        self._process.machine.forget(self._areas)
+        self._process.machine.forget(self._unknown)
         seen = len(self._recorder.lookups)
         self._run(BASE + first, (), _INSTRUCTIONS)
         return {

@@ -1,7 +1,7 @@
 """Code for x86-64 of the functions of the C and C++ libraries that initialisers call most often.
 
-A call out of the emulator to a double in Python takes as long as a hundred instructions. Whatever is rare, or may not be
-what it looks like, is left to the double all the same.
+A call out of the emulator to a double in Python takes as long as a hundred instructions. Whatever is rare, or may not
+be what it looks like, is left to the double all the same.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ _STRLEN: Final = bytes.fromhex(
     "0fbcc2 c3"  # bsf eax, edx; ret
 )
 
-# std::__detail::_Prime_rehash_policy::_M_need_rehash(rdi, buckets: rsi, elements: rdx, added: rcx), where there is to be
-# one element per bucket, up to 127. The policy's second word tells up to how many nothing need be done
+# std::__detail::_Prime_rehash_policy::_M_need_rehash(rdi, buckets: rsi, elements: rdx, added: rcx), where there is to
+# be one element per bucket, up to 127. The policy's second word tells up to how many nothing need be done
 # (bits/hashtable_policy.h). The jumps to the end lead to the double, behind which are the numbers of buckets.
 _REHASH: Final = bytes.fromhex(
     "488d040a 483b4708 723b"  # lea rax, [rdx + rcx]; cmp rax, [rdi + 8]; jb to the last line
@@ -114,8 +114,8 @@ _APPEND: Final = bytes.fromhex(
     "4801c9 4c39c1 490f42c8"  # add rcx, rcx; cmp rcx, r8; cmovb rcx, r8
     "57 56 52 51 488d7901"  # push rdi; push rsi; push rdx; push rcx; lea rdi, [rcx + 1]
     f"{_CALL_ALLOCATOR} 415a 5a 415b 4159"  # pop r10; pop rdx; pop r11; pop r9
-    "4889c7 498b31 498b4908"  # mov rdi, rax; mov rsi, [r9]; mov rcx, [r9 + 8]
-    "498901 4d895110 f3a4"  # mov [r9], rax; mov [r9 + 16], r10; rep movsb
+    "4889c7 498b31 498b4908 f3a4"  # mov rdi, rax; mov rsi, [r9]; mov rcx, [r9 + 8]; rep movsb
+    "498901 4d895110"  # mov [r9], rax; mov [r9 + 16], r10
     "4c89cf 4c89de"  # mov rdi, r9; mov rsi, r11
     "4989f9 488b4708 4c894708"  # mov r9, rdi; mov rax, [rdi + 8]; mov [rdi + 8], r8
     "488b3f 42c6040700 4801c7"  # mov rdi, [rdi]; mov byte [rdi + r8], 0; add rdi, rax

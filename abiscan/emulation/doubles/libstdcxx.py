@@ -51,7 +51,9 @@ def _text(call: Call, index: int = 0) -> bytes:
 
 def _range(call: Call, start: int, size: int) -> bytes:
     """The text at one argument, as long as another one says."""
-    return _known(call, lambda: call.machine.read(call.argument(start), call.argument(size)) if call.argument(size) else b"")
+    return _known(
+        call, lambda: call.machine.read(call.argument(start), call.argument(size)) if call.argument(size) else b""
+    )
 
 
 def _known(call: Call, read: Callable[[], bytes]) -> bytes:
