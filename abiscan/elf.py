@@ -58,6 +58,7 @@ _VERSYM_HIDDEN: Final = 0x8000
 _DF_1_PIE: Final = 0x0800_0000
 _ET_EXEC, _ET_DYN = 2, 3
 _PT_LOAD, _PT_DYNAMIC, _PT_NOTE = 1, 2, 4
+_PF_X, _PF_W = 1, 2
 _NT_GNU_BUILD_ID: Final = 3
 _MOST_SEGMENTS: Final = 1_000
 _VER_FLG_BASE: Final = 1
@@ -385,20 +386,25 @@ class ElfFile:
                 return self.data[start : segment.offset + segment.file_size]
         raise NotElfError(self.subject, f"damaged: no segment holds the address {address:#x}", "fetch it again")
 
-    def find(self, text: bytes) -> int:
-        """The file offset of the first occurrence of ``text``, -1 if there is none."""
-        return self._bytes.find(text)
+    def find_in_data(self, text: bytes) -> Iterator[int]:
+        """The file offsets at which ``text`` stands among the data.
+
+        Linkers put constants into segments of their own, or, where there is no such segment, in with the code.
+        """
+        data = [segment for segment in self.segments if not segment.flags & _PF_X]
+        for segment in data if any(not segment.flags & _PF_W for segment in data) else self.segments:
+            end = segment.offset + segment.file_size
+            at = self._bytes.find(text, segment.offset, end)
+            while at >= 0:
+                yield at
+                at = self._bytes.find(text, at + len(text), end)
 
     def assertions(self) -> frozenset[SourceLine]:
         """Where the assertions of torch's kind stand that were compiled into the file: their text says so."""
-        found = set()
-        at = self.find(_ASSERTION)
-        while at >= 0:
-            at += len(_ASSERTION)
-            if match := _ASSERTED_AT.match(self._bytes, at):
-                found.add(SourceLine(match.group(1).decode("utf-8", "backslashreplace"), int(match.group(2))))
-            at = self._bytes.find(_ASSERTION, at)
-        return frozenset(found)
+        texts = (_ASSERTED_AT.match(self._bytes, at + len(_ASSERTION)) for at in self.find_in_data(_ASSERTION))
+        return frozenset(
+            SourceLine(text.group(1).decode("utf-8", "backslashreplace"), int(text.group(2))) for text in texts if text
+        )
 
     def table(self, address_tag: Tag, size_tag: Tag) -> memoryview:
         """A table that two entries of the dynamic section place; empty where the object has none."""
@@ -600,13 +606,13 @@ class _Reader:
         return tuple(references.values())
 
     def _pybind11_internals(self) -> str | None:
-        at = self.file.find(_PYBIND11_INTERNALS_PREFIX)
-        match = _PYBIND11_INTERNALS.match(self.file.data, at) if at >= 0 else None
+        at = next(self.file.find_in_data(_PYBIND11_INTERNALS_PREFIX), None)
+        match = _PYBIND11_INTERNALS.match(self.file.data, at) if at is not None else None
         return match.group().decode() if match else None
 
     def _pybind11_python(self) -> tuple[str, ...]:
         """The Python versions that the check at the head of a pybind11 module may compare with, as it spells them."""
-        at = self.file.find(_PYBIND11_VERSION_CHECK)
+        at = next(self.file.find_in_data(_PYBIND11_VERSION_CHECK), -1)
         for segment in self.file.segments:
             if segment.offset <= at < segment.offset + segment.file_size:
                 data = self.file.data[segment.offset : segment.offset + segment.file_size]

@@ -11,21 +11,22 @@ from __future__ import annotations
 import bisect
 import re
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from abiscan.elf import Machine, Segment
-from abiscan.emulation.loader import Image
+from abiscan.emulation.loader import Image, Slots
 
 _PF_X: Final = 1
 _WINDOW: Final = 1 << 20
-# Patterns begin with a plain byte: that makes the search several times faster.
-_INDIRECT: Final = re.compile(rb"\xff([\x15\x25])(....)", re.DOTALL)  # call, jmp [rip + displacement]
-_INDIRECT_JUMP: Final = b"\x25"
+# Patterns begin with plain bytes: that makes the search several times faster.
+_CALL_SLOT: Final = re.compile(rb"\xff\x15(....)", re.DOTALL)  # call [rip + displacement]
+_JUMP_SLOT: Final = re.compile(rb"\xff\x25(....)", re.DOTALL)  # jmp [rip + displacement]
 _DISPLACEMENT: Final = struct.Struct("<i")
 _CALL, _JUMP = b"\xe8", b"\xe9"
 _BACK: Final = 256  # bytes before a call that are looked at
 _LONGEST_INSTRUCTION: Final = 15
+_BRANCHES_MASK, _BRANCHES = 0x1C00_0000, 0x1400_0000  # with system instructions among them (Arm ARM, C4.1.92)
 _TABLE_ENCODING: Final = 0x3B  # DW_EH_PE_datarel | DW_EH_PE_sdata4
 
 
@@ -41,12 +42,12 @@ class CallSite(NamedTuple):
     is_jump: bool
 
 
-def find_call_sites(image: Image, machine: Machine, slots: Mapping[int, str]) -> list[CallSite]:
+def find_call_sites(image: Image, machine: Machine, slots: Slots) -> list[CallSite]:
     """The calls of imported functions.
 
-    :param slots: the slots of the global offset table, by address, with the function that each leads to
+    :param slots: the slots of the global offset table that lead to them
     """
-    if not slots:
+    if not slots.by_stub and not slots.others:
         return []
     find = _find_x86_64 if machine is Machine.X86_64 else _find_aarch64
     segments = [segment for segment in image.file.segments if segment.flags & _PF_X]
@@ -57,19 +58,20 @@ def _bytes_of(image: Image, segment: Segment) -> memoryview:
     return image.file.data[segment.offset : segment.offset + segment.file_size]
 
 
-def _find_x86_64(image: Image, segments: Iterable[Segment], slots: Mapping[int, str]) -> Iterator[CallSite]:
+def _find_x86_64(image: Image, segments: Sequence[Segment], slots: Slots) -> Iterator[CallSite]:
+    if slots.others:
+        for _, end, slot in _uses(_CALL_SLOT, image, segments):
+            if slot in slots.others:
+                yield CallSite(end, slots.others[slot], is_jump=False)
     stubs: dict[int, str] = {}
-    for segment in segments:
-        for match in _INDIRECT.finditer(_bytes_of(image, segment)):
-            end = segment.address + match.end()
-            target = slots.get(end + int.from_bytes(match.group(2), "little", signed=True))
-            if target is None:
-                continue
-            if match.group(1) == _INDIRECT_JUMP:
-                # The stub may begin with endbr64 and a bnd prefix; calls lead to its first byte.
-                stubs.update({segment.address + match.start() - before: target for before in (0, 1, 4, 5)})
-            else:
-                yield CallSite(end, target, is_jump=False)
+    known, missing = slots.by_stub | slots.others, set(slots.by_stub)
+    for start, _, slot in _uses(_JUMP_SLOT, image, segments):
+        if slot in known:
+            # The stub may begin with endbr64 and a bnd prefix; calls lead to its first byte.
+            stubs.update({start - before: known[slot] for before in (0, 1, 4, 5)})
+            missing.discard(slot)
+            if not missing and not slots.others:
+                break
     if not stubs:
         return
     low, high = min(stubs), max(stubs)
@@ -89,6 +91,14 @@ def _find_x86_64(image: Image, segments: Iterable[Segment], slots: Mapping[int, 
                         yield CallSite(start + (match.start() if is_jump else end), target, is_jump)
 
 
+def _uses(pattern: re.Pattern[bytes], image: Image, segments: Iterable[Segment]) -> Iterator[tuple[int, int, int]]:
+    """Where instructions may be that use a word in memory: their start, their end, the address of the word."""
+    for segment in segments:
+        for match in pattern.finditer(_bytes_of(image, segment)):
+            end = segment.address + match.end()
+            yield segment.address + match.start(), end, end + int.from_bytes(match.group(1), "little", signed=True)
+
+
 def _relative(opcode: bytes, low: int, high: int) -> re.Pattern[bytes]:
     """``call`` or ``jmp`` with a displacement between the two numbers, as nearly as its two high bytes can tell."""
     by_top: dict[int, list[int]] = {}
@@ -104,8 +114,9 @@ def _escaped(byte: int) -> bytes:
     return b"\\x%02x" % byte
 
 
-def _find_aarch64(image: Image, segments: Iterable[Segment], slots: Mapping[int, str]) -> Iterator[CallSite]:
+def _find_aarch64(image: Image, segments: Iterable[Segment], slots: Slots) -> Iterator[CallSite]:
     stubs: dict[int, str] = {}
+    known = slots.by_stub | slots.others
     codes = [(segment.address, _words(_bytes_of(image, segment))) for segment in segments]
     for address, words in codes:
         for index, word in enumerate(words[:-1]):
@@ -113,8 +124,8 @@ def _find_aarch64(image: Image, segments: Iterable[Segment], slots: Mapping[int,
             if word & 0x9F00001F == 0x90000010 and words[index + 1] & 0xFFC003FF == 0xF9400211:
                 here = address + 4 * index
                 slot = _page(word, here) + (words[index + 1] >> 10 & 0xFFF) * 8
-                if slot in slots:
-                    stubs[here] = slots[slot]
+                if slot in known:
+                    stubs[here] = known[slot]
     for address, words in codes:
         for index, word in enumerate(words):
             if word & 0x7C000000 == 0x14000000:  # b, bl
@@ -135,8 +146,15 @@ def _page(adrp: int, here: int) -> int:
     return (here & ~0xFFF) + ((offset - (offset >> 20 << 21)) << 12)
 
 
-def instructions_before(image: Image, machine: Machine, address: int, start: int) -> list[int]:
-    """Where the instructions begin that end at ``address`` and lie behind each other, the last first.
+class Instruction(NamedTuple):
+    """An instruction of an object. A branch is one after which another one may come than the next; calls count."""
+
+    address: int
+    is_branch: bool
+
+
+def instructions_before(image: Image, machine: Machine, address: int, start: int) -> list[Instruction]:
+    """The instructions that end at ``address`` and lie behind each other, in order.
 
     :param start: where a function begins, and so an instruction does; those that are far from ``address`` are left out
     """
@@ -144,18 +162,19 @@ def instructions_before(image: Image, machine: Machine, address: int, start: int
     segment = next((s for s in image.file.segments if s.address <= near <= address < s.address + s.file_size), None)
     if segment is None:
         return []
+    offset = segment.offset - segment.address
     if machine is Machine.AARCH64:
-        return list(range(address - 4, near - 1, -4))
+        words = _words(image.file.data[offset + near : offset + address])
+        return [Instruction(near + 4 * index, word & _BRANCHES_MASK == _BRANCHES) for index, word in enumerate(words)]
     import capstone  # type: ignore[import-untyped]  # noqa: PLC0415 - takes long to load, and few need it
 
     decoder = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
-    offset = segment.offset - segment.address
     # From within an instruction, decoding finds its way back to where instructions begin after a few of them.
     for first in range(near, min(near + _LONGEST_INSTRUCTION, address)):
         code = bytes(image.file.data[offset + first : offset + address])
-        decoded = [(at, at + size) for at, size, _, _ in decoder.disasm_lite(code, first)]
-        if decoded and decoded[-1][1] == address:
-            return [at for at, _ in reversed(decoded)]
+        decoded = list(decoder.disasm_lite(code, first))
+        if decoded and sum(decoded[-1][:2]) == address:
+            return [Instruction(at, name.startswith(("j", "call", "ret"))) for at, _, name, _ in decoded]
     return []
 
 

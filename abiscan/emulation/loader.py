@@ -52,6 +52,17 @@ class Symbol(NamedTuple):
     defined: bool
 
 
+class Slots(NamedTuple):
+    """The words that lead to imported functions: addresses, in the file's own space, with the function of each.
+
+    Those of ``by_stub`` are there for the stub of the function in the procedure linkage table, which alone jumps
+    through them; through the others code may call, too.
+    """
+
+    by_stub: dict[int, str]
+    others: dict[int, str]
+
+
 class Header(NamedTuple):
     """The part of a program header that matters here."""
 
@@ -286,17 +297,18 @@ class Image:
 
     # Where execution starts
 
-    def slots_of(self, names: Callable[[str], bool]) -> dict[int, str]:
-        """The addresses, in the file's own space, of the words that lead to imported functions with such names."""
-        found = {}
+    def slots_of(self, names: Callable[[str], bool]) -> Slots:
+        """The words that lead to imported functions with such names."""
+        found = Slots({}, {})
         for table in self._tables:
             halves = table.cast("B").cast("I")  # a relocation: offset, type, symbol, addend, in six of them
             symbols = halves[3::6].tolist()
             imported = (index for index in set(symbols) if not self._section(index))
             wanted = {index: name for index in imported if names(name := self.symbol(index).name)}
             for at, index in enumerate(symbols) if wanted else ():
-                if index in wanted and halves[6 * at + 2] in self._arch.slots:
-                    found[table[3 * at]] = wanted[index]
+                if index in wanted and (kind := halves[6 * at + 2]) in self._arch.slots:
+                    which = found.by_stub if kind == self._arch.stub_slot else found.others
+                    which[table[3 * at]] = wanted[index]
         return found
 
     def find(self, name: str) -> Symbol | None:
@@ -363,19 +375,20 @@ class Image:
 
     def nearest_symbol(self, address: int) -> str | None:
         """The exported function that ``address``, in the file's own space, lies in or behind."""
-        position = bisect.bisect_right(self._functions, (address, _WORD))
-        return self.symbol(self._functions[position - 1][1]).name if position else None
+        position = bisect.bisect_right(self._functions, (address + 1 << 32) - 1)
+        return self.symbol(self._functions[position - 1] & 0xFFFF_FFFF).name if position else None
 
     @functools.cached_property
-    def _functions(self) -> list[tuple[int, int]]:
-        """The addresses of the exported functions with their indexes in the symbol table, in order."""
+    def _functions(self) -> list[int]:
+        """The addresses of the exported functions, in order; in the low 32 bits their indexes in the symbol table."""
         count = min(len(self._symbol_table) // _SYMBOL.size, self._symbol_count())
         table = self._symbol_table[: count * _SYMBOL.size]
         kinds, sections = table[4 :: _SYMBOL.size].tolist(), table.cast("H")[3 :: _SYMBOL.size // 2].tolist()
         values = table.cast("Q")[1 :: _SYMBOL.size // 8].tolist()
         entries = enumerate(zip(values, kinds, sections, strict=True))
-        functions = ((value, index) for index, (value, kind, section) in entries if section and kind & 15 == _STT_FUNC)
-        return sorted(functions)
+        return sorted(
+            [value << 32 | index for index, (value, kind, section) in entries if section and kind & 15 == _STT_FUNC]
+        )
 
     def _symbol_count(self) -> int:
         """An upper bound of the number of symbols: linkers put the string table behind the symbol table."""

@@ -3,33 +3,34 @@
 Through ``at::_ops`` the import itself says which. All other ways hand a name to a function of torch, whose double takes
 note of it (``doubles.torch_lookups``) when the call is executed. Few of these calls lie in what is run anyway, and most
 lie deep in functions that need real tensors to get there. But a constant name is put together just before the call.
-So of a call that was not executed the instructions just before it are run by themselves: first one, then more of them,
-until the function gets whole texts. Nothing is known of what came before, so registers and stack then hold what is no
-text: what is read was made by these instructions, or is constant. Where even the whole function does not get there,
-the name is no constant, and the call is a gap.
+So of a call that was not executed the code just before it is run by itself: from the start of the block that ends with
+the call, then from the starts of the blocks before that one, until the function gets whole texts. Where an instruction
+fails, the run begins anew behind it. Nothing is known of what came before, so registers and stack then hold what is no
+text (``machine.Unknown``): what is read was made by these instructions, or is constant. Where even the whole function
+does not get there, the name is no constant, and the call is a gap.
+
+A symbol need not be known as a whole where its domain has no operators: ``"attr::" + name`` looks none up.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from abiscan.elf import Machine
 from abiscan.emulation.aten import operators_behind
 from abiscan.emulation.call_sites import CallSite, Functions, instructions_before
-from abiscan.emulation.doubles.torch_lookups import function_called
+from abiscan.emulation.doubles.torch_lookups import function_called, is_operator
 from abiscan.emulation.loader import BASE
+from abiscan.emulation.machine import PAGE_SIZE, UNKNOWN_SIZE
 from abiscan.emulation.model import LOOKUPS, Gap, Lookup
 from abiscan.emulation.process import Process
-from abiscan.emulation.recorder import NAMESPACE_SEPARATOR, Recorder
+from abiscan.emulation.recorder import Recorder
 
 _STRUCTS: Final = "at::_ops"
 _INSTRUCTIONS: Final = 3_000
-_AREA: Final = 0x400
-# Gives a name a number: what comes of it is seen elsewhere, and most of the time it is no operator's.
-_NAMES_ONLY: Final = ("c10::Symbol::fromQualString",)
-# The domains of symbols that name no operator (ATen/core/interned_strings.h).
-_NO_OPERATORS: Final = frozenset({"attr", "dimname", "namespaces", "onnx", "scope", "user", "_caffe2"})
+_UNKNOWN_TEXT: Final = b"\xff"
 
 
 def imported_operators(imports: Iterable[str]) -> Iterator[Lookup | Gap]:
@@ -61,10 +62,11 @@ class LookupReader:
         self._recorder = recorder
         self._run = run
         self._functions = Functions(process.image)
-        self._areas = process.allocate(_AREA * len(process.arch.registers))
+        self._unknown = process.machine.unknown(process.allocate(UNKNOWN_SIZE, PAGE_SIZE))
 
     def read(self, sites: Iterable[CallSite]) -> Iterator[Lookup | Gap]:
         """What is fetched at these calls, a gap for each at which it cannot be told."""
+        self._process.unknown_text = _UNKNOWN_TEXT
         executed: dict[int | None, set[str]] = {}
         for lookup in self._recorder.lookups:
             executed.setdefault(lookup.address, set()).add(lookup.operator)
@@ -74,9 +76,9 @@ class LookupReader:
             names = executed.get(BASE + site.address) if not site.is_jump else None
             names = names or self._read_one(site)
             for name in sorted(names):
-                if name.partition(NAMESPACE_SEPARATOR)[0] not in _NO_OPERATORS:
+                if is_operator(name):
                     yield Lookup(operator=name, function=function, address=site.address)
-            if not names and function not in _NAMES_ONLY:
+            if not names:
                 reason = f"what {function} is asked for is not a constant"
                 symbol = self._process.image.nearest_symbol(site.address)
                 yield Gap(stage=LOOKUPS, reason=reason, address=site.address, symbol=symbol)
@@ -86,18 +88,30 @@ class LookupReader:
         if start is None:
             return set()
         before = instructions_before(self._process.image, self._machine, site.address, start)
-        for first in (*(before if site.is_jump else before[1:]), start):
-            self._process.machine.forget(self._areas, _AREA)
-            seen = len(self._recorder.lookups)
-            self._run(BASE + first, (), _INSTRUCTIONS)
-            names = {
-                lookup.operator
-                for lookup in self._recorder.lookups[seen:]
-                if lookup.address == BASE + site.address or (site.is_jump and not self._is_own(lookup.address))
-            }
-            if names:
-                return names
+        if not site.is_jump:
+            before = before[:-1]  # the call itself
+        following = {each.address: after.address for each, after in itertools.pairwise(before)}
+        heads = [each.address for number, each in enumerate(before) if not number or before[number - 1].is_branch]
+        for head in (*reversed(heads), start):
+            first: int | None = head
+            while first is not None:
+                names = self._names_from(first, site)
+                if names:
+                    return names
+                stopped = self._process.machine.vm.pc - BASE
+                first = following.get(stopped) if stopped >= first else None
         return set()
+
+    def _names_from(self, first: int, site: CallSite) -> set[str]:
+        """The names that the call gets when the code from ``first`` on is run."""
+        self._process.machine.forget(self._unknown)
+        seen = len(self._recorder.lookups)
+        self._run(BASE + first, (), _INSTRUCTIONS)
+        return {
+            lookup.operator
+            for lookup in self._recorder.lookups[seen:]
+            if lookup.address == BASE + site.address or (site.is_jump and not self._is_own(lookup.address))
+        }
 
     def _is_own(self, address: int | None) -> bool:
         return address is not None and self._process.image.contains(address)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import struct
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from icicle import ExceptionCode, MemoryException, MemoryProtection, RunStatus  # type: ignore[import-untyped]
 
@@ -29,6 +29,12 @@ _PAGE_MASK: Final = ~(PAGE_SIZE - 1)
 STACK_TOP: Final = 0x7E_0000_0000
 _STACK_SIZE: Final = 0x80_0000
 _STACK_ABOVE: Final = 0x4000  # of the frame of whoever called what is started
+_RED_ZONE: Final = 0x100  # what a function may use below the stack pointer, and more
+# Of what Unknown says. No pointer to an area begins with a byte of a text.
+_AREA: Final = 0x200
+_AREA_START: Final = 0x80
+_FRAME_WORDS: Final = 96
+UNKNOWN_SIZE: Final = 0x10000
 HEAP_BASE: Final = 0x60_0000_0000
 HEAP_SIZE: Final = 0x4000_0000
 IMPORT_BASE: Final = 0x70_0000_0000
@@ -59,6 +65,18 @@ class Stop(Exception):  # noqa: N818 - not an error: the way in which an emulate
 
 class OutOfBudgetError(Exception):
     """No more instructions may be executed, for any function."""
+
+
+class Unknown(NamedTuple):
+    """The contents of registers and memory where nothing is known of them.
+
+    Every general register, and every word of the frame that lies above the stack pointer, points into an area of its
+    own, which is full of pointers to itself: code finds something at the other end of whatever it follows, but neither
+    a text nor the size of one. The rest is all ones; zeros would be an empty text.
+    """
+
+    registers: dict[str, int]
+    memory: dict[int, bytes]
 
 
 class Machine:
@@ -214,20 +232,34 @@ class Machine:
         self.vm.icount_limit = self.vm.icount + instructions
         return self.call(address, *arguments)
 
-    def forget(self, areas: int, size: int) -> None:
-        """Undo all that code left in registers and in the stack: every general register points into an area of its own.
+    def unknown(self, areas: int) -> Unknown:
+        """What ``forget`` leaves behind.
 
-        What is not known is all ones, which is no text and no address; zeros would be an empty text.
-
-        :param areas: memory, ``size`` bytes for each of the architecture's registers
+        :param areas: memory, ``UNKNOWN_SIZE`` bytes at a multiple of ``PAGE_SIZE``
         """
-        for number, register in enumerate(self.arch.registers):
-            self.vm.reg_write(register, areas + number * size + size // 2)
-        for register in self.arch.vectors:
-            self.vm.reg_write(register, 0xFFFF_FFFF_FFFF_FFFF)
+        registers = len(self.arch.registers)
+        pointers = [areas + number * _AREA + _AREA_START for number in range(registers + _FRAME_WORDS)]
+        frame = struct.pack(f"<{_FRAME_WORDS}Q", *pointers[registers:])
+        bottom, top = STACK_TOP - 2 * _STACK_ABOVE, STACK_TOP - _STACK_ABOVE - _RED_ZONE
+        return Unknown(
+            registers={
+                **dict(zip(self.arch.registers, pointers, strict=False)),
+                **dict.fromkeys(self.arch.vectors, 0xFFFF_FFFF_FFFF_FFFF),
+            },
+            memory={
+                areas: b"".join(pointer.to_bytes(8, "little") * (_AREA // 8) for pointer in pointers),
+                _RETURN: b"\xff" * IMPORT_SLOT,  # where the return address points
+                bottom: b"\xff" * (top - bottom) + frame + b"\xff" * (STACK_TOP - top - len(frame)),
+            },
+        )
+
+    def forget(self, unknown: Unknown) -> None:
+        """Undo all that code left in registers and in the stack, as far as what is started can know of it."""
+        for register, value in unknown.registers.items():
+            self.vm.reg_write(register, value)
         self.vectors = [b"\xff" * 64] * len(self.vectors)
-        self.write(areas, b"\xff" * (size * len(self.arch.registers)))
-        self.write(STACK_TOP - 2 * _STACK_ABOVE, b"\xff" * (2 * _STACK_ABOVE))
+        for address, content in unknown.memory.items():
+            self.write(address, content)
 
     def call(self, address: int, *arguments: int) -> int:
         """Call a function from within a double (or ``start``), on the current stack."""
@@ -235,7 +267,7 @@ class Machine:
             raise Stop("calls nested too deeply", address)
         vm, arch = self.vm, self.arch
         pc, stack, link = vm.pc, vm.sp, arch.return_address(vm) if self._depth else 0
-        vm.sp = stack - 0x100  # clear of the red zone
+        vm.sp = stack - _RED_ZONE
         for register, value in zip(arch.arguments, arguments, strict=False):
             vm.reg_write(register, value & 0xFFFF_FFFF_FFFF_FFFF)
         arch.enter(vm, _RETURN)

@@ -36,10 +36,9 @@ _CANARY: Final = 0x5AFE_C0DE_0DD5_EE00  # what the stack protector compares; any
 _HEAP_TOP: Final = HEAP_BASE  # holds the address of the first free byte
 _MAX_ALLOCATION: Final = 0x1000_0000
 _VTABLE_FUNCTIONS: Final = IMPORT_SLOT // 8 - 2
+_DOUBLE_OF: Final = "double of "  # before the name of a function that has code of its own as well
+_CODE_SLOT: Final = 256
 # The size of an allocation matters to realloc only, so operator new need not tell it.
-_SLOW_ALLOCATOR: Final = "operator new"
-_SLOW_REHASH: Final = "need_rehash"
-_CODE_SLOT: Final = 128
 _ALLOCATORS: Final = ("_Znwm", "_Znam")
 _STRING_ENDS: Final = ("D1", "D2", "10_M_dispose")
 # Memory is never reused, and the process never ends.
@@ -85,6 +84,8 @@ class Process:
         # What doubles remember of objects that live in the process, by address.
         self.streams: dict[int, bytes] = {}
         self.texts: dict[int, bytes] = {}
+        # Stands for each std::string that cannot be read; None where that ends the function.
+        self.unknown_text: bytes | None = None
         self.locale = 0
         self.character_tables: dict[str, int] = {}  # of <ctype.h>, by the function that locates each
         self.capsules: dict[int, int] = {}
@@ -160,10 +161,14 @@ class Process:
     def _set_up_code(self) -> dict[str, int]:
         """Code for the functions that initialisers call most, and for those that have nothing to do."""
         self.machine.set_word(_HEAP_TOP, _HEAP_START)
+
+        def double_of(name: str) -> int:
+            return self.bind(_DOUBLE_OF + name)
+
         codes: dict[tuple[str, ...], bytes] = {
-            _ALLOCATORS: self.arch.allocator(_HEAP_TOP, self.bind(_SLOW_ALLOCATOR)),
+            _ALLOCATORS: self.arch.allocator(_HEAP_TOP, double_of(_ALLOCATORS[0])),
             _WITHOUT_EFFECT: self.arch.return_zero,
-            **{(name,): code for name, code in self.arch.runtime(self.bind(_SLOW_REHASH)).items()},
+            **{(name,): code for name, code in self.arch.runtime(CODE_BASE, double_of).items()},
         }
         page = b"".join(code.ljust(_CODE_SLOT, b"\0") for code in codes.values()).ljust(PAGE_SIZE, b"\0")
         self.machine.map_page(CODE_BASE, page, writable=False, executable=True)
@@ -297,6 +302,7 @@ class Process:
             if name.startswith("ifunc:"):
                 self._jump_to_chosen(int(name[6:], 16))
                 return
+            name = name.removeprefix(_DOUBLE_OF)
             found = self._doubles[address] = (name, self._find_double(name))
         name, double = found
         call = Call(self, name)

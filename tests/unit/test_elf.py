@@ -287,7 +287,7 @@ def test_a_file_and_its_bytes_say_the_same() -> None:
 
 def test_bytes_by_address() -> None:
     elf = ElfFile.from_bytes(Elf(texts=(b"here",)).build(), "built.so")
-    at = elf.find(b"here")
+    (at,) = elf.find_in_data(b"here")
     assert bytes(elf.bytes_at(at, 4)) == b"here"  # the builder puts every byte at its own offset
     assert bytes(elf.tail_at(at)[:4]) == b"here"
     with pytest.raises(NotElfError, match=r"built\.so: damaged: no segment holds"):

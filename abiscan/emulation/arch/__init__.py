@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar, Final, Protocol
 
 from icicle import Icicle  # type: ignore[import-untyped]
@@ -26,6 +27,7 @@ class Arch(Protocol):
     hidden_result: ClassVar[str | None]
     absolute: ClassVar[int]
     slots: ClassVar[tuple[int, ...]]
+    stub_slot: ClassVar[int]  # the one of them that only stubs use
     relative: ClassVar[int]
     irelative: ClassVar[int]
     tls_module: ClassVar[int]
@@ -42,10 +44,11 @@ class Arch(Protocol):
         More than 1 MiB at once is left to the function at ``otherwise``.
         """
 
-    def runtime(self, slow_rehash: int) -> dict[str, bytes]:
+    def runtime(self, allocate: int, double_of: Callable[[str], int]) -> dict[str, bytes]:
         """Code of the imported functions that initialisers call most often, by name; position-independent.
 
-        :param slow_rehash: a function that does what ``_M_need_rehash`` does
+        :param allocate: the function that ``allocator`` made
+        :param double_of: where the double of a function is, for what is too rare to have code
         """
 
     def enter(self, vm: Icicle, return_to: int) -> None:

@@ -28,6 +28,7 @@ class Aarch64:
     # Relocation types, "ELF for the Arm 64-bit Architecture", section 5.7.11.
     absolute: ClassVar[int] = 257  # R_AARCH64_ABS64
     slots: ClassVar[tuple[int, ...]] = (1025, 1026)  # R_AARCH64_GLOB_DAT, R_AARCH64_JUMP_SLOT
+    stub_slot: ClassVar[int] = 1026
     relative: ClassVar[int] = 1027
     irelative: ClassVar[int] = 1032
     tls_module: ClassVar[int] = 1028
@@ -60,7 +61,7 @@ class Aarch64:
         )
         return struct.pack(f"<{len(code)}I", *code)
 
-    def runtime(self, slow_rehash: int) -> dict[str, bytes]:  # noqa: ARG002 - the interface of every architecture
+    def runtime(self, allocate: int, double_of: Callable[[str], int]) -> dict[str, bytes]:  # noqa: ARG002 - see Arch
         """The resolver of thread-local variables, which preserves all other registers; the doubles do the rest."""
         return {"__tlsdesc_resolve": struct.pack("<2I", 0xF9400400, 0xD65F03C0)}  # ldr x0, [x0, #8]; ret
 

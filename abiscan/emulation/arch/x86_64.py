@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from icicle import Icicle  # type: ignore[import-untyped]
 
 from abiscan.emulation.arch.memory import Memory
+from abiscan.emulation.arch.runtime_x86_64 import runtime
 from abiscan.emulation.arch.vex import suspects
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ class X8664:
     # Relocation types, psABI table 4.9.
     absolute: ClassVar[int] = 1  # R_X86_64_64
     slots: ClassVar[tuple[int, ...]] = (6, 7)  # R_X86_64_GLOB_DAT, R_X86_64_JUMP_SLOT
+    stub_slot: ClassVar[int] = 7
     relative: ClassVar[int] = 8
     irelative: ClassVar[int] = 37
     tls_module: ClassVar[int] = 16  # R_X86_64_DTPMOD64
@@ -61,24 +64,17 @@ class X8664:
             )
         )
 
-    def runtime(self, slow_rehash: int) -> dict[str, bytes]:
+    def runtime(self, allocate: int, double_of: Callable[[str], int]) -> dict[str, bytes]:
         """Code of the imported functions that initialisers call most often, by name; position-independent.
 
-        :param slow_rehash: a function that does what ``_M_need_rehash`` does
+        :param allocate: the function that ``allocator`` made
+        :param double_of: where the double of a function is, for what is too rare to have code
         """
-        return {
-            "__tlsdesc_resolve": b"\x48\x8b\x40\x08\xc3",  # mov rax, [rax + 8]; ret
-            "memcpy": _MEMCPY,
-            "memset": _MEMSET,
-            "strlen": _STRLEN,
-            "_ZNKSt8__detail20_Prime_rehash_policy14_M_need_rehashEmmm": _NEED_REHASH
-            + b"\x48\xb8"  # mov rax, slow_rehash
-            + slow_rehash.to_bytes(8, "little")
-            + b"\xff\xe0",  # jmp rax
-        }
+        return runtime(allocate, double_of)
 
     def enter(self, vm: Icicle, return_to: int) -> None:
-        """Push the return address onto a stack aligned as the ABI asks for at a call."""
+        """Push the return address onto a stack aligned as the ABI asks for at a call, with the direction flag clear."""
+        vm.reg_write("DF", 0)
         stack = (vm.sp & ~0xF) - 8
         vm.mem_write(stack, return_to.to_bytes(8, "little"))
         vm.sp = stack
@@ -112,35 +108,6 @@ class X8664:
 
 
 _CPUID: Final = b"\x0f\xa2"
-
-# memcpy: to rdi, from rsi, rdx bytes
-_MEMCPY: Final = bytes.fromhex(
-    "4889f8"  # mov rax, rdi
-    "4889d1 48c1e903 f348a5"  # mov rcx, rdx; shr rcx, 3; rep movsq
-    "89d1 83e107 f3a4 c3"  # mov ecx, edx; and ecx, 7; rep movsb; ret
-)
-# memset: at rdi, the byte in esi, rdx times
-_MEMSET: Final = bytes.fromhex(
-    "4989f8 400fb6c6"  # mov r8, rdi; movzx eax, sil
-    "49b90101010101010101 490fafc1"  # mov r9, 0x0101010101010101; imul rax, r9
-    "4889d1 48c1e903 f348ab"  # mov rcx, rdx; shr rcx, 3; rep stosq
-    "89d1 83e107 f3aa 4c89c0 c3"  # mov ecx, edx; and ecx, 7; rep stosb; mov rax, r8; ret
-)
-# strlen: of rdi, sixteen aligned bytes at a time
-_STRLEN: Final = bytes.fromhex(
-    "4889f8 4883e0f0 89f9 83e10f"  # mov rax, rdi; and rax, -16; mov ecx, edi; and ecx, 15
-    "660fefc0 660f6f08 660f74c8 660fd7d1"  # pxor xmm0, xmm0; movdqa xmm1, [rax]; pcmpeqb xmm1, xmm0; pmovmskb edx, xmm1
-    "d3ea 85d2 751e"  # shr edx, cl; test edx, edx; jne to the last line
-    "4883c010 660f6f08 660f74c8 660fd7d1 85d2 74ec"  # add rax, 16; the same again; je to here
-    "0fbcd2 4801d0 4829f8 c3"  # bsf edx, edx; add rax, rdx; sub rax, rdi; ret
-    "0fbcc2 c3"  # bsf eax, edx; ret
-)
-# std::__detail::_Prime_rehash_policy::_M_need_rehash(rdi, buckets, elements: rdx, added: rcx), as long as the limit in
-# the policy's second word tells that nothing need be done (bits/hashtable_policy.h); else it falls through.
-_NEED_REHASH: Final = bytes.fromhex(
-    "488d040a 483b4708 7305"  # lea rax, [rdx + rcx]; cmp rax, [rdi + 8]; jae to the end
-    "31c0 31d2 c3"  # xor eax, eax; xor edx, edx; ret
-)
 
 
 @functools.cache

@@ -67,7 +67,7 @@ def _find_in_memory(call: Call) -> int:
     return start + at if at >= 0 else 0
 
 
-@LIBC.named("malloc", "valloc", "operator new", "_ZnwmRKSt9nothrow_t", "_ZnamRKSt9nothrow_t")
+@LIBC.named("malloc", "valloc", "_Znwm", "_Znam", "_ZnwmRKSt9nothrow_t", "_ZnamRKSt9nothrow_t")
 def _allocate(call: Call) -> int:
     return call.process.allocate(call.argument(0))
 

@@ -12,12 +12,13 @@ from collections.abc import Callable
 from typing import Final
 
 from abiscan.emulation.doubles import Doubles, ctype
-from abiscan.emulation.machine import Machine
+from abiscan.emulation.machine import Machine, Stop
 from abiscan.emulation.process import Call, Double
 from abiscan.emulation.strings import COW, CXX11, EMPTY_REP, REP_SIZE, StringAbi, abi_in
 
 LIBSTDCXX: Final = Doubles()
 
+_MOST_RESERVED: Final = 1 << 20  # with the length of a text that is not known
 _NPOS: Final = 0xFFFF_FFFF_FFFF_FFFF
 _CXX11_CLASS: Final = "St7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE"
 
@@ -44,7 +45,24 @@ def _abi(call: Call) -> StringAbi:
 
 
 def _text(call: Call, index: int = 0) -> bytes:
-    return _abi(call).read(call.process, call.argument(index))
+    """The text of a string."""
+    return _known(call, lambda: _abi(call).read(call.process, call.argument(index)))
+
+
+def _range(call: Call, start: int, size: int) -> bytes:
+    """The text at one argument, as long as another one says."""
+    return _known(
+        call, lambda: call.machine.read(call.argument(start), call.argument(size)) if call.argument(size) else b""
+    )
+
+
+def _known(call: Call, read: Callable[[], bytes]) -> bytes:
+    try:
+        return read()
+    except Stop:
+        if call.process.unknown_text is None:
+            raise
+        return call.process.unknown_text
 
 
 def _set(call: Call, text: bytes, index: int = 0) -> int:
@@ -148,8 +166,7 @@ def _append_c(call: Call) -> int:
 
 @_member("6appendEPKcm", "9_M_appendEPKcm")
 def _append_range(call: Call) -> int:
-    added = call.machine.read(call.argument(1), call.argument(2)) if call.argument(2) else b""
-    return _set(call, _text(call) + added)
+    return _set(call, _text(call) + _range(call, 1, 2))
 
 
 @_member("6appendEmc")
@@ -171,7 +188,7 @@ def _push(call: Call) -> int:
 def _insert(call: Call) -> int:
     text, at = _text(call), call.argument(1)
     if call.name.endswith("PKcm"):
-        added = call.machine.read(call.argument(2), call.argument(3)) if call.argument(3) else b""
+        added = _range(call, 2, 3)
     else:
         added = call.machine.text(call.argument(2)) if call.name.endswith("PKc") else _text(call, 2)
         if call.name.endswith("mm"):
@@ -183,7 +200,7 @@ def _insert(call: Call) -> int:
 def _replace(call: Call) -> int:
     text, at, count = _text(call), call.argument(1), call.argument(2)
     if call.name.endswith("PKcm"):
-        added = call.machine.read(call.argument(3), call.argument(4)) if call.argument(4) else b""
+        added = _range(call, 3, 4)
     else:
         added = call.machine.text(call.argument(3)) if call.name.endswith("PKc") else _text(call, 3)
     return _set(call, text[:at] + added + text[at + count :])
@@ -213,6 +230,8 @@ def _reserve(call: Call) -> None:
     """Room for so many characters: inlined code writes behind the end afterwards."""
     text, capacity = _text(call), call.argument(1)
     machine = call.machine
+    if capacity > _MOST_RESERVED and call.process.unknown_text is not None:
+        return
     if _abi(call) is COW:
         machine.set_word(call.argument(0), COW.new_text(call.process, text, max(capacity, 1)))
     elif capacity > 15:
@@ -449,6 +468,7 @@ def _mutate_cow(call: Call) -> None:
 # Red-black trees: color, parent, left, right. Kept ordered but not balanced, which no reader of them notices.
 
 _PARENT, _LEFT, _RIGHT = 8, 16, 24
+_DEEPEST: Final = 100_000  # a tree that is not balanced may be as deep as it has nodes
 
 
 @LIBSTDCXX.named("_ZSt29_Rb_tree_insert_and_rebalancebPSt18_Rb_tree_node_baseS0_RS_")
@@ -495,21 +515,32 @@ def _link(machine: Machine, parent: int, side: int, child: int) -> None:
 
 
 def _end_of(machine: Machine, node: int, side: int) -> int:
-    """The last node on one side of the tree below ``node``."""
-    while following := machine.word(node + side):
+    """The last node on one side of the tree below ``node``.
+
+    :raises Stop: there is no end: the tree has a ring in it
+    """
+    for _ in range(_DEEPEST):
+        following = machine.word(node + side)
+        if not following:
+            return node
         node = following
-    return node
+    raise Stop("a tree without an end", machine.vm.pc)
 
 
 def _step(call: Call, near: int, far: int) -> int:
-    """The neighbour of a node in order: ``near`` is the side stepped to."""
+    """The neighbour of a node in order: ``near`` is the side stepped to.
+
+    :raises Stop: the tree has a ring in it
+    """
     machine, node = call.machine, call.argument(0)
     if child := machine.word(node + near):
         return _end_of(machine, child, far)
     parent = machine.word(node + _PARENT)
-    while node == machine.word(parent + near):
+    for _ in range(_DEEPEST):
+        if node != machine.word(parent + near):
+            return parent if machine.word(node + near) != parent else node
         node, parent = parent, machine.word(parent + _PARENT)
-    return parent if machine.word(node + near) != parent else node
+    raise Stop("a tree without an end", call.return_address)
 
 
 @LIBSTDCXX.matching(r"_ZSt18_Rb_tree_incrementP")
@@ -542,7 +573,7 @@ def _next_bucket_count(call: Call) -> int:
     return count
 
 
-@LIBSTDCXX.named("_ZNKSt8__detail20_Prime_rehash_policy14_M_need_rehashEmmm", "need_rehash")
+@LIBSTDCXX.named("_ZNKSt8__detail20_Prime_rehash_policy14_M_need_rehashEmmm")
 def _need_rehash(call: Call) -> int:
     """``pair<bool, size_t>`` in the two result registers: whether, and to how many buckets."""
     policy, buckets, elements, added = (call.argument(index) for index in range(4))

@@ -32,8 +32,8 @@ FUNCTIONS: Final = {
     "torch_call_dispatcher": "torch_call_dispatcher",
 }
 _NAME: Final = re.compile(r"(\w+)::\w+(\.\w+)?", re.ASCII)
-# The domains of symbols that name no operator (interned_strings.h).
-_NO_OPERATORS: Final = frozenset({"attr", "dimname", "namespaces", "onnx", "scope", "user", "_caffe2"})
+# The domains of symbols that name no operator (interned_strings.h): what comes behind it need not be known.
+_NO_OPERATOR: Final = re.compile(r"(attr|dimname|namespaces|onnx|scope|user|_caffe2)::")
 _HANDLE_SIZE: Final = 24  # of an optional<OperatorHandle>, or of a vector
 _OPERATOR_SIZE: Final = 4096  # of an OperatorDef, in which nothing can be read
 _MAX_NAMES: Final = 1024
@@ -44,13 +44,18 @@ def function_called(mangled: str) -> str | None:
     return next((name for beginning, name in FUNCTIONS.items() if mangled.startswith(beginning)), None)
 
 
+def is_operator(name: str) -> bool:
+    """Whether a name that was looked up is one of an operator."""
+    return not _NO_OPERATOR.match(name)
+
+
 def torch_lookups(state: TorchState) -> Doubles:
     """The doubles of the functions that look operators up."""
     doubles = Doubles()
     process = state.process
 
     def note(call: Call, name: str) -> None:
-        if _NAME.fullmatch(name):
+        if _NAME.fullmatch(name) or _NO_OPERATOR.match(name):
             state.recorder.lookup(name, FUNCTIONS[next(filter(call.name.startswith, FUNCTIONS))], call.return_address)
 
     def text(address: int) -> str | None:
@@ -126,8 +131,7 @@ def torch_lookups(state: TorchState) -> Doubles:
     @doubles.matching(r"_ZN3c106Symbol14fromQualStringE")
     def _intern(call: Call) -> int:
         name = state.string(call.argument(0))
-        if name.partition("::")[0] not in _NO_OPERATORS:
-            note(call, name)
+        note(call, name)
         return state.symbol(name)
 
     return doubles

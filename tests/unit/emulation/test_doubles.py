@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import random
 import struct
 from pathlib import Path
@@ -337,6 +338,87 @@ def test_hash_tables_grow_by_primes(process: Process) -> None:
     assert buckets > 1
     assert all(buckets % divisor for divisor in range(2, buckets))
     assert call(process, name, policy, buckets, 1, 1) == 0
+
+
+def test_hash_tables_grow_alike_in_code_and_in_its_double(process: Process) -> None:
+    name = "_ZNKSt8__detail20_Prime_rehash_policy14_M_need_rehashEmmm"
+    second = "RDX" if process.arch.hidden_result is None else "x1"
+
+    def ask(function: str, load: float, buckets: int, elements: int) -> tuple[int, int, int]:
+        policy = process.store(struct.pack("<fxxxxQ", load, 0))
+        grow = call(process, function, policy, buckets, elements, 1) & 0xFF
+        return grow, process.machine.vm.reg_read(second), process.machine.word(policy + 8)
+
+    for load, buckets, elements in itertools.product(
+        (1.0, 2.0), (1, 11, 47, 63, 64, 97), (0, 10, 11, 46, 47, 126, 127)
+    ):
+        grow, count, limit = ask(name, load, buckets, elements)
+        assert (grow, count, limit) == ask(f"double of {name}", load, buckets, elements)
+        assert grow == ((elements + 1) / load >= buckets)
+        assert limit >= elements + 1
+        assert not grow or (count > buckets and all(count % divisor for divisor in range(2, count)))
+
+
+SIZES = (0, 1, 7, 8, 15, 16, 23, 40, 70_000)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("room", [0, 12, 16, 100])
+def test_a_string_takes_a_text(process: Process, size: int, room: int) -> None:
+    """At its end or in place of it, in its own memory, or in new one; what is behind it stays as it was."""
+    machine, added = process.machine, bytes(range(1, 256)) * 300
+    source = process.store(added[:size])
+    for member, before, expected in (
+        ("9_M_appendEPKcm", b"", added[:size]),
+        ("9_M_appendEPKcm", b"0123456789", b"0123456789" + added[:size]),
+        ("10_M_replaceEmmPKcm", b"", added[:size]),
+        ("10_M_replaceEmmPKcm", b"0123456789", added[:size]),
+    ):
+        string = process.allocate(48)
+        machine.write(string + 32, b"what is behind")
+        CXX11.create(process, string, before)
+        call(process, f"_ZN{CXX11_CLASS}7reserveEm", string, room)
+        position = () if "append" in member else (0, len(before))
+        assert call(process, f"_ZN{CXX11_CLASS}{member}", string, *position, source, size) == string
+        assert CXX11.read(process, string) == expected
+        pointer, length, capacity = machine.words(string, 3)
+        assert machine.read(pointer + length, 1) == b"\0"
+        assert pointer == string + 16 or capacity >= length
+        assert machine.read(string + 32, 14) == b"what is behind"
+
+
+def test_a_string_takes_a_part_of_itself(process: Process) -> None:
+    string = process.allocate(32)
+    CXX11.create(process, string, b"0123456789abcdef")
+    own = process.machine.word(string)
+    call(process, f"_ZN{CXX11_CLASS}9_M_appendEPKcm", string, own + 3, 4)
+    assert CXX11.read(process, string) == b"0123456789abcdef3456"
+    own = process.machine.word(string)
+    call(process, f"_ZN{CXX11_CLASS}10_M_replaceEmmPKcm", string, 0, 20, own + 1, 18)
+    assert CXX11.read(process, string) == b"123456789abcdef345"
+
+
+def test_a_buffer_has_the_capacity_that_is_asked_for_or_twice_the_old_one(process: Process) -> None:
+    for wanted, old, expected in ((20, 15, 30), (31, 15, 31), (10, 15, 10), (70_000, 15, 70_000)):
+        capacity = process.store(struct.pack("<Q", wanted))
+        first = call(process, f"_ZN{CXX11_CLASS}9_M_createERmm", 0, capacity, old)
+        assert process.machine.word(capacity) == expected
+        assert process.allocate(1) >= first + expected + 1
+
+
+@pytest.mark.parametrize("member", ["9_M_appendEPKcm", "7reserveEm"])
+def test_what_is_no_string_stops(process: Process, member: str) -> None:
+    nothing = process.store(b"\xff" * 64)
+    with pytest.raises(Stop):
+        call(process, f"_ZN{CXX11_CLASS}{member}", nothing, 1 << 40, 4)
+
+
+def test_a_tree_with_a_ring_stops(process: Process) -> None:
+    node = process.allocate(32)
+    process.machine.write(node, struct.pack("<4Q", 1, node, node, node))
+    for name in ("_ZSt18_Rb_tree_incrementPSt18_Rb_tree_node_base", "_ZSt18_Rb_tree_decrementPSt18_Rb_tree_node_base"):
+        with pytest.raises(Stop, match="a tree without an end"):
+            call(process, name, node)
 
 
 @pytest.mark.parametrize("abi", [CXX11, COW], ids=["cxx11", "cow"])

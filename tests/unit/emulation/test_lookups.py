@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import platform
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -51,6 +54,55 @@ def test_every_constant_name_is_read_and_every_other_is_a_gap(name: str) -> None
     # Running pieces of functions registers nothing.
     assert not found.operators
     assert not found.kernels
+
+
+# Strings as optimised code handles them, without the headers. Each function has one name to look up.
+SYMBOLS = """
+struct string { char *text; unsigned long size; char local[16]; };
+#define STRING "NSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
+void append(struct string *, const char *, unsigned long)
+  __asm__("_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE9_M_appendEPKcm");
+unsigned symbol(const struct string *) __asm__("_ZN3c106Symbol14fromQualStringERK" STRING);
+#define EMPTY(s) struct string s; s.text = s.local; s.size = 0
+
+unsigned leaves_the_direction_flag_set(const struct string *name) {
+  __asm__ volatile("std" ::: "memory");
+  unsigned number = symbol(name);
+  __asm__ volatile("cld" ::: "memory");
+  return number;
+}
+unsigned a_constant(void) {
+  EMPTY(s);
+  append(&s, "aten::", 6);
+  append(&s, "a_name_that_is_rather_long", 26);
+  return symbol(&s);
+}
+unsigned an_attribute(const char *name, unsigned long size) {
+  EMPTY(s);
+  append(&s, "attr::", 6);
+  append(&s, name, size);
+  return symbol(&s);
+}
+unsigned an_operator(const char *name, unsigned long size) {
+  EMPTY(s);
+  append(&s, "aten::", 6);
+  append(&s, name, size);
+  return symbol(&s);
+}
+"""
+
+
+@pytest.mark.skipif(not shutil.which("gcc") or platform.machine() != "x86_64", reason="needs gcc for x86-64")
+def test_a_symbol_is_an_operators_unless_its_domain_says_otherwise(tmp_path: Path) -> None:
+    (tmp_path / "symbols.c").write_text(SYMBOLS)
+    # In the order of the source: what one of them leaves behind, the next one finds.
+    command = ["gcc", "-O1", "-fno-toplevel-reorder", "-fPIC", "-shared", "symbols.c", "-o", "symbols.so"]
+    subprocess.run(command, check=True, cwd=tmp_path)
+    file = ElfFile.open(tmp_path / "symbols.so")
+    found = recover(file, file.facts())
+    assert [lookup.operator for lookup in found.lookups] == ["aten::a_name_that_is_rather_long"]
+    assert [gap.symbol for gap in found.gaps] == ["leaves_the_direction_flag_set", "an_operator"]
+    assert {gap.reason for gap in found.gaps} == {"what c10::Symbol::fromQualString is asked for is not a constant"}
 
 
 @pytest.mark.parametrize(
