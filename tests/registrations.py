@@ -19,7 +19,7 @@ from abiscan.dispatch.keys import keys_of
 from abiscan.emulation.model import Gap, Library, LibraryKind, Phase, Registrations
 from abiscan.emulation.recorder import Recorder
 from abiscan.linkage.registering import Backend, Registering
-from abiscan.releases.operators import Fallback, Kernel, Operator, Operators, Place
+from abiscan.releases.operators import Entry, Fallback, Kernel, Operator, Operators, Place
 from abiscan.replaying import Registrant, reactions
 
 FIND_OR_THROW: Final = "c10::Dispatcher::findSchemaOrThrow"
@@ -52,6 +52,8 @@ def registrations(steps: Iterable[Mapping[str, Any]], gaps: Iterable[str] = ()) 
             recorder.fallback(library, step["fallback"], fallthrough=False)
         elif "backend" in step:
             recorder.registry("privateuse1-backend", step["backend"])
+        elif "enter" in step:
+            recorder.registry(step["enter"], key, step.get("priority"))
         elif "lookup" in step:
             recorder.lookup(step["lookup"], step.get("function", FIND_OR_THROW), 16)
         elif "class" in step:
@@ -88,6 +90,7 @@ def operators(has: Mapping[str, Any], version: Version) -> Operators:
         keys=keys_of(version).names,
         aliases={alias: frozenset(members) for alias, members in has.get("aliases", {}).items()},
         gaps=(),
+        entries=tuple(Entry(*entry) for entry in has["entries"]) if "entries" in has else None,
     )
 
 

@@ -212,6 +212,7 @@ PLACES = (
 WARNING = re.compile(
     r"^(?:\[W[^\]]*\] )?Warning: (?P<text>.*?) \((?:function [^\n]*|\w+ at \S+:\d+)\)$", re.DOTALL | re.MULTILINE
 )
+SKIPPING = re.compile(r"^Higher priority item already registered.*$", re.MULTILINE)  # c10/util/Registry.h
 TERMINATE = re.compile(
     r"terminate called after throwing an instance of '(?P<type>[^']+)'\n  what\(\):  (?P<text>.*)", re.DOTALL
 )
@@ -242,9 +243,11 @@ def describe(reports: list[Any], returncode: int, errors: str) -> dict[str, Any]
     """What happened, as it is recorded."""
     # Up to 1.5 torch warns once more when the process ends and takes the kernels back.
     errors = errors.partition("END OF THE LOAD")[0]
-    warnings = [matched.group("text") for matched in WARNING.finditer(errors)]
+    warnings = [matched.group("text") for matched in WARNING.finditer(errors)] + SKIPPING.findall(errors)
     record: dict[str, Any] = {"how": "loads", "type": None, "signal": None, "message": None, "place": None}
-    if len(reports) < 2:
+    if len(reports) < 2 and returncode > 0:
+        record.update(how="exits", message=errors.splitlines()[-1])
+    elif len(reports) < 2:
         matched = TERMINATE.search(errors)
         record.update(how="aborts", signal=signal.Signals(-returncode).name)
         if matched is not None:
@@ -315,7 +318,8 @@ def main() -> int:
         print("\n".join(different), file=sys.stderr)
         return int(bool(different))
     fresh = {name(case) for case in cases}
-    kept = [case for case in before["cases"] if name(case) not in fresh]
+    there = [case for case in before["cases"] if "sample" not in case or (FOLDER / case["sample"]).exists()]
+    kept = [case for case in there if name(case) not in fresh]
     others = [entry for entry in known["runs"] if entry["on"]["torch"] != torch]
     runs = [*others, {**about, "cases": sorted([*kept, *cases], key=name)}]
     runs.sort(key=lambda entry: [int(part) for part in re.findall(r"\d+", entry["on"]["torch"])[:3]])

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from abiscan.dispatch import signature
+from abiscan.dispatch.coverage import device_key
 from abiscan.dispatch.dispatcher import (
     BY_REGISTER_OPERATORS,
     LIBRARIES,
@@ -15,6 +16,7 @@ from abiscan.dispatch.dispatcher import (
     Block,
     BlockKind,
     Define,
+    Enter,
     Event,
     FallBack,
     Implement,
@@ -41,6 +43,7 @@ _BLOCK_KINDS: Final = {
 }
 _NO_KEYS: Final = ("Undefined", "UndefinedTensorId", "CatchAll")
 _NO_FILE: Final = "?"
+_OF_DEVICES: Final = ("device-guard", "allocator", "storage")
 _BACKEND_NAME: Final = "privateuse1-backend"
 _NO_KEY_IS: Final = ("Math", "CompositeImplicitAutograd")  # from 1.8 on
 _REPLACES_ITSELF: Final = (2, 15)
@@ -59,7 +62,7 @@ def events_of(registrations: model.Registrations, keys: DispatchKeys, phase: mod
         *registrations.kernels,
         *registrations.fallbacks,
         *registrations.classes,
-        *(entry for entry in registrations.registries if entry.what == _BACKEND_NAME),
+        *registrations.registries,
     )
     in_order = sorted((each for each in registered if each.phase is phase), key=_order)  # definitions before kernels
     for _, (first, *others) in itertools.groupby(in_order, _order):
@@ -95,7 +98,11 @@ def _event(
     if isinstance(registered, model.CustomClass):
         return RegisterClass(name=registered.name)
     if isinstance(registered, model.Registry):
-        return NameBackend(name=str(registered.key))
+        if registered.what == _BACKEND_NAME:
+            return NameBackend(name=str(registered.key))
+        return Enter(
+            registry=registered.what, key=entry_key(registered.what, registered.key), priority=registered.priority
+        )
     block = None if registered.library is None else blocks[registered.library]
     if isinstance(registered, model.Fallback):
         key = _key(registered.dispatch_key, keys)
@@ -118,6 +125,11 @@ def _kernel(kernel: model.Kernel, keys: DispatchKeys, block: Block | None) -> Ke
         signature=kernel.signature,
         inferred=kernel.inferred_schema,
     )
+
+
+def entry_key(registry: str, key: int | str | None) -> int | str | None:
+    """The key of an entry in one of torch's other registries; of one for a device, that device's name."""
+    return device_key(key) or key if registry in _OF_DEVICES and isinstance(key, int) else key
 
 
 def _key(key: int | str | None, keys: DispatchKeys) -> str | None:
@@ -156,6 +168,7 @@ def state_of(operators: torch.Operators, release: Release, names: Collection[str
         fallbacks={each.key: _debug(each.file, each.line) for each in operators.fallbacks if each.key is not None},
         classes=operators.classes,
         warned=warned,
+        entries={(each.registry, each.key): each.priority or 0 for each in operators.entries or ()},
     )
 
 

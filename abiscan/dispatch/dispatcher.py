@@ -51,6 +51,18 @@ _HINT: Final = (
     "https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/native/README.md#func "
 )
 
+# The registries that take one entry for a key, with the check that refuses the next; and those that replace it.
+_STORAGE: Final = "storage"
+_REFUSALS: Final = {
+    "privateuse1-hooks": "E1",
+    "privateuse1-generator": "E2",
+    _STORAGE: "E3",
+    "AcceleratorAllocatorConfig": "E5",
+}
+_REPLACED: Final = ("device-guard", "allocator", "privateuse1-profiler")
+_PRIVATE_USE: Final = "PrivateUse1"
+_PRIVATE_USE_NAME: Final = "privateuseone"  # as torch calls the device, as long as nobody has named it
+
 BY_REGISTER_OPERATORS: Final = "registered by RegisterOperators"
 _NO_DEBUG: Final = "no debug info"
 _UNKNOWN: Final = "?"
@@ -98,6 +110,7 @@ class State:
 
     ``classes`` are the custom classes as ``ns.Name``, None where they are not known; ``warned`` tells that torch has
     given its only warning about a replaced kernel; ``backend`` is the name that ``PrivateUse1`` was given, if any.
+    ``entries`` are those of torch's other registries, by registry and key, with their priorities, as far as known.
     """
 
     operators: Mapping[str, OperatorEntry] = field(default_factory=dict)
@@ -106,6 +119,7 @@ class State:
     classes: frozenset[str] | None = None
     warned: bool = False
     backend: str | None = None
+    entries: Mapping[tuple[str, int | str | None], int] = field(default_factory=dict)
 
 
 # What is being registered
@@ -204,7 +218,19 @@ class NameBackend:
     name: str
 
 
-Event: TypeAlias = OpenBlock | Define | Implement | FallBack | RegisterOperator | RegisterClass | NameBackend
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enter:
+    """An entry in another of torch's registries. ``key`` is the name of the device where it is for one.
+
+    ``priority`` is that in a ``c10::Registry``, or of an allocator; None where there is none.
+    """
+
+    registry: str
+    key: int | str | None = None
+    priority: int | None = None
+
+
+Event: TypeAlias = OpenBlock | Define | Implement | FallBack | RegisterOperator | RegisterClass | NameBackend | Enter
 
 
 # What comes of it
@@ -216,11 +242,20 @@ class OutcomeKind(enum.Enum):
     RAISES = "raises"
     """It throws ``message``, and nothing after it happens."""
 
+    EXITS = "exits"
+    """It prints ``message`` and ends the process by ``exit(1)``, which nobody can catch."""
+
     OVERRIDES = "overrides"
     """It replaces what is there, and warns with ``message``; None if it does so in silence."""
 
+    SKIPS = "skips"
+    """It keeps what is there instead, and prints ``message``."""
+
     DEAD = "dead"
     """It keeps a kernel for an operator that nobody defines, and says nothing."""
+
+
+FATAL: Final = (OutcomeKind.RAISES, OutcomeKind.EXITS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,8 +283,8 @@ class Replay:
 
     @property
     def failure(self) -> Outcome | None:
-        """The event that throws."""
-        return next((outcome for outcome in self.outcomes if outcome.kind is OutcomeKind.RAISES), None)
+        """The event that throws, or ends the process."""
+        return next((outcome for outcome in self.outcomes if outcome.kind in FATAL), None)
 
 
 def replay(state: State, events: Iterable[Event], release: Release) -> Replay:
@@ -268,11 +303,18 @@ def replay(state: State, events: Iterable[Event], release: Release) -> Replay:
 
 
 class _ThrownError(Exception):
-    """torch throws. ``outcome`` has all but the event."""
+    """torch throws, or ends the process: all that there is to say of it but the event."""
 
-    def __init__(self, thrown: Message, subject: str, new: str | None, old: str | None) -> None:
+    def __init__(
+        self,
+        thrown: Message,
+        subject: str,
+        new: str | None = None,
+        old: str | None = None,
+        kind: OutcomeKind = OutcomeKind.RAISES,
+    ) -> None:
         super().__init__(thrown.text)
-        self.thrown, self.subject, self.new, self.old = thrown, subject, new, old
+        self.thrown, self.subject, self.new, self.old, self.kind = thrown, subject, new, old, kind
 
 
 class _Run:
@@ -286,6 +328,7 @@ class _Run:
         self._classes = state.classes
         self._warned = state.warned
         self._backend = state.backend
+        self._entries = dict(state.entries)
         self._implemented: dict[str, Event] = {}  # operator -> the first event that gives it a kernel
         self.outcomes: list[Outcome] = []
         self.failed = False
@@ -298,6 +341,7 @@ class _Run:
             classes=self._classes,
             warned=self._warned,
             backend=self._backend,
+            entries=self._entries,
         )
 
     def register(self, event: Event) -> None:
@@ -317,12 +361,14 @@ class _Run:
                     self._register_class(event.name)
                 case NameBackend():
                     self._name_backend(event.name)
+                case Enter():
+                    self._enter(event)
         except _ThrownError as error:
             self.failed = True
             self.outcomes.append(
                 Outcome(
                     event=event,
-                    kind=OutcomeKind.RAISES,
+                    kind=error.kind,
                     message=error.thrown,
                     subject=error.subject,
                     new=error.new,
@@ -476,6 +522,34 @@ class _Run:
         if self._backend not in (None, name):
             self._throw("C5", name, new=name, old=self._backend, name=self._backend)
         self._backend = name
+
+    # What c10/util/Registry.h checks, and the functions that take one entry, or replace it
+
+    def _enter(self, event: Enter) -> None:
+        device = (self._backend or _PRIVATE_USE_NAME).lower()
+        subject = str(event.key or _PRIVATE_USE)
+        there = self._entries.get((event.registry, event.key))
+        refusal = _REFUSALS.get(event.registry)
+        if event.registry == _STORAGE and event.key != _PRIVATE_USE:
+            refusal, there = "E4", 0
+        if there is not None and refusal is not None:
+            if has_message(refusal, self._release):
+                self._throw(refusal, subject, key=event.key, device=device)
+            return
+        if there is not None and event.registry not in _REPLACED:
+            if event.priority is None:
+                return  # some table: what its code does about a second entry is not known
+            if event.priority == there:
+                raise _ThrownError(message("C4", self._release, key=event.key), subject, kind=OutcomeKind.EXITS)
+        if there is None or (event.priority or 0) >= there:
+            self._entries[event.registry, event.key] = event.priority or 0
+            kind, said = OutcomeKind.OVERRIDES, None
+        elif event.registry in _REPLACED:
+            kind, said = OutcomeKind.SKIPS, None
+        else:
+            kind, said = OutcomeKind.SKIPS, message("C4b", self._release, key=event.key)
+        if there is not None:
+            self.outcomes.append(Outcome(event=event, kind=kind, message=said, subject=subject))
 
     # What Dispatcher.cpp checks
 
@@ -673,7 +747,7 @@ class _Run:
         problem = str(error).rstrip("\n")  # which older releases end in
         if self._release < _TYPE_HINT:
             problem = problem.replace(_HINT, "")
-        return _ThrownError(message("G1", self._release, problem=problem), text, None, None)
+        return _ThrownError(message("G1", self._release, problem=problem), text)
 
     def _difference(self, first: FunctionSchema, second: FunctionSchema) -> str | None:
         """``findSchemaDifferences`` of infer_schema.cpp: names, defaults and alias annotations do not count."""
@@ -706,10 +780,10 @@ class _Run:
     def _throw_in(self, block: Block, check: str, subject: str, **values: object) -> NoReturn:
         kind, file, line = block.kind.value, block.file, block.line
         thrown = message(check, self._release, exact=True, kind=kind, file=file, line=line, **values)
-        raise _ThrownError(thrown, subject, None, None)
+        raise _ThrownError(thrown, subject)
 
     def _throw_text(self, name: OperatorName, problem: str) -> NoReturn:
-        raise _ThrownError(message("G1", self._release, problem=problem), str(name), None, None)
+        raise _ThrownError(message("G1", self._release, problem=problem), str(name))
 
     def _throw(
         self,

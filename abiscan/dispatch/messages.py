@@ -378,4 +378,24 @@ TEMPLATES: Final = (
         "C5",
         "torch.register_privateuse1_backend() has already been set! Current backend: {name}",
     ),
+    # Other registries: c10/util/Registry.h, whose code prints and calls exit(1); ATen/detail/PrivateUse1HooksInterface,
+    # ATen/core/GeneratorForPrivateuseone, c10/core/{StorageImpl, AllocatorConfig}.
+    _between((1, 3), None, "C4", "Key already registered with the same priority: {key}"),
+    _between((1, 3), None, "C4b", "Higher priority item already registered, skipping registration of {key}"),
+    _between((2, 1), None, "E1", "PrivateUse1HooksInterface only could be registered once."),
+    _between((2, 0), None, "E2", "Only can register a generator to the PrivateUse1 dispatch key once!"),
+    _between((2, 1), None, "E3", "The StorageImplCreate function pointer for {device} has been registered."),
+    _between(
+        (2, 1),
+        None,
+        "E4",
+        "It is only allowed to register the storageImpl create method for PrivateUse1. If you have related storageImpl "
+        "requirements, please expand the allowlist",
+    ),
+    _between(
+        (2, 9),
+        None,
+        "E5",
+        "Duplicated key '{key}' found in device-specific configuration parser hook registration",
+    ),
 )

@@ -347,9 +347,11 @@ class TorchState:
         words = self.process.machine.words(address, _TYPE_WORDS)[1:]
         return [word for word in words if word != address and self.is_type(word)]
 
-    def write_table(self, address: int) -> None:
+    def write_table(self, address: int, buckets: int = 1) -> None:
         """Make an empty ``std::unordered_map`` or ``std::unordered_set``."""
-        self.process.machine.write(address, TABLE.pack(address + _OWN_BUCKET, 1, 0, 0, 1.0, 0, 0))
+        at = address + _OWN_BUCKET if buckets == 1 else self.process.store(bytes(8 * buckets))
+        limit = 0 if buckets == 1 else buckets
+        self.process.machine.write(address, TABLE.pack(at, buckets, 0, 0, 1.0, limit, 0))
 
     # Interned names
 

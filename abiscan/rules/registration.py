@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterator
 
-from abiscan.dispatch.dispatcher import Define, Event, FallBack, Implement, OpenBlock
+from abiscan.dispatch.dispatcher import Define, Enter, Event, FallBack, Implement, OpenBlock
 from abiscan.dispatch.messages import Release
 from abiscan.dispatch.schema import Argument, Difference, FunctionSchema, SchemaError
 from abiscan.findings import Effect, Evidence, Finding
@@ -52,10 +52,12 @@ def effect_of(reaction: Reaction) -> Effect:
 
 def consequence(reaction: Reaction) -> str:
     """The same in words."""
+    doing = "loading it" if reaction.is_static else "importing it"
+    if reaction.exits:
+        return f"{doing if reaction.in_load else 'the call that registers it'} ends the process (exit code 1)"
     if not reaction.in_load:
         return "the call that registers it raises RuntimeError"
-    doing = "loading" if reaction.is_static else "importing"
-    return f"{doing} it " + ("aborts the process (SIGABRT, exit 134)" if reaction.aborts else "raises ImportError")
+    return f"{doing} " + ("aborts the process (SIGABRT, exit 134)" if reaction.aborts else "raises ImportError")
 
 
 def other_side(linkage: Linkage, reaction: Reaction) -> str:
@@ -63,7 +65,10 @@ def other_side(linkage: Linkage, reaction: Reaction) -> str:
     if reaction.met:
         return reaction.met
     operators = linkage.registering.operators if linkage.registering else None
-    subject = reaction.outcome.subject
+    subject, event = reaction.outcome.subject, reaction.outcome.event
+    if isinstance(event, Enter):
+        own = ((entry.registry, entry.key) for entry in (operators and operators.entries) or ())
+        return str(linkage.release) if (event.registry, event.key) in own else f"{reaction.object} itself"
     if operators and (
         subject in operators.operators
         or subject in operators.namespaces

@@ -28,7 +28,11 @@ CASES: Final = {
     "impl_without_def": ("",),
     "kernel_override": ("",),
     "bad_schema_string": ("type", "syntax", "name_only"),
-    "custom_class_conflict": ("", "backend"),
+    "custom_class_conflict": ("",),
+    "registry_conflict": (
+        *("backend", "hooks", "hooks_twice", "generator", "storage", "storage_device", "settings", "settings_torch"),
+        *("key", "key_twice", "key_torch", "key_priority", "override"),
+    ),
     "module_init": ("pybind11", "bare"),
     "unread_registration": ("",),
     "library_block_misuse": (
