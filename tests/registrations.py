@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from packaging.version import Version
 
-from abiscan.dispatch.adapters import table_of
+from abiscan.dispatch.adapters import ALIAS_ANALYSIS, table_of
 from abiscan.dispatch.keys import keys_of
 from abiscan.emulation.model import Gap, Library, LibraryKind, Phase, Registrations
 from abiscan.emulation.recorder import Recorder
@@ -37,11 +37,12 @@ def registrations(steps: Iterable[Mapping[str, Any]], gaps: Iterable[str] = ()) 
     for line, step in enumerate(steps, 1):
         recorder.phase = Phase(step.get("phase", recorder.phase.value))
         key, mangled, inferred = (step.get(name) for name in ("key", "signature", "inferred"))
+        alias = ALIAS_ANALYSIS.index(step["alias"]) if "alias" in step else None
         if "library" in step:
             kind = KINDS[step["library"]]
             library = recorder.library(kind, step["namespace"], step.get("key"), "ops.cpp", line)
         elif "def" in step:
-            definition = recorder.define(library, step["def"], inferred=inferred)
+            definition = recorder.define(library, step["def"], inferred=inferred, alias_analysis=alias)
             if mangled:
                 recorder.kernel(
                     library, definition.name, key, signature=mangled, inferred=inferred, definition=definition
@@ -59,7 +60,7 @@ def registrations(steps: Iterable[Mapping[str, Any]], gaps: Iterable[str] = ()) 
         elif "class" in step:
             recorder.custom_class(step["class"])
         else:
-            definition = recorder.define(None, step["op"])
+            definition = recorder.define(None, step["op"], alias_analysis=alias)
             for each in step["kernels"]:
                 recorder.kernel(
                     None, definition.name, each.get("key"), definition=definition, inferred=each["inferred"]

@@ -43,6 +43,10 @@ _BLOCK_KINDS: Final = {
 }
 _NO_KEYS: Final = ("Undefined", "UndefinedTensorId", "CatchAll")
 _NO_FILE: Final = "?"
+# c10::AliasAnalysisKind (ATen/core/dispatch/OperatorOptions.h), the same in every release.
+ALIAS_ANALYSIS: Final = ("INTERNAL_SPECIAL_CASE", "CONSERVATIVE", "FROM_SCHEMA", "PURE_FUNCTION")
+# What 1.4 to 1.6 say of their own operators, all others are left at the default; later releases do not compare it.
+_IS_FROM_SCHEMA: Final = re.compile(r"aten::(?!_copy_from$|quantized_(?:lstm|gru)\.)")
 _OF_DEVICES: Final = ("device-guard", "allocator", "storage")
 _BACKEND_NAME: Final = "privateuse1-backend"
 _NO_KEY_IS: Final = ("Math", "CompositeImplicitAutograd")  # from 1.8 on
@@ -108,11 +112,13 @@ def _event(
         key = _key(registered.dispatch_key, keys)
         return FallBack(block=block, kernel=Kernel(dispatch_key=_unless_of_block(key, block)))
     if isinstance(registered, model.Operator):
-        given = tuple(_kernel(kernel, keys, block) for kernel in kernels)
+        given = tuple(_kernel(each, keys, block) for each in kernels)
+        alias = None if registered.alias_analysis is None else ALIAS_ANALYSIS[registered.alias_analysis]
         text = registered.name if registered.inferred or registered.schema is None else registered.schema
         if block is None:
-            return RegisterOperator(text=text, kernels=given)
-        return Define(block=block, text=_relative(text, block), kernel=given[0] if given else None)
+            return RegisterOperator(text=text, kernels=given, alias_analysis=alias)
+        kernel = given[0] if given else None
+        return Define(block=block, text=_relative(text, block), kernel=kernel, alias_analysis=alias)
     kernel = _kernel(registered, keys, block)
     if block is None:
         return RegisterOperator(text=registered.operator, kernels=(kernel,))
@@ -160,7 +166,7 @@ def state_of(operators: torch.Operators, release: Release, names: Collection[str
     warned = release >= _REPLACES_ITSELF and any(kernel.key == "CUDA" for kernel in operators.kernels)
     return State(
         operators={
-            name: _entry_of_torch(defined.get(name), kernels.get(name, ()), release)
+            name: _entry_of_torch(name, defined.get(name), kernels.get(name, ()), release)
             for name in names
             if name in defined or name in kernels
         },
@@ -173,7 +179,7 @@ def state_of(operators: torch.Operators, release: Release, names: Collection[str
 
 
 def _entry_of_torch(
-    operator: torch.Operator | None, kernels: Iterable[torch.Kernel], release: Release
+    name: str, operator: torch.Operator | None, kernels: Iterable[torch.Kernel], release: Release
 ) -> OperatorEntry:
     stored: dict[str | None, tuple[StoredKernel, ...]] = {}
     first: dict[bool, StoredSignature] = {}
@@ -192,6 +198,7 @@ def _entry_of_torch(
         kernels=stored,
         signature=first.get(False),
         sym_signature=first.get(True),
+        alias_analysis="FROM_SCHEMA" if _IS_FROM_SCHEMA.match(name) else None,
     )
 
 

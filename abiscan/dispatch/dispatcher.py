@@ -9,7 +9,7 @@ Where the releases differ: 1.4 and 1.5 know ``RegisterOperators`` only, and comp
 not at all. 1.13 brought SymInt, and with it a second C++ type for each operator. From 2.1 on torch warns only once.
 
 Dispatch keys are names here, as the release names them; None is "no key", which torch up to 1.7 calls the catch-all.
-Not modelled: assertions on torch's own bookkeeping, alias analysis kinds, a second interpreter in the process.
+Not modelled: assertions on torch's own bookkeeping, a second interpreter in the process.
 """
 
 from __future__ import annotations
@@ -60,6 +60,8 @@ _REFUSALS: Final = {
     "AcceleratorAllocatorConfig": "E5",
 }
 _REPLACED: Final = ("device-guard", "allocator", "privateuse1-profiler")
+_FROM_SCHEMA: Final = "FROM_SCHEMA"  # what TORCH_LIBRARY takes for a schema that is given,
+_CONSERVATIVE: Final = "CONSERVATIVE"  # and for one that is inferred (library.cpp)
 _PRIVATE_USE: Final = "PrivateUse1"
 _PRIVATE_USE_NAME: Final = "privateuseone"  # as torch calls the device, as long as nobody has named it
 
@@ -92,6 +94,7 @@ class StoredKernel:
 class OperatorEntry:
     """One operator. ``schema`` is None for one that has kernels and no definition, ``debug`` where it was defined.
 
+    ``alias_analysis`` is the kind of it that was given with the definition, if any.
     ``kernels`` by their key, the newest first. ``sym_signature`` is that of kernels with a SymInt, from 1.13 on. Both
     signatures are left out where ``signatures_known`` is false, as in all that torch tells about itself.
     """
@@ -102,6 +105,7 @@ class OperatorEntry:
     signature: StoredSignature | None = None
     sym_signature: StoredSignature | None = None
     signatures_known: bool = True
+    alias_analysis: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,11 +176,15 @@ class OpenBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Define:
-    """``m.def(text)``, or ``m.def(text, kernel)``; ``text`` is a schema, or with a kernel maybe a name."""
+    """``m.def(text)``, or ``m.def(text, kernel)``; ``text`` is a schema, or with a kernel maybe a name.
+
+    ``alias_analysis`` is that of ``torch::schema(text, …)``.
+    """
 
     block: Block
     text: str
     kernel: Kernel | None = None
+    alias_analysis: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,10 +206,11 @@ class FallBack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterOperator:
-    """``RegisterOperators().op(text, kernels)``."""
+    """``RegisterOperators().op(text, kernels)``; ``alias_analysis`` is that of its options, if they have any."""
 
     text: str
     kernels: tuple[Kernel, ...]
+    alias_analysis: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -414,17 +423,18 @@ class _Run:
                 self._throw_text(given, "Tried to parse a function schema but only the operator name was given")
             if kernel.inferred is None:
                 self._throw_in(block, "L5", str(given), operator=given)
-            schema = _named(kernel.inferred, given)
+            schema, alias = _named(kernel.inferred, given), _CONSERVATIVE
         else:
-            schema = given
+            schema, alias = given, event.alias_analysis or _FROM_SCHEMA
         if block.kind is BlockKind.IMPL or block.namespace is None:
             self._throw_in(block, "L3", str(schema.name), operator=schema.name)
         namespace = schema.name.namespace
         # In 1.6 even the block's own namespace is one too many.
         if namespace and (namespace != block.namespace or self._release == LIBRARIES):
-            self._throw_in(block, "L4", str(schema.name), given=namespace, namespace=block.namespace)
+            equal = int(namespace == block.namespace)  # which 1.6 prints first, by mistake
+            self._throw_in(block, "L4", str(schema.name), given=namespace, namespace=block.namespace, equal=equal)
         schema = replace(schema, name=replace(schema.name, namespace=block.namespace))
-        self._register_def(schema, block.debug)
+        self._register_def(schema, block.debug, alias)
         if kernel is not None:
             key = kernel.dispatch_key or block.dispatch_key
             self._register_impl(event, str(schema.name), key, kernel, kernel.debug or block.debug)
@@ -476,13 +486,14 @@ class _Run:
         if self._release < LIBRARIES and not isinstance(given, OperatorName):
             for kernel in event.kernels:
                 self._check_against_inferred(schema, kernel)
+        self._check_alias_analysis(given, schema, event.alias_analysis)
         keys = [kernel.dispatch_key for kernel in event.kernels]
         twice = next((key for index, key in enumerate(keys) if key in keys[:index]), _UNKNOWN)
         if twice is None:
             self._throw("R4", name, schema=self._print(schema))
         if twice != _UNKNOWN:
             self._throw("R3", name, key=twice, schema=self._print(schema))
-        self._register_def(schema, BY_REGISTER_OPERATORS)
+        self._register_def(schema, BY_REGISTER_OPERATORS, event.alias_analysis)
         for kernel in event.kernels:
             self._register_impl(event, name, kernel.dispatch_key, kernel, BY_REGISTER_OPERATORS)
 
@@ -510,6 +521,15 @@ class _Run:
             self._throw(
                 "R8", str(schema.name), new=found, old=expected, expected=expected, inferred=found, reason=reason
             )
+
+    def _check_alias_analysis(
+        self, given: OperatorName | FunctionSchema, schema: FunctionSchema, alias: str | None
+    ) -> None:
+        if isinstance(given, OperatorName) and alias == _FROM_SCHEMA:
+            self._throw("R9", str(schema.name), schema=self._print(schema))
+        annotated = any(each.alias is not None for each in (*schema.arguments, *schema.returns))
+        if annotated and alias != _FROM_SCHEMA and has_message("R10", self._release):
+            self._throw("R10", str(schema.name), schema=self._print(schema))
 
     def _register_class(self, name: str) -> None:
         if self._classes is None:
@@ -553,7 +573,7 @@ class _Run:
 
     # What Dispatcher.cpp checks
 
-    def _register_def(self, schema: FunctionSchema, debug: str) -> None:
+    def _register_def(self, schema: FunctionSchema, debug: str, alias: str | None) -> None:
         name = str(schema.name)
         entry = self._entry(name)
         if entry.schema is not None:
@@ -568,6 +588,10 @@ class _Run:
                     debug=debug,
                     previous=entry.debug,
                 )
+            if alias is not None and entry.alias_analysis is None:
+                self._operators[name] = replace(entry, alias_analysis=alias)
+            elif alias is not None and alias != entry.alias_analysis:
+                self._throw_alias_analysis(schema, debug, alias, entry)
             return
         for kernels in entry.kernels.values():
             for kernel in kernels:
@@ -575,7 +599,23 @@ class _Run:
                     self._check_schema(schema, debug, None, kernel.inferred, kernel.debug)
         if self._release >= LIBRARIES and len(schema.arguments) > _MOST_ARGUMENTS:
             self._throw("K11", name, count=len(schema.arguments))
-        self._operators[name] = replace(entry, schema=str(schema), debug=debug)
+        self._operators[name] = replace(entry, schema=str(schema), debug=debug, alias_analysis=alias)
+
+    def _throw_alias_analysis(self, schema: FunctionSchema, debug: str, alias: str, entry: OperatorEntry) -> NoReturn:
+        """The schemas are equal, but not how code is to tell what they alias."""
+        new, old = self._print(schema), self._print(_parsed(entry.schema or ""))
+        check = next(check for check in ("D3", "D4", "D5") if has_message(check, self._release))
+        self._throw(
+            check,
+            str(schema.name),
+            new=new,
+            old=old,
+            name=schema.name,
+            old_kind=entry.alias_analysis,
+            kind=alias,
+            previous=entry.debug,
+            debug=debug,
+        )
 
     def _register_impl(self, event: Event, name: str, key: str | None, kernel: Kernel, debug: str) -> None:
         entry = self._entry(name)
@@ -778,7 +818,9 @@ class _Run:
         return name if entry.schema is None else self._print(_parsed(entry.schema))
 
     def _throw_in(self, block: Block, check: str, subject: str, **values: object) -> NoReturn:
-        kind, file, line = block.kind.value, block.file, block.line
+        # 1.6 prints the number of the kind.
+        kind = block.kind.value if self._release > LIBRARIES else list(BlockKind).index(block.kind)
+        file, line = block.file, block.line
         thrown = message(check, self._release, exact=True, kind=kind, file=file, line=line, **values)
         raise _ThrownError(thrown, subject)
 

@@ -65,6 +65,8 @@ class Operator:
     ``inferred`` tells that torch makes the schema from the C++ function. ``schema`` is None where neither was readable.
     ``tags`` are the numbers of ``at::Tag`` of the torch that the extension was built for. ``jit_only`` marks those
     of TorchScript's own registry (``torch::jit::RegisterOperators``), which the dispatcher does not know.
+    ``alias_analysis`` is the number of ``c10::AliasAnalysisKind`` given with it, None where none is, and in code built
+    on 2.1 or newer, where nothing depends on it.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Operator:
     phase: Phase
     order: int
     library: int | None
+    alias_analysis: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

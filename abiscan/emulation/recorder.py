@@ -71,6 +71,7 @@ class Recorder:
         inferred: str | None = None,
         tags: tuple[int, ...] = (),
         jit_only: bool = False,
+        alias_analysis: int | None = None,
     ) -> Operator:
         """An operator is defined: by its whole schema, or by its name with the schema inferred from its kernel."""
         name = operator_name(text)
@@ -85,6 +86,7 @@ class Recorder:
             inferred=not has_arguments,
             tags=tags,
             jit_only=jit_only,
+            alias_analysis=alias_analysis,
             file=library.file if library else None,
             line=library.line if library else None,
             phase=self.phase,

@@ -146,6 +146,15 @@ class TorchState:
         """``sizeof(c10::FunctionSchema)``."""
         return 2 * self.strings.size + 2 * _VECTOR + 8
 
+    def read_alias_analysis(self, schema: int) -> int | None:
+        """The kind of alias analysis in the ``FunctionSchema`` at ``schema``: it is last, behind two flags."""
+        return self.read_optional_byte(schema + self.schema_size - 6) if self.flag_first else None
+
+    def read_optional_byte(self, address: int) -> int | None:
+        """A ``c10::optional`` of one byte: its flag comes first."""
+        known, value = self.process.machine.read(address, 2)
+        return value if known == 1 else None
+
     def write_schema(self, address: int, schema: Schema) -> None:
         """Make a ``FunctionSchema`` at ``address``.
 

@@ -42,7 +42,11 @@ CASES: Final = {
     ),
 }
 OTHER: Final = {"dispatch_key_drift": "2.12.1"}
-OLD: Final = {"mini_ipex": ("1.4.0", "1.5.0", "1.6.0"), "register_operators": ("1.4.0", "1.6.0")}
+OLD: Final = {
+    "mini_ipex": ("1.4.0", "1.5.0", "1.6.0"),
+    "old_checks": ("1.4.0", "1.5.0", "1.6.0"),
+    "register_operators": ("1.4.0", "1.6.0"),
+}
 FLAGS: Final = (
     *("-O1", "-g0", "-fPIC", "-fvisibility-inlines-hidden", "-shared", "-s"),
     "-Wl,--no-as-needed",
