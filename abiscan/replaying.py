@@ -247,12 +247,12 @@ def reactions(
     on_call = [one for one in ours if one[2] not in _LOADED]
     sources = {id(event): (each, phase) for each, event, phase in (*in_load, *on_call)}
     result = replay(state, (event for _, event, _ in (*loaded, *in_load)), release)
-    outcomes = list(result.outcomes)
+    outcomes = [*result.outcomes, *result.behind]
     if on_call and result.failure is None:
         # What is there once the extension is loaded; of the rest, each function is called by itself, or not at all.
         called = replay(result.state, (event for _, event, _ in on_call), release)
         outcomes += called.outcomes
-    for outcome in outcomes:
+    for index, outcome in enumerate(outcomes):
         if id(outcome.event) not in sources or (operators is None and outcome.kind is OutcomeKind.DEAD):
             continue
         each, phase = sources[id(outcome.event)]
@@ -265,4 +265,5 @@ def reactions(
             aborts=phase is Phase.STATIC_INIT
             or outcome.kind is OutcomeKind.EXITS
             or (phase is Phase.MODULE_INIT and not each.catches),
+            behind=result.failure is not None and index >= len(result.outcomes),
         )

@@ -1,8 +1,9 @@
 """A model of ``c10::Dispatcher`` while operators are registered: every check that torch makes, in its order.
 
 ``replay`` takes what is registered already and what an extension registers, in the order in which it does, and tells
-what torch does about it, up to the first registration that throws. Sources, all in ``aten/src/ATen/core``:
-``library.cpp``, ``dispatch/{Dispatcher, OperatorEntry}.cpp``, ``op_registration/{op_registration, infer_schema}.cpp``.
+what torch does about it, up to the first registration that throws, and what it would refuse behind that. Sources, all
+in ``aten/src/ATen/core``: ``library.cpp``, ``dispatch/{Dispatcher, OperatorEntry}.cpp``,
+``op_registration/{op_registration, infer_schema}.cpp``.
 
 Where the releases differ: 1.4 and 1.5 know ``RegisterOperators`` only, and compare no C++ types. 1.6 brought
 ``TORCH_LIBRARY`` and these comparisons. Up to 1.7 an operator may be defined again with an equal schema; from 1.8 on
@@ -17,7 +18,7 @@ from __future__ import annotations
 import enum
 import functools
 from collections import ChainMap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NoReturn, TypeAlias
 
@@ -285,10 +286,14 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """All that is remarkable about a sequence of events, and what is registered after it."""
+    """All that is remarkable about a sequence of events, and what is registered after it.
+
+    ``behind`` is what torch would refuse if what it does refuse were left out, in the order of the events.
+    """
 
     outcomes: tuple[Outcome, ...]
     state: State
+    behind: tuple[Outcome, ...] = ()
 
     @property
     def failure(self) -> Outcome | None:
@@ -302,13 +307,15 @@ def replay(state: State, events: Iterable[Event], release: Release) -> Replay:
     :param release: 1.4 or newer
     """
     run = _Run(state, release)
-    for event in events:
+    left = iter(events)
+    for event in left:
         run.register(event)
         if run.failed:
             break
     else:
         run.find_dead()
-    return Replay(outcomes=tuple(run.outcomes), state=run.state())
+    outcomes, after = tuple(run.outcomes), run.state()
+    return Replay(outcomes=outcomes, state=after, behind=tuple(run.go_on(outcomes[-1], left)) if run.failed else ())
 
 
 class _ThrownError(Exception):
@@ -345,12 +352,12 @@ class _Run:
     def state(self) -> State:
         return State(
             operators=dict(self._operators),
-            libraries=self._libraries,
-            fallbacks=self._fallbacks,
+            libraries=dict(self._libraries),
+            fallbacks=dict(self._fallbacks),
             classes=self._classes,
             warned=self._warned,
             backend=self._backend,
-            entries=self._entries,
+            entries=dict(self._entries),
         )
 
     def register(self, event: Event) -> None:
@@ -384,6 +391,22 @@ class _Run:
                     old=error.old,
                 )
             )
+
+    def go_on(self, refused: Outcome, events: Iterable[Event]) -> Iterator[Outcome]:
+        """What else is refused, each thing once: the kernels of an operator that is refused count as part of it.
+
+        Where a block is refused, nothing is said of what is in the blocks of its namespace.
+        """
+        known = {_thing(refused)}
+        for event in events:
+            if isinstance(event, Define | Implement | FallBack) and ("OpenBlock", _namespace(event)) in known:
+                continue
+            self.outcomes.clear()
+            self.register(event)
+            for outcome in self.outcomes:
+                if outcome.kind in FATAL and _thing(outcome) not in known:
+                    known.add(_thing(outcome))
+                    yield outcome
 
     def find_dead(self) -> None:
         for name, event in self._implemented.items():
@@ -839,6 +862,21 @@ class _Run:
     ) -> NoReturn:
         thrown = message(check, self._release, exact=exact, new=new, old=old, **values)
         raise _ThrownError(thrown, subject, new, old)
+
+
+def _thing(outcome: Outcome) -> tuple[str, str]:
+    """What an outcome is about: of what kind that is, and what it is called."""
+    event = outcome.event
+    if isinstance(event, Enter):
+        return event.registry, outcome.subject
+    if isinstance(event, Define | Implement | RegisterOperator):
+        return "operator", outcome.subject
+    return type(event).__name__, outcome.subject
+
+
+def _namespace(event: Define | Implement | FallBack) -> str | None:
+    """The namespace of the block that an event is in, as the outcome of opening that would have it."""
+    return (event.block.namespace or "_") if event.block else None
 
 
 def _key_text(key: str | None) -> str:

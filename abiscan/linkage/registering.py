@@ -24,7 +24,8 @@ class Reaction:
 
     ``object`` is the base name of the object that registers, ``phase`` when it does. ``met`` is the base name of the
     object with whose registration it meets, None if that is torch's or the object's own. ``aborts`` tells that the
-    process ends: torch ends it, or what torch throws is caught by nobody.
+    process ends: torch ends it, or what torch throws is caught by nobody. ``behind`` tells that nobody gets here unless
+    something that torch refuses before is put right.
     """
 
     outcome: Outcome
@@ -32,6 +33,7 @@ class Reaction:
     phase: Phase
     met: str | None = None
     aborts: bool = False
+    behind: bool = False
 
     @property
     def fails(self) -> bool:
@@ -79,7 +81,8 @@ class Registering:
     order in which they are initialised. ``built_for`` are the releases that the extension can have been built for,
     oldest first, and ``meant`` names the numbers of dispatch keys as the newest of them does; ``keys`` as the target
     does. ``operators`` is what the target has registered itself, None where that is not at hand. ``reactions`` are what
-    the target does, in the order in which it does it, up to what stops the load. ``backend`` is None where the
+    the target does, in the order in which it does it, up to what stops the load; then what it would refuse behind that,
+    which each says of itself. ``backend`` is None where the
     extension brings none, or where not all operators of the target are at hand.
     """
 

@@ -34,6 +34,7 @@ CASES: Final = {
         *("key", "key_twice", "key_torch", "key_priority", "override"),
     ),
     "module_init": ("pybind11", "bare"),
+    "several_conflicts": ("none", "one", "two", "three"),
     "unread_registration": ("",),
     "library_block_misuse": (
         *("fragment_of_all", "def_of_all", "def_with_key", "def_in_impl", "schema_namespace", "no_schema"),

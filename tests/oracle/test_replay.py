@@ -123,6 +123,16 @@ def test_the_conflict_of_pytorch_issue_38973(store: Store) -> None:
     assert {finding.rule for finding in loads.findings} == {"missing-kernel"}  # it loads, and is no whole backend
 
 
+def test_all_that_torch_refuses_is_in_one_finding(store: Store) -> None:
+    (result,) = scan.check([FOLDER / "several_conflicts-none.so"], scan.torch_numbered(TORCH), RULES, store).results
+    (finding,) = (each for each in result.findings if each.effect is Effect.ABORTS)
+    assert (finding.rule, result.predicted_error and result.predicted_error.message) == ("duplicate-def", finding.says)
+    rest = "once that is put right, torch refuses 3 more: aten::sinh, aten::matrix_power, AutogradCPU"
+    assert finding.message.endswith(rest)
+    subjects = [evidence.subject for evidence in finding.evidence]
+    assert subjects == ["aten::tanh", "several_conflicts.cpp:19", "aten::sinh", "aten::matrix_power", "AutogradCPU"]
+
+
 def test_extensions_are_loaded_into_one_process(store: Store, tmp_path: Path) -> None:
     sample = FOLDER / "duplicate_library-twice.so"
     (tmp_path / "link.so").symlink_to(sample)
