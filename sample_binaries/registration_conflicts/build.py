@@ -30,8 +30,8 @@ CASES: Final = {
     "bad_schema_string": ("type", "syntax", "name_only"),
     "custom_class_conflict": ("",),
     "registry_conflict": (
-        *("backend", "hooks", "hooks_twice", "generator", "storage", "storage_device", "settings", "settings_torch"),
-        *("key", "key_twice", "key_torch", "key_priority", "override"),
+        *("backend", "hooks", "hooks_twice", "generator", "storage", "storage_named", "storage_device"),
+        *("settings", "settings_torch", "key", "key_twice", "key_torch", "key_priority", "override"),
     ),
     "module_init": ("pybind11", "bare"),
     "several_conflicts": ("none", "one", "two", "three"),

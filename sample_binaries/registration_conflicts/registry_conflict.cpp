@@ -31,7 +31,8 @@ REGISTER_GENERATOR_PRIVATEUSE1(one)
 REGISTER_GENERATOR_PRIVATEUSE1(two)
 }  // namespace
 
-#elif defined(STORAGE) || defined(STORAGE_DEVICE)
+#elif defined(STORAGE) || defined(STORAGE_NAMED) || defined(STORAGE_DEVICE)
+#include <c10/core/DeviceType.h>
 #include <c10/core/StorageImpl.h>
 
 namespace {
@@ -39,7 +40,10 @@ c10::intrusive_ptr<c10::StorageImpl> make(
     c10::StorageImpl::use_byte_size_t, c10::SymInt, c10::DataPtr, c10::Allocator*, bool) {
   return {};
 }
-#ifdef STORAGE
+#ifdef STORAGE_NAMED
+const auto named = (c10::register_privateuse1_backend("AbiScan"), 0);
+#endif
+#ifndef STORAGE_DEVICE
 const auto registered = (c10::SetStorageImplCreate(c10::kPrivateUse1, &make), 0);
 const auto registered_again = (c10::SetStorageImplCreate(c10::kPrivateUse1, &make), 0);
 #else  // a device that may not have any
