@@ -10,11 +10,13 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-# What an object imports that registers operators, kernels, classes or devices as it is loaded.
+# What an object imports that registers operators, kernels, classes or devices as it is loaded, or fills a registry.
 _REGISTERING_SYMBOL: Final = re.compile(
     r"_ZN5torch7LibraryC[12]|_ZN3c1017RegisterOperators|_ZN5torch3jit(?:16registerOperator|17RegisterOperators)"
     r"|aoti_torch_library_|torch_library_|_ZN5torch6detail10class_base"
-    r"|_ZN3c104impl24DeviceGuardImplRegistrar|_ZN3c1028register_privateuse1_backend"
+    r"|_ZN3c104impl24DeviceGuardImplRegistrar|_ZN3c1028register_privateuse1_backend|_ZN3c1020SetStorageImplCreateE"
+    r"|_ZN2at33RegisterPrivateUse1HooksInterfaceE|_ZN2at18_GeneratorRegisterC|_ZN\d\w*Registry(?:B5cxx11)?Ev$"
+    r"|_ZN3c1016CachingAllocator26AcceleratorAllocatorConfig14getMutableKeys"
 )
 
 # The namespaces of torch, as source names of the Itanium C++ ABI (<length><name>).

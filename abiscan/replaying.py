@@ -6,6 +6,7 @@ small extension: import this module where an extension registers something.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import posixpath
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -16,8 +17,9 @@ from typing import TypeAlias
 from packaging.version import Version
 
 from abiscan.backends import brought_backend
-from abiscan.dispatch.adapters import events_of, state_of
+from abiscan.dispatch.adapters import entry_key, events_of, state_of
 from abiscan.dispatch.dispatcher import (
+    Enter,
     Event,
     FallBack,
     NameBackend,
@@ -37,7 +39,7 @@ from abiscan.linkage.model import Resolution
 from abiscan.linkage.registering import Reaction, Registering
 from abiscan.linkage.resolve import relocation_order
 from abiscan.ownership import is_torch_library, registers
-from abiscan.releases import embedded
+from abiscan.releases import embedded, embedded_registries
 from abiscan.releases.model import TorchRelease
 from abiscan.releases.operators import Operators
 from abiscan.sources import Extension, Target
@@ -93,6 +95,9 @@ class Registrant:
             return any(subject == each.namespace and each.kind is LibraryKind.DEF for each in registered.libraries)
         if isinstance(event, RegisterClass):
             return any(subject == each.name for each in registered.classes)
+        if isinstance(event, Enter):
+            entries = ((each.what, entry_key(each.what, each.key)) for each in registered.registries)
+            return (event.registry, event.key) in entries
         if isinstance(event, NameBackend):
             return any(outcome.old == each.key for each in registered.registries)
         if outcome.kind is OutcomeKind.RAISES and (outcome.message is None or outcome.message.id != "K1"):
@@ -129,6 +134,9 @@ class Replayer:
         new = [each for each in objects if each.identity not in loaded]
         names = {name for each in (*before, *new) for name in (*each.operators, *each.lookups)}
         operators = self.operators_for(release, names) if any(each.registers for each in new) else None
+        if operators and operators.entries is None and any(each.registrations.registries for each in new):
+            entries = embedded_registries.entries(release.build or "", release.machine)
+            operators = dataclasses.replace(operators, entries=entries)
         version = Version(release.version) if release.version else embedded.versions()[-1]
         minor = f"{version.major}.{version.minor}"
         keys = DispatchKeys(minor=minor, names=operators.keys) if operators else keys_of(version)
@@ -239,12 +247,12 @@ def reactions(
     on_call = [one for one in ours if one[2] not in _LOADED]
     sources = {id(event): (each, phase) for each, event, phase in (*in_load, *on_call)}
     result = replay(state, (event for _, event, _ in (*loaded, *in_load)), release)
-    outcomes = list(result.outcomes)
+    outcomes = [*result.outcomes, *result.behind]
     if on_call and result.failure is None:
         # What is there once the extension is loaded; of the rest, each function is called by itself, or not at all.
         called = replay(result.state, (event for _, event, _ in on_call), release)
         outcomes += called.outcomes
-    for outcome in outcomes:
+    for index, outcome in enumerate(outcomes):
         if id(outcome.event) not in sources or (operators is None and outcome.kind is OutcomeKind.DEAD):
             continue
         each, phase = sources[id(outcome.event)]
@@ -254,5 +262,8 @@ def reactions(
             object=each.name,
             phase=phase,
             met=next((other.name for other in others), None),
-            aborts=phase is Phase.STATIC_INIT or (phase is Phase.MODULE_INIT and not each.catches),
+            aborts=phase is Phase.STATIC_INIT
+            or outcome.kind is OutcomeKind.EXITS
+            or (phase is Phase.MODULE_INIT and not each.catches),
+            behind=result.failure is not None and index >= len(result.outcomes),
         )

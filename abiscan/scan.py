@@ -422,6 +422,10 @@ def _registration_gaps(registering: Registering, release: TorchRelease) -> Itera
     elif registering.operators.gaps:
         count = len(registering.operators.gaps)
         yield Gap(stage="dispatch", reason=f"not everything that {release} registers could be read: {count} gaps")
+    if registering.operators is not None and registering.operators.entries is None and registering.filled:
+        names = ", ".join(registering.filled)
+        reason = f"what {release} itself has entered in {names} is not at hand: a key that it has taken is not seen"
+        yield Gap(stage="dispatch", reason=reason)
 
 
 def _unread(target: Target, torch: Torch, path: str, error: InputError) -> Result:

@@ -14,12 +14,12 @@ from typing import Any, Final
 
 from packaging.version import Version
 
-from abiscan.dispatch.adapters import table_of
+from abiscan.dispatch.adapters import ALIAS_ANALYSIS, table_of
 from abiscan.dispatch.keys import keys_of
 from abiscan.emulation.model import Gap, Library, LibraryKind, Phase, Registrations
 from abiscan.emulation.recorder import Recorder
 from abiscan.linkage.registering import Backend, Registering
-from abiscan.releases.operators import Fallback, Kernel, Operator, Operators, Place
+from abiscan.releases.operators import Entry, Fallback, Kernel, Operator, Operators, Place
 from abiscan.replaying import Registrant, reactions
 
 FIND_OR_THROW: Final = "c10::Dispatcher::findSchemaOrThrow"
@@ -37,11 +37,12 @@ def registrations(steps: Iterable[Mapping[str, Any]], gaps: Iterable[str] = ()) 
     for line, step in enumerate(steps, 1):
         recorder.phase = Phase(step.get("phase", recorder.phase.value))
         key, mangled, inferred = (step.get(name) for name in ("key", "signature", "inferred"))
+        alias = ALIAS_ANALYSIS.index(step["alias"]) if "alias" in step else None
         if "library" in step:
             kind = KINDS[step["library"]]
             library = recorder.library(kind, step["namespace"], step.get("key"), "ops.cpp", line)
         elif "def" in step:
-            definition = recorder.define(library, step["def"], inferred=inferred)
+            definition = recorder.define(library, step["def"], inferred=inferred, alias_analysis=alias)
             if mangled:
                 recorder.kernel(
                     library, definition.name, key, signature=mangled, inferred=inferred, definition=definition
@@ -52,12 +53,14 @@ def registrations(steps: Iterable[Mapping[str, Any]], gaps: Iterable[str] = ()) 
             recorder.fallback(library, step["fallback"], fallthrough=False)
         elif "backend" in step:
             recorder.registry("privateuse1-backend", step["backend"])
+        elif "enter" in step:
+            recorder.registry(step["enter"], key, step.get("priority"))
         elif "lookup" in step:
             recorder.lookup(step["lookup"], step.get("function", FIND_OR_THROW), 16)
         elif "class" in step:
             recorder.custom_class(step["class"])
         else:
-            definition = recorder.define(None, step["op"])
+            definition = recorder.define(None, step["op"], alias_analysis=alias)
             for each in step["kernels"]:
                 recorder.kernel(
                     None, definition.name, each.get("key"), definition=definition, inferred=each["inferred"]
@@ -88,6 +91,7 @@ def operators(has: Mapping[str, Any], version: Version) -> Operators:
         keys=keys_of(version).names,
         aliases={alias: frozenset(members) for alias, members in has.get("aliases", {}).items()},
         gaps=(),
+        entries=tuple(Entry(*entry) for entry in has["entries"]) if "entries" in has else None,
     )
 
 

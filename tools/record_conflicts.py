@@ -7,7 +7,8 @@ kinds of cases are run, each in a process of its own, for a throw from a static 
 
 * ``samples``: every shared library in ``sample_binaries/registration_conflicts`` that was built for this torch is
   loaded (``mini_ipex`` into any torch up to 1.6).
-* ``calls``: the functions of ``register_operators``, which use the one interface that 1.4 and 1.5 have (up to 1.6).
+* ``calls``: the functions of ``register_operators``, which use the one interface that 1.4 and 1.5 have, and of
+  ``old_checks``, as far as the file that was built for the release has them (up to 1.6).
 * ``steps``: registrations made one by one through ``torch._C._dispatch_library``, torch's own test interface, which
   needs no compiler (1.7 and newer).
 
@@ -62,6 +63,11 @@ STEPS: dict[str, list[list[str]]] = {
     "def-twice": [["library", "DEF", "abiscan", ""], ["def_", ONE], ["def_", ONE]],
     "def-differently": [["library", "DEF", "abiscan", ""], ["def_", ONE], ["def_", TWO]],
     "def-other-name": [["library", "DEF", "abiscan", ""], ["def_", ONE], ["def_", "f(Tensor y) -> Tensor"]],
+    "def-other-alias-analysis": [
+        ["library", "DEF", "abiscan", ""],
+        ["def_", ONE, "PURE_FUNCTION"],
+        ["def_", ONE, "CONSERVATIVE"],
+    ],
     "def-other-default": [
         ["library", "DEF", "abiscan", ""],
         ["def_", "f(Tensor x, *, int[2] n=1, ScalarType? t=None, str s='a') -> (Tensor(a))"],
@@ -133,10 +139,25 @@ STEPS: dict[str, list[list[str]]] = {
     "schema-syntax": [["library", "DEF", "abiscan", ""], ["def_", "f(Tensor x, -> Tensor"]],
 }
 
-# The functions of register_operators.cpp.
-CALLS = (
+CALLS: dict[str, tuple[str, ...]] = {}
+CALLS["register_operators"] = (
     *("same_key", "two_catch_alls", "nothing_to_infer_from", "kernels_disagree", "wrong_arguments", "wrong_return"),
     *("wrong_returns", "other_schema", "equal_schema", "override", "override_catch_all", "unknown_type"),
+)
+CALLS["old_checks"] = (
+    *("other_alias_analysis", "default_alias_analysis", "alias_analysis_given_later", "alias_analysis_of_torch"),
+    *("inferred_from_schema", "annotated", "annotated_from_schema", "annotated_conservative", "boxed_without_schema"),
+    *(
+        "second_fallback",
+        "second_class",
+        "call_for_another_key",
+        "call_without_tensors",
+        "look_up",
+        "look_up_undefined",
+    ),
+    *("fragment_of_all", "other_namespace", "own_namespace", "def_in_impl", "kernel_namespace", "kernel_key"),
+    *("fallback_in_def", "fallback_of_namespace", "boxed_def", "def_of_all", "def_with_key", "fallback_without_key"),
+    *("second_library", "inferred_after_schema", "block_of_another_alias_analysis"),
 )
 # What the cases meet in torch: these operators, those with a kernel that import torch replaces, and the fallbacks,
 # which the table of a new operator shows.
@@ -159,10 +180,10 @@ print(json.dumps(about), flush=True)
 CALL = """
 import json, sys, torch
 sys.path.insert(0, sys.argv[1])
-import register_operators
+module = __import__(sys.argv[2])
 print(json.dumps("started"), flush=True)
 try:
-    getattr(register_operators, sys.argv[2])()
+    getattr(module, sys.argv[3])()
 except Exception as error:
     print(json.dumps({"type": type(error).__name__, "text": str(error)}), flush=True)
 else:
@@ -212,6 +233,7 @@ PLACES = (
 WARNING = re.compile(
     r"^(?:\[W[^\]]*\] )?Warning: (?P<text>.*?) \((?:function [^\n]*|\w+ at \S+:\d+)\)$", re.DOTALL | re.MULTILINE
 )
+SKIPPING = re.compile(r"^Higher priority item already registered.*$", re.MULTILINE)  # c10/util/Registry.h
 TERMINATE = re.compile(
     r"terminate called after throwing an instance of '(?P<type>[^']+)'\n  what\(\):  (?P<text>.*)", re.DOTALL
 )
@@ -242,9 +264,11 @@ def describe(reports: list[Any], returncode: int, errors: str) -> dict[str, Any]
     """What happened, as it is recorded."""
     # Up to 1.5 torch warns once more when the process ends and takes the kernels back.
     errors = errors.partition("END OF THE LOAD")[0]
-    warnings = [matched.group("text") for matched in WARNING.finditer(errors)]
+    warnings = [matched.group("text") for matched in WARNING.finditer(errors)] + SKIPPING.findall(errors)
     record: dict[str, Any] = {"how": "loads", "type": None, "signal": None, "message": None, "place": None}
-    if len(reports) < 2:
+    if len(reports) < 2 and returncode > 0:
+        record.update(how="exits", message=errors.splitlines()[-1])
+    elif len(reports) < 2:
         matched = TERMINATE.search(errors)
         record.update(how="aborts", signal=signal.Signals(-returncode).name)
         if matched is not None:
@@ -277,9 +301,13 @@ def record_all(names: list[str]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
                 then = "import" if imported else shutil.copy(path, scratch) if "twice" in sample else ""
                 cases.append({"sample": sample, **describe(*run(LOAD, str(path), then))})
     if legacy:
-        folder = FOLDER / "register_operators" / ("built_for_1.6.0" if version.startswith("1.6") else "built_for_1.4.0")
-        wanted = [function for function in CALLS if not names or function in names]
-        cases += ({"call": function, **describe(*run(CALL, str(folder), function))} for function in wanted)
+        for module, functions in CALLS.items():
+            built = [folder for folder in sorted((FOLDER / module).glob("built_for_*")) if folder.name[10:] <= version]
+            for function in functions:
+                if not names or function in names:
+                    case = {"call": function, **describe(*run(CALL, str(built[-1]), module, function))}
+                    if case["type"] != "AttributeError":  # else that file lacks it
+                        cases.append(case)
     for name, steps in STEPS.items() if about["steps"] else ():
         if not names or name in names:
             case = {"steps": name, **describe(*run(STEP_BY_STEP, json.dumps(steps)))}
@@ -315,7 +343,8 @@ def main() -> int:
         print("\n".join(different), file=sys.stderr)
         return int(bool(different))
     fresh = {name(case) for case in cases}
-    kept = [case for case in before["cases"] if name(case) not in fresh]
+    there = [case for case in before["cases"] if "sample" not in case or (FOLDER / case["sample"]).exists()]
+    kept = [case for case in there if name(case) not in fresh]
     others = [entry for entry in known["runs"] if entry["on"]["torch"] != torch]
     runs = [*others, {**about, "cases": sorted([*kept, *cases], key=name)}]
     runs.sort(key=lambda entry: [int(part) for part in re.findall(r"\d+", entry["on"]["torch"])[:3]])

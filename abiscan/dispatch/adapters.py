@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from abiscan.dispatch import signature
+from abiscan.dispatch.coverage import device_key
 from abiscan.dispatch.dispatcher import (
     BY_REGISTER_OPERATORS,
     LIBRARIES,
@@ -15,6 +16,7 @@ from abiscan.dispatch.dispatcher import (
     Block,
     BlockKind,
     Define,
+    Enter,
     Event,
     FallBack,
     Implement,
@@ -41,6 +43,11 @@ _BLOCK_KINDS: Final = {
 }
 _NO_KEYS: Final = ("Undefined", "UndefinedTensorId", "CatchAll")
 _NO_FILE: Final = "?"
+# c10::AliasAnalysisKind (ATen/core/dispatch/OperatorOptions.h), the same in every release.
+ALIAS_ANALYSIS: Final = ("INTERNAL_SPECIAL_CASE", "CONSERVATIVE", "FROM_SCHEMA", "PURE_FUNCTION")
+# What 1.4 to 1.6 say of their own operators, all others are left at the default; later releases do not compare it.
+_IS_FROM_SCHEMA: Final = re.compile(r"aten::(?!_copy_from$|quantized_(?:lstm|gru)\.)")
+_OF_DEVICES: Final = ("device-guard", "allocator", "storage")
 _BACKEND_NAME: Final = "privateuse1-backend"
 _NO_KEY_IS: Final = ("Math", "CompositeImplicitAutograd")  # from 1.8 on
 _REPLACES_ITSELF: Final = (2, 15)
@@ -59,7 +66,7 @@ def events_of(registrations: model.Registrations, keys: DispatchKeys, phase: mod
         *registrations.kernels,
         *registrations.fallbacks,
         *registrations.classes,
-        *(entry for entry in registrations.registries if entry.what == _BACKEND_NAME),
+        *registrations.registries,
     )
     in_order = sorted((each for each in registered if each.phase is phase), key=_order)  # definitions before kernels
     for _, (first, *others) in itertools.groupby(in_order, _order):
@@ -95,17 +102,23 @@ def _event(
     if isinstance(registered, model.CustomClass):
         return RegisterClass(name=registered.name)
     if isinstance(registered, model.Registry):
-        return NameBackend(name=str(registered.key))
+        if registered.what == _BACKEND_NAME:
+            return NameBackend(name=str(registered.key))
+        return Enter(
+            registry=registered.what, key=entry_key(registered.what, registered.key), priority=registered.priority
+        )
     block = None if registered.library is None else blocks[registered.library]
     if isinstance(registered, model.Fallback):
         key = _key(registered.dispatch_key, keys)
         return FallBack(block=block, kernel=Kernel(dispatch_key=_unless_of_block(key, block)))
     if isinstance(registered, model.Operator):
-        given = tuple(_kernel(kernel, keys, block) for kernel in kernels)
+        given = tuple(_kernel(each, keys, block) for each in kernels)
+        alias = None if registered.alias_analysis is None else ALIAS_ANALYSIS[registered.alias_analysis]
         text = registered.name if registered.inferred or registered.schema is None else registered.schema
         if block is None:
-            return RegisterOperator(text=text, kernels=given)
-        return Define(block=block, text=_relative(text, block), kernel=given[0] if given else None)
+            return RegisterOperator(text=text, kernels=given, alias_analysis=alias)
+        kernel = given[0] if given else None
+        return Define(block=block, text=_relative(text, block), kernel=kernel, alias_analysis=alias)
     kernel = _kernel(registered, keys, block)
     if block is None:
         return RegisterOperator(text=registered.operator, kernels=(kernel,))
@@ -118,6 +131,11 @@ def _kernel(kernel: model.Kernel, keys: DispatchKeys, block: Block | None) -> Ke
         signature=kernel.signature,
         inferred=kernel.inferred_schema,
     )
+
+
+def entry_key(registry: str, key: int | str | None) -> int | str | None:
+    """The key of an entry in one of torch's other registries; of one for a device, that device's name."""
+    return device_key(key) or key if registry in _OF_DEVICES and isinstance(key, int) else key
 
 
 def _key(key: int | str | None, keys: DispatchKeys) -> str | None:
@@ -148,7 +166,7 @@ def state_of(operators: torch.Operators, release: Release, names: Collection[str
     warned = release >= _REPLACES_ITSELF and any(kernel.key == "CUDA" for kernel in operators.kernels)
     return State(
         operators={
-            name: _entry_of_torch(defined.get(name), kernels.get(name, ()), release)
+            name: _entry_of_torch(name, defined.get(name), kernels.get(name, ()), release)
             for name in names
             if name in defined or name in kernels
         },
@@ -156,11 +174,12 @@ def state_of(operators: torch.Operators, release: Release, names: Collection[str
         fallbacks={each.key: _debug(each.file, each.line) for each in operators.fallbacks if each.key is not None},
         classes=operators.classes,
         warned=warned,
+        entries={(each.registry, each.key): each.priority or 0 for each in operators.entries or ()},
     )
 
 
 def _entry_of_torch(
-    operator: torch.Operator | None, kernels: Iterable[torch.Kernel], release: Release
+    name: str, operator: torch.Operator | None, kernels: Iterable[torch.Kernel], release: Release
 ) -> OperatorEntry:
     stored: dict[str | None, tuple[StoredKernel, ...]] = {}
     first: dict[bool, StoredSignature] = {}
@@ -179,6 +198,7 @@ def _entry_of_torch(
         kernels=stored,
         signature=first.get(False),
         sym_signature=first.get(True),
+        alias_analysis="FROM_SCHEMA" if _IS_FROM_SCHEMA.match(name) else None,
     )
 
 

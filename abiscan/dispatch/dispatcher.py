@@ -1,15 +1,16 @@
 """A model of ``c10::Dispatcher`` while operators are registered: every check that torch makes, in its order.
 
 ``replay`` takes what is registered already and what an extension registers, in the order in which it does, and tells
-what torch does about it, up to the first registration that throws. Sources, all in ``aten/src/ATen/core``:
-``library.cpp``, ``dispatch/{Dispatcher, OperatorEntry}.cpp``, ``op_registration/{op_registration, infer_schema}.cpp``.
+what torch does about it, up to the first registration that throws, and what it would refuse behind that. Sources, all
+in ``aten/src/ATen/core``: ``library.cpp``, ``dispatch/{Dispatcher, OperatorEntry}.cpp``,
+``op_registration/{op_registration, infer_schema}.cpp``.
 
 Where the releases differ: 1.4 and 1.5 know ``RegisterOperators`` only, and compare no C++ types. 1.6 brought
 ``TORCH_LIBRARY`` and these comparisons. Up to 1.7 an operator may be defined again with an equal schema; from 1.8 on
 not at all. 1.13 brought SymInt, and with it a second C++ type for each operator. From 2.1 on torch warns only once.
 
 Dispatch keys are names here, as the release names them; None is "no key", which torch up to 1.7 calls the catch-all.
-Not modelled: assertions on torch's own bookkeeping, alias analysis kinds, a second interpreter in the process.
+Not modelled: assertions on torch's own bookkeeping, a second interpreter in the process.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 import enum
 import functools
 from collections import ChainMap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NoReturn, TypeAlias
 
@@ -51,6 +52,20 @@ _HINT: Final = (
     "https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/native/README.md#func "
 )
 
+# The registries that take one entry for a key, with the check that refuses the next; and those that replace it.
+_STORAGE: Final = "storage"
+_REFUSALS: Final = {
+    "privateuse1-hooks": "E1",
+    "privateuse1-generator": "E2",
+    _STORAGE: "E3",
+    "AcceleratorAllocatorConfig": "E5",
+}
+_REPLACED: Final = ("device-guard", "allocator", "privateuse1-profiler")
+_FROM_SCHEMA: Final = "FROM_SCHEMA"  # what TORCH_LIBRARY takes for a schema that is given,
+_CONSERVATIVE: Final = "CONSERVATIVE"  # and for one that is inferred (library.cpp)
+_PRIVATE_USE: Final = "PrivateUse1"
+_PRIVATE_USE_NAME: Final = "privateuseone"  # as torch calls the device, as long as nobody has named it
+
 BY_REGISTER_OPERATORS: Final = "registered by RegisterOperators"
 _NO_DEBUG: Final = "no debug info"
 _UNKNOWN: Final = "?"
@@ -80,6 +95,7 @@ class StoredKernel:
 class OperatorEntry:
     """One operator. ``schema`` is None for one that has kernels and no definition, ``debug`` where it was defined.
 
+    ``alias_analysis`` is the kind of it that was given with the definition, if any.
     ``kernels`` by their key, the newest first. ``sym_signature`` is that of kernels with a SymInt, from 1.13 on. Both
     signatures are left out where ``signatures_known`` is false, as in all that torch tells about itself.
     """
@@ -90,6 +106,7 @@ class OperatorEntry:
     signature: StoredSignature | None = None
     sym_signature: StoredSignature | None = None
     signatures_known: bool = True
+    alias_analysis: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +115,7 @@ class State:
 
     ``classes`` are the custom classes as ``ns.Name``, None where they are not known; ``warned`` tells that torch has
     given its only warning about a replaced kernel; ``backend`` is the name that ``PrivateUse1`` was given, if any.
+    ``entries`` are those of torch's other registries, by registry and key, with their priorities, as far as known.
     """
 
     operators: Mapping[str, OperatorEntry] = field(default_factory=dict)
@@ -106,6 +124,7 @@ class State:
     classes: frozenset[str] | None = None
     warned: bool = False
     backend: str | None = None
+    entries: Mapping[tuple[str, int | str | None], int] = field(default_factory=dict)
 
 
 # What is being registered
@@ -158,11 +177,15 @@ class OpenBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Define:
-    """``m.def(text)``, or ``m.def(text, kernel)``; ``text`` is a schema, or with a kernel maybe a name."""
+    """``m.def(text)``, or ``m.def(text, kernel)``; ``text`` is a schema, or with a kernel maybe a name.
+
+    ``alias_analysis`` is that of ``torch::schema(text, …)``.
+    """
 
     block: Block
     text: str
     kernel: Kernel | None = None
+    alias_analysis: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,10 +207,11 @@ class FallBack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterOperator:
-    """``RegisterOperators().op(text, kernels)``."""
+    """``RegisterOperators().op(text, kernels)``; ``alias_analysis`` is that of its options, if they have any."""
 
     text: str
     kernels: tuple[Kernel, ...]
+    alias_analysis: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,7 +228,19 @@ class NameBackend:
     name: str
 
 
-Event: TypeAlias = OpenBlock | Define | Implement | FallBack | RegisterOperator | RegisterClass | NameBackend
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enter:
+    """An entry in another of torch's registries. ``key`` is the name of the device where it is for one.
+
+    ``priority`` is that in a ``c10::Registry``, or of an allocator; None where there is none.
+    """
+
+    registry: str
+    key: int | str | None = None
+    priority: int | None = None
+
+
+Event: TypeAlias = OpenBlock | Define | Implement | FallBack | RegisterOperator | RegisterClass | NameBackend | Enter
 
 
 # What comes of it
@@ -216,11 +252,20 @@ class OutcomeKind(enum.Enum):
     RAISES = "raises"
     """It throws ``message``, and nothing after it happens."""
 
+    EXITS = "exits"
+    """It prints ``message`` and ends the process by ``exit(1)``, which nobody can catch."""
+
     OVERRIDES = "overrides"
     """It replaces what is there, and warns with ``message``; None if it does so in silence."""
 
+    SKIPS = "skips"
+    """It keeps what is there instead, and prints ``message``."""
+
     DEAD = "dead"
     """It keeps a kernel for an operator that nobody defines, and says nothing."""
+
+
+FATAL: Final = (OutcomeKind.RAISES, OutcomeKind.EXITS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,15 +286,19 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """All that is remarkable about a sequence of events, and what is registered after it."""
+    """All that is remarkable about a sequence of events, and what is registered after it.
+
+    ``behind`` is what torch would refuse if what it does refuse were left out, in the order of the events.
+    """
 
     outcomes: tuple[Outcome, ...]
     state: State
+    behind: tuple[Outcome, ...] = ()
 
     @property
     def failure(self) -> Outcome | None:
-        """The event that throws."""
-        return next((outcome for outcome in self.outcomes if outcome.kind is OutcomeKind.RAISES), None)
+        """The event that throws, or ends the process."""
+        return next((outcome for outcome in self.outcomes if outcome.kind in FATAL), None)
 
 
 def replay(state: State, events: Iterable[Event], release: Release) -> Replay:
@@ -258,21 +307,30 @@ def replay(state: State, events: Iterable[Event], release: Release) -> Replay:
     :param release: 1.4 or newer
     """
     run = _Run(state, release)
-    for event in events:
+    left = iter(events)
+    for event in left:
         run.register(event)
         if run.failed:
             break
     else:
         run.find_dead()
-    return Replay(outcomes=tuple(run.outcomes), state=run.state())
+    outcomes, after = tuple(run.outcomes), run.state()
+    return Replay(outcomes=outcomes, state=after, behind=tuple(run.go_on(outcomes[-1], left)) if run.failed else ())
 
 
 class _ThrownError(Exception):
-    """torch throws. ``outcome`` has all but the event."""
+    """torch throws, or ends the process: all that there is to say of it but the event."""
 
-    def __init__(self, thrown: Message, subject: str, new: str | None, old: str | None) -> None:
+    def __init__(
+        self,
+        thrown: Message,
+        subject: str,
+        new: str | None = None,
+        old: str | None = None,
+        kind: OutcomeKind = OutcomeKind.RAISES,
+    ) -> None:
         super().__init__(thrown.text)
-        self.thrown, self.subject, self.new, self.old = thrown, subject, new, old
+        self.thrown, self.subject, self.new, self.old, self.kind = thrown, subject, new, old, kind
 
 
 class _Run:
@@ -286,6 +344,7 @@ class _Run:
         self._classes = state.classes
         self._warned = state.warned
         self._backend = state.backend
+        self._entries = dict(state.entries)
         self._implemented: dict[str, Event] = {}  # operator -> the first event that gives it a kernel
         self.outcomes: list[Outcome] = []
         self.failed = False
@@ -293,11 +352,12 @@ class _Run:
     def state(self) -> State:
         return State(
             operators=dict(self._operators),
-            libraries=self._libraries,
-            fallbacks=self._fallbacks,
+            libraries=dict(self._libraries),
+            fallbacks=dict(self._fallbacks),
             classes=self._classes,
             warned=self._warned,
             backend=self._backend,
+            entries=dict(self._entries),
         )
 
     def register(self, event: Event) -> None:
@@ -317,18 +377,36 @@ class _Run:
                     self._register_class(event.name)
                 case NameBackend():
                     self._name_backend(event.name)
+                case Enter():
+                    self._enter(event)
         except _ThrownError as error:
             self.failed = True
             self.outcomes.append(
                 Outcome(
                     event=event,
-                    kind=OutcomeKind.RAISES,
+                    kind=error.kind,
                     message=error.thrown,
                     subject=error.subject,
                     new=error.new,
                     old=error.old,
                 )
             )
+
+    def go_on(self, refused: Outcome, events: Iterable[Event]) -> Iterator[Outcome]:
+        """What else is refused, each thing once: the kernels of an operator that is refused count as part of it.
+
+        Where a block is refused, nothing is said of what is in the blocks of its namespace.
+        """
+        known = {_thing(refused)}
+        for event in events:
+            if isinstance(event, Define | Implement | FallBack) and ("OpenBlock", _namespace(event)) in known:
+                continue
+            self.outcomes.clear()
+            self.register(event)
+            for outcome in self.outcomes:
+                if outcome.kind in FATAL and _thing(outcome) not in known:
+                    known.add(_thing(outcome))
+                    yield outcome
 
     def find_dead(self) -> None:
         for name, event in self._implemented.items():
@@ -368,17 +446,18 @@ class _Run:
                 self._throw_text(given, "Tried to parse a function schema but only the operator name was given")
             if kernel.inferred is None:
                 self._throw_in(block, "L5", str(given), operator=given)
-            schema = _named(kernel.inferred, given)
+            schema, alias = _named(kernel.inferred, given), _CONSERVATIVE
         else:
-            schema = given
+            schema, alias = given, event.alias_analysis or _FROM_SCHEMA
         if block.kind is BlockKind.IMPL or block.namespace is None:
             self._throw_in(block, "L3", str(schema.name), operator=schema.name)
         namespace = schema.name.namespace
         # In 1.6 even the block's own namespace is one too many.
         if namespace and (namespace != block.namespace or self._release == LIBRARIES):
-            self._throw_in(block, "L4", str(schema.name), given=namespace, namespace=block.namespace)
+            equal = int(namespace == block.namespace)  # which 1.6 prints first, by mistake
+            self._throw_in(block, "L4", str(schema.name), given=namespace, namespace=block.namespace, equal=equal)
         schema = replace(schema, name=replace(schema.name, namespace=block.namespace))
-        self._register_def(schema, block.debug)
+        self._register_def(schema, block.debug, alias)
         if kernel is not None:
             key = kernel.dispatch_key or block.dispatch_key
             self._register_impl(event, str(schema.name), key, kernel, kernel.debug or block.debug)
@@ -430,13 +509,14 @@ class _Run:
         if self._release < LIBRARIES and not isinstance(given, OperatorName):
             for kernel in event.kernels:
                 self._check_against_inferred(schema, kernel)
+        self._check_alias_analysis(given, schema, event.alias_analysis)
         keys = [kernel.dispatch_key for kernel in event.kernels]
         twice = next((key for index, key in enumerate(keys) if key in keys[:index]), _UNKNOWN)
         if twice is None:
             self._throw("R4", name, schema=self._print(schema))
         if twice != _UNKNOWN:
             self._throw("R3", name, key=twice, schema=self._print(schema))
-        self._register_def(schema, BY_REGISTER_OPERATORS)
+        self._register_def(schema, BY_REGISTER_OPERATORS, event.alias_analysis)
         for kernel in event.kernels:
             self._register_impl(event, name, kernel.dispatch_key, kernel, BY_REGISTER_OPERATORS)
 
@@ -465,6 +545,15 @@ class _Run:
                 "R8", str(schema.name), new=found, old=expected, expected=expected, inferred=found, reason=reason
             )
 
+    def _check_alias_analysis(
+        self, given: OperatorName | FunctionSchema, schema: FunctionSchema, alias: str | None
+    ) -> None:
+        if isinstance(given, OperatorName) and alias == _FROM_SCHEMA:
+            self._throw("R9", str(schema.name), schema=self._print(schema))
+        annotated = any(each.alias is not None for each in (*schema.arguments, *schema.returns))
+        if annotated and alias != _FROM_SCHEMA and has_message("R10", self._release):
+            self._throw("R10", str(schema.name), schema=self._print(schema))
+
     def _register_class(self, name: str) -> None:
         if self._classes is None:
             return
@@ -477,9 +566,37 @@ class _Run:
             self._throw("C5", name, new=name, old=self._backend, name=self._backend)
         self._backend = name
 
+    # What c10/util/Registry.h checks, and the functions that take one entry, or replace it
+
+    def _enter(self, event: Enter) -> None:
+        device = (self._backend or _PRIVATE_USE_NAME).lower()
+        subject = str(event.key or _PRIVATE_USE)
+        there = self._entries.get((event.registry, event.key))
+        refusal = _REFUSALS.get(event.registry)
+        if event.registry == _STORAGE and event.key != _PRIVATE_USE:
+            refusal, there = "E4", 0
+        if there is not None and refusal is not None:
+            if has_message(refusal, self._release):
+                self._throw(refusal, subject, key=event.key, device=device)
+            return
+        if there is not None and event.registry not in _REPLACED:
+            if event.priority is None:
+                return  # some table: what its code does about a second entry is not known
+            if event.priority == there:
+                raise _ThrownError(message("C4", self._release, key=event.key), subject, kind=OutcomeKind.EXITS)
+        if there is None or (event.priority or 0) >= there:
+            self._entries[event.registry, event.key] = event.priority or 0
+            kind, said = OutcomeKind.OVERRIDES, None
+        elif event.registry in _REPLACED:
+            kind, said = OutcomeKind.SKIPS, None
+        else:
+            kind, said = OutcomeKind.SKIPS, message("C4b", self._release, key=event.key)
+        if there is not None:
+            self.outcomes.append(Outcome(event=event, kind=kind, message=said, subject=subject))
+
     # What Dispatcher.cpp checks
 
-    def _register_def(self, schema: FunctionSchema, debug: str) -> None:
+    def _register_def(self, schema: FunctionSchema, debug: str, alias: str | None) -> None:
         name = str(schema.name)
         entry = self._entry(name)
         if entry.schema is not None:
@@ -494,6 +611,10 @@ class _Run:
                     debug=debug,
                     previous=entry.debug,
                 )
+            if alias is not None and entry.alias_analysis is None:
+                self._operators[name] = replace(entry, alias_analysis=alias)
+            elif alias is not None and alias != entry.alias_analysis:
+                self._throw_alias_analysis(schema, debug, alias, entry)
             return
         for kernels in entry.kernels.values():
             for kernel in kernels:
@@ -501,7 +622,23 @@ class _Run:
                     self._check_schema(schema, debug, None, kernel.inferred, kernel.debug)
         if self._release >= LIBRARIES and len(schema.arguments) > _MOST_ARGUMENTS:
             self._throw("K11", name, count=len(schema.arguments))
-        self._operators[name] = replace(entry, schema=str(schema), debug=debug)
+        self._operators[name] = replace(entry, schema=str(schema), debug=debug, alias_analysis=alias)
+
+    def _throw_alias_analysis(self, schema: FunctionSchema, debug: str, alias: str, entry: OperatorEntry) -> NoReturn:
+        """The schemas are equal, but not how code is to tell what they alias."""
+        new, old = self._print(schema), self._print(_parsed(entry.schema or ""))
+        check = next(check for check in ("D3", "D4", "D5") if has_message(check, self._release))
+        self._throw(
+            check,
+            str(schema.name),
+            new=new,
+            old=old,
+            name=schema.name,
+            old_kind=entry.alias_analysis,
+            kind=alias,
+            previous=entry.debug,
+            debug=debug,
+        )
 
     def _register_impl(self, event: Event, name: str, key: str | None, kernel: Kernel, debug: str) -> None:
         entry = self._entry(name)
@@ -673,7 +810,7 @@ class _Run:
         problem = str(error).rstrip("\n")  # which older releases end in
         if self._release < _TYPE_HINT:
             problem = problem.replace(_HINT, "")
-        return _ThrownError(message("G1", self._release, problem=problem), text, None, None)
+        return _ThrownError(message("G1", self._release, problem=problem), text)
 
     def _difference(self, first: FunctionSchema, second: FunctionSchema) -> str | None:
         """``findSchemaDifferences`` of infer_schema.cpp: names, defaults and alias annotations do not count."""
@@ -704,12 +841,14 @@ class _Run:
         return name if entry.schema is None else self._print(_parsed(entry.schema))
 
     def _throw_in(self, block: Block, check: str, subject: str, **values: object) -> NoReturn:
-        kind, file, line = block.kind.value, block.file, block.line
+        # 1.6 prints the number of the kind.
+        kind = block.kind.value if self._release > LIBRARIES else list(BlockKind).index(block.kind)
+        file, line = block.file, block.line
         thrown = message(check, self._release, exact=True, kind=kind, file=file, line=line, **values)
-        raise _ThrownError(thrown, subject, None, None)
+        raise _ThrownError(thrown, subject)
 
     def _throw_text(self, name: OperatorName, problem: str) -> NoReturn:
-        raise _ThrownError(message("G1", self._release, problem=problem), str(name), None, None)
+        raise _ThrownError(message("G1", self._release, problem=problem), str(name))
 
     def _throw(
         self,
@@ -723,6 +862,21 @@ class _Run:
     ) -> NoReturn:
         thrown = message(check, self._release, exact=exact, new=new, old=old, **values)
         raise _ThrownError(thrown, subject, new, old)
+
+
+def _thing(outcome: Outcome) -> tuple[str, str]:
+    """What an outcome is about: of what kind that is, and what it is called."""
+    event = outcome.event
+    if isinstance(event, Enter):
+        return event.registry, outcome.subject
+    if isinstance(event, Define | Implement | RegisterOperator):
+        return "operator", outcome.subject
+    return type(event).__name__, outcome.subject
+
+
+def _namespace(event: Define | Implement | FallBack) -> str | None:
+    """The namespace of the block that an event is in, as the outcome of opening that would have it."""
+    return (event.block.namespace or "_") if event.block else None
 
 
 def _key_text(key: str | None) -> str:

@@ -90,21 +90,16 @@ _NO_TENSORS: Final = (
     "function is registered for schema {name}.  This usually means that this function requires a non-empty list of "
     "Tensors"
 )
-_AVAILABLE: Final = ".  Available functions are {keys}."
+_AVAILABLE: Final = ".  Available functions are {keys}"
 _FORGOT: Final = ", or that you (the operator writer) forgot to register a fallback function"
 
 TEMPLATES: Final = (
     # Blocks of torch/library.h, which came with 1.6.
-    _between(
-        (1, 6),
-        (1, 6),
-        "L1",
-        "{kind}: cannot define {kind} with the wildcard namespace _ (every {kind} defines operators for a distinct "
-        "namespace!)Did you mean to use TORCH_LIBRARY_IMPL instead?  " + _BLOCK,
-    ),
+    _between((1, 6), (1, 6), "L1", _OF_ALL.replace("!) Did", "!)Did")),
     _between((1, 7), None, "L1", _OF_ALL),
     # Up to 2.5 at least, a namespace is read that is not there: most often it reads as empty, or the process ends.
-    _between((1, 6), (2, 7), "L1b", _OF_ALL, exact=False),
+    _between((1, 6), (1, 6), "L1b", _OF_ALL.replace("!) Did", "!)Did"), exact=False),
+    _between((1, 7), (2, 7), "L1b", _OF_ALL, exact=False),
     _between((2, 8), None, "L1b", "bad optional access"),
     _between((1, 6), (1, 8), "L2", "!dispatch_key_.has_value() " + _ASSERT + _BLOCK, exact=False),
     _between((1, 9), (1, 9), "L2", "!dispatch_key_.has_value()" + _ASSERT + _BLOCK, exact=False),
@@ -120,9 +115,9 @@ TEMPLATES: Final = (
         (1, 6),
         (1, 6),
         "L4",
-        "Explicitly provided namespace ({given}) in schema string does not match namespace of enclsing {kind} block "
-        "({namespace}).  Move this definition to the (unique) TORCH_LIBRARY block corresponding to this namespace (and "
-        "consider deleting the namespace from your schema string.)  " + _BLOCK,
+        "{equal}Explicitly provided namespace ({given}) in schema string does not match namespace of enclsing {kind} "
+        "block ({namespace}).  Move this definition to the (unique) TORCH_LIBRARY block corresponding to this "
+        "namespace (and consider deleting the namespace from your schema string.)  " + _BLOCK,
     ),
     _between(
         (1, 7),
@@ -203,6 +198,25 @@ TEMPLATES: Final = (
     ),
     _between((1, 3), (1, 5), "D2", _DIFFERENT + "{new} vs {old}"),
     _between((1, 6), (1, 7), "D2", _DIFFERENT + "{new} ({debug}) vs {old} ({previous})"),
+    _between(
+        (1, 3),
+        (1, 4),
+        "D3",
+        "Tried to register multiple operators with the same schema but different options: {new}",
+    ),
+    _between(
+        (1, 5),
+        (1, 5),
+        "D4",
+        "Tried to register multiple operators with the same schema but different alias analysis kind: {new}",
+    ),
+    _between(
+        (1, 6),
+        (1, 7),
+        "D5",
+        "Tried to define the schema for {name} with different alias analysis kinds: {old_kind} ({previous}) vs {kind} "
+        "({debug})",
+    ),
     _between((1, 6), None, "K11", "The function schema has {count} arguments but this PyTorch build only supports 64"),
     # Fallbacks. In 1.6 a second one replaces the first without a word.
     _between(
@@ -302,12 +316,11 @@ TEMPLATES: Final = (
     _between((1, 8), None, "K6", _NOT_RUN + _OMITTED + _ONLY + "\n\n{table}"),
     _between((1, 4), (1, 4), "K7", _NO_TENSORS + _AVAILABLE, exact=False),
     _between((1, 5), (1, 6), "K7", _NO_TENSORS + _AVAILABLE),
-    _between((1, 7), (1, 8), "K7", _NO_TENSORS + _AVAILABLE + "\n\n{table}"),
-    _between((1, 9), None, "K7", _NO_TENSORS + _FORGOT + _AVAILABLE + "\n\n{table}"),
-    # Look-ups by name; {name} always has its dot.
+    _between((1, 7), (1, 8), "K7", _NO_TENSORS + _AVAILABLE + ".\n\n{table}"),
+    _between((1, 9), None, "K7", _NO_TENSORS + _FORGOT + _AVAILABLE + ".\n\n{table}"),
+    # Look-ups by name; {name} always has its dot. Up to 1.5 an operator that has kernels is found.
     _between((1, 4), (1, 5), "S1", "bad optional access"),
     _between((1, 6), None, "S1", "Could not find schema for {name}"),
-    _between((1, 4), (1, 5), "S2", "bad optional access"),
     _between(
         (1, 6),
         None,
@@ -355,6 +368,20 @@ TEMPLATES: Final = (
         "In operator registration: Specified function schema [{expected}] doesn't match inferred function schema "
         "[{inferred}]. {reason}",
     ),
+    _between(
+        (1, 3),
+        None,
+        "R9",
+        "In operator registration: Tried to register operator {schema} with AliasAnalysisKind::FROM_SCHEMA, but the "
+        "schema is inferred.",
+    ),
+    _between(
+        (1, 3),
+        (1, 4),
+        "R10",
+        "In operator registration: Tried to register operator {schema} with aliasing information in the schema but "
+        "without AliasAnalysisKind::FROM_SCHEMA.",
+    ),
     # Schema strings, whose messages come whole from the parser, and classes.
     _between((1, 3), None, "G1", "{problem}"),
     _between(
@@ -377,5 +404,25 @@ TEMPLATES: Final = (
         None,
         "C5",
         "torch.register_privateuse1_backend() has already been set! Current backend: {name}",
+    ),
+    # Other registries: c10/util/Registry.h, whose code prints and calls exit(1); ATen/detail/PrivateUse1HooksInterface,
+    # ATen/core/GeneratorForPrivateuseone, c10/core/{StorageImpl, AllocatorConfig}.
+    _between((1, 3), None, "C4", "Key already registered with the same priority: {key}"),
+    _between((1, 3), None, "C4b", "Higher priority item already registered, skipping registration of {key}"),
+    _between((2, 1), None, "E1", "PrivateUse1HooksInterface only could be registered once."),
+    _between((2, 0), None, "E2", "Only can register a generator to the PrivateUse1 dispatch key once!"),
+    _between((2, 1), None, "E3", "The StorageImplCreate function pointer for {device} has been registered."),
+    _between(
+        (2, 1),
+        None,
+        "E4",
+        "It is only allowed to register the storageImpl create method for PrivateUse1. If you have related storageImpl "
+        "requirements, please expand the allowlist",
+    ),
+    _between(
+        (2, 9),
+        None,
+        "E5",
+        "Duplicated key '{key}' found in device-specific configuration parser hook registration",
     ),
 )

@@ -17,6 +17,10 @@ from typing import Final
 LOOKUPS: Final = "lookups"
 """The stage of the gaps that concern operators that are looked up, and no registration."""
 
+ALLOCATOR: Final = "allocator"
+ALLOCATOR_SETTINGS: Final = "AcceleratorAllocatorConfig"
+"""Registries, as ``Registry.what`` has them."""
+
 _THROWING: Final = ("c10::Dispatcher::findSchemaOrThrow", "aoti_torch_call_dispatcher", "torch_call_dispatcher")
 
 
@@ -61,6 +65,8 @@ class Operator:
     ``inferred`` tells that torch makes the schema from the C++ function. ``schema`` is None where neither was readable.
     ``tags`` are the numbers of ``at::Tag`` of the torch that the extension was built for. ``jit_only`` marks those
     of TorchScript's own registry (``torch::jit::RegisterOperators``), which the dispatcher does not know.
+    ``alias_analysis`` is the number of ``c10::AliasAnalysisKind`` given with it, None where none is, and in code built
+    on 2.1 or newer, where nothing depends on it.
     """
 
     name: str
@@ -73,6 +79,7 @@ class Operator:
     phase: Phase
     order: int
     library: int | None
+    alias_analysis: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,12 +130,21 @@ class CustomClass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registry:
-    """An entry of another of torch's registries: ``what`` names it, ``key`` is the number or name entered."""
+    """An entry of another of torch's registries: ``what`` names it, ``key`` is the number or name entered.
+
+    ``priority`` is that of allocators and of every ``c10::Registry``, None for the others.
+    """
 
     what: str
     key: int | str | None
+    priority: int | None = None
     phase: Phase
     order: int
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether torch has entries of its own in the same registry: a ``c10::Registry``, or allocator settings."""
+        return self.what == ALLOCATOR_SETTINGS or (self.priority is not None and self.what != ALLOCATOR)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,9 +200,11 @@ class Registrations:
 class TorchRegistrations:
     """What the libraries of a torch register, by library, and what its dispatch keys are called, by number.
 
-    ``aliases`` are the keys that stand for several others: those that each includes.
+    ``aliases`` are the keys that stand for several others: those that each includes. ``registries`` is what is in each
+    ``c10::Registry``, and the keys of allocator settings.
     """
 
     libraries: Mapping[str, Registrations]
     keys: Mapping[int, str]
     aliases: Mapping[int, frozenset[int]]
+    registries: tuple[Registry, ...]

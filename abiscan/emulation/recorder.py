@@ -7,6 +7,7 @@ A name without a namespace takes the library's; a kernel without a dispatch key 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import replace
 
 from abiscan.emulation.model import (
@@ -42,6 +43,8 @@ class Recorder:
         self.registries: list[Registry] = []
         self.lookups: list[Lookup] = []  # by emulated addresses, at first
         self.debug_at: set[int] = set()
+        self.settle: Callable[[], None] = lambda: None
+        """Records what inlined code has entered before whatever is recorded next."""
         self._order = itertools.count()
 
     def library(
@@ -55,7 +58,7 @@ class Recorder:
             file=file,
             line=line,
             phase=self.phase,
-            order=next(self._order),
+            order=self._next(),
         )
         self.libraries.append(opened)
         return opened
@@ -68,6 +71,7 @@ class Recorder:
         inferred: str | None = None,
         tags: tuple[int, ...] = (),
         jit_only: bool = False,
+        alias_analysis: int | None = None,
     ) -> Operator:
         """An operator is defined: by its whole schema, or by its name with the schema inferred from its kernel."""
         name = operator_name(text)
@@ -82,10 +86,11 @@ class Recorder:
             inferred=not has_arguments,
             tags=tags,
             jit_only=jit_only,
+            alias_analysis=alias_analysis,
             file=library.file if library else None,
             line=library.line if library else None,
             phase=self.phase,
-            order=next(self._order),
+            order=self._next(),
             library=library.order if library else None,
         )
         self.operators.append(defined)
@@ -121,7 +126,7 @@ class Recorder:
                 file=library.file if library else None,
                 line=library.line if library else None,
                 phase=self.phase,
-                order=next(self._order) if definition is None else definition.order,
+                order=self._next() if definition is None else definition.order,
                 library=library.order if library else None,
             )
         )
@@ -135,7 +140,7 @@ class Recorder:
                 file=library.file if library else None,
                 line=library.line if library else None,
                 phase=self.phase,
-                order=next(self._order),
+                order=self._next(),
                 library=library.order if library else None,
             )
         )
@@ -144,7 +149,7 @@ class Recorder:
         """A class is registered under ``ns.Name``; by a function that is called, for the first time."""
         if self.phase is Phase.ON_CALL and any(known.name == name for known in self.classes):
             return
-        self.classes.append(CustomClass(name=name, methods=(), phase=self.phase, order=next(self._order)))
+        self.classes.append(CustomClass(name=name, methods=(), phase=self.phase, order=self._next()))
 
     def method(self, class_name: str, method: str) -> None:
         """A method is added to the class that was last registered under this name."""
@@ -153,9 +158,18 @@ class Recorder:
         at = max(index for index, known in enumerate(self.classes) if known.name == class_name)
         self.classes[at] = replace(self.classes[at], methods=(*self.classes[at].methods, method))
 
-    def registry(self, what: str, key: int | str | None) -> None:
-        """Another of torch's registries gets an entry."""
-        self.registries.append(Registry(what=what, key=key, phase=self.phase, order=next(self._order)))
+    def registry(self, what: str, key: int | str | None, priority: int | None = None) -> None:
+        """Another of torch's registries gets an entry; from a function that is called, for the first time."""
+        if self.phase is Phase.ON_CALL and any(
+            (known.what, known.key, known.phase) == (what, key, self.phase) for known in self.registries
+        ):
+            return
+        order = self._next()
+        self.registries.append(Registry(what=what, key=key, priority=priority, phase=self.phase, order=order))
+
+    def _next(self) -> int:
+        self.settle()
+        return next(self._order)
 
     def lookup(self, operator: str, function: str, address: int) -> None:
         """A name of an operator is handed to ``function`` by the call that returns to ``address``."""

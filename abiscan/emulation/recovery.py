@@ -49,6 +49,7 @@ _REGISTERS: Final = re.compile(
     r"|_ZN3c1017RegisterOperators25checkSchemaAndRegisterOp_E|_ZN5torch3jit16registerOperatorE"
     r"|aoti_torch_library_(init_(def|fragment|impl)|def|impl)$|torch_library_(impl|def_with_tags)$"
     r"|_ZN5torch6detail10class_baseC|_ZN3c104impl24DeviceGuardImplRegistrarC|_ZN3c1028register_privateuse1_backendE"
+    r"|_ZN3c1020SetStorageImplCreateE|_ZN2at33RegisterPrivateUse1HooksInterfaceE|_ZN2at18_GeneratorRegisterC"
 )
 # Those that open something for the others to register with.
 _OPENS: Final = re.compile(r"_ZN5torch7LibraryC[12]|aoti_torch_library_init_|_ZN5torch6detail10class_baseC")

@@ -22,12 +22,18 @@ from abiscan.emulation.doubles.libstdcxx import LIBSTDCXX
 from abiscan.emulation.doubles.torch_legacy import torch_legacy
 from abiscan.emulation.doubles.torch_library import torch_library
 from abiscan.emulation.doubles.torch_lookups import torch_lookups
-from abiscan.emulation.doubles.torch_registries import Registries, torch_registries
+from abiscan.emulation.doubles.torch_registries import (
+    REGISTRY,
+    SETTINGS,
+    Registries,
+    function_name,
+    torch_registries,
+)
 from abiscan.emulation.doubles.torch_stable import torch_stable
 from abiscan.emulation.doubles.torch_types import torch_types
 from abiscan.emulation.loader import Image
 from abiscan.emulation.machine import Stop
-from abiscan.emulation.model import Gap, Registrations, TorchRegistrations
+from abiscan.emulation.model import Gap, Phase, Registrations, Registry, TorchRegistrations
 from abiscan.emulation.process import Double, Process
 from abiscan.emulation.recorder import Recorder
 from abiscan.emulation.strings import abi_in
@@ -58,6 +64,7 @@ _VTABLE: Final = "_ZTV"
 _VTABLE_HEAD: Final = 16  # a virtual pointer leads past the offset to top and the type information
 
 
+_REGISTRIES: Final = re.compile(f"{REGISTRY}|{SETTINGS}".encode())
 _INFER: Final = re.compile(rb"_ZN3c106detail12infer_schema20make_function_schemaE[A-Za-z0-9_]*")
 # Of the Arm Compute Library: told as torch is loaded how many threads it may use.
 _SCHEDULER: Final = "_ZN11arm_compute9Scheduler3getEv"
@@ -84,7 +91,8 @@ def recover_torch(files: Mapping[str, ElfFile], machine: Machine) -> TorchRegist
     process = _TorchProcess(files, machine)
     libraries = process.run()
     keys = process.keys()
-    return TorchRegistrations(libraries=libraries, keys=keys, aliases=process.aliases(keys))
+    aliases, registries = process.aliases(keys), process.registries()
+    return TorchRegistrations(libraries=libraries, keys=keys, aliases=aliases, registries=registries)
 
 
 class _TorchProcess:
@@ -101,7 +109,8 @@ class _TorchProcess:
         boundary, observed, named = map(self._defined, (_BOUNDARY, _OBSERVED, _NAMED))
         state = TorchState(self.process, frozenset(boundary.values()), self.recorder)
         doubles = (torch_library(state), torch_stable(state), torch_legacy(state), torch_types(state))
-        torch = finder((*doubles, torch_lookups(state), torch_registries(state, Registries(state))))
+        self._registries = Registries(state)
+        torch = finder((*doubles, torch_lookups(state), torch_registries(state, self._registries)))
         self._find = {name: torch(name) for name in (*boundary.values(), *observed.values())}
         # What torch opens as it is loaded is a library of its own, which is there, and defines no operators.
         self._find["dlopen"] = lambda _: 1
@@ -221,6 +230,17 @@ class _TorchProcess:
 
     def _includes(self, address: int, alias: int, key: int) -> bool:
         return bool((self.ask(address, key, alias) or 0) & 1)
+
+    def registries(self) -> tuple[Registry, ...]:
+        """What the initialisers have entered in each ``c10::Registry``, and the keys of allocator settings."""
+        found: list[Registry] = []
+        for address, name in sorted(self._defined(_REGISTRIES).items(), key=lambda item: item[1]):
+            registry = self.ask(address)
+            what = function_name(name)
+            for key, priority in self._registries.entries(registry) if registry else ():
+                order = len(found)
+                found.append(Registry(what=what, key=key, priority=priority, phase=Phase.STATIC_INIT, order=order))
+        return tuple(each for each in found if each.is_shared)
 
     def _lists(self) -> dict[str, Sequence[object]]:
         recorder = self.recorder

@@ -153,6 +153,15 @@ class TorchState:
         """``sizeof(c10::FunctionSchema)``."""
         return 2 * self.strings.size + 2 * _VECTOR + 8
 
+    def read_alias_analysis(self, schema: int) -> int | None:
+        """The kind of alias analysis in the ``FunctionSchema`` at ``schema``: it is last, behind two flags."""
+        return self.read_optional_byte(schema + self.schema_size - 6) if self.flag_first else None
+
+    def read_optional_byte(self, address: int) -> int | None:
+        """A ``c10::optional`` of one byte: its flag comes first."""
+        known, value = self.process.machine.read(address, 2)
+        return value if known == 1 else None
+
     def write_schema(self, address: int, schema: Schema) -> None:
         """Make a ``FunctionSchema`` at ``address``.
 
@@ -372,9 +381,11 @@ class TorchState:
         words = self.process.machine.words(address, _TYPE_WORDS)[1:]
         return [word for word in words if word != address and self.is_type(word)]
 
-    def write_table(self, address: int) -> None:
+    def write_table(self, address: int, buckets: int = 1) -> None:
         """Make an empty ``std::unordered_map`` or ``std::unordered_set``."""
-        self.process.machine.write(address, TABLE.pack(address + _OWN_BUCKET, 1, 0, 0, 1.0, 0, 0))
+        at = address + _OWN_BUCKET if buckets == 1 else self.process.store(bytes(8 * buckets))
+        limit = 0 if buckets == 1 else buckets
+        self.process.machine.write(address, TABLE.pack(at, buckets, 0, 0, 1.0, limit, 0))
 
     # Interned names
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-from abiscan.dispatch.dispatcher import Outcome, OutcomeKind
+from abiscan.dispatch.dispatcher import FATAL, Outcome, OutcomeKind
 from abiscan.dispatch.keys import DispatchKeys
 from abiscan.dispatch.messages import Release
 from abiscan.dispatch.table import DispatchTable
@@ -23,8 +23,9 @@ class Reaction:
     """What torch does about one registration that it does not simply accept.
 
     ``object`` is the base name of the object that registers, ``phase`` when it does. ``met`` is the base name of the
-    object with whose registration it meets, None if that is torch's or the object's own. ``aborts`` tells that what
-    torch throws is caught by nobody and ends the process.
+    object with whose registration it meets, None if that is torch's or the object's own. ``aborts`` tells that the
+    process ends: torch ends it, or what torch throws is caught by nobody. ``behind`` tells that nobody gets here unless
+    something that torch refuses before is put right.
     """
 
     outcome: Outcome
@@ -32,11 +33,17 @@ class Reaction:
     phase: Phase
     met: str | None = None
     aborts: bool = False
+    behind: bool = False
 
     @property
     def fails(self) -> bool:
-        """Whether torch throws."""
-        return self.outcome.kind is OutcomeKind.RAISES
+        """Whether torch throws, or ends the process."""
+        return self.outcome.kind in FATAL
+
+    @property
+    def exits(self) -> bool:
+        """Whether torch ends the process by itself."""
+        return self.outcome.kind is OutcomeKind.EXITS
 
     @property
     def is_static(self) -> bool:
@@ -74,7 +81,8 @@ class Registering:
     order in which they are initialised. ``built_for`` are the releases that the extension can have been built for,
     oldest first, and ``meant`` names the numbers of dispatch keys as the newest of them does; ``keys`` as the target
     does. ``operators`` is what the target has registered itself, None where that is not at hand. ``reactions`` are what
-    the target does, in the order in which it does it, up to what stops the load. ``backend`` is None where the
+    the target does, in the order in which it does it, up to what stops the load; then what it would refuse behind that,
+    which each says of itself. ``backend`` is None where the
     extension brings none, or where not all operators of the target are at hand.
     """
 
@@ -92,6 +100,13 @@ class Registering:
         """The release whose rules and words count."""
         major, minor = self.keys.minor.split(".")
         return int(major), int(minor)
+
+    @property
+    def filled(self) -> tuple[str, ...]:
+        """The registries in which the extension enters something beside what torch itself does."""
+        registered = (self.own, *self.brought.values())
+        entries = (each for registrations in registered for each in registrations.registries)
+        return tuple(sorted({each.what for each in entries if each.is_shared}))
 
     @property
     def failure(self) -> Reaction | None:

@@ -15,7 +15,7 @@ from abiscan.errors import InputError
 from abiscan.files import Files, Wheel
 from abiscan.interpreter import PythonTag
 from abiscan.releases.model import TorchRelease
-from abiscan.releases.operators import Fallback, Kernel, Operator, Operators, Place
+from abiscan.releases.operators import Entry, Fallback, Kernel, Operator, Operators, Place
 
 if TYPE_CHECKING:
     from abiscan.emulation import TorchRegistrations
@@ -101,6 +101,7 @@ def read_operators(release: TorchRelease, files: Files) -> Operators:
 
 def _named(found: TorchRegistrations, version: str | None) -> Operators:
     """The same with the names of dispatch keys and tags in place of their numbers."""
+    from abiscan.dispatch.adapters import entry_key  # noqa: PLC0415 - as above
     from abiscan.emulation import LibraryKind  # noqa: PLC0415 - as above
 
     tags = tags_of(Version(version)) if version is not None else Tags(names=())
@@ -146,6 +147,11 @@ def _named(found: TorchRegistrations, version: str | None) -> Operators:
             f"{name}: {gap.reason}" + (f" (at {gap.address:#x})" if gap.address is not None else "")
             for name, library in found.libraries.items()
             for gap in library.gaps
+        ),
+        entries=tuple(
+            Entry(each.what, entry_key(each.what, each.key), each.priority)
+            for registries in (found.registries, *(library.registries for library in found.libraries.values()))
+            for each in registries
         ),
     )
 

@@ -18,10 +18,10 @@ from abiscan.files import Files
 from abiscan.releases import embedded_operators
 from abiscan.releases.from_libs import identities, operator_libraries, read_operators
 from abiscan.releases.model import TorchRelease
-from abiscan.releases.operators import Fallback, Kernel, Operator, Operators, Place
+from abiscan.releases.operators import Entry, Fallback, Kernel, Operator, Operators, Place
 from abiscan.releases.store import identity_of, written_whole
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 """Part of every key: raise it when what is kept, or how it is recovered, changes."""
 
 SUFFIX: Final = ".operators"
@@ -92,6 +92,7 @@ def pack(operators: Operators) -> bytes:
         "keys": list(operators.keys.items()),
         "aliases": {alias: sorted(members) for alias, members in operators.aliases.items()},
         "gaps": operators.gaps,
+        "entries": operators.entries,
         "texts": list(texts),
     }
     return zlib.compress(json.dumps(content, separators=(",", ":")).encode(), 6)
@@ -122,4 +123,5 @@ def unpack(data: bytes) -> Operators:
         keys=dict(content["keys"]),
         aliases={alias: frozenset(members) for alias, members in content["aliases"].items()},
         gaps=tuple(content["gaps"]),
+        entries=None if content["entries"] is None else tuple(map(Entry._make, content["entries"])),
     )

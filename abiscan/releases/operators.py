@@ -52,6 +52,14 @@ class Place(NamedTuple):
     line: int | None
 
 
+class Entry(NamedTuple):
+    """An entry in another of torch's registries: see ``abiscan.emulation.model.Registry``."""
+
+    registry: str
+    key: int | str | None
+    priority: int | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operators:
     """The dispatcher of a torch, as its libraries fill it.
@@ -60,7 +68,8 @@ class Operators:
     last one is the one that is called. ``namespaces`` are those that a ``TORCH_LIBRARY`` block has taken, by name;
     ``classes`` the custom classes, as ``ns.Name``; a running torch tells neither. ``keys`` are the names of the
     dispatch keys by number, ``aliases`` those that stand for several others. ``gaps`` says what could not be read, a
-    line each.
+    line each. ``entries`` are those of torch's other registries, None where they are not known: of embedded builds
+    ``embedded_registries`` tells.
     """
 
     operators: Mapping[str, Operator]
@@ -71,3 +80,4 @@ class Operators:
     keys: Mapping[int, str]
     aliases: Mapping[str, frozenset[str]]
     gaps: tuple[str, ...]
+    entries: tuple[Entry, ...] | None = None

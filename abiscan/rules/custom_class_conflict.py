@@ -1,14 +1,12 @@
-"""The extension registers a class under a name that is taken, or gives the one backend of its own a second name.
+"""The extension registers a class under a name that is taken.
 
-**What it finds.** A `torch::class_<T>("ns", "Name")` where torch, or something loaded before, has a class of that name;
-`c10::register_privateuse1_backend` with a name where the backend has another one.
+**What it finds.** A `torch::class_<T>("ns", "Name")` where torch, or something loaded before, has a class of that name.
 
-**Why it fails.** A custom class can be registered once, and there is one `PrivateUse1`.
+**Why it fails.** A custom class can be registered once.
 
 **Fix.** Load only one of the two. In the source: give the class a namespace of its own.
 
-**Limits.** A name that Python code gives the backend is not seen. Classes that are registered when a function is called
-are judged as of that call.
+**Limits.** Classes that are registered when a function is called are judged as of that call.
 
 **Example.** `Custom class with name __torch__.torch.classes.quantized.LinearPackedParamsBase is already registered.`
 """
@@ -28,11 +26,6 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         name, other = reaction.outcome.subject, other_side(linkage, reaction)
         cause = f"{reaction.object} registers the class {name}, which {other} has registered already"
         yield refusal(RULE.name, linkage, reaction, cause, [Evidence(subject=name, object=reaction.object)])
-    for reaction in refusals(linkage, ("C5",)):
-        name, old, other = reaction.outcome.subject, reaction.outcome.old, other_side(linkage, reaction)
-        cause = f"{reaction.object} names the backend PrivateUse1 {name}, which {other} has named {old}"
-        evidence = Evidence(subject=name, object=reaction.object, instead=old)
-        yield refusal(RULE.name, linkage, reaction, cause, [evidence])
 
 
 RULE = rule("custom-class-conflict", __doc__, check)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from abiscan.dispatch.dispatcher import FallBack, OutcomeKind
+from abiscan.dispatch.dispatcher import Enter, FallBack, OutcomeKind
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.registering import Reaction
@@ -30,7 +30,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     by_owner: dict[tuple[str, str], list[Reaction]] = {}
     for reaction in linkage.registering.reactions if linkage.registering else ():
         replaces = reaction.outcome.kind is OutcomeKind.OVERRIDES
-        if replaces and not isinstance(reaction.outcome.event, FallBack):
+        if replaces and not isinstance(reaction.outcome.event, FallBack | Enter):
             by_owner.setdefault((reaction.object, other_side(linkage, reaction)), []).append(reaction)
     for (mine, owner), reactions in by_owner.items():
         warnings = [each.outcome.message.text for each in reactions if each.outcome.message is not None]

@@ -2,12 +2,12 @@
 
 **What it finds.** A definition in a block of kernels, a fallback outside of one or without a key, a schema or kernel
 of another namespace than that of its block, a kernel whose key is not that of its block, a block for the namespace
-`_`; with `RegisterOperators`, two kernels for one key in one `op(…)`, and an operator with neither a schema nor a
-kernel to infer one from.
+`_`; with `RegisterOperators`, two kernels for one key in one `op(…)`, an operator with neither a schema nor a
+kernel to infer one from, and a kind of alias analysis that does not go with the schema.
 
 **Why it fails.** torch checks each of them as it is registered. Most cannot have worked with any torch, so the
 extension has hardly been loaded since it was written. Others depend on the release: an explicit namespace in a schema
-fails on 1.6 alone.
+fails on 1.6 alone, an alias annotation without `AliasAnalysisKind::FROM_SCHEMA` up to 1.4.
 
 **Fix.** Report it to those who make the extension: the message names the line.
 
@@ -41,7 +41,11 @@ _WHAT = {
     "R4": "registers two kernels of {subject} without a dispatch key at once",
     "R5": "defines {subject} with neither a schema nor a kernel to infer one from",
     "R6": "defines {subject} without a schema, and with kernels that have no C++ type to infer one from",
+    "R9": "asks for the alias analysis of {subject} to be told from its schema, which is inferred and tells nothing",
+    "R10": "defines {subject} by a schema that says what aliases what, and does not ask for that to be used",
 }
+# What a release accepts that another one refuses.
+_OF_RELEASES = ("L4", "R10")
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
@@ -56,7 +60,9 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             reaction,
             f"{reaction.object} {_WHAT[message.id].format(subject=subject)}",
             [Evidence(subject=subject, readable=f"at {where}" if where else None, object=reaction.object)],
-            "report it to those who make the extension: no torch accepts this" if message.id != "L4" else None,
+            "report it to those who make the extension: no torch accepts this"
+            if message.id not in _OF_RELEASES
+            else None,
         )
 
 

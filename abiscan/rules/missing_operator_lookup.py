@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from abiscan.dispatch.calls import lookup_message
+from abiscan.dispatch.messages import has_message
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.rules.advice import other_build
@@ -36,7 +37,8 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     defined = {*has, *(operator.name for one in loaded for operator in one.operators)}
     implemented = {kernel.operator for one in loaded for kernel in one.kernels}
     needed = (one.operator for one in registering.own.lookups if one.throws)
-    absent = list(dict.fromkeys(name for name in needed if name not in defined))
+    found = defined if has_message("S2", registering.release) else defined | implemented
+    absent = list(dict.fromkeys(name for name in needed if name not in found))
     own = {*registering.operators.namespaces, *(name.partition("::")[0] for name in has)}
     for names, effect in (
         ([name for name in absent if name.partition("::")[0] in own], Effect.CALL_FAILS),

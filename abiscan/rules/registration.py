@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterator
 
-from abiscan.dispatch.dispatcher import Define, Event, FallBack, Implement, OpenBlock
+from abiscan.dispatch.dispatcher import Define, Enter, Event, FallBack, Implement, OpenBlock
 from abiscan.dispatch.messages import Release
 from abiscan.dispatch.schema import Argument, Difference, FunctionSchema, SchemaError
 from abiscan.findings import Effect, Evidence, Finding
@@ -15,12 +15,15 @@ from abiscan.mangling import Signature
 from abiscan.rules.advice import other_build
 from abiscan.rules.symptom import symptom
 
+# The messages about two schemas that meet.
+_OF_SCHEMAS = ("D1", "D2", "D3", "D4", "D5", "K2", "R7", "R8")
+
 
 def refusals(linkage: Linkage, checks: Collection[str]) -> Iterator[Reaction]:
     """The registrations for which torch throws a message with one of these ids."""
     for reaction in linkage.registering.reactions if linkage.registering else ():
         message = reaction.outcome.message
-        if reaction.fails and message is not None and message.id in checks:
+        if reaction.fails and not reaction.behind and message is not None and message.id in checks:
             yield reaction
 
 
@@ -31,16 +34,37 @@ def refusal(
 
     :param cause: what is wrong, in one clause
     """
-    message = reaction.outcome.message
+    message, behind = reaction.outcome.message, _behind(linkage, reaction)
+    subjects = listed([each.outcome.subject for each in behind])
+    others = f"{subjects}, too" if len(behind) == 1 else f"{len(behind)} more: {subjects}"
+    and_then = f"; once that is put right, torch refuses {others}" if behind else ""
     return Finding(
         rule=rule,
         effect=effect_of(reaction),
-        message=f"{cause}; {consequence(reaction)}",
-        evidence=tuple(evidence),
+        message=f"{cause}; {consequence(reaction)}{and_then}",
+        evidence=(*evidence, *(_evidence_behind(linkage, each) for each in behind)),
         fix=fix or other_build(linkage),
         says=message.text.strip("\n") if message else None,
         symptom=symptom(linkage) if effect_of(reaction) is Effect.LOAD_FAILS else None,
     )
+
+
+def _behind(linkage: Linkage, reaction: Reaction) -> list[Reaction]:
+    """What torch would refuse behind what it does refuse, if that is ``reaction``."""
+    registering = linkage.registering
+    if registering is None or reaction is not registering.failure:
+        return []
+    return [each for each in registering.reactions if each.behind]
+
+
+def _evidence_behind(linkage: Linkage, reaction: Reaction) -> Evidence:
+    message = reaction.outcome.message
+    assert message is not None
+    if message.id in _OF_SCHEMAS:
+        return schemas(linkage, reaction)[1]
+    if message.id == "K1":
+        return types(reaction)
+    return Evidence(subject=reaction.outcome.subject, readable=message.text.strip("\n"), object=reaction.object)
 
 
 def effect_of(reaction: Reaction) -> Effect:
@@ -52,10 +76,12 @@ def effect_of(reaction: Reaction) -> Effect:
 
 def consequence(reaction: Reaction) -> str:
     """The same in words."""
+    doing = "loading it" if reaction.is_static else "importing it"
+    if reaction.exits:
+        return f"{doing if reaction.in_load else 'the call that registers it'} ends the process (exit code 1)"
     if not reaction.in_load:
         return "the call that registers it raises RuntimeError"
-    doing = "loading" if reaction.is_static else "importing"
-    return f"{doing} it " + ("aborts the process (SIGABRT, exit 134)" if reaction.aborts else "raises ImportError")
+    return f"{doing} " + ("aborts the process (SIGABRT, exit 134)" if reaction.aborts else "raises ImportError")
 
 
 def other_side(linkage: Linkage, reaction: Reaction) -> str:
@@ -63,7 +89,10 @@ def other_side(linkage: Linkage, reaction: Reaction) -> str:
     if reaction.met:
         return reaction.met
     operators = linkage.registering.operators if linkage.registering else None
-    subject = reaction.outcome.subject
+    subject, event = reaction.outcome.subject, reaction.outcome.event
+    if isinstance(event, Enter):
+        own = ((entry.registry, entry.key) for entry in (operators and operators.entries) or ())
+        return str(linkage.release) if (event.registry, event.key) in own else f"{reaction.object} itself"
     if operators and (
         subject in operators.operators
         or subject in operators.namespaces

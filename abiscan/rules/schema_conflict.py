@@ -2,6 +2,7 @@
 
 **What it finds.** Up to torch 1.7, a `def` (or `RegisterOperators().op("aten::…(…)")`) of an operator that is defined
 already, with a schema that is not equal. Names of arguments, defaults, sizes of lists and alias annotations all count.
+So does the kind of alias analysis, where both definitions give one.
 
 **Why it fails.** These releases let an operator be defined again as long as the schema is the same, so backends
 repeated the schemas of the torch they were built for. A release that adds an argument breaks every one of them.
@@ -25,11 +26,16 @@ from abiscan.rules.registration import other_side, refusal, refusals, schemas
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """Compare the two schemas that torch found to differ."""
+    """Compare the two schemas that torch found to differ, if only in the kind of their alias analysis."""
     for reaction in refusals(linkage, ("D2",)):
         difference, both = schemas(linkage, reaction)
         subject, other = reaction.outcome.subject, other_side(linkage, reaction)
         cause = f"{reaction.object} defines {subject} with another schema than {other}: {difference}"
+        yield refusal(RULE.name, linkage, reaction, cause, [both])
+    for reaction in refusals(linkage, ("D3", "D4", "D5")):
+        _, both = schemas(linkage, reaction)
+        subject, other = reaction.outcome.subject, other_side(linkage, reaction)
+        cause = f"{reaction.object} defines {subject} with another kind of alias analysis than {other}"
         yield refusal(RULE.name, linkage, reaction, cause, [both])
 
 

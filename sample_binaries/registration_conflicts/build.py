@@ -28,8 +28,13 @@ CASES: Final = {
     "impl_without_def": ("",),
     "kernel_override": ("",),
     "bad_schema_string": ("type", "syntax", "name_only"),
-    "custom_class_conflict": ("", "backend"),
+    "custom_class_conflict": ("",),
+    "registry_conflict": (
+        *("backend", "hooks", "hooks_twice", "generator", "storage", "storage_named", "storage_device"),
+        *("settings", "settings_torch", "key", "key_twice", "key_torch", "key_priority", "override"),
+    ),
     "module_init": ("pybind11", "bare"),
+    "several_conflicts": ("none", "one", "two", "three"),
     "unread_registration": ("",),
     "library_block_misuse": (
         *("fragment_of_all", "def_of_all", "def_with_key", "def_in_impl", "schema_namespace", "no_schema"),
@@ -38,7 +43,11 @@ CASES: Final = {
     ),
 }
 OTHER: Final = {"dispatch_key_drift": "2.12.1"}
-OLD: Final = {"mini_ipex": ("1.4.0", "1.5.0", "1.6.0"), "register_operators": ("1.4.0", "1.6.0")}
+OLD: Final = {
+    "mini_ipex": ("1.4.0", "1.5.0", "1.6.0"),
+    "old_checks": ("1.4.0", "1.5.0", "1.6.0"),
+    "register_operators": ("1.4.0", "1.6.0"),
+}
 FLAGS: Final = (
     *("-O1", "-g0", "-fPIC", "-fvisibility-inlines-hidden", "-shared", "-s"),
     "-Wl,--no-as-needed",

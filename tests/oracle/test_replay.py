@@ -21,6 +21,7 @@ from abiscan.rules import RULES
 from tests.oracle.test_samples import TORCH, installed_torch
 
 FOLDER: Final = Path(__file__).parents[2] / "sample_binaries/registration_conflicts"
+DEPRECATED: Final = "REGISTER_GENERATOR_PRIVATEUSE1 is deprecated."
 RUNS: Final = json.loads((FOLDER / "expected.json").read_text("utf-8"))["runs"]
 
 
@@ -64,7 +65,7 @@ def agree(torch: str, sample: str, choice: scan.TorchChoice, store: Store, tmp_p
         assert (result.verdict, error) == (Verdict.LOADS, None)
     else:
         assert error is not None
-        assert error.how == (How.ABORTS if case["how"] == "aborts" else How.RAISES)
+        assert error.how == (How.RAISES if case["how"] == "raises" else How.ABORTS)
         if error.object:
             assert f"{Path(sample).parent}/{error.object}: {error.message}".endswith(case["message"])
         elif error.exact:
@@ -72,9 +73,12 @@ def agree(torch: str, sample: str, choice: scan.TorchChoice, store: Store, tmp_p
         else:
             assert all(part in case["message"] for part in error.message.split("?"))
     severe = {finding.effect for finding in result.findings if finding.effect.severity >= Effect.LOAD_FAILS.severity}
-    assert severe == {"loads": set(), "raises": {Effect.LOAD_FAILS}, "aborts": {Effect.ABORTS}}[case["how"]]
+    effects = {"loads": set(), "raises": {Effect.LOAD_FAILS}, "aborts": {Effect.ABORTS}, "exits": {Effect.ABORTS}}
+    assert severe == effects[case["how"]]
+    assert any("(exit code 1)" in finding.message for finding in result.findings) == (case["how"] == "exits")
     for warning in case["warnings"]:
-        assert any(finding.rule == "kernel-override" and warning in str(finding.says) for finding in result.findings)
+        if not warning.startswith(DEPRECATED):
+            assert any(warning in str(finding.says) for finding in result.findings)
 
 
 @pytest.mark.parametrize(
@@ -93,6 +97,8 @@ def agree(torch: str, sample: str, choice: scan.TorchChoice, store: Store, tmp_p
         ("library_block_misuse-kernel_key.so", TORCH, "library-block-misuse"),
         ("bad_schema_string-type.so", TORCH, "bad-schema-string"),
         ("custom_class_conflict.so", TORCH, "custom-class-conflict"),
+        ("registry_conflict-key.so", TORCH, "registry-conflict"),
+        ("registry_conflict-override.so", TORCH, "registry-conflict"),
         ("module_init-pybind11.so", TORCH, "duplicate-def"),
         ("dispatch_key_drift.so", TORCH, "dispatch-key-drift"),
     ],
@@ -115,6 +121,16 @@ def test_the_conflict_of_pytorch_issue_38973(store: Store) -> None:
     (loads,) = scan.check([sample], scan.torch_numbered("1.4.0"), RULES, store).results
     assert loads.verdict is Verdict.LOADS
     assert {finding.rule for finding in loads.findings} == {"missing-kernel"}  # it loads, and is no whole backend
+
+
+def test_all_that_torch_refuses_is_in_one_finding(store: Store) -> None:
+    (result,) = scan.check([FOLDER / "several_conflicts-none.so"], scan.torch_numbered(TORCH), RULES, store).results
+    (finding,) = (each for each in result.findings if each.effect is Effect.ABORTS)
+    assert (finding.rule, result.predicted_error and result.predicted_error.message) == ("duplicate-def", finding.says)
+    rest = "once that is put right, torch refuses 3 more: aten::sinh, aten::matrix_power, AutogradCPU"
+    assert finding.message.endswith(rest)
+    subjects = [evidence.subject for evidence in finding.evidence]
+    assert subjects == ["aten::tanh", "several_conflicts.cpp:19", "aten::sinh", "aten::matrix_power", "AutogradCPU"]
 
 
 def test_extensions_are_loaded_into_one_process(store: Store, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from abiscan.elf import Machine
 from abiscan.files import Files, read_facts
 from abiscan.releases import embedded_operators
 from abiscan.releases.from_libs import from_path, identities, read_operators
-from abiscan.releases.operators import Kernel, Operators
+from abiscan.releases.operators import Entry, Kernel, Operators
 from tests.oracle import dispatcher_digests
 from tests.oracle.dispatcher_digests import kernels_in, operators_in
 
@@ -186,6 +186,15 @@ def test_the_package_knows_what_is_read_from_the_libraries(recovered: Operators)
         recovered.classes,
     )
     assert (known.keys, known.aliases, known.gaps) == (recovered.keys, recovered.aliases, recovered.gaps)
+
+
+@needs_torch
+def test_other_registries_have_what_an_extension_cannot_enter_again(recovered: Operators) -> None:
+    # registry_conflict-key_torch.so, -settings_torch.so: their loads are recorded.
+    assert recovered.entries is not None
+    assert Entry("ThreadPoolRegistry", "C10", 2) in recovered.entries
+    assert Entry("AcceleratorAllocatorConfig", "max_split_size_mb", None) in recovered.entries
+    assert Entry("device-guard", "CPU", None) in recovered.entries
 
 
 def by_operator(kernels: Iterable[Kernel]) -> dict[str, list[Kernel]]:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from abiscan.dispatch.dispatcher import (
+    FATAL,
     Block,
     BlockKind,
     Define,
@@ -71,6 +72,17 @@ def test_only_the_last_outcome_throws(case: tuple[tuple[int, int], list[Event]])
     release, events = case
     outcomes = replay(State(), events, release).outcomes
     assert all(outcome.kind is not OutcomeKind.RAISES for outcome in outcomes[:-1])
+
+
+@given(sequences())
+def test_what_is_behind_is_refused_once_and_later(case: tuple[tuple[int, int], list[Event]]) -> None:
+    release, events = case
+    result = replay(State(), events, release)
+    refused = [outcome for outcome in (*result.outcomes, *result.behind) if outcome.kind in FATAL]
+    assert result.failure is not None or not result.behind
+    places = [next(at for at, event in enumerate(events) if event is outcome.event) for outcome in refused]
+    assert places == sorted(places)
+    assert len({(type(outcome.event), outcome.subject) for outcome in refused}) == len(refused)
 
 
 @given(sequences(), st.integers(0, 8))

@@ -50,10 +50,16 @@ def _register_operators(state: TorchState, doubles: Doubles) -> None:
         given = state.read_name_or_schema(options + 8 if flag_first else options)
         if not given.name:
             raise Stop("a definition without a name", call.return_address)
-        begin, end = call.machine.words(options + state.schema_size + 16, 2)
+        kernels = options + state.schema_size + 16
+        begin, end = call.machine.words(kernels, 2)
         functions = _kernels(state, begin, end, flag_first=flag_first)
         inferred = next((function.schema.arguments for function in functions if function.schema), None)
-        definition = recorder.define(None, given.name + (given.arguments or ""), inferred=inferred)
+        definition = recorder.define(
+            None,
+            given.name + (given.arguments or ""),
+            inferred=inferred,
+            alias_analysis=state.read_optional_byte(kernels + 24) if flag_first else None,
+        )
         for function in functions:
             recorder.kernel(
                 None,

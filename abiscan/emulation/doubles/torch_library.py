@@ -82,7 +82,8 @@ def torch_library(state: TorchState) -> Doubles:
         if schema is None:
             raise Stop("a definition whose schema is not known", call.return_address)
         tags = read_tags(call, 3) if "3TagE" in call.name else ()
-        recorder.define(library_of(call), schema.name + (schema.arguments or ""), tags=tags)
+        alias = state.read_alias_analysis(call.argument(1))
+        recorder.define(library_of(call), schema.name + (schema.arguments or ""), tags=tags, alias_analysis=alias)
         return call.argument(0)
 
     @doubles.matching(r"_ZNR5torch7Library4_defEO(St7variant|N3c106either)")
@@ -92,7 +93,9 @@ def torch_library(state: TorchState) -> Doubles:
         function = read_function(state, call.argument(2), CPP_FUNCTION_WORDS, flag_first=flag_first)
         inferred = function.schema.arguments if function.schema else None
         tags = read_tags(call, 3) if "3TagE" in call.name else ()
-        definition = recorder.define(library, given.name + (given.arguments or ""), inferred=inferred, tags=tags)
+        alias = state.read_alias_analysis(call.argument(1)) if given.arguments else None
+        text = given.name + (given.arguments or "")
+        definition = recorder.define(library, text, inferred=inferred, tags=tags, alias_analysis=alias)
         record_kernel(library, definition.name, function, definition)
         return call.argument(0)
 

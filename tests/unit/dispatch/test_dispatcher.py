@@ -14,9 +14,12 @@ from abiscan.dispatch.dispatcher import (
     BlockKind,
     Define,
     Event,
+    FallBack,
     Implement,
     Kernel,
+    NameBackend,
     OpenBlock,
+    OperatorEntry,
     OutcomeKind,
     RegisterClass,
     RegisterOperator,
@@ -93,6 +96,61 @@ def test_nothing_happens_after_a_throw() -> None:
     result = replay(State(), [OpenBlock(block=block), define, define, later], (2, 13))
     assert [outcome.kind for outcome in result.outcomes] == [OutcomeKind.RAISES]
     assert "ns::g" not in result.state.operators
+
+
+def block_of(kind: BlockKind, namespace: str | None, key: str | None = None) -> Block:
+    return Block(kind=kind, namespace=namespace, dispatch_key=key, file="a.cpp", line=1)
+
+
+def test_what_is_refused_behind_a_throw_is_told_once_for_each_operator() -> None:
+    unary, binary = "FN2at6TensorERKS0_E", "FN2at6TensorERKS0_S2_E"
+    fragment, cpu = block_of(BlockKind.FRAGMENT, "ns"), block_of(BlockKind.IMPL, "ns", "CPU")
+    there = {name: f"{name}(Tensor x) -> Tensor" for name in ("ns::f", "ns::g", "ns::h")}
+    state = State(operators={name: OperatorEntry(schema=schema) for name, schema in there.items()})
+    two = Kernel(signature=binary, inferred="(Tensor _0, Tensor _1) -> Tensor _0")
+    events: list[Event] = [
+        OpenBlock(block=fragment),
+        Define(block=fragment, text="f(Tensor x, Tensor y) -> Tensor"),
+        Define(block=fragment, text="g(Tensor x) -> Tensor"),
+        Define(block=fragment, text="new(Tensor x) -> Tensor"),
+        Implement(block=cpu, name="f", kernel=two),  # as its own definition has it
+        Implement(block=cpu, name="h", kernel=Kernel(signature=unary, inferred="(Tensor _0) -> Tensor _0")),
+        Implement(block=cpu, name="h", kernel=two),
+        Define(block=fragment, text="g(Tensor x) -> Tensor"),
+    ]
+    result = replay(state, events, (2, 13))
+    assert [outcome.subject for outcome in result.outcomes] == ["ns::f"]
+    assert [(outcome.subject, outcome.message and outcome.message.id) for outcome in result.behind] == [
+        ("ns::g", "D1"),
+        ("ns::h", "K1"),
+    ]
+    assert "ns::new" not in result.state.operators  # nothing of it happens
+
+
+def test_nothing_is_said_of_what_is_in_a_block_that_is_refused() -> None:
+    mine, theirs = block_of(BlockKind.DEF, "ns"), "registered at b.cpp:1"
+    state = State(
+        libraries={"ns": theirs, "aten": theirs},
+        operators={"ns::f": OperatorEntry(schema="ns::f(Tensor x) -> Tensor", debug=theirs)},
+        fallbacks={"XLA": theirs},
+    )
+    of_all = block_of(BlockKind.IMPL, None, "XLA")
+    events: list[Event] = [
+        OpenBlock(block=mine),
+        Define(block=mine, text="f(Tensor x) -> Tensor"),
+        OpenBlock(block=block_of(BlockKind.DEF, "aten")),
+        FallBack(block=of_all, kernel=Kernel()),
+        FallBack(block=of_all, kernel=Kernel()),
+    ]
+    result = replay(state, events, (2, 13))
+    assert [outcome.subject for outcome in (*result.outcomes, *result.behind)] == ["ns", "aten", "XLA"]
+
+
+def test_nothing_is_behind_what_torch_accepts() -> None:
+    accepted = [NameBackend(name="a"), NameBackend(name="a")]
+    assert replay(State(), accepted, (2, 13)).behind == ()
+    refused = [*accepted, NameBackend(name="b"), NameBackend(name="c"), NameBackend(name="b")]
+    assert [outcome.subject for outcome in replay(State(), refused, (2, 13)).behind] == ["c"]
 
 
 def test_classes_count_only_where_they_are_known() -> None:

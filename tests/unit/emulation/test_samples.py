@@ -317,3 +317,21 @@ def test_a_class_that_gets_a_second_name() -> None:
         ("renamed_sample.Plain", ("__init__",)),
         ("renamed_sample.Other", ()),
     ]
+
+
+@pytest.mark.parametrize("built_for", ["1.4.0", "1.5.0", "1.6.0"])
+def test_the_kind_of_alias_analysis(built_for: str) -> None:
+    conflicts = SAMPLES.parent / "registration_conflicts"
+    file = ElfFile.open(conflicts / f"mini_ipex/built_for_{built_for}/mini_ipex.so")
+    found = recover(file, file.facts())
+    # mini_ipex.cpp gives c10::AliasAnalysisKind::FROM_SCHEMA with every operator; legacy.cpp gives none.
+    assert {operator.alias_analysis for operator in found.operators} == {2}
+    assert {operator.alias_analysis for operator in _read("legacy_1_4_0").operators} == {None}
+
+
+def test_the_kind_of_alias_analysis_in_a_block() -> None:
+    file = ElfFile.open(SAMPLES.parent / "registration_conflicts/old_checks/built_for_1.6.0/old_checks.so")
+    kinds = [each.alias_analysis for each in recover(file, file.facts()).operators if each.library is not None]
+    # One definition of old_checks.cpp gives PURE_FUNCTION; torch::schema gives FROM_SCHEMA; two have no schema.
+    assert (kinds.count(3), kinds.count(None)) == (1, 2)
+    assert set(kinds) == {2, 3, None}

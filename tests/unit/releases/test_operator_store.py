@@ -12,7 +12,7 @@ from abiscan.releases import operator_store
 from abiscan.releases.from_libs import operator_libraries
 from abiscan.releases.model import TorchRelease
 from abiscan.releases.operator_store import operators_of, pack, unpack
-from abiscan.releases.operators import Fallback, Kernel, Operator, Operators, Place
+from abiscan.releases.operators import Entry, Fallback, Kernel, Operator, Operators, Place
 from abiscan.releases.store import Store
 
 OPERATORS = Operators(
@@ -30,6 +30,7 @@ OPERATORS = Operators(
     keys={0: "Undefined", 49: "CPU"},
     aliases={"Autograd": frozenset({"AutogradCPU", "AutogradCUDA"})},
     gaps=("libtorch_cpu.so: something",),
+    entries=(Entry("device-guard", "CPU", None), Entry("ThreadPoolRegistry", "C10", 2)),
 )
 EMPTY = Operators(
     operators={}, kernels=(), fallbacks=(), namespaces={}, classes=frozenset(), keys={}, aliases={}, gaps=()

@@ -1,0 +1,38 @@
+"""What torch has in its other registries, for some of the builds inside the package.
+
+``data/registries.json.gz`` is made by ``tools/build_registry_data.py``: each entry once, with the set of builds that
+have it. A set is a number, whose bits are those of ``builds``.
+"""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import json
+from importlib import resources
+from typing import Any, Final
+
+from abiscan.elf import Machine
+from abiscan.releases.operators import Entry
+
+NAME: Final = "registries.json.gz"
+
+
+def entries(build: str, machine: Machine) -> tuple[Entry, ...] | None:
+    """The entries of a build, None if it is not among those that were read.
+
+    :param build: its full version: ``2.13.0+cpu``
+    """
+    name = f"{build} {machine.value}"
+    if name not in data()["builds"]:
+        return None
+    bit = 1 << data()["builds"].index(name)
+    return tuple(
+        Entry(registry, key, priority) for registry, key, priority, builds in data()["entries"] if int(builds, 16) & bit
+    )
+
+
+@functools.cache
+def data() -> Any:
+    """The data file, read when it is first asked for."""
+    return json.loads(gzip.decompress(resources.files("abiscan.releases").joinpath(f"data/{NAME}").read_bytes()))
