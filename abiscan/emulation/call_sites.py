@@ -9,10 +9,11 @@ The bounds of functions come from the table in ``.eh_frame_hdr`` (LSB 5.0, 10.6.
 from __future__ import annotations
 
 import bisect
+import functools
 import re
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from abiscan.elf import Machine, Segment
 from abiscan.emulation.loader import Image, Slots
@@ -166,9 +167,7 @@ def instructions_before(image: Image, machine: Machine, address: int, start: int
     if machine is Machine.AARCH64:
         words = _words(image.file.data[offset + near : offset + address])
         return [Instruction(near + 4 * index, word & _BRANCHES_MASK == _BRANCHES) for index, word in enumerate(words)]
-    import capstone  # type: ignore[import-untyped]  # noqa: PLC0415 - takes long to load, and few need it
-
-    decoder = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
+    decoder = _decoder()
     # From within an instruction, decoding finds its way back to where instructions begin after a few of them.
     for first in range(near, min(near + _LONGEST_INSTRUCTION, address)):
         code = bytes(image.file.data[offset + first : offset + address])
@@ -176,6 +175,13 @@ def instructions_before(image: Image, machine: Machine, address: int, start: int
         if decoded and sum(decoded[-1][:2]) == address:
             return [Instruction(at, name.startswith(("j", "call", "ret"))) for at, _, name, _ in decoded]
     return []
+
+
+@functools.cache
+def _decoder() -> Any:
+    import capstone  # type: ignore[import-untyped]  # noqa: PLC0415 - takes long to load, and few need it
+
+    return capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
 
 
 class Functions:

@@ -22,9 +22,8 @@ def render(target: str, inventories: Sequence[Inventory], console: Console, *, v
     for number, inventory in enumerate(inventories):
         if number:
             console.print()
-        console.print(_heading(target, inventory), soft_wrap=True)
-        for line in _lines(inventory, verbose=verbose):
-            console.print(line, soft_wrap=True)
+        lines = (_heading(target, inventory), *_lines(inventory, verbose=verbose))
+        console.print(Text("\n").join(lines), soft_wrap=True)
 
 
 def _heading(target: str, inventory: Inventory) -> Text:

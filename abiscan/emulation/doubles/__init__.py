@@ -13,13 +13,15 @@ from typing import Final
 
 from abiscan.emulation.process import Double
 
+_LITERAL: Final = re.compile(r"[\w ]+(?![*+?{])")
+
 
 class Doubles:
     """The doubles of one library, filled by its ``named`` and ``matching`` decorators as its module is read."""
 
     def __init__(self) -> None:
         self.by_name: Final[dict[str, Double]] = {}
-        self.by_pattern: Final[list[tuple[re.Pattern[str], Double]]] = []
+        self.by_pattern: Final[list[tuple[str, str, Double]]] = []
 
     def named(self, *names: str) -> Callable[[Double], Double]:
         """The double of the functions with these mangled names."""
@@ -31,10 +33,13 @@ class Doubles:
         return register
 
     def matching(self, *patterns: str) -> Callable[[Double], Double]:
-        """The double of every function whose mangled name begins as one of these regular expressions say."""
+        """The double of every function whose mangled name begins as one of these regular expressions say.
+
+        An alternative has to stand in parentheses.
+        """
 
         def register(double: Double) -> Double:
-            self.by_pattern.extend((re.compile(pattern), double) for pattern in patterns)
+            self.by_pattern.extend((_beginning(pattern), pattern, double) for pattern in patterns)
             return double
 
         return register
@@ -44,7 +49,17 @@ class Doubles:
         exact = self.by_name.get(name)
         if exact is not None:
             return exact
-        return next((double for pattern, double in self.by_pattern if pattern.match(name)), None)
+        for beginning, pattern, double in self.by_pattern:
+            # Few of the expressions are ever needed, and to compile one takes longer than to compare its beginning.
+            if name.startswith(beginning) and re.match(pattern, name):
+                return double
+        return None
+
+
+def _beginning(pattern: str) -> str:
+    """The characters that a regular expression begins with before it says anything more."""
+    found = _LITERAL.match(pattern)
+    return found[0] if found else ""
 
 
 def finder(libraries: Iterable[Doubles]) -> Callable[[str], Double | None]:
