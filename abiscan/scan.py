@@ -363,7 +363,7 @@ def _result(
     return Result(
         target=target.name,
         path=extension.path,
-        sha256=extension.source.sha256() if linkage.explained else None,
+        sha256=extension.source.sha256(),
         torch=linkage.release.version,
         torch_build=linkage.release.build,
         verdict=Verdict.FAILS if error else Verdict.LOADS,

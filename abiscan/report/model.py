@@ -57,10 +57,7 @@ class Suppressed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """The judgement on one extension. The verdict is about the load, whatever of the findings is suppressed.
-
-    ``sha256`` is None for what cannot be read, and where nothing but the verdict was asked for.
-    """
+    """The judgement on one extension. The verdict is about the load, whatever of the findings is suppressed."""
 
     target: str
     path: str
