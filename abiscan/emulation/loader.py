@@ -186,6 +186,11 @@ class Image:
             return self._resolver(address) if symbol.type == _STT_GNU_IFUNC else address
         return 0 if not symbol.name or symbol.name in _NEVER_DEFINED else self._bind(symbol.name)
 
+    def mentions(self, name: bytes) -> bool:
+        """Whether the dynamic symbols, defined or not, have a name with this part; without decoding any."""
+        table = self._strings[: self.file.dynamic.get(_DT_STRSZ, 0)]
+        return re.search(re.escape(name), table) is not None
+
     # Pages
 
     def contains(self, address: int) -> bool:

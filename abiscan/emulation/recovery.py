@@ -55,8 +55,8 @@ _REGISTERS: Final = re.compile(
 _OPENS: Final = re.compile(r"_ZN5torch7LibraryC[12]|aoti_torch_library_init_|_ZN5torch6detail10class_baseC")
 # What only extensions of 1.7 and newer have: what inserts into a table of c10/util/flat_hash_map.h, which is too long
 # to be inlined, or, from 1.8 on, a part of class_ that is in torch and inserts by itself.
-_FLAT_MAP: Final = "_ZN3ska8detailv317sherwood_v3_table"
-_CLASS_BASE: Final = "_ZN5torch6detail10class_baseC"
+_FLAT_MAP: Final = b"_ZN3ska8detailv317sherwood_v3_table"
+_CLASS_BASE: Final = b"_ZN5torch6detail10class_baseC"
 # A "?" for a type, and not one behind it: see TorchState.type_text.
 _UNKNOWN_TYPE: Final = re.compile(r"(?<![\w\])])\?")
 # What nonsense in the file, or in the emulated process, comes to in the code that reads it.
@@ -86,9 +86,7 @@ class _Recovery:
         self.process = Process(file, facts.machine, self._find_double, fill_datum)
         state = TorchState(self.process, facts.imports, self.recorder)
         state.known_tail = argument_tail
-        state.has_flat_class_map |= any(facts.symbols.starting_with(_FLAT_MAP)) or any(
-            _CLASS_BASE in name for name in facts.imports
-        )
+        state.has_flat_class_map |= any(map(self.process.image.mentions, (_FLAT_MAP, _CLASS_BASE)))
         torch = (torch_library(state), torch_stable(state), torch_legacy(state), torch_types(state))
         self.registries = Registries(state)
         others = (torch_lookups(state), torch_registries(state, self.registries))

@@ -13,6 +13,7 @@ from typing import Final
 
 from abiscan.emulation.process import Double
 
+_GROUP: Final = re.compile(r"\([^()]*\)")
 _LITERAL: Final = re.compile(r"[\w ]+(?![*+?{])")
 
 
@@ -33,13 +34,10 @@ class Doubles:
         return register
 
     def matching(self, *patterns: str) -> Callable[[Double], Double]:
-        """The double of every function whose mangled name begins as one of these regular expressions say.
-
-        An alternative has to stand in parentheses.
-        """
+        """The double of every function whose mangled name begins as one of these regular expressions say."""
 
         def register(double: Double) -> Double:
-            self.by_pattern.extend((_beginning(pattern), pattern, double) for pattern in patterns)
+            self.by_pattern.extend((beginning(pattern), pattern, double) for pattern in patterns)
             return double
 
         return register
@@ -49,16 +47,19 @@ class Doubles:
         exact = self.by_name.get(name)
         if exact is not None:
             return exact
-        for beginning, pattern, double in self.by_pattern:
+        for start, pattern, double in self.by_pattern:
             # Few of the expressions are ever needed, and to compile one takes longer than to compare its beginning.
-            if name.startswith(beginning) and re.match(pattern, name):
+            if name.startswith(start) and re.match(pattern, name):
                 return double
         return None
 
 
-def _beginning(pattern: str) -> str:
-    """The characters that a regular expression begins with before it says anything more."""
-    found = _LITERAL.match(pattern)
+def beginning(pattern: str) -> str:
+    """The characters with which everything begins that a regular expression matches, as far as that is plain to see."""
+    outside, inner = pattern, None
+    while inner != outside:
+        inner, outside = outside, _GROUP.sub("", outside)
+    found = _LITERAL.match(pattern) if "|" not in outside else None
     return found[0] if found else ""
 
 

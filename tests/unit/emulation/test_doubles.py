@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from abiscan.elf import ElfFile
-from abiscan.emulation.doubles import finder
+from abiscan.emulation.doubles import beginning, finder
 from abiscan.emulation.doubles.cpython import CPYTHON, fill_datum
 from abiscan.emulation.doubles.libc import LIBC
 from abiscan.emulation.doubles.libstdcxx import LIBSTDCXX
@@ -544,3 +544,21 @@ def test_characters(process: Process, name: str) -> None:
     if name.startswith("is"):
         expected = [bool(each) for each in expected]
     assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        (r"_ZN3c108ListType3getE", "_ZN3c108ListType3getE"),
+        (r"_ZN3c10\d+\w+Type3getEv$", "_ZN3c10"),
+        (r"virtual function of _ZTVN3c10\d", "virtual function of _ZTVN3c10"),
+        (r"_ZNKR?St4", "_ZNK"),
+        (r"_?Py_", ""),
+        (r"Py(Long|Float)_As", "Py"),
+        (r"PyErr_|PyEval_", ""),
+        (r"tp_(dealloc|init)|PyErr_(Set|Occurred(Twice)?)", ""),
+        (r"\w+Py", ""),
+    ],
+)
+def test_the_plain_beginning_of_an_expression(pattern: str, expected: str) -> None:
+    assert beginning(pattern) == expected
