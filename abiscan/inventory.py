@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from packaging.version import Version
 
 from abiscan.built_for import BuiltFor, Origins, with_keys
 from abiscan.dispatch.keys import DispatchKeys, keys_of
+from abiscan.dispatch.schema import FunctionSchema, SchemaError
 from abiscan.dispatch.tags import Tags, tags_of
 from abiscan.elf import Machine, SharedObject
 from abiscan.emulation import Gap, Registrations, recover
@@ -83,13 +85,13 @@ class Inventories:
         :param built_for: the releases that the extension which brings it can have been built for
         """
         if identity not in self._libraries:
-            self._libraries[identity] = recover(source.open(), facts, _argument_tail(built_for, facts.machine))
+            self._libraries[identity] = _registrations(source, facts, built_for)
         return self._libraries[identity]
 
 
 def _recover(extension: Extension, known: BuiltFor) -> Inventory:
     facts = extension.facts
-    registrations = recover(extension.source.open(), facts, _argument_tail(known.releases, facts.machine))
+    registrations = _registrations(extension.source, facts, known.releases)
     used = _used_keys(registrations)
     origin = with_keys(known, used, facts.machine)
     assumed = (origin.releases or embedded.versions())[-1]
@@ -101,6 +103,33 @@ def _recover(extension: Extension, known: BuiltFor) -> Inventory:
         registrations=registrations,
         gaps=(*registrations.gaps, *_doubts(used, origin.releases, assumed)),
     )
+
+
+def _registrations(source: ElfSource, facts: SharedObject, built_for: Sequence[Version]) -> Registrations:
+    """What an object registers. A schema that the model of the dispatcher cannot read is a gap, and left out."""
+    found = recover(source.open(), facts, _argument_tail(built_for, facts.machine))
+    unread = {
+        each.operator: each.inferred_schema
+        for each in found.kernels
+        if each.inferred_schema is not None and not _is_readable(each.inferred_schema)
+    }
+    if not unread:
+        return found
+    kernels = (replace(each, inferred_schema=None) if each.operator in unread else each for each in found.kernels)
+    gaps = (
+        Gap(stage="dispatch", reason=f"not readable: {schema}, inferred for {operator}", address=None, symbol=None)
+        for operator, schema in unread.items()
+    )
+    return replace(found, kernels=tuple(kernels), gaps=(*found.gaps, *gaps))
+
+
+@functools.lru_cache(maxsize=16_384)
+def _is_readable(inferred: str) -> bool:
+    try:
+        FunctionSchema.parse(f"_{inferred}")
+    except SchemaError:
+        return False
+    return True
 
 
 def _argument_tail(built_for: Sequence[Version], machine: Machine) -> int | None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,16 @@ def test_a_kernel_without_a_schema_of_1_12(store: Store) -> None:
     schemas = {operator.name: operator.schema for operator in found.registrations.operators}
     assert schemas["legacy::power"] == "legacy::power(Tensor _0, int _1, bool _2) -> Tensor _0"
     assert found.gaps == ()
+
+
+def test_a_schema_that_cannot_be_read_is_a_gap_and_no_error(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
+    """Whatever the emulator makes of a type that nobody has seen yet."""
+    _, (whole,) = inventory(SAMPLES / "loads" / "loads.so", store)
+    kernels = tuple(replace(each, inferred_schema="(<new type> _0) -> ()") for each in whole.registrations.kernels)
+    strange = replace(whole.registrations, kernels=kernels)
+    monkeypatch.setattr("abiscan.inventory.recover", lambda *_: strange)
+    _, (found,) = inventory(SAMPLES / "loads" / "loads.so", store)
+    assert [each.inferred_schema for each in found.registrations.kernels] == [None]
+    assert [gap.reason for gap in found.gaps] == [
+        "not readable: (<new type> _0) -> (), inferred for abiscan_loads::double_it"
+    ]
