@@ -141,7 +141,10 @@ class _Recovery:
 
     def result(self) -> Registrations:
         recorder = self.recorder
-        operators = [replace(each, schema=self.readable(each.name, each.schema)) for each in recorder.operators]
+        operators = [
+            replace(each, schema=self.readable(each.name, each.schema)) if each.inferred else each
+            for each in recorder.operators
+        ]
         kernels = [
             replace(each, inferred_schema=self.readable(each.operator, each.inferred_schema))
             for each in recorder.kernels

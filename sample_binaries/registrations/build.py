@@ -43,6 +43,9 @@ CURRENT = (
     ("lookups_cow", "lookups", "g++", (OLD_STRINGS,)),
     ("lookups_aarch64", "lookups", "aarch64-linux-gnu-g++", ()),
     ("renamed", "renamed", "g++", ()),
+    ("expressions", "expressions", "g++", ()),
+    ("expressions_cow", "expressions", "g++", (OLD_STRINGS,)),
+    ("expressions_aarch64", "expressions", "aarch64-linux-gnu-g++", ()),
     ("optionals", "optionals", "g++", ()),
     ("optionals_aarch64", "optionals", "aarch64-linux-gnu-g++", ()),
 )

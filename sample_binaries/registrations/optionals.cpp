@@ -25,4 +25,5 @@ std::tuple<Tensor, OPTIONAL<Tensor>> halves(const Tensor& self, const OPTIONAL<T
 TORCH_LIBRARY(optional_sample, m) {
   m.def("pick", pick);
   m.def("halves", halves);
+  m.def("spaced(Tensor ? self) -> Tensor ?");
 }

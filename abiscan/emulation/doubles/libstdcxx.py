@@ -642,7 +642,8 @@ def _swap_lists(call: Call) -> None:
 
 
 # Locales. Only the classic one exists, and its one facet is std::ctype<char>, which std::regex looks characters up in:
-# tables of upper and lower case and of the classes of <ctype.h>, then two tables that map every character to itself.
+# tables of upper and lower case and of the classes of <ctype.h>, then two tables that map every character to itself, a
+# flag before the first and behind the second that they are complete (bits/locale_facets.h).
 
 _FACETS: Final = 64
 _CTYPE_SIZE: Final = 0x240
@@ -655,8 +656,7 @@ def _classic_locale(call: Call) -> int:
         upper, lower = (process.store(struct.pack("<256i", *map(of, range(256)))) for of in (ctype.upper, ctype.lower))
         facet = struct.pack("<QQQQQQ", process.bind("_ZTVSt5ctypeIcE") + 16, 1 << 20, 0, 0, upper, lower)
         facet += struct.pack("<Q", process.store(struct.pack("<256H", *map(ctype.classes, range(256)))))
-        for _ in range(2):
-            facet += b"\1" + bytes(range(256))
+        facet += b"\1" + bytes(range(256)) + bytes(range(256)) + b"\1"  # how to widen, how to narrow, each with a flag
         address = process.store(facet.ljust(_CTYPE_SIZE, b"\0"))
         facets = process.store(struct.pack("<Q", address) * _FACETS)
         process.locale = process.store(struct.pack("<QQQ", 1 << 20, facets, _FACETS))
@@ -676,8 +676,25 @@ def _locale(call: Call) -> int:
 
 @LIBSTDCXX.named("virtual function of _ZTVSt5ctypeIcE")
 def _map_character(call: Call) -> int:
-    """``do_tolower``, ``do_widen`` and ``do_narrow`` of one character, which change nothing that matters."""
-    return call.argument(1) & 0xFF
+    """``do_tolower``, ``do_widen``, ``do_narrow``, of a character or of a range, which change nothing that matters."""
+    given = call.argument(1)
+    is_address = given >> 32  # nothing of a process lies lower
+    return call.argument(2) if is_address else given & 0xFF
+
+
+@LIBSTDCXX.matching(r"_ZSt9use_facetI(St7collate|NSt7__cxx117collate)IcE")
+def _collation(call: Call) -> int:
+    """A facet of nothing but its virtual functions."""
+    name = "_ZTVNSt7__cxx117collateIcEE" if "__cxx11" in call.name else "_ZTVSt7collateIcE"
+    return call.process.store((call.process.bind(name) + 16).to_bytes(8, "little"))
+
+
+@LIBSTDCXX.matching(r"virtual function of _ZTV(St7collate|NSt7__cxx117collate)IcE")
+def _transform(call: Call) -> None:
+    """``do_transform``: in the classic locale, texts are ordered by their bytes."""
+    result, begin, end = call.result, call.argument(1), call.argument(2)
+    text = call.machine.read(begin, end - begin) if end > begin else b""
+    (CXX11 if "__cxx11" in call.name else COW).create(call.process, result, text)
 
 
 @LIBSTDCXX.matching(r"_ZSt9use_facetI")
@@ -688,6 +705,12 @@ def _facet(call: Call) -> int:
 # String streams. What is written to a stream is kept by the address of its std::ostream part, which the string buffer
 # follows in std::ostringstream as in std::stringstream; the buffer's put area is kept up to date as well, for ``str()``
 # is inlined by some compilers.
+
+
+@LIBSTDCXX.matching(r"_ZNSi(10_M_extractI|rsE|3getE|4readE|7getlineE)", r"_ZSt(rsI|7getlineI)")
+def _read_from_stream(call: Call) -> None:
+    raise Stop("the code reads from a stream", call.return_address)
+
 
 _CLASS: Final = r"St(7__cxx11)?1[89]basic_(o?stringstream)IcSt11char_traitsIcESaIcEE"
 _PUT_AREA: Final = 8 + 32  # streambuf: virtual pointer, three pointers of the get area, three of the put area

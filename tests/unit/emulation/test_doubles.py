@@ -562,3 +562,12 @@ def test_characters(process: Process, name: str) -> None:
 )
 def test_the_plain_beginning_of_an_expression(pattern: str, expected: str) -> None:
     assert beginning(pattern) == expected
+
+
+@pytest.mark.parametrize(
+    "name", ["_ZNSi10_M_extractIlEERSiRT_", "_ZNSirsERi", "_ZSt7getlineIcSt11char_traitsIcESaIcEE"]
+)
+def test_a_stream_that_is_read_ends_the_function(process: Process, name: str) -> None:
+    """What would be read is not known, and nothing must be made of it."""
+    with pytest.raises(Stop, match="reads from a stream"):
+        call(process, name, process.allocate(512), process.allocate(64))

@@ -306,6 +306,7 @@ def test_schemas_inferred_with_optionals_and_tuples(name: str) -> None:
     assert {operator.name: operator.schema for operator in found.operators} == {
         "optional_sample::pick": "optional_sample::pick(Tensor _0, int? _1, str? _2) -> ((Tensor, int)? _0)",
         "optional_sample::halves": "optional_sample::halves(Tensor _0, Tensor? _1) -> (Tensor _0, Tensor? _1)",
+        "optional_sample::spaced": "optional_sample::spaced(Tensor ? self) -> Tensor ?",  # as it is written
     }
 
 
@@ -335,3 +336,14 @@ def test_the_kind_of_alias_analysis_in_a_block() -> None:
     # One definition of old_checks.cpp gives PURE_FUNCTION; torch::schema gives FROM_SCHEMA; two have no schema.
     assert (kinds.count(3), kinds.count(None)) == (1, 2)
     assert set(kinds) == {2, 3, None}
+
+
+@pytest.mark.parametrize("name", ["expressions", "expressions_cow", "expressions_aarch64"])
+def test_names_that_a_regular_expression_chooses(name: str) -> None:
+    """Those that torch 2.13.0 has once it has loaded the sample."""
+    found = _read(name)
+    assert found.gaps == ()
+    assert [operator.name for operator in found.operators] == [
+        "expression_sample::one_1",
+        "expression_sample::three_33",
+    ]
