@@ -15,12 +15,6 @@
 
 using at::Tensor;
 
-#ifdef TABLE_OF_ITS_OWN
-#include <unordered_map>
-
-std::unordered_map<std::string, int> table{{"one", 1}};
-#endif
-
 namespace {
 
 struct Stack : torch::CustomClassHolder {
@@ -57,3 +51,9 @@ TORCH_LIBRARY(class_sample, m) {
   m.def("use(Tensor self, __torch__.torch.classes.class_sample.Stack stack) -> Tensor", use);
   m.def("make", [](const Tensor& self) { return c10::make_intrusive<Stack>(std::vector<std::string>{}); });
 }
+
+#ifdef TABLE_OF_ITS_OWN
+#include <unordered_map>
+
+std::unordered_map<std::string, int> table{{"one", 1}};
+#endif
