@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -91,11 +92,11 @@ def _of_target(word: str, form: str, output: Path | None, *, verbose: bool) -> N
 
             stream.write(ops_json.render(read.name, inventories, single=single))
         else:
-            from rich.console import Console  # noqa: PLC0415
-
             from abiscan.report import ops_text  # noqa: PLC0415
 
-            ops_text.render(read.name, inventories, Console(file=stream, highlight=False), verbose=verbose)
+            text = ops_text.render(read.name, inventories, click.style, verbose=verbose)
+            color = False if os.environ.get("NO_COLOR") else None  # https://no-color.org
+            click.echo(text, file=stream, nl=False, color=color)
 
 
 def _history(word: str, torches: tuple[str, ...], form: str, output: Path | None, *, verbose: bool) -> None:
