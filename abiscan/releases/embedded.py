@@ -7,6 +7,7 @@ needs to know of torch: its libraries, what they need, and which names they expo
 from __future__ import annotations
 
 import functools
+import mmap
 import posixpath
 from collections.abc import Mapping
 from importlib import resources
@@ -187,7 +188,10 @@ def _public(build: str) -> Version:
 
 @functools.cache
 def _table() -> NameTable:
-    return NameTable(resources.files("abiscan.releases").joinpath("data/exports.bin").read_bytes())
+    # Mapped: most of it is the text of names, which few questions need.
+    data = resources.files("abiscan.releases").joinpath("data/exports.bin")
+    with resources.as_file(data) as path, path.open("rb") as file:
+        return NameTable(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def _unpack(record: dict[str, Any], files: Files) -> TorchRelease:

@@ -23,6 +23,7 @@ import functools
 import hashlib
 import itertools
 import json
+import mmap
 import struct
 import sys
 import zlib
@@ -46,8 +47,8 @@ class NameTable:
     :raises ValueError: the bytes are of something else
     """
 
-    def __init__(self, data: bytes) -> None:
-        if not data.startswith(MAGIC):
+    def __init__(self, data: bytes | mmap.mmap) -> None:
+        if data[: len(MAGIC)] != MAGIC:
             raise ValueError("not a table of names")
         _, count, class_count, *sizes = _HEAD.unpack_from(data)
         ends = list(itertools.accumulate(sizes, initial=_HEAD.size))
