@@ -37,7 +37,7 @@ def keys_of(version: Version) -> DispatchKeys:
     :param version: 1.4 or newer; an older one gets the keys of 1.4
     """
     tables = _tables()
-    known = [keys for minor, keys in tables.items() if minor <= version.release[:2]]
+    known = [keys for minor, keys in tables.items() if minor <= (version.major, version.minor)]
     return known[-1] if known else next(iter(tables.values()))
 
 

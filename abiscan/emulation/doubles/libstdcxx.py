@@ -706,12 +706,6 @@ def _facet(call: Call) -> int:
 # follows in std::ostringstream as in std::stringstream; the buffer's put area is kept up to date as well, for ``str()``
 # is inlined by some compilers.
 
-
-@LIBSTDCXX.matching(r"_ZNSi(10_M_extractI|rsE|3getE|4readE|7getlineE)", r"_ZSt(rsI|7getlineI)")
-def _read_from_stream(call: Call) -> None:
-    raise Stop("the code reads from a stream", call.return_address)
-
-
 _CLASS: Final = r"St(7__cxx11)?1[89]basic_(o?stringstream)IcSt11char_traitsIcESaIcEE"
 _PUT_AREA: Final = 8 + 32  # streambuf: virtual pointer, three pointers of the get area, three of the put area
 _OSTREAM_IN_STRINGSTREAM: Final = 16  # after the virtual pointer and the count of std::istream
@@ -719,6 +713,11 @@ _OSTREAM_IN_STRINGSTREAM: Final = 16  # after the virtual pointer and the count 
 
 def _ostream_of(call: Call, stream: int) -> int:
     return stream + (_OSTREAM_IN_STRINGSTREAM if "basic_stringstream" in call.name else 0)
+
+
+@LIBSTDCXX.matching(r"_ZNSi(10_M_extractI|rsE|3getE|4readE|7getlineE)", r"_ZSt(rsI|7getlineI)")
+def _read_from_stream(call: Call) -> None:
+    raise Stop("the code reads from a stream", call.return_address)
 
 
 @LIBSTDCXX.matching(rf"_ZN{_CLASS}C[12]E")
