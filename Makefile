@@ -23,6 +23,7 @@ lint:  ## style, types, generated files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m tools.gen_docs --check
 
 test:  ## all tests; those on recorded loads need ABISCAN_CORPUS, a folder for downloads

@@ -27,7 +27,7 @@ IMPORT: Final = 'python -c "import torch"'
 READ: Final = """
 import sys
 from pathlib import Path
-from abiscan.files import Files, read_facts
+from abiscan.inputs.files import Files, read_facts
 from abiscan.releases.from_libs import from_path, read_operators
 files = Files(read_facts)
 read_operators(from_path(Path(sys.argv[1]), files), files)

@@ -16,11 +16,11 @@ from packaging.version import Version
 
 from abiscan.dispatch.adapters import ALIAS_ANALYSIS, table_of
 from abiscan.dispatch.keys import keys_of
+from abiscan.dispatch.operators import Entry, Fallback, Kernel, Operator, Operators, Place
 from abiscan.emulation.model import Gap, Library, LibraryKind, Phase, Registrations
 from abiscan.emulation.recorder import Recorder
+from abiscan.extension.replay import Registrant, reactions
 from abiscan.linkage.registering import Backend, Registering
-from abiscan.releases.operators import Entry, Fallback, Kernel, Operator, Operators, Place
-from abiscan.replaying import Registrant, reactions
 
 FIND_OR_THROW: Final = "c10::Dispatcher::findSchemaOrThrow"
 KINDS: Final = {

@@ -12,15 +12,15 @@ from pathlib import Path
 import click.testing
 import pytest
 
+from abiscan.binary.elf import ElfFile, Machine
+from abiscan.binary.mangling import demangle, same_name_prefixes
 from abiscan.cli import main
-from abiscan.elf import ElfFile, Machine
 from abiscan.errors import InputError
-from abiscan.files import Wheel
-from abiscan.interpreter import PythonTag, ask, of_torch
+from abiscan.inputs.files import Wheel
+from abiscan.inputs.interpreter import PythonTag, ask, of_torch
 from abiscan.linkage.model import Process
 from abiscan.linkage.resolve import relocation_order
 from abiscan.linkage.scope import Loader, SearchPath
-from abiscan.mangling import demangle, same_name_prefixes
 from tests.elf_builder import Elf, uses
 from tests.fakes import extension, torch_libraries, torch_package, wheel
 from tests.world import ObjectsByPath, shared_object
@@ -89,7 +89,7 @@ def test_a_name_that_explodes() -> None:
     name = "_ZN2at1fE1a1pIS0_S0_E" + "".join(f"{sub(2)}I{sub(i)}{sub(i)}E" for i in range(3, 43))
     code = (
         "import resource; resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))\n"
-        f"from abiscan.mangling import demangle; demangle({name!r})"
+        f"from abiscan.binary.mangling import demangle; demangle({name!r})"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=5)
 

@@ -22,17 +22,17 @@ from typing import Any, Final
 
 from packaging.version import Version
 
-from abiscan.elf import Definition, Machine, Reference, SharedObject, SymbolTable, SymbolVersion
-from abiscan.interpreter import Interpreter, PythonTag
+from abiscan.binary.elf import Definition, Machine, Reference, SharedObject, SymbolTable, SymbolVersion
+from abiscan.binary.ownership import is_torch_library
+from abiscan.binary.typeinfo import CxxClass, Slot
+from abiscan.inputs.interpreter import Interpreter, PythonTag
 from abiscan.linkage.declaration import Declaration, Outcome
 from abiscan.linkage.first_error import first_error
 from abiscan.linkage.layout_drift import crash, layout_drift, shared
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.resolve import resolve
 from abiscan.linkage.scope import Loader, SearchPath
-from abiscan.ownership import is_torch_library
 from abiscan.releases.model import TorchRelease
-from abiscan.typeinfo import CxxClass, Slot
 from tests.registrations import registering
 
 NEW_STRING: Final = "NSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"

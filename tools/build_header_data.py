@@ -20,7 +20,7 @@ from typing import Final
 
 from packaging.version import Version
 
-from abiscan.elf import Machine
+from abiscan.binary.elf import Machine
 from abiscan.releases import headers
 from abiscan.releases.names import pack
 from tools.build_release_data import VERSIONS, python_of

@@ -18,8 +18,8 @@ from typing import Final
 
 from packaging.version import Version
 
+from abiscan.binary.elf import ElfFile, Machine
 from abiscan.dispatch import keys
-from abiscan.elf import ElfFile, Machine
 from abiscan.emulation import recover_torch
 from tools.build_release_data import VERSIONS, fetch
 

@@ -32,7 +32,7 @@ from typing import Any, Final, NamedTuple
 
 from packaging.version import Version
 
-from abiscan.elf import ElfFile, Machine
+from abiscan.binary.elf import ElfFile, Machine
 from abiscan.releases import layouts
 from tools.build_release_data import VERSIONS, python_of
 from tools.wheels import download

@@ -14,10 +14,10 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from abiscan.files import Files, read_facts
+from abiscan.dispatch.operators import Entry
+from abiscan.inputs.files import Files, read_facts
 from abiscan.releases import embedded_registries
 from abiscan.releases.from_libs import from_path, read_operators
-from abiscan.releases.operators import Entry
 
 OUTPUT: Final = Path(embedded_registries.__file__).with_name("data") / embedded_registries.NAME
 

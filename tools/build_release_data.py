@@ -27,13 +27,13 @@ from typing import Any, Final
 
 from packaging.version import Version
 
-from abiscan.elf import Machine, SymbolTable
-from abiscan.files import Files, read_facts
-from abiscan.libraries import Libraries
-from abiscan.ownership import is_torch_library
+from abiscan.binary.elf import Machine, SymbolTable
+from abiscan.binary.ownership import is_torch_library
+from abiscan.dispatch.operators import Operators
+from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.libraries import Libraries
 from abiscan.releases import embedded, from_libs, operator_store, operator_table
 from abiscan.releases.names import pack
-from abiscan.releases.operators import Operators
 from tools.wheels import download
 
 DATA: Final = Path(embedded.__file__).with_name("data")

@@ -19,8 +19,8 @@ from typing import Final
 
 from packaging.version import Version
 
+from abiscan.binary.elf import Machine
 from abiscan.dispatch import tags
-from abiscan.elf import Machine
 from tools.wheels import download
 
 OUTPUT: Final = Path(tags.__file__).with_name("data") / "tags.txt"

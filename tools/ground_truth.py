@@ -22,10 +22,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from abiscan import interpreter, scan
-from abiscan.ownership import is_cxx_symbol, is_torch_library
-from abiscan.releases.store import Store
-from abiscan.report.model import How, Result
+from abiscan.binary.ownership import is_cxx_symbol, is_torch_library
+from abiscan.inputs import interpreter
+from abiscan.inputs.store import Store
+from abiscan.pipelines import check as scan
+from abiscan.results.check import How, Result
 from abiscan.rules import RULES
 from tools.wheels import download
 

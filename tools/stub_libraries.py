@@ -17,9 +17,9 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Final
 
-from abiscan import system
-from abiscan.elf import ElfFile, SharedObject
-from abiscan.ownership import is_cxx_symbol, is_python_symbol, is_torch_symbol
+from abiscan.binary.elf import ElfFile, SharedObject
+from abiscan.binary.ownership import is_cxx_symbol, is_python_symbol, is_torch_symbol
+from abiscan.inputs import system
 
 _NO_VERSION: Final = ""
 

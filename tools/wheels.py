@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from abiscan.elf import Machine
+from abiscan.binary.elf import Machine
 
 _PLATFORMS: Final = {
     Machine.X86_64: ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64", "manylinux1_x86_64"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from abiscan.cli.common import cache_folder, errors_reported
-from abiscan.releases.store import Store
+from abiscan.inputs.store import Store
 
 
 @click.command()

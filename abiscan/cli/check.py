@@ -9,15 +9,15 @@ from pathlib import Path
 
 import click
 
-from abiscan import scan
 from abiscan.cli.common import cache_folder, errors_reported, output_to, sources, torch_choices, working
 from abiscan.findings import Effect, Rule
-from abiscan.interpreter import of_environment
-from abiscan.releases.store import Store
-from abiscan.report.model import Report
+from abiscan.inputs.interpreter import of_environment
+from abiscan.inputs.sources import Source
+from abiscan.inputs.store import Store
+from abiscan.pipelines import check as scan
+from abiscan.results.check import Report
+from abiscan.results.suppressions import EMPTY, Suppression, apply, configuration, read_baseline, read_suppressions
 from abiscan.rules import RULES
-from abiscan.sources import Source
-from abiscan.suppressions import EMPTY, Suppression, apply, configuration, read_baseline, read_suppressions
 
 _DECLARED = "declared"
 _FORMATS = ("text", "json", "sarif", "junit", "github", "markdown")
@@ -134,7 +134,7 @@ def _judge(
 ) -> Report:
     store = Store(cache_folder())
     if torch == _DECLARED and not Path(torch).exists():
-        from abiscan.matrix import check_declared  # noqa: PLC0415 - see _write
+        from abiscan.pipelines.matrix import check_declared
 
         return check_declared(targets, rules, store, progress)
     choices = torch_choices(torch) if torch else [scan.torch_of(python)]
@@ -159,28 +159,26 @@ def _write(report: Report, form: str, output: Path | None, fail_on: Effect, *, s
     # The views are imported when one is chosen: rich alone takes longer to import than a small extension to check.
     with output_to(output) as stream:
         if form == "json":
-            from abiscan.report import json  # noqa: PLC0415
-
-            stream.write(json.render(report))
+            stream.write(report.to_json())
         elif form == "sarif":
-            from abiscan.report import sarif  # noqa: PLC0415
+            from abiscan.report import sarif
 
             stream.write(sarif.render(report, RULES))
         elif form == "junit":
-            from abiscan.report import junit  # noqa: PLC0415
+            from abiscan.report import junit
 
             stream.write(junit.render(report, fail_on, strict=strict))
         elif form == "github":
-            from abiscan.report import github  # noqa: PLC0415
+            from abiscan.report import github
 
             stream.write(github.render(report))
         elif form == "markdown":
-            from abiscan.report import markdown  # noqa: PLC0415
+            from abiscan.report import markdown
 
             stream.write(markdown.render(report))
         else:
-            from rich.console import Console  # noqa: PLC0415
+            from rich.console import Console
 
-            from abiscan.report import text  # noqa: PLC0415
+            from abiscan.report import text
 
             text.render(report, Console(file=stream, highlight=False), verbosity=verbosity)

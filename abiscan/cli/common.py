@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from rich.status import Status
 
     from abiscan.hooks.install import Installer
-    from abiscan.scan import TorchChoice
-    from abiscan.sources import Source
+    from abiscan.inputs.sources import Source
+    from abiscan.pipelines.check import TorchChoice
 
 _PATIENCE_SECONDS: Final = 1.0
 
@@ -34,8 +34,8 @@ def cache_folder() -> Path:
 
 def torch_choice(spec: str) -> TorchChoice:
     """What ``--torch SPEC`` means where one torch is meant: a path if there is one, else a release number."""
-    from abiscan import scan  # noqa: PLC0415 - not every command judges
-    from abiscan.releases.embedded import is_version  # noqa: PLC0415
+    from abiscan.pipelines import check as scan
+    from abiscan.releases.embedded import is_version
 
     path = Path(spec)
     return scan.torch_numbered(spec) if is_version(spec) and not path.exists() else scan.torch_at(path)
@@ -43,8 +43,8 @@ def torch_choice(spec: str) -> TorchChoice:
 
 def torch_choices(spec: str) -> list[TorchChoice]:
     """What ``--torch SPEC`` means where several may be: all releases that a version specifier admits."""
-    from abiscan import scan  # noqa: PLC0415
-    from abiscan.releases.embedded import admitted, is_version  # noqa: PLC0415
+    from abiscan.pipelines import check as scan
+    from abiscan.releases.embedded import admitted, is_version
 
     if not Path(spec).exists() and not is_version(spec) and (versions := admitted(spec)):
         return [scan.torch_numbered(str(version)) for version in versions]
@@ -71,7 +71,7 @@ def sources(words: Sequence[str], python: str | None) -> Iterator[list[Source]]:
     :param python: whose packages are meant, None for those of the running interpreter
     :raises InputError: a word means nothing
     """
-    from abiscan.packages import named  # noqa: PLC0415 - not every command has a target
+    from abiscan.inputs.packages import named
 
     with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
         yield [named(word, Path(folder), python) for word in words]
@@ -90,8 +90,8 @@ def working(at: str) -> Iterator[Callable[[str], None]]:
     shown: list[Status] = []
 
     def show() -> None:
-        from rich.console import Console  # noqa: PLC0415 - after a second nobody minds
-        from rich.text import Text  # noqa: PLC0415
+        from rich.console import Console
+        from rich.text import Text
 
         with lock:
             if not timer.finished.is_set():
@@ -102,7 +102,7 @@ def working(at: str) -> Iterator[Callable[[str], None]]:
         with lock:
             now[0] = what
             for status in shown:
-                from rich.text import Text  # noqa: PLC0415
+                from rich.text import Text
 
                 status.update(Text(what))
 
@@ -144,8 +144,8 @@ def install_checked(installer: Installer, command: Callable[[], list[str]], word
 
     :param command: makes the command to which ``words`` are given
     """
-    from abiscan.hooks.install import InstallerError, Outcome, check  # noqa: PLC0415 - see cli.check
-    from abiscan.releases.store import Store  # noqa: PLC0415
+    from abiscan.hooks.install import InstallerError, Outcome, check
+    from abiscan.inputs.store import Store
 
     given = [word for word in words if word != "--force"]
     outcome = Outcome(problems=(), notes=())

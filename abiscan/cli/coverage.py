@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 
 from abiscan.cli.common import cache_folder, errors_reported, output_to, sources, torch_choice, working
-from abiscan.files import Files
 from abiscan.findings import Effect
-from abiscan.interpreter import of_environment
-from abiscan.releases.store import Store
+from abiscan.inputs.files import Files
+from abiscan.inputs.interpreter import of_environment
+from abiscan.inputs.store import Store
 
 
 @click.command()
@@ -72,8 +72,8 @@ def coverage(
     """
     if torch and python:
         raise click.UsageError("--torch and --python exclude each other")
-    from abiscan import scan  # noqa: PLC0415 - see cli.check
-    from abiscan.coverage import backend_report  # noqa: PLC0415
+    from abiscan.pipelines import check as scan
+    from abiscan.pipelines.coverage import backend_report
 
     environment = python or of_environment()
     with errors_reported(), working("computing") as progress, sources([target], environment) as (source,):
@@ -89,16 +89,11 @@ def coverage(
         )
     with output_to(output) as stream:
         if form == "json":
-            from abiscan.report import coverage_json  # noqa: PLC0415
-
-            stream.write(coverage_json.render(report))
+            stream.write(report.to_json())
         else:
-            from rich.console import Console  # noqa: PLC0415
+            from rich.console import Console
 
-            from abiscan.report import coverage_text  # noqa: PLC0415
+            from abiscan.report import coverage_text
 
             coverage_text.render(report, Console(file=stream, highlight=False), verbose=verbose)
-    fails = bool(report.coverage.missing or report.coverage.ambiguous)
-    if (fails and Effect(fail_on).severity <= Effect.CALL_FAILS.severity) or (report.gaps and strict):
-        sys.exit(1)
-    sys.exit(3 if report.gaps else 0)
+    sys.exit(report.exit_code(Effect(fail_on), strict=strict))

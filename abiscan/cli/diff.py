@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
+from abiscan.binary.elf import Machine
 from abiscan.cli.common import cache_folder, errors_reported, output_to, sources
-from abiscan.elf import Machine
-from abiscan.interpreter import of_environment
-from abiscan.releases.store import Store
-from abiscan.torches import difference
+from abiscan.inputs.interpreter import of_environment
+from abiscan.inputs.store import Store
+from abiscan.pipelines.operators import difference
 
 
 @click.command()
@@ -44,12 +44,10 @@ def diff(
         comparison = difference(old, new, Machine(machine), next(iter(users), None), Store(cache_folder()))
     with output_to(output) as stream:
         if form == "json":
-            from abiscan.report import diff_json  # noqa: PLC0415 - see cli.check
-
-            stream.write(diff_json.render(comparison))
+            stream.write(comparison.to_json())
         else:
-            from rich.console import Console  # noqa: PLC0415
+            from rich.console import Console
 
-            from abiscan.report import diff_text  # noqa: PLC0415
+            from abiscan.report import diff_text
 
             diff_text.render(comparison, Console(file=stream, highlight=False), verbose=verbose)

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from abiscan.cli.common import cache_folder, errors_reported, output_to, working
-from abiscan.interpreter import of_environment
-from abiscan.releases.store import Store
+from abiscan.inputs.interpreter import of_environment
+from abiscan.inputs.store import Store
 
 
 @click.command()
@@ -36,19 +36,20 @@ def doctor(*, python: str | None, form: str, output: Path | None, quiet: bool) -
       2  usage, or an environment without torch
       3  something could not be judged
     """
-    from abiscan.hooks.doctor import diagnose  # noqa: PLC0415 - see cli.check
-    from abiscan.report.doctor import as_json, print_text  # noqa: PLC0415
+    from abiscan.hooks.doctor import diagnose
 
     with errors_reported(), working("looking for extensions of torch") as progress:
         diagnosis = diagnose(python or of_environment(), Store(cache_folder()), progress)
     with output_to(output) as stream:
         if form == "json":
-            stream.write(as_json(diagnosis))
+            stream.write(diagnosis.to_json())
         elif diagnosis.ailments or not quiet:
-            from rich.console import Console  # noqa: PLC0415
+            from rich.console import Console
+
+            from abiscan.report import doctor_text
 
             console = Console(file=stream, highlight=False)
             if not console.is_terminal:
                 console.width = 200  # a table, not the terminal, decides where the lines of a log end
-            print_text(diagnosis, console)
+            doctor_text.render(diagnosis, console)
     sys.exit(diagnosis.exit_code)

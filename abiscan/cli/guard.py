@@ -32,8 +32,8 @@ def guard(*, write: Path | None) -> None:
       abiscan stamp dist/*.whl
       ABISCAN_GUARD=details python -c 'import pkg'
     """
-    from abiscan.hooks import guard as source  # noqa: PLC0415 - see cli.check
-    from abiscan.hooks.stamp import GUARD  # noqa: PLC0415
+    from abiscan.hooks import guard as source
+    from abiscan.hooks.stamp import GUARD
 
     path = write / GUARD if write and write.is_dir() else write
     with errors_reported(), output_to(path) as stream:

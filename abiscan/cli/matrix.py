@@ -7,12 +7,12 @@ from pathlib import Path
 
 import click
 
-from abiscan import matrix as pipeline
 from abiscan.cli.common import cache_folder, errors_reported, output_to, sources, torch_choices, working
 from abiscan.findings import Effect
-from abiscan.interpreter import of_environment
-from abiscan.releases.store import Store
-from abiscan.report.matrix_model import Matrix
+from abiscan.inputs.interpreter import of_environment
+from abiscan.inputs.store import Store
+from abiscan.pipelines import matrix as pipeline
+from abiscan.results.matrix import Matrix
 from abiscan.rules import RULES
 
 _FORMATS = ("text", "json", "html")
@@ -83,16 +83,14 @@ def matrix(
 def _write(found: Matrix, form: str, output: Path | None, *, verbose: bool) -> None:
     with output_to(output) as stream:
         if form == "json":
-            from abiscan.report import matrix_json  # noqa: PLC0415 - see cli.check
-
-            stream.write(matrix_json.render(found))
+            stream.write(found.to_json())
         elif form == "html":
-            from abiscan.report import matrix_html  # noqa: PLC0415
+            from abiscan.report import matrix_html
 
             stream.write(matrix_html.render(found))
         else:
-            from rich.console import Console  # noqa: PLC0415
+            from rich.console import Console
 
-            from abiscan.report import matrix_text  # noqa: PLC0415
+            from abiscan.report import matrix_text
 
             matrix_text.render(found, Console(file=stream, highlight=False), verbose=verbose)

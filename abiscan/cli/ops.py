@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
+from abiscan.binary.elf import Machine
 from abiscan.cli.common import cache_folder, errors_reported, output_to, sources
-from abiscan.elf import Machine
-from abiscan.releases.store import Store
+from abiscan.inputs.store import Store
 
 
 @click.command()
@@ -80,56 +80,53 @@ def ops(
 
 
 def _of_target(word: str, form: str, output: Path | None, *, verbose: bool) -> None:
-    from abiscan.interpreter import of_environment  # noqa: PLC0415
-    from abiscan.inventory import inventory  # noqa: PLC0415
+    from abiscan.inputs.interpreter import of_environment
+    from abiscan.pipelines.operators import extension_operators
 
     with errors_reported(), sources([word], of_environment()) as (source,):
-        read, inventories = inventory(source, Store(cache_folder()))
-    single = isinstance(source, Path) and source.is_file() and source.suffix != ".whl"
+        found = extension_operators(source, Store(cache_folder()))
     with output_to(output) as stream:
         if form == "json":
-            from abiscan.report import ops_json  # noqa: PLC0415
-
-            stream.write(ops_json.render(read.name, inventories, single=single))
+            stream.write(found.to_json())
         else:
-            from abiscan.report import ops_text  # noqa: PLC0415
+            from abiscan.report import ops_text
 
-            text = ops_text.render(read.name, inventories, click.style, verbose=verbose)
             color = False if os.environ.get("NO_COLOR") else None  # https://no-color.org
-            click.echo(text, file=stream, nl=False, color=color)
+            click.echo(ops_text.render(found, click.style, verbose=verbose), file=stream, nl=False, color=color)
 
 
 def _history(word: str, torches: tuple[str, ...], form: str, output: Path | None, *, verbose: bool) -> None:
-    from rich.console import Console  # noqa: PLC0415
+    from rich.console import Console
 
-    from abiscan.interpreter import of_environment  # noqa: PLC0415
-    from abiscan.report import api_history as views  # noqa: PLC0415
-    from abiscan.torches import api_history  # noqa: PLC0415
+    from abiscan.inputs.interpreter import of_environment
+    from abiscan.pipelines.operators import api_history
+    from abiscan.report import api_history_text
 
     with errors_reported(), sources([word], of_environment()) as (source,):
         found = api_history(source, torches, Store(cache_folder()))
     with output_to(output) as stream:
         if form == "json":
-            stream.write(views.as_json(found))
+            stream.write(found.to_json())
         else:
-            views.print_text(found, Console(file=stream, highlight=False), verbose=verbose)
+            api_history_text.render(found, Console(file=stream, highlight=False), verbose=verbose)
 
 
 def _of_torch(
     spec: str | None, machine: Machine, python: str | None, form: str, output: Path | None, *, api_version: bool
 ) -> None:
-    from abiscan.report import torch_ops  # noqa: PLC0415
-    from abiscan.torches import live_operators, operators  # noqa: PLC0415
+    from abiscan.pipelines.operators import api_versions, live_operators, torch_operators
+    from abiscan.report import torch_ops_text
 
     with errors_reported():
-        release, found = operators(spec, machine, Store(cache_folder())) if spec else live_operators(python)
-    as_json, print_text = (
-        (torch_ops.versions_as_json, torch_ops.print_versions)
-        if api_version
-        else (torch_ops.as_json, torch_ops.print_text)
-    )
+        found = torch_operators(spec, machine, Store(cache_folder())) if spec else live_operators(python)
     with output_to(output) as stream:
-        if form == "json":
-            stream.write(as_json(release, found))
+        if api_version:
+            versions = api_versions(found)
+            if form == "json":
+                stream.write(versions.to_json())
+            else:
+                torch_ops_text.render_versions(versions, stream)
+        elif form == "json":
+            stream.write(found.to_json())
         else:
-            print_text(release, found, stream)
+            torch_ops_text.render(found, stream)

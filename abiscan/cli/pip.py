@@ -35,9 +35,9 @@ def pip(*, python: str | None, words: tuple[str, ...]) -> None:
       those of pip, and
       1  something does not fit: nothing was installed
     """
-    from abiscan import packages  # noqa: PLC0415 - see cli.check
-    from abiscan.hooks.pip import Pip  # noqa: PLC0415
-    from abiscan.interpreter import of_environment  # noqa: PLC0415
+    from abiscan.hooks.pip import Pip
+    from abiscan.inputs import packages
+    from abiscan.inputs.interpreter import of_environment
 
     environment = python or of_environment()
     install_checked(Pip(environment), lambda: packages.pip(environment), words)

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from abiscan.cli.common import cache_folder, errors_reported, torch_choice, working
-from abiscan.interpreter import of_environment
-from abiscan.releases.store import Store
+from abiscan.inputs.interpreter import of_environment
+from abiscan.inputs.store import Store
 
 
 @click.command()
@@ -27,8 +27,8 @@ def stamp(*, wheel: Path, torch: str | None, python: str | None) -> None:
       abiscan stamp dist/pkg-1.0-cp311-cp311-linux_x86_64.whl
       abiscan stamp dist/pkg-1.0-cp311-cp311-linux_x86_64.whl --torch 2.9.1
     """
-    from abiscan import scan  # noqa: PLC0415 - see cli.check
-    from abiscan.hooks.stamp import stamp as write  # noqa: PLC0415
+    from abiscan.hooks.stamp import stamp as write
+    from abiscan.pipelines import check as scan
 
     if torch and python:
         raise click.UsageError("--torch and --python exclude each other")

@@ -25,7 +25,7 @@ def uv(*, words: tuple[str, ...]) -> None:
       those of uv, and
       1  something does not fit: nothing was installed
     """
-    from abiscan.hooks.uv import Uv  # noqa: PLC0415 - see cli.check
+    from abiscan.hooks.uv import Uv
 
     installer = Uv()
     if words[:1] == ("pip",):

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
+from abiscan.dispatch import operators as torch
 from abiscan.dispatch import signature
 from abiscan.dispatch.coverage import device_key
 from abiscan.dispatch.dispatcher import (
@@ -34,7 +35,6 @@ from abiscan.dispatch.keys import DispatchKeys
 from abiscan.dispatch.messages import Release
 from abiscan.dispatch.table import DispatchTable, no_key_of
 from abiscan.emulation import model
-from abiscan.releases import operators as torch
 
 _BLOCK_KINDS: Final = {
     model.LibraryKind.DEF: BlockKind.DEF,

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from abiscan.dispatch.messages import Message, Release, message
+from abiscan.dispatch.operators import Operator
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
 from abiscan.dispatch.table import AUTOGRAD, NON_FUNCTIONAL, UNDEFINED, DispatchTable, Entry, Source
-from abiscan.releases.operators import Operator
 
 BACKEND_SELECT: Final = "BackendSelect"
 PRIVATE_USE: Final = "PrivateUse1"

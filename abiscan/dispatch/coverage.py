@@ -10,8 +10,8 @@ from typing import Final
 
 from abiscan.dispatch.calls import delegates, failure, failure_message, takes_backend
 from abiscan.dispatch.keys import DispatchKeys
+from abiscan.dispatch.operators import Operators
 from abiscan.dispatch.table import DispatchTable, Source
-from abiscan.releases.operators import Operators
 
 ESSENTIAL: Final = frozenset(
     {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from abiscan.mangling import Signature, demangle_type
+from abiscan.binary.mangling import Signature, demangle_type
 
 # has_symint in ATen/core/boxing/KernelFunction.h: whole types, so a reference to one does not count.
 _SYMINT_TYPES: Final = frozenset(

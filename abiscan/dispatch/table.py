@@ -21,7 +21,7 @@ from packaging.version import Version
 
 from abiscan.dispatch.keys import keys_of
 from abiscan.dispatch.messages import Release
-from abiscan.releases.operators import Fallback, Kernel, Operator, Operators
+from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators
 
 UNDEFINED: Final = "Undefined"
 AUTOGRAD_OTHER: Final = "AutogradOther"

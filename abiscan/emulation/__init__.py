@@ -21,7 +21,7 @@ from abiscan.emulation.model import (
 )
 
 if TYPE_CHECKING:
-    from abiscan.elf import ElfFile, Machine, SharedObject
+    from abiscan.binary.elf import ElfFile, Machine, SharedObject
 
 __all__ = [
     "CustomClass",
@@ -53,7 +53,7 @@ def recover(file: ElfFile, facts: SharedObject, argument_tail: int | None = None
         it begins with; None to tell it from the object, as far as that goes
     :returns: the registrations, and a ``Gap`` for everything that could not be read; nothing in the file raises
     """
-    from abiscan.emulation import recovery  # noqa: PLC0415
+    from abiscan.emulation import recovery
 
     return recovery.recover(file, facts, argument_tail)
 
@@ -64,6 +64,6 @@ def recover_torch(files: Mapping[str, ElfFile], machine: Machine) -> TorchRegist
     :param files: the libraries by name, each after those that it needs
     :param machine: what they are made for
     """
-    from abiscan.emulation import torch_libraries  # noqa: PLC0415
+    from abiscan.emulation import torch_libraries
 
     return torch_libraries.recover_torch(files, machine)

@@ -15,7 +15,7 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from abiscan.elf import Machine, Segment
+from abiscan.binary.elf import Machine, Segment
 from abiscan.emulation.loader import Image, Slots
 
 _PF_X: Final = 1
@@ -179,7 +179,7 @@ def instructions_before(image: Image, machine: Machine, address: int, start: int
 
 @functools.cache
 def _decoder() -> Any:
-    import capstone  # type: ignore[import-untyped]  # noqa: PLC0415 - takes long to load, and few need it
+    import capstone  # type: ignore[import-untyped]
 
     return capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
 

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from abiscan.elf import ElfFile
+from abiscan.binary.elf import ElfFile
 from abiscan.emulation.arch import Arch
 from abiscan.emulation.machine import PAGE_SIZE
 from abiscan.errors import NotElfError

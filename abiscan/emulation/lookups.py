@@ -18,7 +18,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from abiscan.elf import Machine
+from abiscan.binary.elf import Machine
 from abiscan.emulation.aten import operators_behind
 from abiscan.emulation.call_sites import CallSite, Functions, instructions_before
 from abiscan.emulation.doubles.torch_lookups import function_called, is_operator

@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from abiscan.elf import ElfFile
-from abiscan.elf import Machine as ElfMachine
+from abiscan.binary.elf import ElfFile
+from abiscan.binary.elf import Machine as ElfMachine
 from abiscan.emulation.arch import ARCHITECTURES
 from abiscan.emulation.loader import Image
 from abiscan.emulation.machine import (

@@ -12,7 +12,7 @@ from typing import Final
 
 from icicle import MemoryException  # type: ignore[import-untyped]
 
-from abiscan.elf import ElfFile, SharedObject
+from abiscan.binary.elf import ElfFile, SharedObject
 from abiscan.emulation.call_sites import CallSite, Functions, find_call_sites
 from abiscan.emulation.doubles import finder
 from abiscan.emulation.doubles.cpython import CPYTHON, fill_datum, module_functions, new_module

@@ -14,7 +14,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from abiscan.elf import ElfFile, Machine
+from abiscan.binary.elf import ElfFile, Machine
 from abiscan.emulation.doubles import finder
 from abiscan.emulation.doubles.cpython import CPYTHON, fill_datum
 from abiscan.emulation.doubles.libc import LIBC

@@ -13,17 +13,18 @@ from typing import Final
 
 from packaging.version import Version
 
-from abiscan import interpreter, packages, scan, system
+from abiscan.binary.ownership import is_torch_library
 from abiscan.errors import InputError
-from abiscan.files import Files
 from abiscan.findings import Effect
 from abiscan.hooks.judgement import Judgement, fitting, judge, worst_finding
-from abiscan.ownership import is_torch_library
-from abiscan.packages import Distribution
-from abiscan.releases.store import Store
-from abiscan.report.doctor import Ailment, Diagnosis, Trouble
-from abiscan.report.model import Verdict
-from abiscan.sources import uses_torch
+from abiscan.inputs import interpreter, packages, system
+from abiscan.inputs.files import Files
+from abiscan.inputs.packages import Distribution
+from abiscan.inputs.sources import uses_torch
+from abiscan.inputs.store import Store
+from abiscan.pipelines import check as scan
+from abiscan.results.check import Verdict
+from abiscan.results.doctor import Ailment, Diagnosis, Trouble
 
 # auditwheel renames what it puts into a wheel: libc10-5de87c2d.so.
 _COPY: Final = re.compile(r"(?P<stem>lib\w+)(?:-[0-9a-f]{8})?(?P<end>\.so)")

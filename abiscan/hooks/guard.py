@@ -45,7 +45,7 @@ def check(action: str = "raise", only: Iterable[str] = ("*",), stamp: str | None
     if switch == "off":
         return
     try:
-        import torch  # noqa: PLC0415 - the package imports it in the next moment
+        import torch
 
         path = Path(stamp) if stamp else Path(__file__).with_name(STAMP)
         if not path.exists():  # built from source: nobody stamped it

@@ -19,14 +19,15 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from abiscan import interpreter, packages, scan, system
 from abiscan.errors import InputError
-from abiscan.files import Files
 from abiscan.hooks.judgement import Judgement, fitting, judge
-from abiscan.packages import FetchedWheel
+from abiscan.inputs import interpreter, packages, system
+from abiscan.inputs.files import Files
+from abiscan.inputs.packages import FetchedWheel
+from abiscan.inputs.sources import Source, uses_torch
+from abiscan.inputs.store import Store
+from abiscan.pipelines import check as scan
 from abiscan.releases import embedded
-from abiscan.releases.store import Store
-from abiscan.sources import Source, uses_torch
 
 _PURE: Final = re.compile(r"-none-any\.whl$")
 _OF_CUDA: Final = re.compile(r"(nvidia|cuda)-")

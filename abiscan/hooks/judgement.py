@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from abiscan import scan
-from abiscan.built_for import releases_exporting_imports
 from abiscan.errors import NoExtensionError
-from abiscan.files import Files
+from abiscan.extension.built_for import releases_exporting_imports
 from abiscan.findings import Effect, Finding
+from abiscan.inputs.files import Files
+from abiscan.inputs.sources import Source, read_target
+from abiscan.inputs.store import Store
+from abiscan.pipelines import check as scan
 from abiscan.releases import embedded
-from abiscan.releases.store import Store
-from abiscan.report.model import Result, Verdict
+from abiscan.results.check import Result, Verdict
 from abiscan.rules import RULES
-from abiscan.sources import Source, read_target
 
 # How many of the releases in question are tried: each takes as long as a check, and people need one.
 _TRIED: Final = 6

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from abiscan import packages
 from abiscan.errors import InputError
 from abiscan.hooks.install import InstallerError, Plan, Planned
+from abiscan.inputs import packages
 
 _REPORT_VERSION: Final = "1"
 _INDEX_VALUES: Final = {

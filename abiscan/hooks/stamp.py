@@ -19,19 +19,19 @@ from pathlib import Path
 from typing import Any, Final
 
 import abiscan
-from abiscan import scan
-from abiscan.elf import Machine
+from abiscan.binary.elf import Machine
+from abiscan.binary.ownership import is_torch_library, is_torch_symbol
 from abiscan.errors import InputError
-from abiscan.files import Files, Wheel, unreadable
+from abiscan.extension.inventory import Inventory, inventory
 from abiscan.findings import Effect
 from abiscan.hooks import guard
 from abiscan.hooks.judgement import judge
-from abiscan.inventory import Inventory, inventory
-from abiscan.matrix import matrix
-from abiscan.ownership import is_torch_library, is_torch_symbol
-from abiscan.releases.store import Store
+from abiscan.inputs.files import Files, Wheel, unreadable
+from abiscan.inputs.sources import Extension, Target
+from abiscan.inputs.store import Store
+from abiscan.pipelines import check as scan
+from abiscan.pipelines.matrix import matrix
 from abiscan.rules import layout_drift, vtable_drift
-from abiscan.sources import Extension, Target
 
 GUARD: Final = "_abiscan_guard.py"
 _NAME: Final = re.compile(r"(?P<name>[^-]+)-(?P<version>[^-]+)(-[^-]+)?-[^-]+-[^-]+-[^-]+\.whl")

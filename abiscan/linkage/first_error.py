@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import posixpath
 
-from abiscan.elf import SharedObject
-from abiscan.interpreter import Interpreter
+from abiscan.binary.elf import SharedObject
+from abiscan.inputs.interpreter import Interpreter
 from abiscan.linkage.model import LoadError, Resolution
 from abiscan.linkage.python_import import import_error, is_passed_over
 from abiscan.linkage.registering import Reaction, Registering

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Final
 
 from packaging.version import Version
 
-from abiscan.elf import Machine
+from abiscan.binary.elf import Machine
+from abiscan.binary.mangling import demangle_type
+from abiscan.binary.ownership import is_torch_symbol
 from abiscan.linkage.model import LoadError
 from abiscan.linkage.shared_types import How, Touch, touches
-from abiscan.mangling import demangle_type
-from abiscan.ownership import is_torch_symbol
 from abiscan.releases import layouts
 from abiscan.releases.layout_changes import LayoutChange, SlotChange, layout_change, method, slot_changes
 
 if TYPE_CHECKING:
-    from abiscan.elf import SharedObject
+    from abiscan.binary.elf import SharedObject
+    from abiscan.binary.typeinfo import CxxClass
     from abiscan.emulation.model import Kernel, Library, Operator, Registrations
-    from abiscan.typeinfo import CxxClass
 
 CROSSING: Final = ("torch::CppFunction", "c10::FunctionSchema", "torch::Library", "c10::RegisterOperators::Options")
 """The classes of which an object crosses the border with each registration: what torch/library.h makes, and before."""

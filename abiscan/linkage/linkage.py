@@ -6,8 +6,8 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from abiscan.elf import SharedObject
-from abiscan.interpreter import Interpreter
+from abiscan.binary.elf import SharedObject
+from abiscan.inputs.interpreter import Interpreter
 from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.layout_drift import LayoutDrift
 from abiscan.linkage.model import LoadError, Resolution, UndefinedSymbol

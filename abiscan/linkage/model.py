@@ -6,7 +6,7 @@ import enum
 import posixpath
 from dataclasses import dataclass, field
 
-from abiscan.elf import Reference, SharedObject, SymbolVersion
+from abiscan.binary.elf import Reference, SharedObject, SymbolVersion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

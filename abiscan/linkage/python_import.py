@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import posixpath
 
-from abiscan.elf import SharedObject
-from abiscan.interpreter import Interpreter, PythonTag
+from abiscan.binary.elf import SharedObject
+from abiscan.inputs.interpreter import Interpreter, PythonTag
 from abiscan.linkage.model import LoadError
 
 

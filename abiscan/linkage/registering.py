@@ -11,8 +11,8 @@ from packaging.version import Version
 from abiscan.dispatch.dispatcher import FATAL, Outcome, OutcomeKind
 from abiscan.dispatch.keys import DispatchKeys
 from abiscan.dispatch.messages import Release
+from abiscan.dispatch.operators import Operators
 from abiscan.dispatch.table import DispatchTable
-from abiscan.releases.operators import Operators
 
 if TYPE_CHECKING:
     from abiscan.emulation.model import Phase, Registrations

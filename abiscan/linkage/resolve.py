@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from abiscan.elf import Definition, Reference, SharedObject
+from abiscan.binary.elf import Definition, Reference, SharedObject
+from abiscan.binary.ownership import is_cxx_library, is_cxx_symbol, is_python_symbol, is_torch_symbol
 from abiscan.linkage.model import (
     Absence,
     Closure,
@@ -21,7 +22,6 @@ from abiscan.linkage.model import (
     Resolution,
     UndefinedSymbol,
 )
-from abiscan.ownership import is_cxx_library, is_cxx_symbol, is_python_symbol, is_torch_symbol
 from abiscan.releases.names import ColumnSymbols, NameTable
 
 NO_SUCH_FILE: Final = "cannot open shared object file: No such file or directory"

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from abiscan.elf import Machine, SharedObject
+from abiscan.binary.elf import Machine, SharedObject
+from abiscan.binary.ownership import is_system_library, is_torch_library
 from abiscan.linkage.model import Absence, Closure, MissingLibrary, Module, Process
-from abiscan.ownership import is_system_library, is_torch_library
 
 
 class Objects(Protocol):

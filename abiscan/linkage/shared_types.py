@@ -12,10 +12,10 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from abiscan.mangling import Signature, demangle, demangle_type
+from abiscan.binary.mangling import Signature, demangle, demangle_type
 
 if TYPE_CHECKING:
-    from abiscan.typeinfo import CxxClass
+    from abiscan.binary.typeinfo import CxxClass
 
 
 class How(enum.Enum):

@@ -14,8 +14,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
+from abiscan.dispatch.operators import Kernel, Operators
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
-from abiscan.releases.operators import Kernel, Operators
 
 # What libtorch_cuda.so brings. Autograd and Autocast for CUDA are in every build.
 _OF_CUDA: Final = re.compile(r"(?!Auto)\w*CUDA\w*")

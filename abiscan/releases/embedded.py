@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from packaging.version import InvalidVersion, Version
 
-from abiscan.elf import Machine, SharedObject
+from abiscan.binary.elf import Machine, SharedObject
 from abiscan.errors import InputError
-from abiscan.files import Files
+from abiscan.inputs.files import Files
 from abiscan.releases.model import TorchRelease
 from abiscan.releases.names import ColumnSymbols, NameTable
 
@@ -102,7 +102,7 @@ def admitted(text: str) -> tuple[Version, ...]:
 
     :raises InputError: it is one, and admits none
     """
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415 - slow to load, seldom needed
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
     try:
         specifier = SpecifierSet(text)

@@ -14,10 +14,10 @@ from importlib import resources
 
 from packaging.version import Version
 
-from abiscan.elf import Machine
+from abiscan.binary.elf import Machine
+from abiscan.dispatch.operators import Operators
 from abiscan.releases import embedded
 from abiscan.releases.operator_table import OperatorTable
-from abiscan.releases.operators import Operators
 
 
 def operators(text: str, machine: Machine, names: Collection[str] | None = None) -> Operators:

@@ -12,8 +12,8 @@ import json
 from importlib import resources
 from typing import Any, Final
 
-from abiscan.elf import Machine
-from abiscan.releases.operators import Entry
+from abiscan.binary.elf import Machine
+from abiscan.dispatch.operators import Entry
 
 NAME: Final = "registries.json.gz"
 

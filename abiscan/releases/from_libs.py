@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 from packaging.version import Version
 
 from abiscan.dispatch.keys import keys_of
+from abiscan.dispatch.operators import Entry, Fallback, Kernel, Operator, Operators, Place
 from abiscan.dispatch.tags import Tags, tags_of
 from abiscan.errors import InputError
-from abiscan.files import Files, Wheel
-from abiscan.interpreter import PythonTag
+from abiscan.inputs.files import Files, Wheel
+from abiscan.inputs.interpreter import PythonTag
 from abiscan.releases.model import TorchRelease
-from abiscan.releases.operators import Entry, Fallback, Kernel, Operator, Operators, Place
 
 if TYPE_CHECKING:
     from abiscan.emulation import TorchRegistrations
@@ -94,15 +94,15 @@ def read_operators(release: TorchRelease, files: Files) -> Operators:
     sources = {posixpath.basename(path): files.source(path) for path in operator_libraries(release)}
     libraries = {name: source.open() for name, source in sources.items() if source is not None}
     # The emulator is loaded when it is needed: that takes longer than to read what an earlier run has kept.
-    from abiscan.emulation import recover_torch  # noqa: PLC0415
+    from abiscan.emulation import recover_torch
 
     return _named(recover_torch(libraries, release.machine), release.version)
 
 
 def _named(found: TorchRegistrations, version: str | None) -> Operators:
     """The same with the names of dispatch keys and tags in place of their numbers."""
-    from abiscan.dispatch.adapters import entry_key  # noqa: PLC0415 - as above
-    from abiscan.emulation import LibraryKind  # noqa: PLC0415 - as above
+    from abiscan.dispatch.adapters import entry_key
+    from abiscan.emulation import LibraryKind
 
     tags = tags_of(Version(version)) if version is not None else Tags(names=())
     # For keys that torch's own table of names forgot: QuantizedCUDA in 1.6, AutocastCPU in 1.10.

@@ -12,8 +12,8 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators
 from abiscan.errors import InputError
-from abiscan.releases.operators import Fallback, Kernel, Operator, Operators
 
 _SECONDS: Final = 600
 

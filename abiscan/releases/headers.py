@@ -15,7 +15,7 @@ from typing import Final
 
 from packaging.version import Version
 
-from abiscan.elf import SourceLine
+from abiscan.binary.elf import SourceLine
 from abiscan.releases.names import NameTable
 
 # The path of a header inside ``torch/include`` begins here; what is before it depends on the machine.

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from abiscan.elf import Machine
+from abiscan.binary.elf import Machine
 from abiscan.releases.layouts import Field, Layout, classes, layout, vtable
 
 _DEEPEST: Final = 8  # classes inside of classes

@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 
 from packaging.version import Version
 
-from abiscan.elf import Machine
+from abiscan.binary.elf import Machine
 
 MAGIC: Final = b"ABISLAY\x01"
 _BLOCK: Final = 64  # classes

@@ -5,9 +5,9 @@ from __future__ import annotations
 import posixpath
 from dataclasses import dataclass
 
-from abiscan.elf import Machine
-from abiscan.interpreter import PythonTag
-from abiscan.ownership import is_torch_library
+from abiscan.binary.elf import Machine
+from abiscan.binary.ownership import is_torch_library
+from abiscan.inputs.interpreter import PythonTag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

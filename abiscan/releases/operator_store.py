@@ -14,12 +14,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from abiscan.files import Files
+from abiscan.dispatch.operators import Entry, Fallback, Kernel, Operator, Operators, Place
+from abiscan.inputs.files import Files
+from abiscan.inputs.store import identity_of, written_whole
 from abiscan.releases import embedded_operators
 from abiscan.releases.from_libs import identities, operator_libraries, read_operators
 from abiscan.releases.model import TorchRelease
-from abiscan.releases.operators import Entry, Fallback, Kernel, Operator, Operators, Place
-from abiscan.releases.store import identity_of, written_whole
 
 FORMAT: Final = 4
 """Part of every key: raise it when what is kept, or how it is recovered, changes."""

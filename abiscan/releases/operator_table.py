@@ -27,7 +27,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from abiscan.releases.operators import Fallback, Kernel, Operator, Operators, Place
+from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place
 
 MAGIC: Final = b"ABISCAN\x02"
 _BLOCK: Final = 64  # operators

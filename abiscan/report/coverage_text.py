@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from abiscan.coverage import BackendReport
 from abiscan.dispatch.coverage import MissingKernel
 from abiscan.report.characters import clean
+from abiscan.results.coverage import BackendReport
 
 _SHOWN: Final = 40
 _CALLERS: Final = 3

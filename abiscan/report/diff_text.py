@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.text import Text
 
-from abiscan.comparison import Comparison
-from abiscan.mangling import demangle
+from abiscan.binary.mangling import demangle
 from abiscan.report.characters import clean
+from abiscan.results.diff import Comparison
 
 
 def render(comparison: Comparison, console: Console, *, verbose: bool) -> None:

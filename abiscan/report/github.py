@@ -7,9 +7,9 @@ from typing import Final
 
 from abiscan.findings import Effect, Finding
 from abiscan.report.characters import clean
-from abiscan.report.model import Report, Result
 from abiscan.report.sarif import level
 from abiscan.report.text import verdict
+from abiscan.results.check import Report, Result
 
 _COMMANDS: Final = {"error": "error", "warning": "warning", "note": "notice"}
 

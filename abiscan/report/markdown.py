@@ -8,7 +8,7 @@ from typing import Final
 
 from abiscan.findings import Finding
 from abiscan.report.characters import clean
-from abiscan.report.model import Report, Result, Verdict
+from abiscan.results.check import Report, Result, Verdict
 
 _SIGNS: Final = {Verdict.LOADS: "✅", Verdict.FAILS: "❌", Verdict.UNKNOWN: "❔"}
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>()#+!|~&])")

@@ -14,11 +14,11 @@ from importlib import resources
 from typing import Final
 
 import abiscan
-from abiscan.built_for import span
+from abiscan.extension.built_for import span
 from abiscan.findings import Effect, Finding
 from abiscan.report.characters import clean
-from abiscan.report.matrix_model import Matrix, Row, advice, legend, mark, trouble
-from abiscan.report.model import Result
+from abiscan.results.check import Result
+from abiscan.results.matrix import Matrix, Row, advice, legend, mark, trouble
 
 _EVIDENCE_SHOWN: Final = 25
 _CLASSES: Final = {"✓": "loads", "✗": "fails", "?": "unknown", "·": "none"}

@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from abiscan.built_for import Clue, Kind, span
-from abiscan.mangling import demangle
+from abiscan.binary.mangling import demangle
+from abiscan.extension.built_for import Clue, Kind, span
 from abiscan.report.characters import clean
-from abiscan.report.matrix_model import Matrix, Row, advice, legend, mark, rules_of, trouble
+from abiscan.results.matrix import Matrix, Row, advice, legend, mark, rules_of, trouble
 
 _MARKS: Final = {"✓": "green", "✗": "bold red", "?": "yellow", "·": "dim"}
 _COLUMN: Final = 10  # the least width of a column, its gap included

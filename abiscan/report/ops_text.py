@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
-from abiscan.built_for import span
+from abiscan.binary.mangling import demangle_type
 from abiscan.emulation import Gap, Phase
-from abiscan.inventory import Inventory
-from abiscan.mangling import demangle_type
+from abiscan.extension.built_for import span
+from abiscan.extension.inventory import Inventory
 from abiscan.report.characters import clean
-from abiscan.report.ops_model import full_schema, key_name
+from abiscan.results.operators import ExtensionOperators, full_schema, key_name
 
 Style = Callable[..., str]
 """Gives a text with the escape sequences of ``bold``, ``dim`` or a colour ``fg`` around it."""
 
 
-def render(target: str, inventories: Sequence[Inventory], style: Style, *, verbose: bool) -> str:
-    """The inventories as lines.
+def render(found: ExtensionOperators, style: Style, *, verbose: bool) -> str:
+    """The registrations as lines.
 
     :param verbose: with sources, C++ signatures and inferred schemas
     """
-    views = (_View(style, verbose=verbose).lines(target, each) for each in inventories)
+    views = (_View(style, verbose=verbose).lines(found.target, each) for each in found.inventories)
     return "\n\n".join("\n".join(lines) for lines in views) + "\n"
 
 

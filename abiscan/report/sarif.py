@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import abiscan
 from abiscan.findings import Effect, Finding, Rule
-from abiscan.report.model import Report, Result, Suppressed
+from abiscan.results.check import Report, Result, Suppressed
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _FINGERPRINT: Final = "abiscan/v1"

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from abiscan.findings import Effect, Evidence, Finding
 from abiscan.report.characters import clean
-from abiscan.report.model import Report, Result, Verdict
+from abiscan.results.check import Report, Result, Verdict
 
 _EVIDENCE_SHOWN: Final = 3
 _LINES_SHOWN: Final = 12

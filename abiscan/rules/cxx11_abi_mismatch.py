@@ -20,9 +20,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from abiscan.binary.mangling import demangle, uses_cxx11_string
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
-from abiscan.mangling import demangle, uses_cxx11_string
 from abiscan.rules.symbols import is_string_abi_mismatch, nearest_export
 from abiscan.rules.symptom import symptom
 

@@ -29,12 +29,12 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from abiscan.elf import SharedObject
+from abiscan.binary.elf import SharedObject
+from abiscan.binary.mangling import demangle, demangle_type
+from abiscan.binary.ownership import is_torch_symbol
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.layout_drift import Certainty, LayoutDrift, TypeDrift
 from abiscan.linkage.linkage import Linkage
-from abiscan.mangling import demangle, demangle_type
-from abiscan.ownership import is_torch_symbol
 from abiscan.releases.embedded import releases_exporting
 from abiscan.rules.advice import other_build
 

@@ -21,11 +21,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from abiscan.binary.ownership import is_python_symbol
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.python_import import compiled_for, expected_tag
 from abiscan.linkage.resolve import symbol_message
-from abiscan.ownership import is_python_symbol
 from abiscan.rules.symptom import symptom
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterator
 
+from abiscan.binary.mangling import Signature
 from abiscan.dispatch.dispatcher import Define, Enter, Event, FallBack, Implement, OpenBlock
 from abiscan.dispatch.messages import Release
 from abiscan.dispatch.schema import Argument, Difference, FunctionSchema, SchemaError
 from abiscan.findings import Effect, Evidence, Finding
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.registering import Reaction
-from abiscan.mangling import Signature
 from abiscan.rules.advice import other_build
 from abiscan.rules.symptom import symptom
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from abiscan.elf import SharedObject
+from abiscan.binary.elf import SharedObject
+from abiscan.binary.mangling import Signature, demangle, returning_cxx11_string, same_name_prefixes, uses_cxx11_string
+from abiscan.binary.ownership import is_torch_symbol
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence, MissingLibrary, UndefinedSymbol
-from abiscan.mangling import Signature, demangle, returning_cxx11_string, same_name_prefixes, uses_cxx11_string
-from abiscan.ownership import is_torch_symbol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

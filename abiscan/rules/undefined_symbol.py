@@ -22,11 +22,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from abiscan.binary.mangling import demangle
+from abiscan.binary.ownership import is_python_symbol, is_torch_symbol
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import UndefinedSymbol
-from abiscan.mangling import demangle
-from abiscan.ownership import is_python_symbol, is_torch_symbol
 from abiscan.rules.advice import other_build
 from abiscan.rules.symbols import is_string_abi_mismatch, library_with, nearest_export, of_missing_libraries
 from abiscan.rules.symptom import symptom

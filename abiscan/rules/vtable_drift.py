@@ -22,10 +22,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from abiscan.binary.mangling import demangle_type
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.layout_drift import LayoutDrift, TableDrift
 from abiscan.linkage.linkage import Linkage
-from abiscan.mangling import demangle_type
 from abiscan.releases.layout_changes import method
 from abiscan.rules.advice import other_build
 

@@ -68,7 +68,7 @@ def main() -> None:
     parser.add_argument("--only", metavar="SOURCE", help="of the installed torch only the samples of one source")
     options = parser.parse_args()
     if not options.only_older:
-        import torch.utils.cpp_extension as extension  # noqa: PLC0415 - not needed for older releases
+        import torch.utils.cpp_extension as extension
 
         includes = [*map(Path, extension.include_paths()), Path(sysconfig.get_paths()["include"])]
         for result, source, compiler, flags in CURRENT:

@@ -19,7 +19,7 @@ import pytest
 
 import abiscan
 from abiscan.cli import main
-from abiscan.report.json import schema
+from abiscan.results.document import schema
 from abiscan.rules import RULES
 from tests.conftest import Golden
 from tests.fakes import SAMPLES, torch_package
@@ -72,7 +72,7 @@ def test_text(sample: str, verbosity: str, torch: Path, golden: Golden) -> None:
 @pytest.mark.parametrize("sample", CHECKED)
 def test_json(sample: str, torch: Path, golden: Golden) -> None:
     text = printed("check", CHECKED[sample], "--torch", str(torch), "--format", "json")
-    jsonschema.validate(json.loads(text), schema(), cls=jsonschema.Draft202012Validator)
+    jsonschema.validate(json.loads(text), schema("check"), cls=jsonschema.Draft202012Validator)
     golden(HERE / "json" / f"{sample}.json", normal(text, torch))
 
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from abiscan.releases.operators import Operators
+from abiscan.dispatch.operators import Operators
 
 FILE: Final = Path(__file__).with_name("dispatchers.json")
 

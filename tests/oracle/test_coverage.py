@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
-from abiscan import rules, scan
-from abiscan.coverage import BackendReport, backend_report
-from abiscan.files import Files
-from abiscan.releases.store import Store
+from abiscan import rules
+from abiscan.inputs.files import Files
+from abiscan.inputs.store import Store
+from abiscan.pipelines import check as scan
+from abiscan.pipelines.coverage import backend_report
+from abiscan.results.coverage import BackendReport
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_binaries" / "coverage"
 BUILT_FOR = "2.13.0"

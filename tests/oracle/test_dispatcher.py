@@ -17,6 +17,7 @@ from typing import Any, Final
 import pytest
 from packaging.version import Version
 
+from abiscan.binary.elf import ElfFile, Machine
 from abiscan.dispatch import adapters
 from abiscan.dispatch.adapters import events_of, fallbacks_of_table, state_of_dumps
 from abiscan.dispatch.dispatcher import (
@@ -40,7 +41,6 @@ from abiscan.dispatch.dispatcher import (
 )
 from abiscan.dispatch.keys import DispatchKeys, keys_of
 from abiscan.dispatch.messages import has_message, message
-from abiscan.elf import ElfFile, Machine
 from abiscan.emulation import recover
 from abiscan.emulation.model import Phase
 from abiscan.releases import embedded_operators

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
-from abiscan import interpreter
+from abiscan.binary.elf import Machine, SymbolTable
 from abiscan.dispatch.keys import keys_of
 from abiscan.dispatch.tags import tags_of
-from abiscan.elf import Machine, SymbolTable
-from abiscan.files import Files, read_facts
-from abiscan.libraries import Libraries
+from abiscan.inputs import interpreter
+from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.libraries import Libraries
 from abiscan.releases import embedded, from_libs
 from abiscan.releases.model import TorchRelease
 

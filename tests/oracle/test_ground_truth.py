@@ -13,14 +13,14 @@ from typing import Any, Final
 import pytest
 from packaging.version import Version
 
-from abiscan.built_for import built_for
-from abiscan.files import Files, read_facts
-from abiscan.matrix import matrix
+from abiscan.extension.built_for import built_for
+from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.sources import read_target
+from abiscan.inputs.store import Store
+from abiscan.pipelines.matrix import matrix
 from abiscan.releases.embedded import SITE
-from abiscan.releases.store import Store
-from abiscan.report.model import How, PredictedError, Result, Verdict
+from abiscan.results.check import How, PredictedError, Result, Verdict
 from abiscan.rules import RULES
-from abiscan.sources import read_target
 from tests.oracle.test_samples import TORCH, installed_torch
 from tests.unit.report.reports import failure, result
 from tools import ground_truth

@@ -12,11 +12,11 @@ from typing import Any, Final
 import pytest
 from packaging.version import Version
 
-from abiscan.built_for import BuiltFor, Clue, Kind
+from abiscan.extension.built_for import BuiltFor, Clue, Kind
 from abiscan.findings import Effect, Evidence, Finding
 from abiscan.report import matrix_html
-from abiscan.report.matrix_model import Matrix, Row
-from abiscan.report.model import Verdict
+from abiscan.results.check import Verdict
+from abiscan.results.matrix import Matrix, Row
 from tests.unit.report.reports import failure, result
 
 BROWSER: Final = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

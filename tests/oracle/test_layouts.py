@@ -14,12 +14,13 @@ from typing import Final
 
 import pytest
 
-from abiscan import interpreter, scan
-from abiscan.elf import ElfFile, Machine
+from abiscan.binary.elf import ElfFile, Machine
 from abiscan.findings import Effect
+from abiscan.inputs import interpreter
+from abiscan.inputs.store import Store
+from abiscan.pipelines import check as scan
 from abiscan.releases import layouts
-from abiscan.releases.store import Store
-from abiscan.report.model import How, Result, Verdict
+from abiscan.results.check import How, Result, Verdict
 from abiscan.rules import RULES
 from tests.fakes import SAMPLES
 from tests.oracle.test_samples import TORCH, installed_torch

@@ -8,7 +8,7 @@ from pathlib import Path
 import lief
 import pytest
 
-from abiscan.elf import ElfFile, SharedObject, SymbolTable
+from abiscan.binary.elf import ElfFile, SharedObject, SymbolTable
 
 SAMPLES = sorted(Path(__file__).resolve().parents[2].joinpath("sample_binaries").rglob("*.so"))
 SYSTEM = sorted(Path("/lib").glob("*-linux-gnu/lib[cm].so.6")) + sorted(Path("/lib").glob("*-linux-gnu/libstdc++.so.6"))

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from abiscan import interpreter
-from abiscan.files import Files, read_facts
+from abiscan.dispatch.operators import Kernel, Operators
+from abiscan.inputs import interpreter
+from abiscan.inputs.files import Files, read_facts
 from abiscan.releases import from_libs, from_python
-from abiscan.releases.operators import Kernel, Operators
 
 
 @pytest.fixture(scope="module")

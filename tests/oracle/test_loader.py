@@ -15,9 +15,9 @@ from typing import Any, Final
 
 import pytest
 
-from abiscan import system
-from abiscan.elf import Machine
-from abiscan.files import Files, read_facts
+from abiscan.binary.elf import Machine
+from abiscan.inputs import system
+from abiscan.inputs.files import Files, read_facts
 from abiscan.linkage.model import Process, Resolution
 from abiscan.linkage.resolve import relocation_order, resolve
 from abiscan.linkage.scope import Loader, SearchPath

@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
+from abiscan.binary.elf import ElfFile
 from abiscan.dispatch.keys import DispatchKeys, keys_of
-from abiscan.elf import ElfFile
 from abiscan.emulation import Phase, Registrations, recover
-from abiscan.inventory import Inventory, inventory
-from abiscan.releases.store import Store
-from abiscan.report.ops_model import full_schema, key_name
+from abiscan.extension.inventory import Inventory, inventory
+from abiscan.inputs.store import Store
+from abiscan.results.operators import full_schema, key_name
 from tests.oracle import dispatch_dumps
 from tools import ground_truth
 

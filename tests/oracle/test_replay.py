@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import pytest
 
-from abiscan import scan
 from abiscan.findings import Effect
-from abiscan.releases.store import Store
-from abiscan.report.model import How, Verdict
+from abiscan.inputs.store import Store
+from abiscan.pipelines import check as scan
+from abiscan.results.check import How, Verdict
 from abiscan.rules import RULES
 from tests.oracle.test_samples import TORCH, installed_torch
 

@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import pytest
 
-from abiscan import scan
-from abiscan.files import Files, read_facts
-from abiscan.releases.store import Store
-from abiscan.report.model import PredictedError, Result
+from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.sources import read_target
+from abiscan.inputs.store import Store
+from abiscan.pipelines import check as scan
+from abiscan.results.check import PredictedError, Result
 from abiscan.rules import RULES
-from abiscan.sources import read_target
 from tests.fakes import SAMPLES
 
 TORCH: Final = "2.13.0"

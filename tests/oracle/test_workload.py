@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from abiscan.workload import read_workload
+from abiscan.inputs.workload import read_workload
 
 pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="needs torch in this interpreter")
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abiscan.elf import Definition, Machine, Reference, SymbolVersion
+from abiscan.binary.elf import Definition, Machine, Reference, SymbolVersion
 from abiscan.linkage.model import Closure, Process
 from abiscan.linkage.resolve import binds, relocation_order
 from abiscan.linkage.scope import Loader, SearchPath

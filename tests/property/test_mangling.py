@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abiscan.mangling import Signature, demangle, same_name_prefixes, uses_cxx11_string
+from abiscan.binary.mangling import Signature, demangle, same_name_prefixes, uses_cxx11_string
 
 words = st.from_regex(r"[a-z_][a-z0-9_]{0,6}", fullmatch=True)
 names = st.lists(words, min_size=1, max_size=3).map("::".join)

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from abiscan.inputs.requirement import simplest
 from abiscan.releases import embedded
-from abiscan.requirement import simplest
 
 KNOWN = embedded.versions()
 

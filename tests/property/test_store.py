@@ -8,9 +8,9 @@ from unittest import mock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from abiscan.elf import Definition, Machine, Reference, SharedObject, SymbolTable, SymbolVersion
-from abiscan.files import DiskFile
-from abiscan.releases.store import Store
+from abiscan.binary.elf import Definition, Machine, Reference, SharedObject, SymbolTable, SymbolVersion
+from abiscan.inputs.files import DiskFile
+from abiscan.inputs.store import Store
 from tests.elf_builder import Elf
 
 # What a name read from a file can be: any text without NUL and without lone surrogates.
@@ -46,7 +46,7 @@ def test_what_is_read_back_is_what_was_kept(facts: SharedObject, other: str) -> 
     with tempfile.TemporaryDirectory() as folder:
         source = DiskFile(Elf(size=4 << 20).write(Path(folder) / "lib.so"))
         store = Store(Path(folder) / "store")
-        with mock.patch("abiscan.releases.store.read_facts", return_value=facts):
+        with mock.patch("abiscan.inputs.store.read_facts", return_value=facts):
             store.facts_of(source)
         read = store.facts_of(source)
     for field in dataclasses.fields(facts):

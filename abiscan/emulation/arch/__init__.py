@@ -7,7 +7,7 @@ from typing import ClassVar, Final, Protocol
 
 from icicle import Icicle  # type: ignore[import-untyped]
 
-from abiscan.elf import Machine as ElfMachine
+from abiscan.binary.elf import Machine as ElfMachine
 from abiscan.emulation.arch.aarch64 import Aarch64
 from abiscan.emulation.arch.memory import Memory
 from abiscan.emulation.arch.x86_64 import X8664

@@ -112,6 +112,6 @@ _CPUID: Final = b"\x0f\xa2"
 
 @functools.cache
 def _vector_unit() -> VectorUnit:
-    from abiscan.emulation.arch.vector import VectorUnit  # noqa: PLC0415 - few objects need it, and a disassembler
+    from abiscan.emulation.arch.vector import VectorUnit
 
     return VectorUnit()

@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 
 from abiscan.cli import main
-from abiscan.report.json import schema
+from abiscan.results.document import schema
 from tests.elf_builder import EM_AARCH64, Elf, uses
 from tests.fakes import extension, torch_libraries, torch_package, wheel
 
@@ -169,7 +169,7 @@ def test_fail_on_and_strict(noted: Path, bad: Path, torch: Path) -> None:
 def test_json_on_stdout_is_json_alone(good: Path, bad: Path, noted: Path, torch: Path) -> None:
     result = run(good, bad, noted, "--torch", torch, "--format", "json")
     document = json.loads(result.stdout)
-    jsonschema.validate(document, schema(), cls=jsonschema.Draft202012Validator)
+    jsonschema.validate(document, schema("check"), cls=jsonschema.Draft202012Validator)
     assert (result.exit_code, result.stderr) == (1, "")
     assert [one["verdict"] for one in document["results"]] == ["loads", "fails", "loads"]
     assert [one["external"] for one in document["results"]] == [[], [], ["libvendor.so.1"]]

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from importlib import resources
 from pathlib import Path
 
 import jsonschema
@@ -9,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from abiscan.cli import main
+from abiscan.results.document import schema as schema_of
 
 SAMPLES = Path(__file__).resolve().parents[3] / "sample_binaries"
 
@@ -29,7 +29,7 @@ def run(*arguments: str, code: int = 0) -> str:
 
 @pytest.mark.parametrize(("old", "new"), [("2.6.0", "2.7.0"), ("1.13.1", "2.0.0"), ("2.13.0", "2.13.0")])
 def test_the_json_is_as_its_schema_says(old: str, new: str) -> None:
-    schema = json.loads(resources.files("abiscan.report").joinpath("schema/diff-v1.json").read_text("utf-8"))
+    schema = schema_of("diff")
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)
     document = json.loads(run(old, new, "--format", "json"))

@@ -12,7 +12,7 @@ import pytest
 
 from abiscan.cli import main
 from abiscan.releases import embedded
-from abiscan.report.json import schema
+from abiscan.results.document import schema
 from tests.elf_builder import EM_AARCH64, Elf, uses
 from tests.fakes import SAMPLES, extension, torch_package, wheel
 

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from abiscan.cli import main
-from abiscan.report.json import schema
+from abiscan.results.document import schema
 
 SAMPLES = Path(__file__).resolve().parents[3] / "sample_binaries"
 LOADS = str(SAMPLES / "loads" / "loads.so")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from abiscan.elf import ElfFile
+from abiscan.binary.elf import ElfFile
 from abiscan.emulation.doubles import beginning, finder
 from abiscan.emulation.doubles.cpython import CPYTHON, fill_datum
 from abiscan.emulation.doubles.libc import LIBC

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from abiscan.elf import ElfFile
+from abiscan.binary.elf import ElfFile
 from abiscan.emulation import Registrations, recover
 from abiscan.errors import InputError
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from abiscan.elf import ElfFile
+from abiscan.binary.elf import ElfFile
 from abiscan.emulation import recover
 from abiscan.emulation.aten import operators_behind, struct_of
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from abiscan.elf import ElfFile
+from abiscan.binary.elf import ElfFile
 from abiscan.emulation import Fallback, Kernel, LibraryKind, Operator, Phase, Registrations, recover
 
 SAMPLES = Path(__file__).parents[3] / "sample_binaries" / "registrations"

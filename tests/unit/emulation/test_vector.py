@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from abiscan.elf import ElfFile, Machine
+from abiscan.binary.elf import ElfFile, Machine
 from abiscan.emulation.loader import BASE
 from abiscan.emulation.process import Process
 

@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from abiscan.cli import main
-from abiscan.report.json import schema
+from abiscan.results.document import schema
 from tests.elf_builder import Elf, exports, uses
 from tests.fakes import extension, install, python_of, torch_libraries, torch_package
 

@@ -7,10 +7,10 @@ from typing import Final
 
 from packaging.version import Version
 
-from abiscan.elf import Definition, Machine, SharedObject, SymbolTable
+from abiscan.binary.elf import Definition, Machine, SharedObject, SymbolTable
+from abiscan.binary.typeinfo import CxxClass, Slot
 from abiscan.emulation.model import Kernel, Phase, Registrations
 from abiscan.linkage.layout_drift import Certainty, LayoutDrift, crash, layout_drift, shared
-from abiscan.typeinfo import CxxClass, Slot
 
 IMPL: Final = "_ZNR5torch7Library5_implEPKcONS_11CppFunctionENS_17_RegisterOrVerifyE"
 SAVED: Final = "_ZN5torch8autograd13SavedVariableC1ERKN2at6TensorEbb"

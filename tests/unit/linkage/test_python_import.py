@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.elf import SharedObject
-from abiscan.interpreter import Interpreter
+from abiscan.binary.elf import SharedObject
+from abiscan.inputs.interpreter import Interpreter
 from abiscan.linkage.model import LoadError
 from abiscan.linkage.python_import import compiled_for, expected_tag, import_error
 from tests.world import shared_object, tag

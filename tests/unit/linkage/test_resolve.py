@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.elf import Definition, Machine, SharedObject
+from abiscan.binary.elf import Definition, Machine, SharedObject
 from abiscan.linkage.model import LoadError, Process, Resolution
 from abiscan.linkage.resolve import binds, relocation_order, resolve
 from abiscan.linkage.scope import Loader, SearchPath

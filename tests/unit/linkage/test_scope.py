@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.elf import Machine, SharedObject
+from abiscan.binary.elf import Machine, SharedObject
 from abiscan.linkage.model import Absence, Closure, Process
 from abiscan.linkage.scope import Loader, SearchPath
 from tests.world import ObjectsByPath, shared_object

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from abiscan.binary.typeinfo import CxxClass
 from abiscan.linkage.shared_types import How, touches
-from abiscan.typeinfo import CxxClass
 
 
 @pytest.mark.parametrize(

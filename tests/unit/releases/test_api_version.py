@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
+from abiscan.binary.elf import Machine
+from abiscan.dispatch.operators import Kernel, Operator, Operators
 from abiscan.dispatch.schema import FunctionSchema
-from abiscan.elf import Machine
 from abiscan.releases import embedded, embedded_operators
 from abiscan.releases.api_version import api_versions, fingerprint, printed, strategy
-from abiscan.releases.operators import Kernel, Operator, Operators
 
 NAME = "aten::f"
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 from packaging.version import Version
 
-from abiscan.elf import Machine
+from abiscan.binary.elf import Machine
 from abiscan.errors import InputError
-from abiscan.files import Files, read_facts
+from abiscan.inputs.files import Files, read_facts
 from abiscan.linkage.scope import Loader, SearchPath
 from abiscan.releases import embedded
 

@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 from packaging.version import Version
 
-from abiscan.elf import Machine
+from abiscan.binary.elf import Machine
+from abiscan.dispatch.operators import Operators
 from abiscan.errors import InputError
 from abiscan.releases import embedded, embedded_operators
 from abiscan.releases.api_version import api_versions
-from abiscan.releases.operators import Operators
 
 NAMES = ("aten::add.Tensor", "aten::cat", "aten::no_such_operator")
 

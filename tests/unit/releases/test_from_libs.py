@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from abiscan.elf import Machine
+from abiscan.binary.elf import Machine
 from abiscan.errors import InputError
-from abiscan.files import Files, read_facts
-from abiscan.interpreter import PythonTag
-from abiscan.libraries import Libraries
+from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.interpreter import PythonTag
+from abiscan.inputs.libraries import Libraries
 from abiscan.releases.from_libs import WHEEL_MOUNT, from_path
 from abiscan.releases.model import TorchRelease
 from tests.elf_builder import EM_AARCH64, Elf, exports

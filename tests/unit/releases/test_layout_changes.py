@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from abiscan.elf import Machine
+from abiscan.binary.elf import Machine
 from abiscan.releases import layout_changes
 from abiscan.releases.layout_changes import layout_change, method, slot_changes
 from abiscan.releases.layouts import Base, Field, Layout, VTable

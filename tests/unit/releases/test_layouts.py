@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from abiscan.elf import Machine
+from abiscan.binary.elf import Machine
 from abiscan.releases import embedded, layouts
 from abiscan.releases.layouts import Base, Field, Layout
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from abiscan.elf import Machine
-from abiscan.files import Files, read_facts
+from abiscan.binary.elf import Machine
+from abiscan.dispatch.operators import Entry, Fallback, Kernel, Operator, Operators, Place
+from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.store import Store
 from abiscan.releases import operator_store
 from abiscan.releases.from_libs import operator_libraries
 from abiscan.releases.model import TorchRelease
 from abiscan.releases.operator_store import operators_of, pack, unpack
-from abiscan.releases.operators import Entry, Fallback, Kernel, Operator, Operators, Place
-from abiscan.releases.store import Store
 
 OPERATORS = Operators(
     operators={

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from abiscan.findings import Effect, Evidence, Finding
-from abiscan.report.model import How, PredictedError, Result, Verdict
+from abiscan.results.check import How, PredictedError, Result, Verdict
 
 
 def result(**changes: Any) -> Result:

@@ -15,7 +15,7 @@ import pytest
 
 from abiscan.findings import Effect
 from abiscan.report import github, junit, markdown, sarif
-from abiscan.report.model import Gap, Report, Suppressed, Verdict
+from abiscan.results.check import Gap, Report, Suppressed, Verdict
 from abiscan.rules import RULES
 from tests.unit.report.reports import failure, finding, result
 

@@ -6,8 +6,8 @@ import pytest
 from rich.console import Console
 
 from abiscan.findings import Effect, Evidence
-from abiscan.report.model import Gap, How, PredictedError, Report, Result, Verdict
 from abiscan.report.text import render
+from abiscan.results.check import Gap, How, PredictedError, Report, Result, Verdict
 from tests.unit.report.reports import failure, finding, result
 
 

@@ -1,0 +1,620 @@
+"""ELF facts of one shared object, copied out of the file at once. The only importer of lief.
+
+The file is mapped and decoded in place: a few pages of it are all that is touched, whatever its size, and nothing is
+read that ``ld.so`` would not read (section headers, for one, may be stripped or lie). lief has names for what is not
+supported, and is the second opinion on every fact in the tests; parsing with it would read the whole file, and to
+import it takes longer than most checks.
+
+Terms and layouts are those of the ELF gABI, chapters 4 and 5, and of the LSB for symbol versions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import hashlib
+import mmap
+import re
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
+
+from abiscan.errors import InputError, NotElfError
+
+MAGIC: Final = b"\x7fELF"
+
+# What else is found under the name of a shared object, by its first bytes.
+_OTHER_FORMATS: Final = (
+    (b"\xcf\xfa\xed\xfe", "a Mach-O file (macOS)"),
+    (b"\xce\xfa\xed\xfe", "a Mach-O file (macOS)"),
+    (b"\xca\xfe\xba\xbe", "a Mach-O universal file (macOS)"),
+    (b"MZ", "a PE file (Windows)"),
+    (b"!<arch>\n", "a static archive"),
+    (b"PK\x03\x04", "a zip archive"),
+    (b"version https://git-lfs", "a Git LFS pointer, not the file itself"),
+    (b"/* GNU ld script", "a linker script"),
+)
+
+_EHDR: Final = struct.Struct("<16sHHIQQQIHHHHHH")  # Elf64_Ehdr
+_PHDR: Final = struct.Struct("<IIQQQQQQ")  # Elf64_Phdr: type, flags, offset, vaddr, paddr, filesz, memsz, align
+_DYN: Final = struct.Struct("<QQ")  # Elf64_Dyn: tag, value
+_NOTE: Final = struct.Struct("<III")  # Elf64_Nhdr: name size, descriptor size, type
+_VERNEED: Final = struct.Struct("<HHIII")  # Elf64_Verneed: version, count, file, aux, next
+_VERNAUX: Final = struct.Struct("<IHHII")  # Elf64_Vernaux: hash, flags, other, name, next
+_VERDEF: Final = struct.Struct("<HHHHIII")  # Elf64_Verdef: version, flags, index, count, hash, aux, next
+_VERDAUX: Final = struct.Struct("<II")  # Elf64_Verdaux: name, next
+_ELFCLASS64: Final = 2
+_ELFDATA2LSB: Final = 1
+_SYMBOL_SIZE: Final = 24  # Elf64_Sym: name (4 bytes), info, other, shndx (2), value (8), size (8)
+_RELA_SIZE: Final = 24  # Elf64_Rela: offset, info, addend, eight bytes each
+_SHN_UNDEF: Final = 0
+_SHN_ABS: Final = 0xFFF1
+_STB_WEAK: Final = 2
+_STT_TLS: Final = 6
+_STV_DEFAULT, _STV_PROTECTED = 0, 3
+_VERSYM_HIDDEN: Final = 0x8000
+_DF_1_PIE: Final = 0x0800_0000
+_ET_EXEC, _ET_DYN = 2, 3
+_PT_LOAD, _PT_DYNAMIC, _PT_NOTE = 1, 2, 4
+_PF_X, _PF_W = 1, 2
+_NT_GNU_BUILD_ID: Final = 3
+_MOST_SEGMENTS: Final = 1_000
+_VER_FLG_BASE: Final = 1
+_VER_FLG_WEAK: Final = 2
+
+# c10/util/Exception.h, TORCH_INTERNAL_ASSERT, from torch 1.5 on.
+_ASSERTION: Final = b" INTERNAL ASSERT FAILED at "
+_ASSERTED_AT: Final = re.compile(rb"\"?([^\"\0\n]{1,4096}?)\"?:([0-9]{1,7}),")
+
+_PYBIND11_INTERNALS_PREFIX: Final = b"__pybind11_internals_v"
+_PYBIND11_INTERNALS: Final = re.compile(rb"__pybind11_internals_v[0-9A-Za-z_]+__")
+_PYBIND11_VERSION_CHECK: Final = b"Python version mismatch: module was compiled for Python %s, "
+_PYTHON_VERSION: Final = re.compile(rb"(?<![0-9.])(3\.[0-9]{1,2})\0")
+
+
+class Machine(enum.Enum):
+    """The processor an object is made for (``e_machine``)."""
+
+    X86_64 = "x86_64"
+    AARCH64 = "aarch64"
+
+
+class Tag(enum.IntEnum):
+    """The entries of the dynamic section that matter here (``DT_…``)."""
+
+    NEEDED = 1
+    PLTRELSZ = 2
+    HASH = 4
+    STRTAB = 5
+    SYMTAB = 6
+    RELA = 7
+    RELASZ = 8
+    STRSZ = 10
+    SONAME = 14
+    RPATH = 15
+    JMPREL = 23
+    RUNPATH = 29
+    GNU_HASH = 0x6FFF_FEF5
+    VERSYM = 0x6FFF_FFF0
+    FLAGS_1 = 0x6FFF_FFFB
+    VERDEF = 0x6FFF_FFFC
+    VERNEED = 0x6FFF_FFFE
+
+
+_MACHINES: Final = {62: Machine.X86_64, 183: Machine.AARCH64}  # EM_X86_64, EM_AARCH64
+
+
+class SymbolVersion(NamedTuple):
+    """A version that a reference asks for: ``GLIBC_2.14`` of the file ``libc.so.6`` (one Elf64_Vernaux)."""
+
+    file: str
+    name: str
+    weak: bool = False
+
+
+class Definition(NamedTuple):
+    """One definition of a symbol that other objects can bind to.
+
+    ``version`` is None where the object versions nothing, or this symbol belongs to the base version. ``hidden`` marks
+    a version that only a reference to that very version reaches (``name@VERSION`` rather than ``name@@VERSION``).
+    ``version_index`` is the symbol's index into the version tables, without the hidden bit.
+    """
+
+    version: str | None
+    hidden: bool
+    version_index: int
+    type: int
+    size: int
+
+
+class Reference(NamedTuple):
+    """An undefined symbol that a relocation needs."""
+
+    name: str
+    version: SymbolVersion | None
+    weak: bool
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.version.name}" if self.version else self.name
+
+
+class SourceLine(NamedTuple):
+    """A line of a source file, whose path is that of the machine it was compiled on."""
+
+    file: str
+    line: int
+
+
+class Symbols(Protocol):
+    """The definitions of one object, by name."""
+
+    def find(self, name: str) -> tuple[Definition, ...]:
+        """The definitions called ``name``; several where the object keeps old versions of it."""
+
+    def starting_with(self, prefix: str) -> Iterator[str]:
+        """The names that begin with ``prefix``, in no order that matters."""
+
+
+class SymbolTable(Mapping[str, tuple[Definition, ...]]):
+    """``Symbols`` held in memory."""
+
+    __slots__ = ("_definitions",)
+
+    def __init__(self, definitions: Mapping[str, tuple[Definition, ...]]) -> None:
+        self._definitions = definitions
+
+    def __getitem__(self, name: str) -> tuple[Definition, ...]:
+        return self._definitions[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._definitions)
+
+    def __len__(self) -> int:
+        return len(self._definitions)
+
+    def find(self, name: str) -> tuple[Definition, ...]:
+        """The definitions called ``name``."""
+        return self._definitions.get(name, ())
+
+    def starting_with(self, prefix: str) -> Iterator[str]:
+        """The names that begin with ``prefix``."""
+        return (name for name in self._definitions if name.startswith(prefix))
+
+
+class _Columns(NamedTuple):
+    """A dynamic symbol table by columns (Elf64_Sym); ``names`` are offsets into the string table."""
+
+    names: Sequence[int]
+    kinds: Sequence[int]  # st_info: binding and type
+    visibilities: Sequence[int]  # st_other
+    sections: Sequence[int]
+    values: Sequence[int]
+    sizes: Sequence[int]
+
+
+class _Undecoded(SymbolTable):
+    """The same, decoded when something is looked up: of a large library that takes longer than all the rest."""
+
+    __slots__ = ("_columns", "_strings", "_version_names", "_versions")
+
+    def __init__(
+        self, columns: _Columns, versions: list[int], version_names: Mapping[int, str], strings: bytes
+    ) -> None:
+        self._columns, self._versions, self._version_names = columns, versions, version_names
+        self._strings = strings
+
+    def __getattr__(self, name: str) -> Mapping[str, tuple[Definition, ...]]:
+        if name != "_definitions":
+            raise AttributeError(name)
+        self._definitions = self._decoded()
+        del self._columns, self._versions
+        return self._definitions
+
+    def _decoded(self) -> dict[str, tuple[Definition, ...]]:
+        found: dict[str, tuple[Definition, ...]] = {}
+        names, strings = self._version_names, self._strings
+        for name_at, info, other, section, value, size, version in zip(*self._columns, self._versions, strict=True):
+            # What ld.so can bind to (glibc, do_lookup_x): defined, global or weak, of default or protected visibility;
+            # a value of zero counts only for thread-local and absolute symbols.
+            if section == _SHN_UNDEF or info >> 4 == 0 or other & 3 not in (_STV_DEFAULT, _STV_PROTECTED):
+                continue
+            kind = info & 0xF
+            if not value and kind != _STT_TLS and section != _SHN_ABS:
+                continue
+            index = version & ~_VERSYM_HIDDEN
+            name = strings[name_at : strings.find(b"\0", name_at)].decode("utf-8", "backslashreplace")
+            definition = Definition(names.get(index), bool(version & _VERSYM_HIDDEN), index, kind, size)
+            found[name] = (*found[name], definition) if name in found else (definition,)
+        return found
+
+    def starting_with(self, prefix: str) -> Iterator[str]:
+        """The names that begin with ``prefix``."""
+        return super().starting_with(prefix) if prefix.encode() in self._strings else iter(())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A PT_LOAD segment: ``file_size`` bytes from ``offset`` of the file at ``address``, then zeroes up to ``size``."""
+
+    address: int
+    size: int
+    offset: int
+    file_size: int
+    flags: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedObject:
+    """What the loader, and we, need to know of one ELF object.
+
+    ``executable`` tells a program, position-independent or not, from a library.
+    ``references`` stand in the order in which ``ld.so`` meets them: ``.rela.dyn``, then ``.rela.plt``; each once.
+    ``imports`` are all undefined names of the dynamic symbol table, used by a relocation or not.
+    ``version_definitions`` is None where the object has no DT_VERDEF, which ``ld.so`` treats unlike an empty one.
+    """
+
+    machine: Machine
+    executable: bool
+    soname: str | None
+    needed: tuple[str, ...]
+    rpath: tuple[str, ...]
+    runpath: tuple[str, ...]
+    build_id: str | None
+    version_needs: tuple[SymbolVersion, ...]
+    version_definitions: frozenset[str] | None
+    symbols: Symbols
+    references: tuple[Reference, ...]
+    imports: frozenset[str]
+    pybind11_internals: str | None
+    pybind11_python: tuple[str, ...]
+
+    @property
+    def python_modules(self) -> tuple[str, ...]:
+        """The names ``X`` for which the object exports ``PyInit_X``."""
+        return tuple(sorted(name.removeprefix("PyInit_") for name in self.symbols.starting_with("PyInit_")))
+
+
+def describe_other_format(head: bytes) -> str:
+    """What a file that is no ELF file is, from its first bytes (64 are enough)."""
+    if not head:
+        return "an empty file"
+    for magic, what in _OTHER_FORMATS:
+        if head.startswith(magic):
+            return what
+    if all(byte in b"\t\n\r\f" or 0x20 <= byte < 0x7F for byte in head):
+        return "a text file"
+    return "not an ELF file"
+
+
+def check_header(head: bytes, subject: str) -> None:
+    """Refuse what is not a 64-bit little-endian ELF file, before any parser touches it.
+
+    :param head: the first 64 bytes (fewer if the file is shorter)
+    :raises NotElfError: with what it is instead
+    """
+    if not head.startswith(MAGIC):
+        raise NotElfError(
+            subject, f"{describe_other_format(head)}, not a Linux shared object", "give the .so or the wheel"
+        )
+    if len(head) < _EHDR.size:
+        raise NotElfError(subject, "truncated inside the ELF header", "fetch it again")
+    if head[4] != _ELFCLASS64:
+        raise NotElfError(subject, "a 32-bit ELF file; torch exists for 64-bit machines only", "give the 64-bit build")
+    if head[5] != _ELFDATA2LSB:
+        raise NotElfError(subject, "a big-endian ELF file", "only x86_64 and aarch64 are supported")
+
+
+class ElfFile:
+    """The bytes of one object and how they are laid out in memory.
+
+    ``segments`` are its PT_LOAD segments; ``entries`` its dynamic section, in order, and ``dynamic`` the same by tag
+    (the last one of a tag, as for ``ld.so``).
+    """
+
+    def __init__(self, data: bytes | mmap.mmap, subject: str) -> None:
+        self.subject = subject
+        self._bytes = data
+        self.data = memoryview(data)
+        header = _EHDR.unpack_from(self.data)
+        file_type, machine, program_headers, count = header[1], header[2], header[5], header[10]
+        if file_type not in (_ET_DYN, _ET_EXEC):
+            raise NotElfError(subject, "an object file or core dump, not a shared object", "give the linked .so")
+        if machine not in _MACHINES:
+            raise NotElfError(subject, f"made for {_machine_name(machine)}", "only x86_64 and aarch64 are supported")
+        self.machine = _MACHINES[machine]
+        self.is_fixed = file_type == _ET_EXEC
+        if count > _MOST_SEGMENTS or program_headers + count * _PHDR.size > len(self.data):
+            raise NotElfError(subject, "truncated inside the program headers", "fetch it again")
+        headers = list(_PHDR.iter_unpack(self.data[program_headers : program_headers + count * _PHDR.size]))
+        self.segments = tuple(
+            Segment(address=address, size=size, offset=offset, file_size=file_size, flags=flags)
+            for kind, flags, offset, address, _, file_size, size, _ in headers
+            if kind == _PT_LOAD
+        )
+        if any(segment.offset + segment.file_size > len(self.data) for segment in self.segments):
+            raise NotElfError(subject, "truncated: a segment ends beyond the end of the file", "fetch it again")
+        self.notes = tuple(self.data[h[2] : h[2] + h[5]] for h in headers if h[0] == _PT_NOTE)
+        section = next((self.data[h[2] : h[2] + h[5]] for h in headers if h[0] == _PT_DYNAMIC), None)
+        if section is None:
+            raise NotElfError(subject, "without a dynamic section: not a shared object", "give the linked .so")
+        self.entries = tuple(_dynamic_entries(section))
+        self.dynamic = dict(self.entries)
+
+    @classmethod
+    def open(cls, path: Path, subject: str | None = None) -> ElfFile:
+        """Map the file at ``path``.
+
+        :param subject: how to call it in messages, if not by its path
+        :raises NotElfError: it is something else, or damaged
+        :raises InputError: it cannot be read
+        """
+        subject = subject or str(path)
+        try:
+            with path.open("rb") as stream:
+                check_header(stream.read(_EHDR.size), subject)
+                data = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        except OSError as error:
+            raise InputError(subject, f"cannot be read: {error.strerror or error}") from error
+        with _damage_reported(subject):
+            return cls(data, subject)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, subject: str) -> ElfFile:
+        """The same for a file held in memory, such as a member of a wheel."""
+        check_header(data[: _EHDR.size], subject)
+        with _damage_reported(subject):
+            return cls(data, subject)
+
+    def bytes_at(self, address: int, size: int) -> memoryview:
+        """``size`` bytes at a virtual address, from the file.
+
+        :raises NotElfError: no segment holds them
+        """
+        for segment in self.segments:
+            start = address - segment.address
+            if start >= 0 and start + size <= segment.file_size:
+                return self.data[segment.offset + start : segment.offset + start + size]
+        raise NotElfError(self.subject, f"damaged: no segment holds {size} bytes at {address:#x}", "fetch it again")
+
+    def tail_at(self, address: int) -> memoryview:
+        """Everything from a virtual address to the end of its segment, from the file."""
+        for segment in self.segments:
+            if 0 <= address - segment.address < segment.file_size:
+                start = segment.offset + address - segment.address
+                return self.data[start : segment.offset + segment.file_size]
+        raise NotElfError(self.subject, f"damaged: no segment holds the address {address:#x}", "fetch it again")
+
+    def find_in_data(self, text: bytes) -> Iterator[int]:
+        """The file offsets at which ``text`` stands among the data.
+
+        Linkers put constants into segments of their own, or, where there is no such segment, in with the code.
+        """
+        data = [segment for segment in self.segments if not segment.flags & _PF_X]
+        for segment in data if any(not segment.flags & _PF_W for segment in data) else self.segments:
+            end = segment.offset + segment.file_size
+            at = self._bytes.find(text, segment.offset, end)
+            while at >= 0:
+                yield at
+                at = self._bytes.find(text, at + len(text), end)
+
+    def assertions(self) -> frozenset[SourceLine]:
+        """Where the assertions of torch's kind stand that were compiled into the file: their text says so."""
+        texts = (_ASSERTED_AT.match(self._bytes, at + len(_ASSERTION)) for at in self.find_in_data(_ASSERTION))
+        return frozenset(
+            SourceLine(text.group(1).decode("utf-8", "backslashreplace"), int(text.group(2))) for text in texts if text
+        )
+
+    def table(self, address_tag: Tag, size_tag: Tag) -> memoryview:
+        """A table that two entries of the dynamic section place; empty where the object has none."""
+        address, size = self.dynamic.get(address_tag), self.dynamic.get(size_tag, 0)
+        return self.bytes_at(address, size) if address and size else memoryview(b"")
+
+    def sha256(self) -> str:
+        """The hash of the whole file, in hexadecimal."""
+        return hashlib.sha256(self.data).hexdigest()
+
+    def facts(self) -> SharedObject:
+        """Copy out what the analysis needs.
+
+        :raises NotElfError: a table is damaged
+        """
+        with _damage_reported(self.subject):
+            return _Reader(self).read()
+
+
+@contextlib.contextmanager
+def _damage_reported(subject: str) -> Iterator[None]:
+    """Name the file in whatever trips over a damaged one."""
+    try:
+        yield
+    except (ValueError, OverflowError, MemoryError, struct.error) as error:
+        raise NotElfError(subject, f"damaged: {error}", "fetch it again") from error
+
+
+def _dynamic_entries(section: memoryview) -> Iterator[tuple[int, int]]:
+    for tag, value in _DYN.iter_unpack(section[: len(section) // _DYN.size * _DYN.size]):
+        if tag == 0:  # DT_NULL ends the section
+            return
+        yield tag, value
+
+
+def _machine_name(number: int) -> str:
+    import lief
+
+    try:
+        return str(lief.ELF.ARCH(number).name)
+    except ValueError:
+        return f"machine number {number}"
+
+
+class _Reader:
+    """Decodes the tables of one file. Lives as long as ``ElfFile.facts`` runs."""
+
+    def __init__(self, file: ElfFile) -> None:
+        self.file = file
+        self.strings = bytes(file.table(Tag.STRTAB, Tag.STRSZ))
+        self.version_definitions = self._version_definitions()
+        self.version_needs = self._version_needs()
+
+    def read(self) -> SharedObject:
+        symbols = self._symbols()
+        if symbols.names:
+            self._name(max(symbols.names))  # after this every name is known to have an end
+        versions = self._symbol_versions(len(symbols.names))
+        order = self._relocated_symbols()
+        named = zip(symbols.names[1:], symbols.sections[1:], strict=True)
+        imports = frozenset(self._name(name) for name, section in named if section == _SHN_UNDEF)
+        uses_python = any(name.startswith(("Py", "_Py")) for name in imports)
+        return SharedObject(
+            machine=self.file.machine,
+            executable=self.file.is_fixed or bool(self.file.dynamic.get(Tag.FLAGS_1, 0) & _DF_1_PIE),
+            soname=self._name(self.file.dynamic[Tag.SONAME]) if Tag.SONAME in self.file.dynamic else None,
+            needed=tuple(self._name(value) for tag, value in self.file.entries if tag == Tag.NEEDED),
+            rpath=self._search_path(Tag.RPATH),
+            runpath=self._search_path(Tag.RUNPATH),
+            build_id=self._build_id(),
+            version_needs=tuple(self.version_needs.values()),
+            version_definitions=(
+                frozenset(self.version_definitions.values()) if Tag.VERDEF in self.file.dynamic else None
+            ),
+            symbols=_Undecoded(symbols, versions, self.version_definitions, self.strings),
+            references=self._references(symbols, versions, order),
+            imports=imports,
+            # Only what uses Python can be a pybind11 module; a CUDA library of a gigabyte need not be searched for it.
+            pybind11_internals=self._pybind11_internals() if uses_python else None,
+            pybind11_python=self._pybind11_python() if uses_python else (),
+        )
+
+    def _name(self, offset: int) -> str:
+        end = self.strings.find(b"\0", offset)
+        if end < 0:
+            raise NotElfError(self.file.subject, "damaged: a name lies outside the string table", "fetch it again")
+        return self.strings[offset:end].decode("utf-8", "backslashreplace")
+
+    def _search_path(self, tag: Tag) -> tuple[str, ...]:
+        text = self._name(self.file.dynamic[tag]) if tag in self.file.dynamic else ""
+        return tuple(part for part in text.split(":") if part)
+
+    def _build_id(self) -> str | None:
+        for notes in self.file.notes:
+            at = 0
+            while at + _NOTE.size <= len(notes):
+                name_size, size, kind = _NOTE.unpack_from(notes, at)
+                start = at + _NOTE.size + (name_size + 3 & ~3)
+                if kind == _NT_GNU_BUILD_ID and bytes(notes[at + _NOTE.size : at + _NOTE.size + 4]) == b"GNU\0":
+                    return notes[start : start + size].hex()
+                at = start + (size + 3 & ~3)
+        return None
+
+    def _symbols(self) -> _Columns:
+        address = self.file.dynamic.get(Tag.SYMTAB)
+        size = self._symbol_count() * _SYMBOL_SIZE if address else 0
+        table = self.file.bytes_at(address, size) if address else memoryview(b"")
+        halves, words, doubles = table.cast("H"), table.cast("I"), table.cast("Q")
+        return _Columns(
+            names=words[::6].tolist(),
+            kinds=table[4::24].tolist(),
+            visibilities=table[5::24].tolist(),
+            sections=halves[3::12].tolist(),
+            values=doubles[1::3].tolist(),
+            sizes=doubles[2::3].tolist(),
+        )
+
+    def _symbol_count(self) -> int:
+        """How many symbols there are: the dynamic section does not say, only the hash tables know."""
+        if address := self.file.dynamic.get(Tag.HASH):
+            return struct.unpack("<4xI", self.file.bytes_at(address, 8))[0]  # type: ignore[no-any-return]
+        if address := self.file.dynamic.get(Tag.GNU_HASH):
+            buckets, first, bloom_words, _ = struct.unpack("<4I", self.file.bytes_at(address, 16))
+            table = self.file.tail_at(address)[16 + 8 * bloom_words :]
+            if 4 * buckets > len(table):
+                raise NotElfError(self.file.subject, "damaged: the hash table is cut off", "fetch it again")
+            last = max(table[: 4 * buckets].cast("I"), default=0)
+            if last < first:
+                return self._highest_relocated_symbol(first)
+            chain = table[4 * buckets :]
+            for (word,) in struct.iter_unpack("<I", chain[4 * (last - first) : len(chain) & ~3]):
+                last += 1
+                if word & 1:  # the low bit ends a chain
+                    return last
+        return self._highest_relocated_symbol(0)
+
+    def _highest_relocated_symbol(self, at_least: int) -> int:
+        return max((at_least, *(index + 1 for index in self._relocated_symbols())))
+
+    def _relocated_symbols(self) -> list[int]:
+        """Symbol indexes in the order of the relocations that name them, each once, 0 (no symbol) left out."""
+        seen: dict[int, None] = {}
+        for table in (self.file.table(Tag.RELA, Tag.RELASZ), self.file.table(Tag.JMPREL, Tag.PLTRELSZ)):
+            words = table[: len(table) // _RELA_SIZE * _RELA_SIZE].cast("I")
+            seen.update(dict.fromkeys(words[3::6].tolist()))
+        seen.pop(0, None)
+        return list(seen)
+
+    def _version_definitions(self) -> dict[int, str]:
+        return {
+            index: self._name(_VERDAUX.unpack_from(table, at + aux)[0])
+            for table, at, (_, flags, index, count, _, aux, _) in self._chain(Tag.VERDEF, _VERDEF)
+            if count and not flags & _VER_FLG_BASE
+        }
+
+    def _version_needs(self) -> dict[int, SymbolVersion]:
+        needs: dict[int, SymbolVersion] = {}
+        for table, start, (_, count, file, first, _) in self._chain(Tag.VERNEED, _VERNEED):
+            at = start + first
+            for _ in range(count):
+                _, flags, other, name, following = _VERNAUX.unpack_from(table, at)
+                version = SymbolVersion(self._name(file), self._name(name), bool(flags & _VER_FLG_WEAK))
+                needs[other & ~_VERSYM_HIDDEN] = version
+                if not following:
+                    break
+                at += following
+        return needs
+
+    def _chain(self, tag: Tag, entry: struct.Struct) -> Iterator[tuple[memoryview, int, tuple[int, ...]]]:
+        """The entries of a version table, each with the table and where in it the entry lies; the last field links."""
+        address = self.file.dynamic.get(tag)
+        if not address:
+            return
+        table, at = self.file.tail_at(address), 0
+        while True:
+            fields = entry.unpack_from(table, at)
+            yield table, at, fields
+            if not fields[-1]:
+                return
+            at += fields[-1]
+
+    def _symbol_versions(self, count: int) -> list[int]:
+        address = self.file.dynamic.get(Tag.VERSYM)
+        if not address:
+            return [0] * count
+        return self.file.bytes_at(address, 2 * count).cast("H").tolist()
+
+    def _references(self, symbols: _Columns, versions: list[int], order: list[int]) -> tuple[Reference, ...]:
+        references: dict[tuple[str, SymbolVersion | None], Reference] = {}
+        for index in order:
+            if index >= len(symbols.names):
+                raise NotElfError(self.file.subject, "damaged: a relocation names no symbol", "fetch it again")
+            binding = symbols.kinds[index] >> 4
+            if symbols.sections[index] != _SHN_UNDEF or binding == 0:
+                continue
+            name = self._name(symbols.names[index])
+            version = self.version_needs.get(versions[index] & ~_VERSYM_HIDDEN)
+            references.setdefault((name, version), Reference(name, version, binding == _STB_WEAK))
+        return tuple(references.values())
+
+    def _pybind11_internals(self) -> str | None:
+        at = next(self.file.find_in_data(_PYBIND11_INTERNALS_PREFIX), None)
+        match = _PYBIND11_INTERNALS.match(self.file.data, at) if at is not None else None
+        return match.group().decode() if match else None
+
+    def _pybind11_python(self) -> tuple[str, ...]:
+        """The Python versions that the check at the head of a pybind11 module may compare with, as it spells them."""
+        at = next(self.file.find_in_data(_PYBIND11_VERSION_CHECK), -1)
+        for segment in self.file.segments:
+            if segment.offset <= at < segment.offset + segment.file_size:
+                data = self.file.data[segment.offset : segment.offset + segment.file_size]
+                return tuple(sorted({match.group(1).decode() for match in _PYTHON_VERSION.finditer(data)}))
+        return ()

@@ -1,0 +1,172 @@
+"""The C++ classes of an object, read from its type information and virtual tables, stripped or not.
+
+Layouts are those of the Itanium C++ ABI: 2.9.5 (``std::type_info`` and its kinds) and 2.5 (virtual tables).
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from abiscan.binary.elf import ElfFile, Tag
+from abiscan.errors import NotElfError
+
+_KINDS: Final = {
+    "_ZTVN10__cxxabiv117__class_type_infoE": "none",
+    "_ZTVN10__cxxabiv120__si_class_type_infoE": "single",
+    "_ZTVN10__cxxabiv121__vmi_class_type_infoE": "several",
+}
+_SYMBOL: Final = struct.Struct("<IBBHQQ")
+_RELA_WORDS: Final = 3
+_EXECUTABLE: Final = 1  # PF_X
+_MOST_BASES: Final = 64
+_MOST_SLOTS: Final = 1_000
+_NAME: Final = re.compile(rb"\*?([\x21-\x7e]{1,8192})\0")
+
+
+class Slot(NamedTuple):
+    """An entry of a virtual table: the function's symbol, None where it has none; ``own`` if the object defines it."""
+
+    symbol: str | None
+    own: bool
+
+
+class CxxClass(NamedTuple):
+    """A class whose type information is in the object, and what it derives from.
+
+    Names are mangled type names (``N2at6TensorE``). ``bases`` are direct bases, the first of them at offset 0 unless it
+    is empty or not polymorphic. ``slots`` is the primary virtual table, empty where it is not in the object.
+    """
+
+    name: str
+    bases: tuple[str, ...]
+    slots: tuple[Slot, ...]
+
+
+def classes(file: ElfFile) -> tuple[CxxClass, ...]:
+    """The classes of an object, by name.
+
+    :raises NotElfError: a table is damaged
+    """
+    return _Reader(file).read()
+
+
+class _Target(NamedTuple):
+    """What a word holds once it is relocated: the symbol (None for a plain address) and the address in this object."""
+
+    symbol: str | None
+    address: int | None
+
+
+class _Reader:
+    """The relocations of one object. Lives as long as ``classes`` runs."""
+
+    def __init__(self, file: ElfFile) -> None:
+        self.file = file
+        self.strings = bytes(file.table(Tag.STRTAB, Tag.STRSZ))
+        self.symbols_at = file.dynamic.get(Tag.SYMTAB, 0)
+        self.names: dict[int, tuple[str, int]] = {}
+        table = file.table(Tag.RELA, Tag.RELASZ)
+        words = table[: len(table) // (8 * _RELA_WORDS) * 8 * _RELA_WORDS].cast("Q")
+        where, info, addend = words[0::3].tolist(), words[1::3].tolist(), words[2::3].tolist()
+        self.relocations = {at: (index >> 32, plus) for at, index, plus in zip(where, info, addend, strict=True)}
+
+    def read(self) -> tuple[CxxClass, ...]:
+        kinds = {at: kind for at, kind in self._type_infos() if self._type_name(at) is not None}
+        tables = self._tables(set(kinds))
+        found = []
+        for at, kind in kinds.items():
+            name = self._type_name(at)
+            bases = (self._class_at(self._target(place)) for place in self._base_places(at, kind))
+            assert name is not None
+            found.append(CxxClass(name, tuple(base for base in bases if base), tables.get(at, ())))
+        return tuple(sorted(found))
+
+    def _type_infos(self) -> Iterator[tuple[int, str]]:
+        indices: dict[int, str | None] = {}
+        for at, (index, _) in self.relocations.items():
+            if index:
+                if index not in indices:
+                    indices[index] = _KINDS.get(self._symbol(index)[0])
+                if kind := indices[index]:
+                    yield at, kind
+
+    def _base_places(self, at: int, kind: str) -> Iterator[int]:
+        if kind == "single":
+            yield at + 16
+        elif kind == "several":
+            _, count = struct.unpack("<II", self.file.bytes_at(at + 16, 8))
+            yield from (at + 24 + 16 * number for number in range(min(count, _MOST_BASES)))
+
+    def _tables(self, type_infos: set[int]) -> dict[int, tuple[Slot, ...]]:
+        """The primary virtual table of each class: in front of its type information stands an offset of zero."""
+        tables: dict[int, tuple[Slot, ...]] = {}
+        for at in self.relocations:
+            owner = self._target(at).address
+            # In a type information, what stands before a reference to another one is the name, a relocation, too.
+            if owner in type_infos and at - 8 not in self.relocations and self._is_zero(at - 8):
+                slots = tuple(self._slots(at + 8))
+                if slots and owner is not None:
+                    tables.setdefault(owner, slots)
+        return tables
+
+    def _slots(self, at: int) -> Iterator[Slot]:
+        for place in range(at, at + 8 * _MOST_SLOTS, 8):
+            if place not in self.relocations:
+                return
+            symbol, address = self._target(place)
+            if symbol is None or address is not None:
+                if address is None or not self._is_code(address):
+                    return
+            elif symbol.startswith(("_ZTI", "_ZTV")):
+                return
+            yield Slot(symbol, address is not None)
+
+    def _class_at(self, target: _Target) -> str | None:
+        if target.symbol is not None and target.symbol.startswith("_ZTI"):
+            return target.symbol.removeprefix("_ZTI")
+        return self._type_name(target.address) if target.address is not None else None
+
+    def _type_name(self, type_info: int) -> str | None:
+        """The name in a type information: the second word points to it."""
+        symbol, address = self._target(type_info + 8)
+        if symbol is not None and symbol.startswith("_ZTS"):
+            return symbol.removeprefix("_ZTS")
+        if address is None:
+            return None
+        try:
+            found = _NAME.match(self.file.tail_at(address))
+        except NotElfError:
+            return None
+        return found[1].decode("ascii") if found else None
+
+    def _target(self, at: int) -> _Target:
+        index, addend = self.relocations.get(at, (0, None))
+        if index:
+            name, value = self._symbol(index)
+            return _Target(name, value + (addend or 0) if value else None)
+        if addend is None:
+            return _Target(None, None)
+        return _Target(None, addend)
+
+    def _symbol(self, index: int) -> tuple[str, int]:
+        """Name and address of a symbol, 0 if the object does not define it."""
+        if index not in self.names:
+            at, _, _, section, value, _ = _SYMBOL.unpack(self.file.bytes_at(self.symbols_at + 24 * index, 24))
+            end = self.strings.find(b"\0", at)
+            self.names[index] = (self.strings[at:end].decode("utf-8", "backslashreplace"), value if section else 0)
+        return self.names[index]
+
+    def _is_zero(self, at: int) -> bool:
+        try:
+            return not any(self.file.bytes_at(at, 8))
+        except NotElfError:
+            return False
+
+    def _is_code(self, address: int) -> bool:
+        return any(
+            segment.flags & _EXECUTABLE and 0 <= address - segment.address < segment.size
+            for segment in self.file.segments
+        )

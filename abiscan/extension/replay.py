@@ -1,0 +1,269 @@
+"""What a torch does about the registrations of extensions: they are recovered, then replayed on its operators.
+
+Everything here takes the emulator and the model of the dispatcher, whose import alone takes longer than to check a
+small extension: import this module where an extension registers something.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import posixpath
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from packaging.version import Version
+
+from abiscan.binary.ownership import is_torch_library, registers
+from abiscan.dispatch.adapters import entry_key, events_of, state_of
+from abiscan.dispatch.dispatcher import (
+    Enter,
+    Event,
+    FallBack,
+    NameBackend,
+    OpenBlock,
+    Outcome,
+    OutcomeKind,
+    RegisterClass,
+    State,
+    replay,
+)
+from abiscan.dispatch.keys import DispatchKeys, keys_of
+from abiscan.dispatch.messages import Release
+from abiscan.dispatch.operators import Operators
+from abiscan.emulation import LibraryKind, Phase, Registrations
+from abiscan.extension.backend import brought_backend
+from abiscan.extension.inventory import Inventories, Inventory
+from abiscan.inputs.files import DiskFile, ElfSource, Files
+from abiscan.inputs.sources import Extension, Target
+from abiscan.linkage.model import Resolution
+from abiscan.linkage.registering import Reaction, Registering
+from abiscan.linkage.resolve import relocation_order
+from abiscan.releases import embedded, embedded_registries
+from abiscan.releases.model import TorchRelease
+
+OperatorsFor: TypeAlias = Callable[[TorchRelease, Collection[str] | None], Operators | None]
+"""The operators of a torch, at least those that are named, all for None; None where they are not at hand."""
+
+_LOADED = (Phase.STATIC_INIT, Phase.MODULE_INIT)
+# What a module made with pybind11 imports to turn whatever is thrown in PyInit_* into an ImportError.
+_CATCHING = frozenset({"__cxa_begin_catch", "PyExc_ImportError"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registrant:
+    """One object of a process. ``identity`` tells files apart as ``ld.so`` does, whatever they are called."""
+
+    name: str
+    identity: object
+    registrations: Registrations
+    phases: tuple[Phase, ...]
+    catches: bool
+
+    def events(self, keys: DispatchKeys) -> Iterator[tuple[Event, Phase]]:
+        """What it registers as the torch with these keys reads it, and when."""
+        for phase in self.phases:
+            for event in events_of(self.registrations, keys, phase):
+                yield event, phase
+
+    @property
+    def registers(self) -> bool:
+        """Whether it registers anything."""
+        registered = self.registrations
+        lists = (registered.libraries, registered.operators, registered.kernels, registered.fallbacks)
+        return any((*lists, registered.classes, registered.registries))
+
+    @property
+    def lookups(self) -> set[str]:
+        """What its code fetches by name."""
+        return {each.operator for each in self.registrations.lookups}
+
+    @property
+    def operators(self) -> set[str]:
+        """What it defines or implements."""
+        registered = self.registrations
+        return {each.name for each in registered.operators} | {each.operator for each in registered.kernels}
+
+    def has(self, outcome: Outcome, keys: DispatchKeys) -> bool:
+        """Whether it registers that which something else meets in ``outcome``."""
+        registered, subject, event = self.registrations, outcome.subject, outcome.event
+        if isinstance(event, FallBack):
+            return any(subject == _key(each.dispatch_key, keys) for each in registered.fallbacks)
+        if isinstance(event, OpenBlock):
+            return any(subject == each.namespace and each.kind is LibraryKind.DEF for each in registered.libraries)
+        if isinstance(event, RegisterClass):
+            return any(subject == each.name for each in registered.classes)
+        if isinstance(event, Enter):
+            entries = ((each.what, entry_key(each.what, each.key)) for each in registered.registries)
+            return (event.registry, event.key) in entries
+        if isinstance(event, NameBackend):
+            return any(outcome.old == each.key for each in registered.registries)
+        if outcome.kind is OutcomeKind.RAISES and (outcome.message is None or outcome.message.id != "K1"):
+            return any(subject == each.name for each in registered.operators)
+        # The model does not say for which key; of two objects with kernels of one operator it is most likely the same.
+        return any(subject == each.operator for each in registered.kernels)
+
+
+def _key(key: int | str | None, keys: DispatchKeys) -> str | None:
+    return keys.name(key) if isinstance(key, int) else key
+
+
+@dataclass(slots=True, kw_only=True)
+class Replayer:
+    """Replays what extensions register on one torch.
+
+    Each extension is put into a process of its own, on top of what has been kept there: ``keep`` leaves one for those
+    that follow.
+    """
+
+    files: Files
+    operators_for: OperatorsFor
+    inventories: Inventories
+    _kept: list[tuple[str, Registrant]] = field(default_factory=list)  # with the package it comes from
+
+    def replay(
+        self, target: Target, extension: Extension, resolution: Resolution, release: TorchRelease
+    ) -> Registering:
+        """What the torch does about one extension and the libraries that it brings along."""
+        inventory = self._inventory(target, extension)
+        objects = self._objects(target, extension, resolution)
+        before = self._before(target)
+        loaded = {each.identity for each in before}
+        new = [each for each in objects if each.identity not in loaded]
+        names = {name for each in (*before, *new) for name in (*each.operators, *each.lookups)}
+        operators = self.operators_for(release, names) if any(each.registers for each in new) else None
+        if operators and operators.entries is None and any(each.registrations.registries for each in new):
+            entries = embedded_registries.entries(release.build or "", release.machine)
+            operators = dataclasses.replace(operators, entries=entries)
+        version = Version(release.version) if release.version else embedded.versions()[-1]
+        minor = f"{version.major}.{version.minor}"
+        keys = DispatchKeys(minor=minor, names=operators.keys) if operators else keys_of(version)
+        registered = [each.registrations for each in objects]
+        built_for, machine = inventory.built_for, release.machine
+        found = reactions(before, new, operators, keys, (version.major, version.minor))
+        return Registering(
+            own=inventory.registrations,
+            brought={each.name: each.registrations for each in objects[:-1]},
+            built_for=inventory.built_for,
+            meant=inventory.keys,
+            keys=keys,
+            operators=operators,
+            reactions=tuple(each for each in found if not self._is_defined_beside(target, extension, each)),
+            backend=brought_backend(
+                registered, built_for, version, machine, functools.partial(self.operators_for, release)
+            ),
+        )
+
+    def keep(self, target: Target, extension: Extension, resolution: Resolution, registering: Registering) -> None:
+        """Leave an extension that loads in the process, for the extensions of other targets.
+
+        Files of one wheel may stand in for each other, and only one of them is loaded. Those that cannot be loaded
+        beside what is there already are left out.
+        """
+        before = [each for _, each in self._kept]
+        there = {each.identity for each in before}
+        new = [each for each in self._objects(target, extension, resolution) if each.identity not in there]
+        found = reactions(before, new, registering.operators, registering.keys, registering.release)
+        if not any(each.fails and each.in_load for each in found):
+            self._kept += ((_package(target), each) for each in new)
+
+    def _before(self, target: Target) -> list[Registrant]:
+        """What is in the process when the extensions of a target are loaded: no other build of the same package."""
+        package = _package(target)
+        return [each for owner, each in self._kept if owner != package]
+
+    def _objects(self, target: Target, extension: Extension, resolution: Resolution) -> list[Registrant]:
+        """What an extension brings along that registers, in the order of initialisation, and last itself."""
+        own = Registrant(
+            name=posixpath.basename(extension.path),
+            identity=_identity(extension.source, extension.location),
+            registrations=self._inventory(target, extension).registrations,
+            phases=(*_LOADED, Phase.ON_CALL),
+            catches=extension.facts.imports >= _CATCHING,
+        )
+        return [*self._libraries(resolution, self._inventory(target, extension).built_for), own]
+
+    def _libraries(self, resolution: Resolution, built_for: Sequence[Version]) -> Iterator[Registrant]:
+        for module in relocation_order(resolution.closure):
+            if module is resolution.closure.modules[0] or module.facts is None or is_torch_library(module.name):
+                continue
+            source = self.files.source(module.path)
+            if source is None or not registers(module.facts.imports):
+                continue
+            identity = _identity(source, module.path)
+            yield Registrant(
+                name=module.name,
+                identity=identity,
+                registrations=self.inventories.of_library(identity, source, module.facts, built_for),
+                phases=(Phase.STATIC_INIT,),
+                catches=False,
+            )
+
+    def _inventory(self, target: Target, extension: Extension) -> Inventory:
+        return self.inventories.of(target, extension)
+
+    def _is_defined_beside(self, target: Target, extension: Extension, reaction: Reaction) -> bool:
+        """Whether another extension of the target defines an operator that would be dead without it."""
+        if reaction.outcome.kind is not OutcomeKind.DEAD:
+            return False
+        others = (each for each in target.extensions if each is not extension and registers(each.facts.imports))
+        subject = reaction.outcome.subject
+        return any(
+            subject == operator.name
+            for other in others
+            for operator in self._inventory(target, other).registrations.operators
+        )
+
+
+def _package(target: Target) -> str:
+    """What a target is a build of: the name of a wheel's package; any other target is one by itself."""
+    path = Path(target.name)
+    return path.name.partition("-")[0].lower() if path.suffix == ".whl" else target.name
+
+
+def _identity(source: ElfSource, path: str) -> object:
+    """What tells files apart as ``ld.so`` does: not by their names."""
+    if isinstance(source, DiskFile):
+        status = source.path.stat()
+        return status.st_dev, status.st_ino
+    return path, source.fingerprint()
+
+
+def reactions(
+    before: Sequence[Registrant],
+    objects: Sequence[Registrant],
+    operators: Operators | None,
+    keys: DispatchKeys,
+    release: Release,
+) -> Iterator[Reaction]:
+    """What torch does about ``objects``, after ``before``."""
+    names = {name for each in (*before, *objects) for name in each.operators}
+    state = state_of(operators, release, names) if operators else State()
+    loaded = [(each, event, phase) for each in before for event, phase in each.events(keys) if phase in _LOADED]
+    ours = [(each, event, phase) for each in objects for event, phase in each.events(keys)]
+    in_load = [one for one in ours if one[2] in _LOADED]
+    on_call = [one for one in ours if one[2] not in _LOADED]
+    sources = {id(event): (each, phase) for each, event, phase in (*in_load, *on_call)}
+    result = replay(state, (event for _, event, _ in (*loaded, *in_load)), release)
+    outcomes = [*result.outcomes, *result.behind]
+    if on_call and result.failure is None:
+        # What is there once the extension is loaded; of the rest, each function is called by itself, or not at all.
+        called = replay(result.state, (event for _, event, _ in on_call), release)
+        outcomes += called.outcomes
+    for index, outcome in enumerate(outcomes):
+        if id(outcome.event) not in sources or (operators is None and outcome.kind is OutcomeKind.DEAD):
+            continue
+        each, phase = sources[id(outcome.event)]
+        others = (other for other in (*before, *objects) if other is not each and other.has(outcome, keys))
+        yield Reaction(
+            outcome=outcome,
+            object=each.name,
+            phase=phase,
+            met=next((other.name for other in others), None),
+            aborts=phase is Phase.STATIC_INIT
+            or outcome.kind is OutcomeKind.EXITS
+            or (phase is Phase.MODULE_INIT and not each.catches),
+            behind=result.failure is not None and index >= len(result.outcomes),
+        )

@@ -1,0 +1,307 @@
+"""Where ELF objects come from: the disk, with the contents of wheels laid over it as if they were installed.
+
+A wheel is read in place. Mounted at a folder, its members answer for the paths they would have after installation, so
+that ``$ORIGIN/../torch/lib`` means the same before the installation as after it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import posixpath
+import re
+import shutil
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Final, Protocol
+
+from abiscan.binary.elf import ElfFile, SharedObject
+from abiscan.errors import InputError
+
+# No library of a wheel is larger: the largest libtorch_cuda.so has 1.6 GB. A member that claims more is a zip bomb.
+_LARGEST_MEMBER: Final = 4 << 30
+_LARGE_MEMBER: Final = 64 << 20
+_SMALL_MEMBER: Final = 16 << 20
+_DATA_FOLDER: Final = re.compile(r"^[^/]+\.data/(?:platlib|purelib)/")
+
+
+class ElfSource(Protocol):
+    """A file that may be an ELF object, unread."""
+
+    @property
+    def name(self) -> str:
+        """How to call it in messages."""
+
+    @property
+    def size(self) -> int:
+        """Its size in bytes."""
+
+    def head(self, size: int) -> bytes:
+        """Its first ``size`` bytes; fewer if it is shorter."""
+
+    def fingerprint(self) -> str:
+        """What tells this version of the file from others, without reading it."""
+
+    def open(self) -> ElfFile:
+        """Read it as ELF."""
+
+    def sha256(self) -> str:
+        """The hash of all its bytes, in hexadecimal."""
+
+
+class DiskFile:
+    """A file on disk."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._sha256: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Its path, as given."""
+        return str(self.path)
+
+    @property
+    def size(self) -> int:
+        """Its size in bytes."""
+        return self.path.stat().st_size
+
+    def head(self, size: int) -> bytes:
+        """Its first bytes.
+
+        :raises InputError: it cannot be read
+        """
+        try:
+            with self.path.open("rb") as stream:
+                return stream.read(size)
+        except OSError as error:
+            raise unreadable(self.path, error) from error
+
+    def fingerprint(self) -> str:
+        """Its path, size and time of change."""
+        status = self.path.stat()
+        return f"{self.path.resolve()} {status.st_size} {status.st_mtime_ns} {status.st_ino}"
+
+    def open(self) -> ElfFile:
+        """Map it."""
+        return ElfFile.open(self.path)
+
+    def sha256(self) -> str:
+        """The hash of all its bytes, in hexadecimal."""
+        self._sha256 = self._sha256 or self.open().sha256()
+        return self._sha256
+
+
+class WheelMember:
+    """A file inside a wheel. Unless it is small, it is inflated each time it is opened: it may have a gigabyte."""
+
+    def __init__(self, wheel: Wheel, info: zipfile.ZipInfo) -> None:
+        self._wheel = wheel
+        self._info = info
+        self._kept: ElfFile | None = None
+        self._sha256: str | None = None  # asked for with each torch that the file is judged on
+
+    @property
+    def name(self) -> str:
+        """``wheel!member``."""
+        return f"{self._wheel.path}!{self._info.filename}"
+
+    @property
+    def size(self) -> int:
+        """Its size in bytes, inflated."""
+        return self._info.file_size
+
+    def head(self, size: int) -> bytes:
+        """Its first bytes, without inflating the rest."""
+        return self._wheel.read(self._info, size)
+
+    def fingerprint(self) -> str:
+        """Its size and checksum, as the wheel's directory has them."""
+        return f"{self._info.file_size} {self._info.CRC:08x}"
+
+    def open(self) -> ElfFile:
+        """Inflate and parse it; by way of a temporary file if it is large, so that it need not stay in memory."""
+        if self._info.file_size < _SMALL_MEMBER:
+            self._kept = self._kept or ElfFile.from_bytes(self._wheel.read(self._info), self.name)
+            return self._kept
+        if self._info.file_size < _LARGE_MEMBER:
+            return ElfFile.from_bytes(self._wheel.read(self._info), self.name)
+        with tempfile.NamedTemporaryFile(prefix="abiscan-") as copy:
+            self._wheel.copy(self._info, copy.file)
+            copy.flush()
+            return ElfFile.open(Path(copy.name), subject=self.name)
+
+    def sha256(self) -> str:
+        """The hash of all its bytes, inflated, in hexadecimal."""
+        self._sha256 = self._sha256 or self.open().sha256()
+        return self._sha256
+
+
+class Wheel:
+    """A wheel, open for reading.
+
+    :raises InputError: the file is no zip archive, or cannot be read
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._members: dict[str, WheelMember] = {}
+        try:
+            self._archive = zipfile.ZipFile(path)
+        except OSError as error:
+            raise unreadable(path, error) from error
+        except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
+            raise InputError(str(path), "not a readable wheel (zip archive)", "fetch it again") from error
+
+    def names(self) -> Iterator[str]:
+        """The members that are files, by their path inside the wheel."""
+        return (info.filename for info in self._archive.infolist() if not info.is_dir())
+
+    def member(self, name: str) -> WheelMember:
+        """One member, unread; the same object each time."""
+        if name not in self._members:
+            self._members[name] = WheelMember(self, self._archive.getinfo(name))
+        return self._members[name]
+
+    def text(self, name: str) -> str:
+        """A member as text, undecodable bytes replaced."""
+        return self.read(self._archive.getinfo(name)).decode("utf-8", "replace")
+
+    def read(self, info: zipfile.ZipInfo, size: int = -1) -> bytes:
+        """The first ``size`` bytes of a member, all of them for -1.
+
+        :raises InputError: the member is damaged, encrypted, or claims an absurd size
+        """
+        with self._member_errors(info), self._archive.open(info) as stream:
+            return stream.read(size)
+
+    def copy(self, info: zipfile.ZipInfo, to: IO[bytes]) -> None:
+        """Write all bytes of a member to an open file.
+
+        :raises InputError: as for ``read``, and where there is no room
+        """
+        with self._member_errors(info), self._archive.open(info) as stream:
+            shutil.copyfileobj(stream, to, 1 << 20)
+
+    @contextlib.contextmanager
+    def _member_errors(self, info: zipfile.ZipInfo) -> Iterator[None]:
+        subject = f"{self.path}!{info.filename}"
+        if info.file_size > _LARGEST_MEMBER:
+            problem = f"claims to be {info.file_size >> 30} GiB large"
+            raise InputError(subject, problem, "the wheel is damaged or hostile")
+        try:
+            yield
+        except (
+            zipfile.BadZipFile,
+            zlib.error,
+            NotImplementedError,
+            RuntimeError,
+            EOFError,
+            OSError,
+            ValueError,
+        ) as error:
+            raise InputError(subject, f"cannot be unpacked: {error}", "fetch the wheel again") from error
+        except MemoryError as error:
+            raise InputError(subject, "does not fit into memory", "unpack the wheel and give the folder") from error
+
+
+class Files:
+    """ELF objects by path: members of the mounted wheels first, then the disk.
+
+    :param facts_of: reads the facts of a source; the place where a cache can be put in
+    :param below: what answers for everything that is not mounted or put here
+    """
+
+    def __init__(self, facts_of: FactsOf, below: Files | None = None) -> None:
+        self._facts_of = facts_of
+        self._below = below
+        self._mounted: dict[str, WheelMember] = {}
+        self._objects: dict[str, SharedObject | None] = {}
+        self._damaged: dict[str, InputError] = {}
+        self._unread: dict[str, InputError] = {}
+
+    def layer(self) -> Files:
+        """A view that sees everything here, in which what is mounted or put stays out of this one.
+
+        Several torches can thus lie at the same path, each seen from its own layer, with the rest read once for all.
+        """
+        return Files(self._facts_of, below=self)
+
+    def take_unread(self) -> tuple[InputError, ...]:
+        """What ``object_at`` was asked for and could not read, since the last time this was called."""
+        unread, self._unread = self._unread, {}
+        return (*unread.values(), *(self._below.take_unread() if self._below else ()))
+
+    def mount(self, wheel: Wheel, at: str) -> None:
+        """Lay the members of ``wheel`` over the folder ``at``."""
+        for name in wheel.names():
+            self._mounted[installed_path(name, at)] = wheel.member(name)
+
+    def source(self, path: str) -> ElfSource | None:
+        """The file at ``path``, None if there is none."""
+        path = posixpath.normpath(path)
+        if member := self._mounted.get(path):
+            return member
+        if self._below:
+            return self._below.source(path)
+        return DiskFile(Path(path)) if os.path.isfile(path) else None  # noqa: PTH113 - a path of the model, not of the disk
+
+    def object_at(self, path: str) -> SharedObject | None:
+        """The facts of the ELF object at ``path``; None where there is no file, or none that ``ld.so`` could map."""
+        path = posixpath.normpath(path)
+        if self._below and path not in self._objects and path not in self._mounted:
+            return self._below.object_at(path)
+        if path not in self._objects:
+            source = self.source(path)
+            try:
+                self._objects[path] = self._facts_of(source) if source else None
+            except InputError as error:
+                self._damaged[path] = error
+                self._objects[path] = None
+        if path in self._damaged:
+            self._unread[path] = self._damaged[path]
+        return self._objects[path]
+
+    def put(self, path: str, facts: SharedObject) -> None:
+        """Remember facts that were read already."""
+        self._objects[posixpath.normpath(path)] = facts
+
+    def list(self, folder: str) -> list[str]:
+        """The paths of the files directly in ``folder``, mounted ones included, sorted."""
+        folder = posixpath.normpath(folder)
+        mounted = {path for path in self._mounted if posixpath.dirname(path) == folder}
+        if self._below:
+            return sorted(mounted | set(self._below.list(folder)))
+        try:
+            on_disk = {entry.path for entry in os.scandir(folder) if entry.is_file()}
+        except OSError:
+            on_disk = set()
+        return sorted(mounted | on_disk)
+
+
+def installed_path(name: str, site: str) -> str:
+    """Where the installer puts the member ``name`` of a wheel (binary distribution format, "Spreading the file")."""
+    return posixpath.normpath(posixpath.join(site, _DATA_FOLDER.sub("", name)))
+
+
+class FactsOf(Protocol):
+    """Reads the facts of a source.
+
+    :raises InputError: it is not an ELF object that can be read
+    """
+
+    def __call__(self, source: ElfSource) -> SharedObject:
+        """The facts of ``source``."""
+
+
+def read_facts(source: ElfSource) -> SharedObject:
+    """Read the facts of a source, straight from its bytes."""
+    return source.open().facts()
+
+
+def unreadable(path: Path, error: OSError) -> InputError:
+    """The error for a file that the system will not let us read."""
+    return InputError(str(path), f"cannot be read: {error.strerror or error}")

@@ -1,0 +1,215 @@
+"""What the user asks about: a shared object, a wheel, a folder - and the extensions of torch in it."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from abiscan.binary.elf import MAGIC, SharedObject, SourceLine
+from abiscan.binary.ownership import is_torch_library, is_torch_symbol
+from abiscan.errors import InputError, NoExtensionError
+from abiscan.inputs.files import DiskFile, ElfSource, Files, Wheel, installed_path
+from abiscan.inputs.packages import SHARED_OBJECT, Distribution, FetchedWheel
+
+if TYPE_CHECKING:
+    from abiscan.inputs.requirement import Metadata
+
+Source = Path | Distribution | FetchedWheel
+"""What can be read as a target: a path, an installed package, a wheel fetched for the purpose."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extension:
+    """One ELF object of a target that uses torch.
+
+    ``path`` is relative to the target, ``location`` where it lies (or would lie, once installed), ``source`` where
+    its bytes come from; ``assertions`` are where in the source its assertions stand.
+    """
+
+    path: str
+    location: str
+    facts: SharedObject
+    source: ElfSource
+    assertions: frozenset[SourceLine]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What the user named, read.
+
+    ``root`` is the folder whose contents it brings; ``siblings`` its libraries by base name and soname; ``unreadable``
+    the members that should be ELF objects and are not, by path; ``metadata`` what a package says of itself, None for
+    what is none.
+    """
+
+    name: str
+    root: str
+    extensions: tuple[Extension, ...]
+    siblings: Mapping[str, str]
+    unreadable: tuple[tuple[str, InputError], ...]
+    metadata: Metadata | None
+
+
+def read_target(source: Source, files: Files, site: str, torch_package: str) -> Target:
+    """Read a target.
+
+    :param files: gets a wheel mounted
+    :param site: the folder into which a wheel would be installed: the one that holds torch
+    :param torch_package: torch's own folder, which is no target even inside a folder that is
+    :param source: a path, an installed package, a fetched wheel
+    :raises InputError: it does not exist, cannot be read, or holds nothing that uses torch
+    """
+    if isinstance(source, Distribution):
+        return _read_distribution(source, files)
+    if isinstance(source, FetchedWheel):
+        return _read_wheel(source.path, files, site, name=source.path.name)
+    path = source
+    if path.is_dir():
+        return _read_folder(path, files, torch_package)
+    if path.suffix == ".whl":
+        return _read_wheel(path, files, site, name=str(path))
+    if not path.is_file():
+        fix = "give a .so, a wheel, a folder, NAME==VERSION or the name of an installed package"
+        raise InputError(str(path), "does not exist", fix)
+    return _read_object(path, files)
+
+
+def _read_object(path: Path, files: Files) -> Target:
+    location = str(path.absolute())
+    extension = _extension(path.name, location, DiskFile(path))
+    facts = extension.facts
+    if facts.executable:
+        raise InputError(str(path), "a program, not a shared object", "give the .so of the extension")
+    files.put(location, facts)
+    folder = posixpath.dirname(location)
+    siblings = {posixpath.basename(file): file for file in files.list(folder) if SHARED_OBJECT.search(file)}
+    return Target(
+        name=str(path),
+        root=folder,
+        extensions=(extension,),
+        siblings=siblings,
+        unreadable=(),
+        metadata=None,
+    )
+
+
+def _read_folder(path: Path, files: Files, torch_package: str) -> Target:
+    root = str(path.absolute())
+    names = [name for name in _walk(path) if not posixpath.join(root, name).startswith(torch_package + "/")]
+    members = ((name, posixpath.join(root, name), DiskFile(path / name)) for name in names)
+    return _read_members(str(path), root, members, files, metadata=None)
+
+
+def _walk(path: Path) -> Iterator[str]:
+    """Relative paths of the shared objects below ``path``, a file with several names once."""
+    seen: set[tuple[int, int]] = set()
+    for folder, subfolders, names in os.walk(path):
+        subfolders.sort()
+        for name in sorted(names, key=lambda name: (len(name), name)):
+            file = Path(folder, name)
+            if not SHARED_OBJECT.search(name) or not file.is_file():
+                continue
+            status = file.stat()
+            if (status.st_dev, status.st_ino) not in seen:
+                seen.add((status.st_dev, status.st_ino))
+                yield file.relative_to(path).as_posix()
+
+
+def uses_torch(distribution: Distribution, files: Files) -> bool:
+    """Whether an installed package has an extension of torch."""
+    found = map(files.object_at, distribution.objects)
+    return any(facts is not None and _uses_torch(facts) for facts in found)
+
+
+def _read_distribution(distribution: Distribution, files: Files) -> Target:
+    members = (
+        (posixpath.relpath(path, distribution.site), path, DiskFile(Path(path)))
+        for path in distribution.objects
+        if os.path.isfile(path)  # noqa: PTH113 - what is listed may be gone
+    )
+    from abiscan.inputs.requirement import metadata_of
+
+    metadata = metadata_of(distribution.requires, distribution.version)
+    return _read_members(str(distribution), distribution.site, members, files, metadata)
+
+
+def _read_wheel(path: Path, files: Files, site: str, *, name: str) -> Target:
+    wheel = Wheel(path)
+    files.mount(wheel, site)
+    paths = list(wheel.names())
+    members = ((path, installed_path(path, site), wheel.member(path)) for path in paths if SHARED_OBJECT.search(path))
+    return _read_members(name, site, members, files, _metadata(wheel, paths))
+
+
+def _metadata(wheel: Wheel, paths: list[str]) -> Metadata:
+    path = next((path for path in paths if re.fullmatch(r"[^/]+\.dist-info/METADATA", path)), None)
+    from abiscan.inputs.requirement import read_metadata
+
+    return read_metadata(wheel.text(path) if path else "", wheel.path.name)
+
+
+def _extension(path: str, location: str, source: ElfSource) -> Extension:
+    file = source.open()
+    return Extension(path=path, location=location, facts=file.facts(), source=source, assertions=file.assertions())
+
+
+def _read_members(
+    name: str, root: str, members: Iterable[tuple[str, str, ElfSource]], files: Files, metadata: Metadata | None
+) -> Target:
+    objects: dict[str, Extension] = {}
+    unreadable: list[tuple[str, InputError]] = []
+    for path, location, source in members:
+        try:
+            if not source.head(len(MAGIC)).startswith(MAGIC):
+                continue  # a linker script, a data file: nothing that a process could load
+            objects[location] = _extension(path, location, source)
+        except InputError as error:
+            unreadable.append((path, error))
+            continue
+        files.put(location, objects[location].facts)
+    if not objects and not unreadable:
+        raise NoExtensionError(
+            name, "holds no shared object (ELF)", "give the .so, the wheel or the folder of an extension"
+        )
+    siblings: dict[str, str] = {}
+    for location, member in objects.items():
+        siblings.setdefault(posixpath.basename(location), location)
+        if member.facts.soname:
+            siblings.setdefault(member.facts.soname, location)
+    extensions = tuple(member for location, member in objects.items() if location in _users_of_torch(objects, siblings))
+    if not extensions and not unreadable:
+        raise NoExtensionError(
+            name, f"none of its {len(objects)} shared objects uses torch", "give an extension of torch"
+        )
+    return Target(
+        name=name,
+        root=root,
+        extensions=extensions,
+        siblings=siblings,
+        unreadable=tuple(unreadable),
+        metadata=metadata,
+    )
+
+
+def _users_of_torch(objects: Mapping[str, Extension], siblings: Mapping[str, str]) -> set[str]:
+    """The objects that need or reference torch, themselves or through a sibling."""
+    users = {location for location, member in objects.items() if _uses_torch(member.facts)}
+    grown = True
+    while grown:
+        reached = {
+            location
+            for location, member in objects.items()
+            if any(siblings.get(needed) in users for needed in member.facts.needed)
+        }
+        grown = not reached <= users
+        users |= reached
+    return users
+
+
+def _uses_torch(facts: SharedObject) -> bool:
+    return any(map(is_torch_library, facts.needed)) or any(map(is_torch_symbol, facts.imports))

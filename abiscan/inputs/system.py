@@ -1,0 +1,65 @@
+"""The libraries of the system at hand: where ``ld.so`` looks when an object does not say itself."""
+
+from __future__ import annotations
+
+import glob
+import os
+import platform
+from pathlib import Path
+from typing import Final
+
+from abiscan.binary.elf import Machine
+
+_CONFIGURATION: Final = "/etc/ld.so.conf"
+_BUILT_IN: Final = {
+    Machine.X86_64: ("/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"),
+    Machine.AARCH64: (
+        "/lib/aarch64-linux-gnu",
+        "/usr/lib/aarch64-linux-gnu",
+        "/lib64",
+        "/usr/lib64",
+        "/lib",
+        "/usr/lib",
+    ),
+}
+_NAMES: Final = {
+    "x86_64": Machine.X86_64,
+    "amd64": Machine.X86_64,
+    "aarch64": Machine.AARCH64,
+    "arm64": Machine.AARCH64,
+}
+
+
+def machine() -> Machine | None:
+    """The machine abiscan runs on, None if it is no Linux of a kind that torch is built for."""
+    return _NAMES.get(platform.machine().lower()) if platform.system() == "Linux" else None
+
+
+def library_folders(of: Machine) -> tuple[str, ...]:
+    """The folders of ``ld.so.conf``, then those built into the ``ld.so`` of a machine."""
+    return (*_configured(_CONFIGURATION, depth=0), *_BUILT_IN[of])
+
+
+def environment_folders() -> tuple[str, ...]:
+    """``LD_LIBRARY_PATH``."""
+    return tuple(part for part in os.environ.get("LD_LIBRARY_PATH", "").split(":") if part)
+
+
+def _configured(file: str, depth: int) -> list[str]:
+    folders: list[str] = []
+    if depth > 8:  # an include that includes itself
+        return folders
+    try:
+        lines = Path(file).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return folders
+    for line in lines:
+        words = line.partition("#")[0].split()
+        if words[:1] == ["include"]:
+            for pattern in words[1:]:
+                absolute = os.path.join(os.path.dirname(file), pattern)  # noqa: PTH118, PTH120 - a pattern, not a path
+                for name in sorted(glob.glob(absolute)):  # noqa: PTH207
+                    folders += _configured(name, depth + 1)
+        elif words and words[0] != "hwcap":
+            folders.append(words[0])
+    return folders

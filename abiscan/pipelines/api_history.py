@@ -1,0 +1,37 @@
+"""Whether a release of torch changed anything for an extension: the interface of the operators it uses. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from abiscan.dispatch.operators import Operators
+from abiscan.releases.api_version import ApiVersion, api_versions, fingerprint
+from abiscan.results.api_history import ApiHistory, Change, ReleaseApi
+
+
+def history(target: str, used: Iterable[str], torches: Mapping[str, Operators]) -> ApiHistory:
+    """The interface that ``target`` meets in some torches, in their order.
+
+    :param used: names of operators that it uses, if torch has them
+    """
+    names = frozenset(used)
+    versions = {torch: api_versions(found, names) for torch, found in torches.items()}
+    releases = []
+    before: dict[str, ApiVersion] | None = None
+    for torch, now in versions.items():
+        changes = () if before is None else tuple(_changes(before, now))
+        gaps = len(torches[torch].gaps)
+        releases.append(ReleaseApi(torch=torch, version=fingerprint(now), changes=changes, gaps=gaps))
+        before = now
+    known = sorted({name for found in versions.values() for name in found})
+    return ApiHistory(target=target, operators=tuple(known), releases=tuple(releases))
+
+
+def _changes(before: Mapping[str, ApiVersion], now: Mapping[str, ApiVersion]) -> Iterator[Change]:
+    for name in sorted(before.keys() | now.keys()):
+        old, new = before.get(name), now.get(name)
+        if old is None or new is None:
+            yield Change(operator=name, what=("added",) if old is None else ("removed",))
+        elif old != new:
+            halves = (("schema", old.schema != new.schema), ("dispatch", old.dispatch != new.dispatch))
+            yield Change(operator=name, what=tuple(half for half, differs in halves if differs))

@@ -1,0 +1,128 @@
+"""What changed between two torches: symbols, operators, dispatch, numbers of dispatch keys, class layouts. Pure."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from abiscan.binary.elf import Machine
+from abiscan.dispatch.operators import Operators
+from abiscan.dispatch.schema import FunctionSchema, SchemaError
+from abiscan.linkage.shared_types import touches
+from abiscan.releases.api_version import api_versions, fingerprint, has_cuda, kernels_of, strategy
+from abiscan.releases.layout_changes import LayoutChange, layout_changes
+from abiscan.releases.layouts import is_known
+from abiscan.results.diff import Comparison, DispatchChange, KeyChange, SchemaChange, SymbolChange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One of the two.
+
+    ``exports`` are the names that each library exports; ``release`` its number, None if unknown, which with ``machine``
+    tells how classes lie in memory.
+    """
+
+    name: str
+    exports: Mapping[str, frozenset[str]]
+    operators: Operators
+    release: str | None = None
+    machine: Machine = Machine.X86_64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """What an extension touches: the symbols it imports, the operators it registers for or fetches by name."""
+
+    symbols: Collection[str]
+    operators: Collection[str]
+
+
+def compare(old: Side, new: Side, use: Use | None = None) -> Comparison:
+    """Compare two torches.
+
+    :param use: limits symbols and operators to what an extension touches
+    """
+    before, after = old.operators, new.operators
+    was, now = (api_versions(found, use.operators if use else None) for found in (before, after))
+    both = sorted(was.keys() & now.keys())
+    cuda = has_cuda(before) == has_cuda(after)
+    return Comparison(
+        old=old.name,
+        new=new.name,
+        old_api=fingerprint(was),
+        new_api=fingerprint(now),
+        symbols=_symbols(old.exports, new.exports, use),
+        keys=_keys(before.keys, after.keys),
+        operators_added=tuple(sorted(now.keys() - was.keys())),
+        operators_removed=tuple(sorted(was.keys() - now.keys())),
+        schemas=_schemas(before, after, [name for name in both if was[name].schema != now[name].schema]),
+        dispatch=_dispatch(before, after, both, with_cuda=cuda),
+        cuda_compared=cuda,
+        gaps=(
+            *(f"{old.name}: {gap}" for gap in before.gaps),
+            *(f"{new.name}: {gap}" for gap in after.gaps),
+            *(f"{side.name}: its class layouts are not known" for side in (old, new) if not _has_layouts(side)),
+        ),
+        layouts=_layouts(old, new, use),
+    )
+
+
+def _has_layouts(side: Side) -> bool:
+    return side.release is not None and is_known(side.release, side.machine)
+
+
+def _layouts(old: Side, new: Side, use: Use | None) -> tuple[LayoutChange, ...]:
+    if old.release is None or new.release is None:
+        return ()
+    changes = layout_changes(old.release, new.release, old.machine)
+    shared = {touch.type for touch in touches(use.symbols, (), ())} if use else changes.keys()
+    return tuple(change for name, change in changes.items() if name in shared)
+
+
+def _symbols(
+    old: Mapping[str, frozenset[str]], new: Mapping[str, frozenset[str]], use: Use | None
+) -> tuple[SymbolChange, ...]:
+    changes = []
+    for library in sorted({*old, *new}):
+        before, after = old.get(library, frozenset()), new.get(library, frozenset())
+        if use:
+            before, after = before & set(use.symbols), after & set(use.symbols)
+        if before != after:
+            added, removed = sorted(after - before), sorted(before - after)
+            changes.append(SymbolChange(library=library, added=tuple(added), removed=tuple(removed)))
+    return tuple(changes)
+
+
+def _keys(old: Mapping[int, str], new: Mapping[int, str]) -> tuple[KeyChange, ...]:
+    before, after = ({name: number for number, name in keys.items()} for keys in (old, new))
+    changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
+    return tuple(KeyChange(key=name, old=before.get(name), new=after.get(name)) for name in changed)
+
+
+def _schemas(old: Operators, new: Operators, names: Iterable[str]) -> tuple[SchemaChange, ...]:
+    changes = []
+    for name in names:
+        before, after = old.operators[name].schema, new.operators[name].schema
+        if before is None or after is None:
+            continue
+        difference = None
+        with contextlib.suppress(SchemaError):
+            parsed_before, parsed_after = FunctionSchema.parse(before), FunctionSchema.parse(after)
+            difference = parsed_before.first_difference(parsed_after)
+            before, after = str(parsed_before), str(parsed_after)
+        why = str(difference) if difference else None
+        changes.append(SchemaChange(operator=name, old=before, new=after, difference=why))
+    return tuple(changes)
+
+
+def _dispatch(old: Operators, new: Operators, names: Iterable[str], *, with_cuda: bool) -> tuple[DispatchChange, ...]:
+    before, after = kernels_of(old), kernels_of(new)
+    changes = []
+    for name in names:
+        was, now = (set(strategy(found.get(name, ()), with_cuda=with_cuda)) for found in (before, after))
+        if was != now:
+            change = DispatchChange(operator=name, added=tuple(sorted(now - was)), removed=tuple(sorted(was - now)))
+            changes.append(change)
+    return tuple(changes)

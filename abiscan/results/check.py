@@ -1,0 +1,142 @@
+"""The answer of ``abiscan check``. Its JSON Schema is ``schema/check-v1.json``."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+from abiscan.findings import Effect, Evidence, Finding
+from abiscan.results.document import rendered, tool
+
+
+class Verdict(enum.Enum):
+    """Whether the extension loads."""
+
+    LOADS = "loads"
+    FAILS = "fails"
+    UNKNOWN = "unknown"
+
+
+class How(enum.Enum):
+    """How a failure shows: as a Python exception, or as the end of the process."""
+
+    RAISES = "raises"
+    ABORTS = "aborts"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictedError:
+    """The first error of the load: ``object`` is the base name its text begins with, ``message`` the text after it.
+
+    ``exact`` is false where something in the text cannot be known, for which a ``?`` stands.
+    """
+
+    how: How
+    object: str | None
+    message: str
+    exact: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """Something that could not be looked at, at one stage of the analysis."""
+
+    stage: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suppressed:
+    """A finding that the user knows of and lives with: it is shown, and fails nothing.
+
+    ``reason`` is the user's own, or that it stands in the baseline.
+    """
+
+    finding: Finding
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """The judgement on one extension. The verdict is about the load, whatever of the findings is suppressed."""
+
+    target: str
+    path: str
+    sha256: str | None
+    torch: str | None
+    torch_build: str | None
+    verdict: Verdict
+    predicted_error: PredictedError | None
+    undefined_symbols: tuple[str, ...]
+    external: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    gaps: tuple[Gap, ...]
+    suppressed: tuple[Suppressed, ...] = ()
+
+    def is_failure(self, fail_on: Effect, *, strict: bool) -> bool:
+        """Whether it has a finding at or above ``fail_on``, or with ``strict`` any gap."""
+        return (strict and bool(self.gaps)) or any(one.effect.severity >= fail_on.severity for one in self.findings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """All results of a run."""
+
+    results: tuple[Result, ...]
+
+    def exit_code(self, fail_on: Effect, *, strict: bool) -> int:
+        """0: nothing at or above ``fail_on``; 1: that, or with ``strict`` any gap; 3: a verdict is unknown."""
+        if any(result.is_failure(fail_on, strict=strict) for result in self.results):
+            return 1
+        return 3 if any(result.verdict is Verdict.UNKNOWN for result in self.results) else 0
+
+    def to_json(self) -> str:
+        """The JSON document, version 1."""
+        return rendered({"tool": tool(), "results": [_result(result) for result in self.results]})
+
+
+def _result(result: Result) -> dict[str, Any]:
+    return {
+        "target": result.target,
+        "path": result.path,
+        "sha256": result.sha256,
+        "torch": result.torch,
+        "torch_build": result.torch_build,
+        "verdict": result.verdict.value,
+        "predicted_error": predicted_error(result.predicted_error),
+        "undefined_symbols": list(result.undefined_symbols),
+        "external": list(result.external),
+        "findings": [_finding(finding) for finding in result.findings],
+        "gaps": [{"stage": gap.stage, "reason": gap.reason} for gap in result.gaps],
+        "suppressed": [{**_finding(one.finding), "reason": one.reason} for one in result.suppressed],
+    }
+
+
+def predicted_error(error: PredictedError | None) -> dict[str, Any] | None:
+    """The first error of a load, null if there is none."""
+    if error is None:
+        return None
+    told = {"how": error.how.value, "object": error.object, "message": error.message}
+    return told if error.exact else {**told, "exact": False}
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "rule": finding.rule,
+        "effect": finding.effect.value,
+        "message": finding.message,
+        "evidence": [_evidence(evidence) for evidence in finding.evidence],
+        "fix": finding.fix,
+        "says": finding.says,
+        "symptom": finding.symptom,
+    }
+
+
+def _evidence(evidence: Evidence) -> dict[str, Any]:
+    return {
+        "subject": evidence.subject,
+        "readable": evidence.readable,
+        "object": evidence.object,
+        "instead": evidence.instead,
+    }

@@ -1,0 +1,77 @@
+"""The answer of ``abiscan coverage``: what a backend cannot run. Its JSON Schema is ``schema/coverage-v1.json``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from packaging.version import Version
+
+from abiscan.dispatch.coverage import Coverage, MissingKernel
+from abiscan.findings import Effect
+from abiscan.results.document import rendered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendReport:
+    """What one backend can do on one torch.
+
+    ``paths`` are the extensions of the target, which all count as loaded; ``built_for`` the releases that they can have
+    been built for, oldest first. ``kernels`` counts those that they register for the backend there, ``has_fallback``
+    tells whether they serve every operator besides. ``notes`` are for people; ``gaps`` what could not be read.
+    """
+
+    target: str
+    paths: tuple[str, ...]
+    torch: str | None
+    release: str
+    built_for: tuple[Version, ...]
+    backend: str
+    backend_name: str | None
+    kernels: int
+    has_fallback: bool
+    workload: str | None
+    coverage: Coverage
+    notes: tuple[str, ...]
+    gaps: tuple[str, ...]
+
+    def exit_code(self, fail_on: Effect, *, strict: bool) -> int:
+        """1: a kernel is missing, if ``fail_on`` is as bad or less, or with ``strict`` any gap; 3: a gap; else 0."""
+        fails = bool(self.coverage.missing or self.coverage.ambiguous)
+        if (fails and fail_on.severity <= Effect.CALL_FAILS.severity) or (self.gaps and strict):
+            return 1
+        return 3 if self.gaps else 0
+
+    def to_json(self) -> str:
+        """The JSON document, version 1."""
+        return rendered(
+            {
+                "target": self.target,
+                "paths": list(self.paths),
+                "torch": self.torch,
+                "built_for": [str(version) for version in self.built_for],
+                "backend": self.backend,
+                "backend_name": self.backend_name,
+                "kernels": self.kernels,
+                "fallback": self.has_fallback,
+                "workload": self.workload,
+                "served": {source.value: count for source, count in self.coverage.served.items()},
+                "missing": [_missing(each) for each in self.coverage.missing],
+                "ambiguous": list(self.coverage.ambiguous),
+                "unknown": list(self.coverage.unknown),
+                "notes": list(self.notes),
+                "gaps": [{"stage": "emulation", "reason": gap} for gap in self.gaps],
+            }
+        )
+
+
+def _missing(missing: MissingKernel) -> dict[str, Any]:
+    return {
+        "operator": missing.operator,
+        "message": missing.message,
+        "exact": missing.exact,
+        "essential": missing.essential,
+        "core": missing.core,
+        "general": missing.general,
+        "reached_from": list(missing.reached_from),
+    }

@@ -1,0 +1,98 @@
+"""The answer of ``abiscan diff``: what changed between two torches. Its JSON Schema is ``schema/diff-v1.json``."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from abiscan.releases.layout_changes import LayoutChange
+from abiscan.results.document import rendered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SymbolChange:
+    """What one library exports more and less than before, sorted."""
+
+    library: str
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaChange:
+    """An operator with another schema; ``difference`` is the first one, in words, where it is one that torch minds."""
+
+    operator: str
+    old: str
+    new: str
+    difference: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DispatchChange:
+    """An operator with kernels for other keys than before, sorted."""
+
+    operator: str
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyChange:
+    """A dispatch key with another number; None where it does not exist."""
+
+    key: str
+    old: int | None
+    new: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Everything that changed.
+
+    ``old_api`` and ``new_api`` are the versions of the interface of all operators compared, together. ``cuda_compared``
+    is False where one of the two is a build without CUDA: its kernels are left out then. ``gaps`` is what could not be
+    read of the operators of either.
+    """
+
+    old: str
+    new: str
+    old_api: str
+    new_api: str
+    symbols: tuple[SymbolChange, ...]
+    keys: tuple[KeyChange, ...]
+    operators_added: tuple[str, ...]
+    operators_removed: tuple[str, ...]
+    schemas: tuple[SchemaChange, ...]
+    dispatch: tuple[DispatchChange, ...]
+    cuda_compared: bool
+    gaps: tuple[str, ...]
+    layouts: tuple[LayoutChange, ...] = ()
+
+    def to_json(self) -> str:
+        """The JSON document, version 1."""
+        return rendered(
+            {
+                "old": self.old,
+                "new": self.new,
+                "symbols": [dataclasses.asdict(change) for change in self.symbols],
+                "dispatch_keys": [dataclasses.asdict(change) for change in self.keys],
+                "old_api_version": self.old_api,
+                "new_api_version": self.new_api,
+                "operators_added": self.operators_added,
+                "operators_removed": self.operators_removed,
+                "schemas_changed": [dataclasses.asdict(change) for change in self.schemas],
+                "dispatch_changed": [dataclasses.asdict(change) for change in self.dispatch],
+                "layouts_changed": [
+                    {
+                        "class": change.name,
+                        "old_size": change.old.size,
+                        "new_size": change.new.size,
+                        "differences": change.differences,
+                    }
+                    for change in self.layouts
+                ],
+                "cuda_compared": self.cuda_compared,
+                "gaps": self.gaps,
+            }
+        )

@@ -1,0 +1,29 @@
+"""The JSON documents of the commands: what all of them share, and their published schemas."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any
+
+import abiscan
+
+
+def rendered(fields: Mapping[str, Any]) -> str:
+    """A document, version 1, as a JSON text that ends in a newline."""
+    return json.dumps({"version": 1, **fields}, indent=1) + "\n"
+
+
+def tool() -> dict[str, str]:
+    """What made the document."""
+    return {"name": "abiscan", "version": abiscan.__version__}
+
+
+def schema(command: str) -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) that every JSON document of a command satisfies.
+
+    :param command: ``check``, ``coverage``, ``diff``, ``doctor``, ``matrix`` or ``ops``
+    """
+    text = resources.files("abiscan.results").joinpath(f"schema/{command}-v1.json").read_text("utf-8")
+    return json.loads(text)  # type: ignore[no-any-return]

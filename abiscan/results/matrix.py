@@ -1,0 +1,125 @@
+"""The answer of ``abiscan matrix``: extensions by releases. Its JSON Schema is ``schema/matrix-v1.json``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from abiscan.extension.built_for import BuiltFor
+from abiscan.findings import Effect
+from abiscan.results.check import Result, Verdict, predicted_error
+from abiscan.results.document import rendered, tool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One extension on all releases.
+
+    ``declared`` is the requirement on torch in the metadata, ``results`` the judgement for each release, by the number
+    of the release, oldest first: those that there are for the extension's machine.
+    """
+
+    target: str
+    path: str
+    built_for: BuiltFor
+    declared: str | None
+    results: Mapping[str, Result]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matrix:
+    """All rows of a run, the ``releases`` that are its columns, oldest first, and what to require.
+
+    ``suggestions`` has for each target the simplest requirement that, of these releases, admits those on which all of
+    it works; None where there are none.
+    """
+
+    rows: tuple[Row, ...]
+    releases: tuple[str, ...]
+    suggestions: Mapping[str, str | None]
+
+    def exit_code(self, fail_on: Effect, *, strict: bool) -> int:
+        """0: nothing at or above ``fail_on`` anywhere; 1: that, or with ``strict`` any gap; 3: a verdict is unknown."""
+        results = [result for row in self.rows for result in row.results.values()]
+        if any(result.is_failure(fail_on, strict=strict) for result in results):
+            return 1
+        return 3 if any(result.verdict is Verdict.UNKNOWN for result in results) else 0
+
+    def to_json(self) -> str:
+        """The JSON document, version 1."""
+        return rendered(
+            {
+                "tool": tool(),
+                "suggestions": [{"target": target, "requirement": text} for target, text in self.suggestions.items()],
+                "results": list(map(_row, self.rows)),
+            }
+        )
+
+
+def works(result: Result) -> bool:
+    """Whether an extension loads and, as far as can be told, does no harm."""
+    return result.verdict is Verdict.LOADS and not result.is_failure(Effect.CORRUPTS, strict=False)
+
+
+def mark(result: Result | None) -> str:
+    """One character for a cell: see ``legend``. None where there is no such torch."""
+    if result is None:
+        return "·"
+    if result.verdict is Verdict.UNKNOWN:
+        return "?"
+    return "✓" if works(result) else "✗"
+
+
+def legend() -> str:
+    """What the marks mean."""
+    return "✓ loads  ✗ fails to, or does harm  ? could not tell  · no such torch for its machine"
+
+
+def advice(matrix: Matrix, row: Row) -> str:
+    """What to require for the target of a row, beside what it requires."""
+    suggestion = matrix.suggestions.get(row.target)
+    known = f"{matrix.releases[0]} to {matrix.releases[-1]}" if len(matrix.releases) > 1 else "".join(matrix.releases)
+    found = f"works on just what {suggestion} admits" if suggestion else "as a whole works on none"
+    requires = f"requires {row.declared}; " if row.declared else ""
+    return f"{requires}{found} of torch {known}"
+
+
+def trouble(result: Result) -> str | None:
+    """The first thing that goes wrong, for people: the error of the load, else the worst finding; None if nothing."""
+    error = result.predicted_error
+    if error:
+        return f"{error.object}: {error.message}" if error.object else error.message
+    if works(result):
+        return None
+    worst = max(result.findings, key=lambda finding: finding.effect.severity, default=None)
+    if worst:
+        return worst.message
+    return result.gaps[0].reason if result.gaps else "could not tell"
+
+
+def rules_of(result: Result) -> list[str]:
+    """The rules that found something, each once."""
+    return list(dict.fromkeys(finding.rule for finding in result.findings))
+
+
+def _row(row: Row) -> dict[str, Any]:
+    return {
+        "target": row.target,
+        "path": row.path,
+        "built_for": list(map(str, row.built_for.releases)),
+        "evidence": [
+            {"kind": clue.kind.value, "seen": clue.seen, "releases": list(map(str, clue.releases))}
+            for clue in row.built_for.clues
+        ],
+        "declared": row.declared,
+        "releases": {release: _cell(result) for release, result in row.results.items()},
+    }
+
+
+def _cell(result: Result) -> dict[str, Any]:
+    return {
+        "verdict": result.verdict.value,
+        "rules": rules_of(result),
+        "predicted_error": predicted_error(result.predicted_error),
+    }

@@ -1,0 +1,269 @@
+"""The answers of ``abiscan ops``, for an extension and for a torch. Their JSON Schema is ``schema/ops-v1.json``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from packaging.version import Version
+
+from abiscan.binary.mangling import demangle_type
+from abiscan.dispatch.keys import DispatchKeys
+from abiscan.dispatch.operators import Operators
+from abiscan.dispatch.schema import FunctionSchema, SchemaError
+from abiscan.emulation.model import Fallback, Gap, Kernel, Library, Operator, Phase
+from abiscan.extension.inventory import Inventory
+from abiscan.releases.api_version import printed
+from abiscan.releases.model import TorchRelease
+from abiscan.results.document import rendered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtensionOperators:
+    """What the extensions of a target register.
+
+    ``single`` says that the target is one shared object, whose document stands alone.
+    """
+
+    target: str
+    inventories: tuple[Inventory, ...]
+    single: bool
+
+    def to_json(self) -> str:
+        """The JSON document, version 1."""
+        documents = [_inventory(each) for each in self.inventories]
+        return rendered(documents[0] if self.single else {"target": self.target, "results": documents})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchOperators:
+    """What a torch has in its dispatcher."""
+
+    release: TorchRelease
+    operators: Operators
+
+    def to_json(self) -> str:
+        """The JSON document, version 1."""
+        phase = Phase.STATIC_INIT.value
+        return rendered(
+            {
+                "path": self.release.package,
+                "built_for": [self.release.version] if self.release.version else [],
+                "libraries": [],
+                "operators": [
+                    _operator_row(
+                        name=operator.name,
+                        schema=printed(operator.schema),
+                        inferred=False,
+                        jit_only=False,
+                        tags=operator.tags,
+                        file=operator.file,
+                        line=operator.line,
+                        phase=phase,
+                    )
+                    for operator in self.operators.operators.values()
+                ],
+                "kernels": [
+                    _kernel_row(
+                        operator=kernel.operator,
+                        key=kernel.key,
+                        signature=kernel.signature,
+                        inferred_schema=kernel.schema,
+                        boxed=kernel.signature is None,
+                        fallthrough=kernel.fallthrough,
+                        file=kernel.file,
+                        line=kernel.line,
+                        phase=phase,
+                    )
+                    for kernel in self.operators.kernels
+                ],
+                "fallbacks": [
+                    _fallback_row(
+                        key=fallback.key,
+                        fallthrough=fallback.fallthrough,
+                        file=fallback.file,
+                        line=fallback.line,
+                        phase=phase,
+                    )
+                    for fallback in self.operators.fallbacks
+                ],
+                "classes": [],
+                "registries": [],
+                "lookups": [],
+                "gaps": [
+                    {"stage": "emulation", "reason": gap, "address": None, "symbol": None}
+                    for gap in self.operators.gaps
+                ],
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchApiVersions:
+    """The version of the interface of each operator that a torch has, by name."""
+
+    release: TorchRelease
+    versions: Mapping[str, str]
+    gaps: tuple[str, ...]
+
+    def to_json(self) -> str:
+        """The JSON document, version 1."""
+        return rendered({"torch": self.release.build, "api_versions": self.versions, "gaps": self.gaps})
+
+
+def key_name(key: int | str | None, keys: DispatchKeys) -> str | None:
+    """A dispatch key by its name; None for "no key"."""
+    return keys.name(key) if isinstance(key, int) else key
+
+
+def full_schema(operator: Operator, built_for: Version | None) -> str | None:
+    """The schema as torch prints it: with its namespace, whichever way the source spells it.
+
+    A text that torch would refuse is shown as it is.
+
+    :param built_for: the release whose way of printing it is; None for the newest
+    """
+    if operator.schema is None:
+        return None
+    _, opening, rest = operator.schema.partition("(")
+    text = f"{operator.name}{opening}{rest}"
+    try:
+        schema = FunctionSchema.parse(text)
+    except SchemaError:
+        return text
+    return schema.printed_by((built_for.major, built_for.minor)) if built_for else str(schema)
+
+
+def _inventory(inventory: Inventory) -> dict[str, Any]:
+    found = inventory.registrations
+    return {
+        "path": inventory.path,
+        "built_for": [str(version) for version in inventory.built_for],
+        "libraries": [_library(each, inventory) for each in found.libraries],
+        "operators": [_operator(each, inventory) for each in found.operators],
+        "kernels": [_kernel(each, inventory) for each in found.kernels],
+        "fallbacks": [_fallback(each, inventory) for each in found.fallbacks],
+        "classes": [
+            {"name": each.name, "methods": list(each.methods), "phase": each.phase.value} for each in found.classes
+        ],
+        "registries": [
+            {"registry": each.what, "key": each.key, "phase": each.phase.value} for each in found.registries
+        ],
+        "lookups": [{"operator": each.operator, "schema_known": None} for each in found.lookups],
+        "gaps": [_gap(each) for each in inventory.gaps],
+    }
+
+
+def _library(library: Library, inventory: Inventory) -> dict[str, Any]:
+    return {
+        "kind": library.kind.value,
+        "namespace": library.namespace,
+        "dispatch_key": key_name(library.dispatch_key, inventory.keys),
+        "file": library.file,
+        "line": library.line,
+        "phase": library.phase.value,
+    }
+
+
+def _operator(operator: Operator, inventory: Inventory) -> dict[str, Any]:
+    return _operator_row(
+        name=operator.name,
+        schema=full_schema(operator, inventory.built_for[-1] if inventory.built_for else None),
+        inferred=operator.inferred,
+        jit_only=operator.jit_only,
+        tags=[inventory.tags.name(number) for number in operator.tags],
+        file=operator.file,
+        line=operator.line,
+        phase=operator.phase.value,
+    )
+
+
+def _kernel(kernel: Kernel, inventory: Inventory) -> dict[str, Any]:
+    return _kernel_row(
+        operator=kernel.operator,
+        key=key_name(kernel.dispatch_key, inventory.keys),
+        signature=kernel.signature,
+        inferred_schema=kernel.inferred_schema,
+        boxed=kernel.boxed,
+        fallthrough=kernel.fallthrough,
+        file=kernel.file,
+        line=kernel.line,
+        phase=kernel.phase.value,
+    )
+
+
+def _fallback(fallback: Fallback, inventory: Inventory) -> dict[str, Any]:
+    return _fallback_row(
+        key=key_name(fallback.dispatch_key, inventory.keys),
+        fallthrough=fallback.fallthrough,
+        file=fallback.file,
+        line=fallback.line,
+        phase=fallback.phase.value,
+    )
+
+
+def _gap(gap: Gap) -> dict[str, Any]:
+    return {
+        "stage": gap.stage,
+        "reason": gap.reason,
+        "address": None if gap.address is None else f"{gap.address:#x}",
+        "symbol": gap.symbol,
+    }
+
+
+def _operator_row(
+    *,
+    name: str,
+    schema: str | None,
+    inferred: bool,
+    jit_only: bool,
+    tags: Sequence[str],
+    file: str | None,
+    line: int | None,
+    phase: str,
+) -> dict[str, Any]:
+    """An operator; ``schema`` as torch prints it."""
+    return {
+        "name": name,
+        "schema": schema,
+        "inferred": inferred,
+        "jit_only": jit_only,
+        "tags": list(tags),
+        "file": file,
+        "line": line,
+        "phase": phase,
+    }
+
+
+def _kernel_row(
+    *,
+    operator: str,
+    key: str | None,
+    signature: str | None,
+    inferred_schema: str | None,
+    boxed: bool,
+    fallthrough: bool,
+    file: str | None,
+    line: int | None,
+    phase: str,
+) -> dict[str, Any]:
+    """A kernel; ``signature`` is its C++ type, mangled."""
+    return {
+        "operator": operator,
+        "dispatch_key": key,
+        "signature": demangle_type(signature) if signature else None,
+        "inferred_schema": inferred_schema,
+        "boxed": boxed,
+        "fallthrough": fallthrough,
+        "file": file,
+        "line": line,
+        "phase": phase,
+    }
+
+
+def _fallback_row(
+    *, key: str | None, fallthrough: bool, file: str | None, line: int | None, phase: str
+) -> dict[str, Any]:
+    """A fallback."""
+    return {"dispatch_key": key, "fallthrough": fallthrough, "file": file, "line": line, "phase": phase}

@@ -1,0 +1,175 @@
+"""Findings that the user knows of and lives with: a baseline, and the suppressions of ``pyproject.toml``.
+
+They change what fails, not what is true: the verdict stays, and a suppressed finding is shown as such in every view.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import fnmatch
+import json
+import posixpath
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from abiscan.errors import InputError
+from abiscan.findings import Finding
+from abiscan.results.check import Report, Result, Suppressed
+
+_IN_BASELINE: Final = "in the baseline"
+_FIELDS: Final = {"rule", "target", "reason", "until"}
+_EXAMPLE: Final = '{rule = "undefined-symbol", target = "*/_C.so", reason = "why", until = 2027-01-31}'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suppression:
+    """One entry of ``suppress``.
+
+    :param target: a pattern (``*``, ``?``, ``[…]``) for the path of the extension inside its target, or for the name of
+        the target
+    :param until: the last day on which it counts
+    """
+
+    rule: str
+    target: str
+    reason: str
+    until: dt.date
+
+    def covers(self, result: Result, finding: Finding) -> bool:
+        """Whether it is about this finding."""
+        names = (result.path, result.target, posixpath.basename(result.target))
+        return finding.rule == self.rule and any(fnmatch.fnmatchcase(name, self.target) for name in names)
+
+
+_Cause = tuple[str, str | None, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """What an earlier report found: the evidence of each rule, by extension, torch and rule.
+
+    A finding is known if all of its evidence is: one more missing symbol is news, one less is none. Where a wheel lies
+    and how it is called does not count, nor does the local tag of the torch.
+    """
+
+    evidence: Mapping[_Cause, frozenset[tuple[str, str | None]]]
+
+    def knows(self, result: Result, finding: Finding) -> bool:
+        """Whether the finding was there before."""
+        known = self.evidence.get((result.path, result.torch, finding.rule))
+        return known is not None and known >= {(one.subject, one.object) for one in finding.evidence}
+
+
+EMPTY: Final = Baseline(evidence={})
+
+
+def read_baseline(path: Path) -> Baseline:
+    """The baseline in a JSON report of ``abiscan check``.
+
+    :raises InputError: there is none, or it is something else
+    """
+    fix = "write it with: abiscan check … --format json --output FILE"
+    try:
+        document = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise InputError(str(path), f"cannot be read: {error.strerror or error}", fix) from error
+    except ValueError as error:
+        raise InputError(str(path), "no JSON, so no baseline", fix) from error
+    try:
+        return Baseline(evidence={cause: frozenset(proofs) for cause, proofs in _evidence(document).items()})
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(str(path), "not a report of abiscan check, version 1, so no baseline", fix) from error
+
+
+def _evidence(document: Any) -> dict[_Cause, set[tuple[str, str | None]]]:
+    if (document["version"], document["tool"]["name"]) != (1, "abiscan"):
+        raise TypeError(document["tool"])
+    evidence: dict[_Cause, set[tuple[str, str | None]]] = {}
+    for result in document["results"]:
+        for finding in (*result["findings"], *result.get("suppressed", ())):
+            proofs = evidence.setdefault((result["path"], result["torch"], finding["rule"]), set())
+            proofs |= {(one["subject"], one.get("object")) for one in finding["evidence"]}
+    return evidence
+
+
+def configuration(folder: Path) -> Path | None:
+    """The nearest ``pyproject.toml`` in a folder or above it that has a table ``[tool.abiscan]``."""
+    for place in (folder, *folder.parents):
+        file = place / "pyproject.toml"
+        if file.is_file() and "abiscan" in _table(file).get("tool", {}):
+            return file
+    return None
+
+
+def read_suppressions(file: Path, rules: Collection[str]) -> tuple[Suppression, ...]:
+    """The suppressions in a ``pyproject.toml``, expired ones included.
+
+    :param rules: the names of all rules
+    :raises InputError: one has no reason, no end, an unknown rule, or is otherwise not what it should be
+    """
+    table = _table(file)["tool"]["abiscan"]
+    if unknown := sorted(set(table) - {"suppress"}):
+        raise InputError(str(file), f"[tool.abiscan] has no setting {unknown[0]}", "it takes: suppress")
+    entries = table.get("suppress", [])
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise InputError(str(file), "[tool.abiscan] suppress is not a list of tables", f"write: [{_EXAMPLE}]")
+    return tuple(_suppression(file, number, entry, rules) for number, entry in enumerate(entries, 1))
+
+
+def _table(file: Path) -> dict[str, Any]:
+    # Imported for those who have the file: most runs read none.
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        return tomllib.loads(file.read_text("utf-8"))
+    except OSError as error:
+        raise InputError(str(file), f"cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise InputError(str(file), f"no TOML: {error}") from error
+
+
+def _suppression(file: Path, number: int, entry: Mapping[str, Any], rules: Collection[str]) -> Suppression:
+    subject = f"{file}: suppression {number} of [tool.abiscan]"
+    if unknown := sorted(set(entry) - _FIELDS):
+        raise InputError(subject, f"has no field {unknown[0]}", f"write: {_EXAMPLE}")
+    for field in ("rule", "target", "reason"):
+        value = entry.get(field)
+        if not isinstance(value, str) or not value.strip():
+            raise InputError(subject, f"has no {field}", f"write: {_EXAMPLE}")
+    if entry["rule"] not in rules:
+        raise InputError(subject, f"no rule is called {entry['rule']}", f"there are: {', '.join(sorted(rules))}")
+    until = entry.get("until")
+    if not isinstance(until, dt.date) or isinstance(until, dt.datetime):
+        raise InputError(subject, "has no until, the last day on which it counts", f"write: {_EXAMPLE}")
+    return Suppression(rule=entry["rule"], target=entry["target"], reason=entry["reason"].strip(), until=until)
+
+
+def apply(report: Report, suppressions: Sequence[Suppression], baseline: Baseline) -> Report:
+    """The report with what is known moved from ``findings`` to ``suppressed``.
+
+    :param suppressions: those that have not expired
+    """
+
+    def sort(result: Result) -> Result:
+        known = {finding: reason for finding, reason in _reasons(result, suppressions, baseline) if reason}
+        return dataclasses.replace(
+            result,
+            findings=tuple(finding for finding in result.findings if finding not in known),
+            suppressed=tuple(Suppressed(finding=finding, reason=reason) for finding, reason in known.items()),
+        )
+
+    return Report(results=tuple(map(sort, report.results)))
+
+
+def _reasons(
+    result: Result, suppressions: Sequence[Suppression], baseline: Baseline
+) -> Iterator[tuple[Finding, str | None]]:
+    for finding in result.findings:
+        reasons = (one.reason for one in suppressions if one.covers(result, finding))
+        yield finding, next(reasons, None) or (_IN_BASELINE if baseline.knows(result, finding) else None)

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import pytest
+
+from abiscan.binary import mangling
+from abiscan.binary.mangling import Signature, demangle, same_name_prefixes, uses_cxx11_string
+
+OLD = "_ZN3c105ErrorC2ENS_14SourceLocationESs"
+NEW = "_ZN3c105ErrorC2ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
+
+
+# c++filt, with its long spellings of strings and vectors cut short by hand.
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("_ZN2at4fillERNS_6TensorEd", "at::fill(at::Tensor&, double)"),
+        ("_ZNK2at6Tensor4dataEv", "at::Tensor::data() const"),
+        ("_ZTVN3c105ErrorE", "vtable for c10::Error"),
+        (OLD, "c10::Error::Error(c10::SourceLocation, std::string)"),
+        (NEW, "c10::Error::Error(c10::SourceLocation, std::__cxx11::string)"),
+        ("_ZN2at4nameB5cxx11Ev", "at::name[abi:cxx11]()"),
+        ("_ZN2at3addESt6vectorISsSaISsEE", "at::add(std::vector<std::string>)"),
+        ("_Z1fSt6vectorIiSaIiEE", "f(std::vector<int>)"),
+    ],
+)
+def test_demangle(name: str, text: str) -> None:
+    assert demangle(name) == text
+
+
+@pytest.mark.parametrize(
+    "name", ["", "malloc", "_Z", "_ZN", "_Zwhat is this", "_ZN2at", "_Z\x00f", "_Z9999999999a", "é"]
+)
+def test_what_is_not_mangled_stays(name: str) -> None:
+    assert demangle(name) == name
+
+
+@pytest.mark.parametrize("name", ["_Z" + "N2at" * 5_000, "_Z1f" + "S_" * 300, "_Z1f" + "P" * 16_385 + "i"])
+def test_what_would_only_tire_the_demangler_stays(name: str) -> None:
+    assert demangle(name) == name
+
+
+def test_a_name_whose_text_doubles_with_every_substitution_stays() -> None:
+    # f(a, p<a, a>, p<p<a, a>, p<a, a>>, …): 40 doublings, in 450 characters
+    digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    seen = ["S_", *(f"S{digit}_" for digit in digits), *(f"S1{digit}_" for digit in digits)]
+    name = "_Z1f1a1pIS_S_E" + "".join(f"S0_I{each}{each}E" for each in seen[2:42])
+    assert demangle(name) == name
+
+
+def test_deep_nesting_ends() -> None:
+    name = "_Z1f" + "P" * 10_000 + "i"
+    assert demangle(name) in {name, "f(int" + "*" * 10_000 + ")"}
+
+
+def test_without_a_demangler_names_stay_mangled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mangling, "_demangler", lambda: None)
+    assert demangle("_ZN2at11not_yet_seenEv") == "_ZN2at11not_yet_seenEv"
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "parameters", "suffix"),
+    [
+        ("at::f()", "at::f", (), ""),
+        ("at::f(int, long) const", "at::f", ("int", "long"), " const"),
+        ("f(std::map<int, long>, int)", "f", ("std::map<int, long>", "int"), ""),
+        ("f(void (*)(int, int), char)", "f", ("void (*)(int, int)", "char"), ""),
+        ("A::operator()(int) const", "A::operator()", ("int",), " const"),
+        ("(anonymous namespace)::f(int)", "(anonymous namespace)::f", ("int",), ""),
+        ("f(int (&) [3], int)", "f", ("int (&) [3]", "int"), ""),
+    ],
+)
+def test_a_function_is_split(text: str, name: str, parameters: tuple[str, ...], suffix: str) -> None:
+    signature = Signature.of(text)
+    assert (signature.name, signature.parameters, signature.suffix) == (name, parameters, suffix)
+    assert str(signature) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "vtable for c10::Error",
+        "x",
+        "f(",
+        "f)",
+        ")(",
+        "(anonymous namespace)",
+        "(a)",
+        "guard of at::(anonymous namespace)::x",
+    ],
+)
+def test_what_is_no_function_has_no_parameters(text: str) -> None:
+    assert Signature.of(text) == Signature(name=text)
+
+
+@pytest.mark.parametrize(
+    ("mine", "other", "marked"),
+    [
+        ("f(int, long)", "f(int, char)", "f(int, «long»)"),
+        ("f(int)", "f(int)", "f(int)"),
+        ("f(int, long, char)", "f(int, char)", "f(int, «long», char)"),
+        ("f(int)", "f(int, char)", "f(int)"),
+        ("f() const", "f()", "f()« const»"),
+        ("f(int)", "vtable for f", "f(int)"),
+        ("vtable for f", "f(int)", "vtable for f"),
+    ],
+)
+def test_differences_are_marked(mine: str, other: str, marked: str) -> None:
+    assert Signature.of(mine).marked_against(Signature.of(other)) == marked
+
+
+def test_likeness_orders_overloads() -> None:
+    wanted = Signature.of("f(int, long, char)")
+    near, nearer, far = Signature.of("f(int, long)"), Signature.of("f(int, long, short)"), Signature.of("f(void*)")
+    assert far.likeness(wanted) < nearer.likeness(wanted) < near.likeness(wanted) < wanted.likeness(wanted)
+
+
+def test_likeness_takes_both_strings_for_one() -> None:
+    old, new = Signature.of("f(std::string)"), Signature.of("f(std::__cxx11::string)")
+    assert old.likeness(new) == new.likeness(new)
+
+
+def test_likeness_prefers_the_same_constness() -> None:
+    wanted = Signature.of("f(int) const")
+    assert Signature.of("f(int) const").likeness(wanted) > Signature.of("f(int)").likeness(wanted)
+
+
+@pytest.mark.parametrize(
+    ("name", "prefixes"),
+    [
+        ("_ZN2at4fillERNS_6TensorEd", ("_ZN2at4fill", "_ZNK2at4fill")),
+        ("_ZNK2at6Tensor4dataEv", ("_ZN2at6Tensor4data", "_ZNK2at6Tensor4data")),
+        ("_ZNKR2at1aEv", ("_ZN2at1a", "_ZNK2at1a")),
+        ("_ZN2at1aIiEEvv", ("_ZN2at1a", "_ZNK2at1a")),  # up to the template arguments
+        ("_ZN3c105ErrorC2Ev", ("_ZN3c105Error", "_ZNK3c105Error")),  # up to the constructor
+    ],
+)
+def test_overloads_begin_alike(name: str, prefixes: tuple[str, ...]) -> None:
+    assert same_name_prefixes(name) == prefixes
+
+
+@pytest.mark.parametrize(
+    "name", ["malloc", "_Z1fv", "_ZNSt6vectorIiE4sizeEv", "_ZN99at", "_ZN", "_ZN2", "_ZTVN2at1aE", ""]
+)
+def test_no_prefix_for_what_is_in_no_namespace(name: str) -> None:
+    assert same_name_prefixes(name) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "which"),
+    [
+        (NEW, True),
+        ("_ZN2at4nameB5cxx11Ev", True),
+        (OLD, False),
+        ("_ZN2at3addESt6vectorISsSaISsEE", False),
+        ("_ZN2at4fillERNS_6TensorEd", None),
+        ("_ZN2at8ClassSsXEv", None),  # the letters of the old string in a name of its own
+        ("PassString", None),
+    ],
+)
+def test_which_string(name: str, which: bool | None) -> None:
+    assert uses_cxx11_string(name) is which

@@ -1,0 +1,109 @@
+"""Which objects of a process are replayed, in which order, and what is left of them for others.
+
+The objects are samples; how they need each other is made up here.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from abiscan.binary.elf import Machine
+from abiscan.extension.built_for import Origins
+from abiscan.extension.inventory import Inventories
+from abiscan.extension.replay import Replayer
+from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.sources import Extension, Target, read_target
+from abiscan.linkage.model import Closure, Module, Resolution
+from abiscan.linkage.registering import Registering
+from abiscan.releases import embedded, embedded_operators
+
+SAMPLES: Final = Path(__file__).parents[3] / "sample_binaries/registration_conflicts"
+TORCH: Final = "2.13.0"
+OWNER: Final = SAMPLES / "duplicate_library-twice.so"
+
+
+class Loads:
+    """Loads of samples into one process."""
+
+    def __init__(self) -> None:
+        self.files = Files(read_facts)
+        self.release = embedded.release(TORCH, Machine.X86_64, self.files)
+        self.replayer = Replayer(
+            files=self.files,
+            operators_for=lambda release, names: embedded_operators.operators(TORCH, release.machine, names),
+            inventories=Inventories(Origins()),
+        )
+
+    def load(self, path: Path, *needed: Path, keep: bool = False) -> Registering:
+        target = read_target(path, self.files, "/site", "/site/torch")
+        (extension,) = target.extensions
+        resolution = self.resolution(extension, needed)
+        registering = self.replayer.replay(target, extension, resolution, self.release)
+        if keep:
+            self.replayer.keep(target, extension, resolution, registering)
+        return registering
+
+    def resolution(self, extension: Extension, needed: tuple[Path, ...]) -> Resolution:
+        root = Module(path=extension.location, facts=extension.facts)
+        others = [Module(path=str(path), facts=self.files.object_at(str(path)), loader=root) for path in needed]
+        closure = Closure(modules=(root, *others), new=(root, *others), needed={root: tuple(others)}, missing=())
+        return Resolution(closure=closure, missing_versions=(), undefined=(), unchecked=(), error=None)
+
+
+@pytest.fixture
+def loads() -> Loads:
+    return Loads()
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Path:
+    """A copy of a library that owns a namespace."""
+    return Path(shutil.copy(OWNER, tmp_path / "libneeded.so"))
+
+
+def met(registering: Registering) -> str | None:
+    assert registering.failure is not None
+    return registering.failure.met
+
+
+def test_what_is_needed_registers_first(loads: Loads, library: Path) -> None:
+    registering = loads.load(OWNER, library)
+    assert list(registering.brought) == ["libneeded.so"]
+    assert met(registering) == "libneeded.so"
+    assert registering.failure is not None
+    assert registering.failure.object == OWNER.name
+    assert registering.failure.aborts
+
+
+def test_a_library_that_is_loaded_already_does_not_register_again(loads: Loads, library: Path) -> None:
+    assert loads.load(library, keep=True).failure is None
+    other = SAMPLES / "impl_without_def.so"
+    assert loads.load(other, library).failure is None
+    assert met(loads.load(OWNER)) == "libneeded.so"
+
+
+def test_what_is_not_kept_is_gone(loads: Loads, library: Path) -> None:
+    assert loads.load(library).failure is None
+    assert loads.load(OWNER).failure is None
+
+
+def test_what_does_not_load_is_not_kept(loads: Loads, library: Path) -> None:
+    assert loads.load(library, keep=True).failure is None
+    assert loads.load(OWNER, keep=True).failure is not None
+    copy = Path(shutil.copy(OWNER, library.with_name("another.so")))
+    assert met(loads.load(copy)) == "libneeded.so"
+
+
+def test_an_operator_that_no_extension_of_the_target_defines_is_dead(loads: Loads, tmp_path: Path) -> None:
+    folder = tmp_path / "pkg"
+    folder.mkdir()
+    for name in ("impl_without_def.so", "duplicate_library-twice.so"):
+        shutil.copy(SAMPLES / name, folder / name)
+    target: Target = read_target(folder, loads.files, "/site", "/site/torch")
+    extension = next(each for each in target.extensions if each.path == "impl_without_def.so")
+    registering = loads.replayer.replay(target, extension, loads.resolution(extension, ()), loads.release)
+    assert [reaction.outcome.subject for reaction in registering.reactions] == ["aten::refine_names"]

@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from abiscan.errors import InputError
+from abiscan.inputs import files as files_module
+from abiscan.inputs.files import DiskFile, Files, Wheel, installed_path, read_facts
+from tests.elf_builder import Elf
+from tests.fakes import wheel
+
+
+def test_a_file_on_disk(tmp_path: Path) -> None:
+    path = Elf(soname="libx.so").write(tmp_path / "x.so")
+    source = DiskFile(path)
+    data = path.read_bytes()
+    assert (source.name, source.size, source.head(4)) == (str(path), len(data), b"\x7fELF")
+    assert source.sha256() == source.open().sha256() == hashlib.sha256(data).hexdigest()
+    assert source.open().facts().soname == "libx.so"
+
+
+def test_the_fingerprint_of_a_file_tells_that_it_was_changed(tmp_path: Path) -> None:
+    path, other = tmp_path / "x.so", tmp_path / "y.so"
+    for one in (path, other):
+        one.write_bytes(b"same")
+        os.utime(one, ns=(0, 0))
+    known = DiskFile(path).fingerprint()
+    assert DiskFile(path).fingerprint() == known != DiskFile(other).fingerprint()
+    os.utime(path, ns=(0, 1))
+    assert DiskFile(path).fingerprint() != known
+
+
+def test_the_fingerprint_of_a_member_is_that_of_its_content(tmp_path: Path) -> None:
+    one = Wheel(wheel(tmp_path / "one.whl", {"a.so": b"1234", "b.so": b"1234", "c.so": b"5678"}))
+    prints = [one.member(name).fingerprint() for name in ("a.so", "b.so", "c.so")]
+    assert prints[0] == prints[1] != prints[2]
+
+
+def test_a_large_member_is_read_by_way_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = Elf(soname="libx.so", size=5_000).build()
+    path = wheel(tmp_path / "x.whl", {"x.so": data, "cut.so": data[:4_000]})
+    monkeypatch.setattr(files_module, "_LARGE_MEMBER", 1_000)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+    (tmp_path / "scratch").mkdir()
+    opened = Wheel(path).member("x.so").open()
+    assert (opened.sha256(), opened.facts().soname) == (hashlib.sha256(data).hexdigest(), "libx.so")
+    with pytest.raises(InputError, match=r"x\.whl!cut\.so: truncated"):
+        Wheel(path).member("cut.so").open()
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+def test_a_member_of_a_wheel(tmp_path: Path) -> None:
+    data = Elf(soname="libx.so").build()
+    path = wheel(tmp_path / "x.whl", {"pkg/x.so": data, "pkg/notes.txt": "é".encode("latin-1")})
+    source = Wheel(path).member("pkg/x.so")
+    assert (source.name, source.size, source.head(4)) == (f"{path}!pkg/x.so", len(data), b"\x7fELF")
+    assert source.sha256() == source.open().sha256() == hashlib.sha256(data).hexdigest()
+    assert source.open().facts().soname == "libx.so"
+    assert list(Wheel(path).names()) == ["pkg/x.so", "pkg/notes.txt"]
+    assert Wheel(path).text("pkg/notes.txt") == "\ufffd"
+
+
+def test_a_file_that_vanished(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"absent\.so: cannot be read: No such file or directory"):
+        DiskFile(tmp_path / "absent.so").head(4)
+
+
+@pytest.mark.parametrize("data", [b"", b"not a zip archive", b"PK\x03\x04 cut off"])
+def test_what_is_no_wheel(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "x.whl"
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=r"x\.whl: not a readable wheel"):
+        Wheel(path)
+
+
+def test_a_wheel_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"x\.whl: cannot be read: No such file or directory"):
+        Wheel(tmp_path / "x.whl")
+
+
+def test_a_member_with_a_wrong_checksum(tmp_path: Path) -> None:
+    path = tmp_path / "x.whl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr("x.so", b"original")
+    path.write_bytes(path.read_bytes().replace(b"original", b"modified", 1))
+    with pytest.raises(InputError, match=r"x\.whl!x\.so: cannot be unpacked: Bad CRC-32"):
+        Wheel(path).member("x.so").open()
+
+
+def test_a_member_that_cannot_be_inflated(tmp_path: Path) -> None:
+    path = wheel(tmp_path / "x.whl", {"x.so": Elf().build()})
+    data = bytearray(path.read_bytes())
+    for at in range(60, 100):
+        data[at] ^= 0xFF
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=r"x\.whl!x\.so: cannot be unpacked: "):
+        Wheel(path).member("x.so").open()
+
+
+def test_an_encrypted_member(tmp_path: Path) -> None:
+    path = wheel(tmp_path / "x.whl", {"x.so": b"data"})
+    data = bytearray(path.read_bytes())
+    data[6] |= 1  # general purpose flag, bit 0, of the member and of the directory
+    data[data.index(b"PK\x01\x02") + 8] |= 1
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=r"x\.whl!x\.so: cannot be unpacked: .*encrypted"):
+        Wheel(path).member("x.so").open()
+
+
+def test_a_member_that_claims_an_absurd_size(tmp_path: Path) -> None:
+    path = wheel(tmp_path / "x.whl", {"x.so": b"data"})
+    archive = Wheel(path)
+    member = archive.member("x.so")
+    member._info.file_size = 5 << 30
+    with pytest.raises(InputError, match=r"x\.whl!x\.so: claims to be 5 GiB large"):
+        member.open()
+
+
+# The binary distribution format, "Spreading the file".
+@pytest.mark.parametrize(
+    ("member", "path"),
+    [
+        ("pkg/_C.so", "/site/pkg/_C.so"),
+        ("pkg-1.0.data/platlib/pkg/_C.so", "/site/pkg/_C.so"),
+        ("pkg-1.0.data/purelib/_C.so", "/site/_C.so"),
+        ("pkg-1.0.data/scripts/tool", "/site/pkg-1.0.data/scripts/tool"),
+        ("a/pkg.data/platlib/_C.so", "/site/a/pkg.data/platlib/_C.so"),
+        ("pkg/../_C.so", "/site/_C.so"),
+    ],
+)
+def test_where_a_member_is_installed(member: str, path: str) -> None:
+    assert installed_path(member, "/site") == path
+
+
+def test_members_of_a_wheel_lie_over_the_disk(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    Elf(soname="on disk").write(site / "pkg" / "a.so")
+    Elf(soname="below").write(site / "pkg" / "b.so")
+    files = Files(read_facts)
+    files.mount(Wheel(wheel(tmp_path / "x.whl", {"pkg/a.so": Elf(soname="in wheel").build()})), str(site))
+    assert files.list(f"{site}/pkg/") == [f"{site}/pkg/a.so", f"{site}/pkg/b.so"]
+    sonames = [getattr(files.object_at(f"{site}/pkg/../pkg/{name}.so"), "soname", None) for name in "abc"]
+    assert sonames == ["in wheel", "below", None]
+    assert files.source(f"{site}/pkg/c.so") is None
+
+
+def test_what_cannot_be_read_is_no_object_and_remembered(tmp_path: Path) -> None:
+    (tmp_path / "text.so").write_text("text", encoding="utf-8")
+    files = Files(read_facts)
+    assert files.object_at(str(tmp_path / "text.so")) is None
+    assert files.object_at(str(tmp_path / "text.so")) is None
+    assert files.object_at(str(tmp_path / "absent.so")) is None
+    assert [error.subject for error in files.take_unread()] == [str(tmp_path / "text.so")]
+    assert files.take_unread() == ()
+    assert files.object_at(str(tmp_path / "text.so")) is None
+    assert [error.subject for error in files.take_unread()] == [str(tmp_path / "text.so")]
+
+
+def test_an_object_is_read_once(tmp_path: Path) -> None:
+    path = Elf(soname="libx.so").write(tmp_path / "x.so")
+    files = Files(read_facts)
+    first = files.object_at(str(path))
+    os.unlink(path)  # noqa: PTH108 - as plain as can be
+    assert files.object_at(str(path)) is first is not None
+
+
+def test_facts_that_were_read_already_are_taken(tmp_path: Path) -> None:
+    facts = read_facts(DiskFile(Elf().write(tmp_path / "x.so")))
+    files = Files(read_facts)
+    files.put("/nowhere/../there/x.so", facts)
+    assert files.object_at("/there/x.so") is facts
+
+
+def test_a_folder_that_is_not_there_is_empty(tmp_path: Path) -> None:
+    assert Files(read_facts).list(str(tmp_path / "absent")) == []

@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import click.testing
+import pytest
+
+from abiscan.cli import main
+from abiscan.errors import InputError
+from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.packages import Distribution, FetchedWheel, fetch, find, installed, named, pip, said
+from abiscan.inputs.sources import read_target, uses_torch
+from tests.elf_builder import Elf, uses
+from tests.fakes import SAMPLES, extension, install, python_of, torch_package
+
+WHEEL = SAMPLES / "wheels" / "abiscan_sample-1.0-py3-none-linux_x86_64.whl"
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    folder = tmp_path / "site"
+    install(folder, "Pkg.Name", {"pkg/_C.so": extension(), "pkg/lib/libside.so.1": Elf(), "pkg/a, b.so": Elf()})
+    install(folder, "plain", {"plain.so": Elf()}, version="2")
+    return folder
+
+
+def test_what_is_installed_is_read_from_its_record(site: Path) -> None:
+    found = {one.name: one for one in installed([str(site)])}
+    assert set(found) == {"Pkg.Name", "plain"}
+    one = found["Pkg.Name"]
+    assert (str(one), one.site, one.requires) == ("Pkg.Name==1.0", str(site), ("torch==2.5.1",))
+    assert sorted(one.objects) == [str(site / name) for name in ("pkg/_C.so", "pkg/a, b.so", "pkg/lib/libside.so.1")]
+
+
+def test_the_first_of_a_name_counts(site: Path, tmp_path: Path) -> None:
+    install(tmp_path / "later", "plain", {"plain.so": Elf()}, version="3")
+    versions = [one.version for one in installed([str(site), str(tmp_path / "later")]) if one.name == "plain"]
+    assert versions == ["2"]
+
+
+@pytest.mark.parametrize("name", ["pkg-name", "Pkg.Name", "pkg_name"])
+def test_names_are_found_however_they_are_spelt(name: str, site: Path) -> None:
+    found = find(name, [str(site)])
+    assert found is not None
+    assert found.name == "Pkg.Name"
+
+
+def test_an_editable_install_is_its_source(tmp_path: Path) -> None:
+    extension().write(tmp_path / "source tree" / "src" / "pkg" / "lib" / "_C.so")
+    (tmp_path / "source tree" / "src" / "pkg" / "__init__.py").touch()
+    for left_out in ("build/lib/pkg/_C.so", "samples/_C.so"):
+        extension().write(tmp_path / "source tree" / left_out)
+    (tmp_path / "source tree" / "build" / "lib" / "pkg" / "__init__.py").touch()
+    info = install(tmp_path / "site", "pkg", {})
+    origin = {"url": (tmp_path / "source tree").as_uri(), "dir_info": {"editable": True}}
+    (info / "direct_url.json").write_text(json.dumps(origin), encoding="utf-8")
+    found = find("pkg", [str(tmp_path / "site")])
+    assert found is not None
+    assert found.objects == (str(tmp_path / "source tree" / "src" / "pkg" / "lib" / "_C.so"),)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"dir_info": {"editable": true}}', '{"dir_info": 3}'])
+def test_damaged_metadata_is_passed_over(text: str, tmp_path: Path) -> None:
+    info = install(tmp_path, "pkg", {"_C.so": extension()})
+    (info / "direct_url.json").write_text(text, encoding="utf-8")
+    found = find("pkg", [str(tmp_path)])
+    assert found is not None
+    assert found.objects == (str(tmp_path / "_C.so"),)
+
+
+def test_an_installed_package_is_a_target(site: Path) -> None:
+    files = Files(read_facts)
+    found = find("pkg-name", [str(site)])
+    assert found is not None
+    (site / "pkg" / "a, b.so").unlink()  # listed, and gone
+    target = read_target(found, files, str(site), str(site / "torch"))
+    assert [one.path for one in target.extensions] == ["pkg/_C.so"]
+    assert target.name == "Pkg.Name==1.0"
+    assert target.metadata is not None
+    assert str(target.metadata.requires_torch) == "torch==2.5.1"
+    assert target.siblings["libside.so.1"] == str(site / "pkg/lib/libside.so.1")
+    assert [one.name for one in installed([str(site)]) if uses_torch(one, files)] == ["Pkg.Name"]
+
+
+@pytest.mark.parametrize("word", ["./pkg", "pkg.so", "pkg-1.whl", "libpkg.so.1", "a b"])
+def test_what_looks_like_a_file_is_one(word: str, tmp_path: Path) -> None:
+    assert named(word, tmp_path, None) == Path(word)
+
+
+def test_a_folder_comes_before_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert isinstance(named("pytest", tmp_path, None), Distribution)
+    Path("pytest").mkdir()
+    assert named("pytest", tmp_path, None) == Path("pytest")
+
+
+@pytest.mark.parametrize(
+    ("word", "problem"),
+    [
+        ("abiscan-no-such-package", "does not exist, and no package of that name is installed here"),
+        ("pytest>=1", "not one version .give pytest==VERSION"),
+        ("pytest==1.*", "not one version"),
+    ],
+)
+def test_a_word_that_means_nothing(word: str, problem: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=problem):
+        named(word, tmp_path, None)
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An index with one wheel, as a user would set it."""
+    folder = tmp_path / "index"
+    folder.mkdir()
+    shutil.copy(WHEEL, folder)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    return folder
+
+
+@pytest.mark.usefixtures("index")
+def test_a_wheel_is_fetched_with_the_settings_of_the_user(tmp_path: Path) -> None:
+    folder = tmp_path / "fetched"
+    folder.mkdir()
+    found = named("abiscan-sample==1.0", folder, None)
+    assert found == FetchedWheel(path=folder / WHEEL.name)
+    assert (folder / WHEEL.name).read_bytes() == WHEEL.read_bytes()
+    with pytest.raises(InputError, match="no wheel could be fetched: No matching distribution found"):
+        fetch("abiscan-sample==2.0", folder, None)
+
+
+@pytest.mark.usefixtures("index")
+def test_a_fetched_wheel_is_called_by_its_name(tmp_path: Path) -> None:
+    torch = torch_package(tmp_path / "site")
+    words = ["check", "abiscan-sample==1.0", "--torch", str(torch), "-q", "--ignore", "undefined-symbol"]
+    result = click.testing.CliRunner().invoke(main, words)
+    assert result.stdout.startswith(f"{WHEEL.name}: abiscan_sample/_C.so: ")
+
+
+def test_the_packages_of_another_python(site: Path, tmp_path: Path) -> None:
+    python = python_of(site, tmp_path)
+    found = named("pkg.name", tmp_path, python)
+    assert isinstance(found, Distribution)
+    assert pip(python) == [sys.executable, "-m", "pip", "--python", python]  # it has none of its own
+    with pytest.raises(InputError, match=f"is installed by {python}"):
+        named("pytest", tmp_path, python)
+
+
+def test_check_takes_an_installed_package(site: Path, tmp_path: Path) -> None:
+    torch_package(site)
+    install(site, "bad", {"bad/_C.so": extension(undefined=uses("_ZN2at4goneEv"))})
+    for name, code in (("bad", 1), ("pkg-name", 0)):
+        words = ["check", name, "--python", python_of(site, tmp_path), "-q"]
+        result = click.testing.CliRunner().invoke(main, words)
+        assert result.exit_code == code, result.output
+    assert result.stdout == "Pkg.Name==1.0: pkg/_C.so: loads on torch 9.9.0+cpu\n"
+
+
+@pytest.mark.parametrize(
+    ("stderr", "last"),
+    [
+        ("", "pip said nothing"),
+        ("WARNING: w\nERROR: first\nERROR: No matching distribution\n[notice] new pip\n", "No matching distribution"),
+        ("Traceback\nValueError: x\n", "ValueError: x"),
+    ],
+)
+def test_what_pip_complained_of(stderr: str, last: str) -> None:
+    assert said(stderr) == last

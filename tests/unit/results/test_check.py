@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from abiscan.findings import Effect
+from abiscan.results.check import Gap, Report, Verdict
+from tests.unit.report.reports import failure, finding, result
+
+GAP = Gap(stage="elf", reason="unreadable")
+
+
+def report(*effects: Effect, verdict: Verdict = Verdict.LOADS, gaps: tuple[Gap, ...] = ()) -> Report:
+    clean = result()
+    return Report(results=(clean, result(findings=tuple(map(finding, effects)), verdict=verdict, gaps=gaps)))
+
+
+@pytest.mark.parametrize(("effect", "fail_on"), list(itertools.product(Effect, Effect)))
+def test_a_finding_counts_from_its_effect_on(effect: Effect, fail_on: Effect) -> None:
+    order = ["note", "overrides", "call-fails", "corrupts", "load-fails", "aborts"]
+    expected = int(order.index(effect.value) >= order.index(fail_on.value))
+    assert report(effect).exit_code(fail_on, strict=False) == expected
+
+
+def test_nothing_found() -> None:
+    assert Report(results=()).exit_code(Effect.NOTE, strict=True) == 0
+    assert report().exit_code(Effect.NOTE, strict=True) == 0
+
+
+def test_the_worst_finding_counts() -> None:
+    assert report(Effect.NOTE, Effect.ABORTS, Effect.NOTE).exit_code(Effect.CORRUPTS, strict=False) == 1
+
+
+def test_unknown_is_3_unless_something_worse_was_found() -> None:
+    assert report(verdict=Verdict.UNKNOWN).exit_code(Effect.CORRUPTS, strict=False) == 3
+    assert report(Effect.LOAD_FAILS, verdict=Verdict.UNKNOWN).exit_code(Effect.CORRUPTS, strict=False) == 1
+
+
+def test_a_gap_counts_with_strict() -> None:
+    assert report(gaps=(GAP,)).exit_code(Effect.CORRUPTS, strict=False) == 0
+    assert report(gaps=(GAP,)).exit_code(Effect.CORRUPTS, strict=True) == 1
+    assert report(gaps=(GAP,), verdict=Verdict.UNKNOWN).exit_code(Effect.CORRUPTS, strict=True) == 1
+
+
+def test_a_failure_counts_through_its_findings() -> None:
+    failed = Report(results=(failure(findings=(finding(),)),))
+    assert failed.exit_code(Effect.LOAD_FAILS, strict=False) == 1

@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import pytest
+
+from abiscan.errors import InputError
+from abiscan.results.check import Report
+from abiscan.results.suppressions import (
+    EMPTY,
+    Baseline,
+    Suppression,
+    apply,
+    configuration,
+    read_baseline,
+    read_suppressions,
+)
+from tests.unit.report.reports import failure, finding
+
+RULES = ("a-rule", "b-rule")
+TWO = finding(proofs=2)
+REPORT = Report(results=(failure(findings=(TWO,)),))
+
+
+def suppression(**changes: object) -> Suppression:
+    fields: dict[str, object] = {"rule": "a-rule", "target": "pkg/_C.so", "reason": "x", "until": dt.date(2027, 1, 31)}
+    return Suppression(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def left(report: Report, *suppressions: Suppression, baseline: Baseline = EMPTY) -> list[int]:
+    """How many findings of each result still count."""
+    after = apply(report, suppressions, baseline)
+    for before, now in zip(report.results, after.results, strict=True):
+        assert len(before.findings) == len(now.findings) + len(now.suppressed)
+        assert before.verdict is now.verdict
+    return [len(result.findings) for result in after.results]
+
+
+def baseline(report: Report, folder: Path) -> Baseline:
+    path = folder / "baseline.json"
+    path.write_text(report.to_json(), encoding="utf-8")
+    return read_baseline(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "counts"),
+    [
+        ({}, 0),
+        ({"target": "pkg/*.so"}, 0),
+        ({"target": "*"}, 0),
+        ({"target": "pkg.whl"}, 0),
+        ({"target": "_C.so"}, 1),
+        ({"rule": "b-rule"}, 1),
+    ],
+)
+def test_a_suppression_covers_its_rule_and_target(changes: dict[str, object], counts: int) -> None:
+    assert left(REPORT, suppression(**changes)) == [counts]
+
+
+def test_what_is_suppressed_has_its_reason() -> None:
+    (result,) = apply(REPORT, [suppression(reason="vendor promised a fix")], EMPTY).results
+    assert [(one.finding, one.reason) for one in result.suppressed] == [(TWO, "vendor promised a fix")]
+
+
+def test_a_baseline_knows_what_was_there(tmp_path: Path) -> None:
+    known = baseline(REPORT, tmp_path)
+    assert left(REPORT, baseline=known) == [0]
+    for changes, counts in (
+        ({"target": "elsewhere/pkg-2.whl", "torch_build": "2.9.1+cu128"}, 0),
+        ({"findings": (finding(proofs=1),)}, 0),  # one symbol less
+        ({"findings": (finding(proofs=3),)}, 1),  # one more
+        ({"findings": (finding(proofs=2, rule="b-rule"),)}, 1),
+        ({"path": "pkg/_D.so"}, 1),
+        ({"torch": "2.9.0"}, 1),
+    ):
+        report = Report(results=(failure(**{"findings": (TWO,), **changes}),))
+        assert left(report, baseline=known) == [counts], changes
+
+
+def test_a_report_made_with_a_baseline_is_one(tmp_path: Path) -> None:
+    again = apply(REPORT, (), baseline(REPORT, tmp_path))
+    assert left(REPORT, baseline=baseline(again, tmp_path)) == [0]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "no JSON"),
+        ("[]", "not a report"),
+        ("null", "not a report"),
+        ('{"version": 2, "tool": {"name": "abiscan"}, "results": []}', "not a report"),
+        ('{"version": 1, "tool": {"name": "other"}, "results": []}', "not a report"),
+        ('{"version": 1, "tool": {"name": "abiscan"}, "results": [{"findings": [3]}]}', "not a report"),
+        ('{"version": 1, "tool": {"name": "abiscan"}, "results": 5}', "not a report"),
+    ],
+)
+def test_what_is_no_baseline(text: str, problem: str, tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=problem):
+        read_baseline(path)
+
+
+def test_a_baseline_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"absent\.json: cannot be read"):
+        read_baseline(tmp_path / "absent.json")
+
+
+GOOD = 'rule = "a-rule", target = "*", reason = "because", until = 2027-01-31'
+
+
+def read(text: str, folder: Path) -> tuple[Suppression, ...]:
+    file = folder / "pyproject.toml"
+    file.write_text(text, encoding="utf-8")
+    return read_suppressions(file, RULES)
+
+
+def test_suppressions_are_read(tmp_path: Path) -> None:
+    (found,) = read(f"[tool.abiscan]\nsuppress = [{{{GOOD}}}]\n", tmp_path)
+    assert found == suppression(target="*", reason="because")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (GOOD.replace("because", " "), "suppression 1 of .* has no reason"),
+        (GOOD.replace(', reason = "because"', ""), "has no reason"),
+        (GOOD.replace('"because"', "3"), "has no reason"),
+        (GOOD.replace(', target = "*"', ""), "has no target"),
+        (GOOD.replace("a-rule", "no-rule"), "no rule is called no-rule .*there are: a-rule, b-rule"),
+        (GOOD.replace(", until = 2027-01-31", ""), "has no until"),
+        (GOOD.replace("2027-01-31", '"2027-01-31"'), "has no until"),
+        (GOOD.replace("2027-01-31", "2027-01-31T10:00:00"), "has no until"),
+        (GOOD + ', because = "x"', "has no field because"),
+    ],
+)
+def test_a_suppression_that_is_none(text: str, problem: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=problem):
+        read(f"[tool.abiscan]\nsuppress = [{{{text}}}]\n", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[tool.abiscan]\nsuppress = 3\n", "not a list of tables"),
+        ("[tool.abiscan]\nsuppress = [3]\n", "not a list of tables"),
+        ("[tool.abiscan]\nsupress = []\n", "no setting supress"),
+        ("[tool.abiscan\n", "no TOML"),
+    ],
+)
+def test_a_configuration_that_is_none(text: str, problem: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=problem):
+        read(text, tmp_path)
+
+
+def test_the_nearest_configuration_counts(tmp_path: Path) -> None:
+    inner = tmp_path / "a" / "b"
+    inner.mkdir(parents=True)
+    assert configuration(inner) is None
+    (tmp_path / "pyproject.toml").write_text("[tool.abiscan]\n", encoding="utf-8")
+    (tmp_path / "a" / "pyproject.toml").write_text("[tool.other]\n", encoding="utf-8")
+    assert configuration(inner) == tmp_path / "pyproject.toml"
