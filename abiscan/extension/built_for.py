@@ -76,20 +76,6 @@ def built_for(target: Target) -> dict[str, BuiltFor]:
     }
 
 
-class Origins:
-    """What extensions were built for: worked out when first asked for, and once."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[str, str], BuiltFor] = {}
-
-    def of(self, target: Target, extension: Extension) -> BuiltFor:
-        """What one extension of a target was built for."""
-        key = target.name, extension.path
-        if key not in self._known:
-            self._known |= {(target.name, path): known for path, known in built_for(target).items()}
-        return self._known[key]
-
-
 def with_keys(known: BuiltFor, used_keys: Sequence[int], machine: Machine) -> BuiltFor:
     """What is known of an extension, narrowed by the numbers of the dispatch keys that it registers for.
 

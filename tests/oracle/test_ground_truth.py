@@ -15,6 +15,7 @@ from packaging.version import Version
 
 from abiscan.extension.built_for import built_for
 from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.session import Session
 from abiscan.inputs.sources import read_target
 from abiscan.inputs.store import Store
 from abiscan.pipelines.matrix import matrix
@@ -63,7 +64,7 @@ def test_the_matrix_of_each_wheel_has_every_recorded_verdict_and_error() -> None
     folder.mkdir(parents=True, exist_ok=True)
     pairs = ground_truth.recorded()
     wheels = ground_truth.wheels_of(pairs, folder)
-    found = matrix(list(wheels.values()), (), RULES, Store(folder / "cache"), explained=False)
+    found = matrix(list(wheels.values()), (), RULES, Session(store=Store(folder / "cache")), explained=False)
     rows = {(row.target, row.path): row for row in found.rows}
     wrong = {}
     for pair in pairs:
