@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from abiscan.findings import Rule
     from abiscan.inputs.session import Session
     from abiscan.inputs.sources import Source
-    from abiscan.releases.torch import TorchChoice
     from abiscan.results.api_history import ApiHistory
     from abiscan.results.check import Report
     from abiscan.results.coverage import BackendReport
     from abiscan.results.diff import Comparison
     from abiscan.results.matrix import Matrix
     from abiscan.results.operators import ExtensionOperators, TorchOperators
+    from abiscan.torches.torch import TorchChoice
 
 # What a function needs is imported when it is called: none waits for what another needs.
 
@@ -189,7 +189,7 @@ def diff(
 
 def releases() -> tuple[str, ...]:
     """The torch releases whose data are inside the package, oldest first: ``"1.4.0"``, …"""
-    from abiscan.releases import embedded
+    from abiscan.torches import embedded
 
     return tuple(map(str, embedded.versions()))
 
@@ -238,13 +238,13 @@ def _each_choice(torches: TorchLike | Iterable[TorchLike], python: str | None) -
 
 
 def _choices(torch: TorchLike | None, python: str | None) -> Sequence[TorchChoice]:
-    from abiscan.releases.torch import torch_choices
+    from abiscan.torches.torch import torch_choices
 
     return torch_choices(torch) if isinstance(torch, str) else [_choice(torch, python)]
 
 
 def _choice(torch: TorchLike | None, python: str | None) -> TorchChoice:
-    from abiscan.releases.torch import TorchOf, torch_choice
+    from abiscan.torches.torch import TorchOf, torch_choice
 
     if torch is None:
         return TorchOf(_environment(python))

@@ -27,9 +27,9 @@ from abiscan.inputs import interpreter
 from abiscan.inputs.session import Session
 from abiscan.inputs.store import Store
 from abiscan.pipelines.bench import Bench
-from abiscan.releases.torch import ReleaseNumber, TorchAt
 from abiscan.results.check import How, Result
 from abiscan.rules import RULES
+from abiscan.torches.torch import ReleaseNumber, TorchAt
 from tools.wheels import download
 
 RECORD: Final = Path(__file__).resolve().parent.parent / "tests" / "oracle" / "pairs.jsonl.gz"

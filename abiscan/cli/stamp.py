@@ -29,7 +29,7 @@ def stamp(*, wheel: Path, torch: str | None, python: str | None) -> None:
       abiscan stamp dist/pkg-1.0-cp311-cp311-linux_x86_64.whl --torch 2.9.1
     """
     from abiscan.hooks.stamp import stamp as write
-    from abiscan.releases.torch import TorchOf, torch_choice
+    from abiscan.torches.torch import TorchOf, torch_choice
 
     refuse_both("--torch", torch, "--python", python)
     choice = torch_choice(torch) if torch else TorchOf(python or of_environment())

@@ -14,7 +14,7 @@ from abiscan.dispatch.keys import DispatchKeys, keys_of
 from abiscan.dispatch.operators import Operators
 from abiscan.emulation.model import Registrations
 from abiscan.linkage.registering import Backend
-from abiscan.releases import embedded, embedded_operators
+from abiscan.torches import embedded, embedded_operators
 
 # Whatever the build at hand has: nobody brings these to a torch built without them.
 _OF_EVERY_TORCH: Final = frozenset({"CPU", "CUDA", "HIP"})

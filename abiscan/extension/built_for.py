@@ -24,8 +24,8 @@ from abiscan.binary.elf import Machine
 from abiscan.binary.ownership import is_torch_symbol
 from abiscan.dispatch.keys import keys_of
 from abiscan.inputs.sources import Extension, Target
-from abiscan.releases import embedded
-from abiscan.releases.headers import releases_asserting
+from abiscan.torches import embedded
+from abiscan.torches.headers import releases_asserting
 
 if TYPE_CHECKING:
     from abiscan.inputs.requirement import Metadata

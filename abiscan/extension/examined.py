@@ -15,7 +15,7 @@ from abiscan.inputs.files import ElfSource
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Extension, Source, Target, read_target
 from abiscan.linkage.layout_drift import Shared
-from abiscan.releases import embedded
+from abiscan.torches import embedded
 
 if TYPE_CHECKING:
     from abiscan.emulation.model import Registrations

@@ -16,8 +16,8 @@ from abiscan.emulation import Gap, Registrations, recover
 from abiscan.extension.built_for import BuiltFor, with_keys
 from abiscan.inputs.files import ElfSource
 from abiscan.inputs.sources import Extension
-from abiscan.releases import embedded
-from abiscan.releases.layouts import layout
+from abiscan.torches import embedded
+from abiscan.torches.layouts import layout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,9 +39,9 @@ from abiscan.inputs.sources import Target
 from abiscan.linkage.model import Resolution
 from abiscan.linkage.registering import Reaction, Registering
 from abiscan.linkage.resolve import relocation_order
-from abiscan.releases import embedded, embedded_registries
-from abiscan.releases.model import TorchRelease
-from abiscan.releases.torch import Torch
+from abiscan.torches import embedded, embedded_registries
+from abiscan.torches.model import TorchRelease
+from abiscan.torches.torch import Torch
 
 _LOADED = (Phase.STATIC_INIT, Phase.MODULE_INIT)
 # What a module made with pybind11 imports to turn whatever is thrown in PyInit_* into an ImportError.

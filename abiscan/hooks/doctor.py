@@ -21,9 +21,9 @@ from abiscan.inputs import interpreter, packages, system
 from abiscan.inputs.packages import Distribution
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import uses_torch
-from abiscan.releases.torch import TorchChoice, TorchOf
 from abiscan.results.check import Verdict
 from abiscan.results.doctor import Ailment, Diagnosis, Trouble
+from abiscan.torches.torch import TorchChoice, TorchOf
 
 # auditwheel renames what it puts into a wheel: libc10-5de87c2d.so.
 _COPY: Final = re.compile(r"(?P<stem>lib\w+)(?:-[0-9a-f]{8})?(?P<end>\.so)")

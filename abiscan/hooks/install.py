@@ -25,8 +25,8 @@ from abiscan.inputs import interpreter, packages, system
 from abiscan.inputs.packages import FetchedWheel
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source, uses_torch
-from abiscan.releases import embedded
-from abiscan.releases.torch import ReleaseNumber, TorchAt, TorchChoice, TorchOf
+from abiscan.torches import embedded
+from abiscan.torches.torch import ReleaseNumber, TorchAt, TorchChoice, TorchOf
 
 _PURE: Final = re.compile(r"-none-any\.whl$")
 _OF_CUDA: Final = re.compile(r"(nvidia|cuda)-")

@@ -12,9 +12,9 @@ from abiscan.extension.examined import examine
 from abiscan.findings import Effect, Finding
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
-from abiscan.releases import embedded
-from abiscan.releases.torch import ReleaseNumber, TorchChoice
 from abiscan.results.check import Result, Verdict
+from abiscan.torches import embedded
+from abiscan.torches.torch import ReleaseNumber, TorchChoice
 
 # How many of the releases in question are tried: each takes as long as a check, and people need one.
 _TRIED: Final = 6

@@ -30,8 +30,8 @@ from abiscan.hooks.judgement import judge
 from abiscan.inputs.files import Wheel, unreadable
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Extension, Target
-from abiscan.releases.torch import Torch, TorchChoice
 from abiscan.rules import layout_drift, vtable_drift
+from abiscan.torches.torch import Torch, TorchChoice
 
 GUARD: Final = "_abiscan_guard.py"
 _NAME: Final = re.compile(r"(?P<name>[^-]+)-(?P<version>[^-]+)(-[^-]+)?-[^-]+-[^-]+-[^-]+\.whl")

@@ -15,9 +15,9 @@ from abiscan.inputs.sources import Source, read_target
 from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.resolve import Resolver
 from abiscan.pipelines.judge import Judge
-from abiscan.releases import embedded
-from abiscan.releases.torch import ReleaseNumber, Torch, TorchChoice
 from abiscan.results.check import Result
+from abiscan.torches import embedded
+from abiscan.torches.torch import ReleaseNumber, Torch, TorchChoice
 
 
 class Bench:

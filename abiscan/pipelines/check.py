@@ -8,8 +8,8 @@ from abiscan.findings import Rule
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
 from abiscan.pipelines.bench import Bench
-from abiscan.releases.torch import TorchChoice
 from abiscan.results.check import Report
+from abiscan.torches.torch import TorchChoice
 
 
 def check(targets: Sequence[Source], choices: Sequence[TorchChoice], rules: Sequence[Rule], session: Session) -> Report:

@@ -24,9 +24,9 @@ from abiscan.inputs.packages import FetchedWheel
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
 from abiscan.inputs.workload import read_workload
-from abiscan.releases import embedded
-from abiscan.releases.torch import TorchChoice
 from abiscan.results.coverage import BackendReport
+from abiscan.torches import embedded
+from abiscan.torches.torch import TorchChoice
 
 _PRIVATE_USE: Final = "PrivateUse1"
 _RENAMES: Final = re.compile(r"rename_privateuse1_backend\(\s*['\"](\w{1,50})['\"]\s*\)")

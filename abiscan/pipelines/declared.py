@@ -14,9 +14,9 @@ from abiscan.inputs.sources import Source
 from abiscan.linkage.declaration import Declaration, Outcome
 from abiscan.pipelines.bench import Bench
 from abiscan.pipelines.matrix import all_work, builds_of, rows_of, suggestion
-from abiscan.releases.pythons import runs_in
 from abiscan.results.check import Report, Result
 from abiscan.results.matrix import Row, trouble
+from abiscan.torches.pythons import runs_in
 
 
 def check_declared(targets: Sequence[Source], rules: Sequence[Rule], session: Session) -> Report:

@@ -14,11 +14,11 @@ from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
 from abiscan.linkage.shared_types import touches
 from abiscan.pipelines.use import Use, use_of
-from abiscan.releases.api_version import api_versions, fingerprint, has_cuda, kernels_of, strategy
-from abiscan.releases.layout_changes import LayoutChange, layout_changes
-from abiscan.releases.layouts import is_known
-from abiscan.releases.torch import TorchChoice
 from abiscan.results.diff import Comparison, DispatchChange, KeyChange, SchemaChange, SymbolChange
+from abiscan.torches.api_version import api_versions, fingerprint, has_cuda, kernels_of, strategy
+from abiscan.torches.layout_changes import LayoutChange, layout_changes
+from abiscan.torches.layouts import is_known
+from abiscan.torches.torch import TorchChoice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,8 @@ from abiscan.binary.ownership import is_python_symbol
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence
 from abiscan.linkage.registering import Registering
-from abiscan.releases.model import TorchRelease
 from abiscan.results.check import Gap
+from abiscan.torches.model import TorchRelease
 
 
 def gaps_of(linkage: Linkage) -> Iterator[Gap]:

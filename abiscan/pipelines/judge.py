@@ -25,9 +25,9 @@ from abiscan.linkage.registering import Registering
 from abiscan.linkage.resolve import Resolver, resolve
 from abiscan.linkage.scope import Loader, SearchPath
 from abiscan.pipelines.gaps import gaps_of
-from abiscan.releases.model import TorchRelease
-from abiscan.releases.torch import Torch
 from abiscan.results.check import Gap, How, PredictedError, Result, Verdict
+from abiscan.torches.model import TorchRelease
+from abiscan.torches.torch import Torch
 
 if TYPE_CHECKING:
     from abiscan.extension.replay import Replayer

@@ -12,9 +12,9 @@ from abiscan.inputs.requirement import simplest
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
 from abiscan.pipelines.bench import Bench
-from abiscan.releases.torch import TorchChoice
 from abiscan.results.check import Result
 from abiscan.results.matrix import Matrix, Row, works
+from abiscan.torches.torch import TorchChoice
 
 
 def matrix(

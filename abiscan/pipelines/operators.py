@@ -11,8 +11,8 @@ from abiscan.binary.elf import Machine
 from abiscan.errors import InputError
 from abiscan.inputs.files import Files, read_facts
 from abiscan.inputs.session import Session
-from abiscan.releases import embedded, embedded_operators, from_libs
-from abiscan.releases.torch import ReleaseNumber, TorchChoice, torch_choices
+from abiscan.torches import embedded, embedded_operators, from_libs
+from abiscan.torches.torch import ReleaseNumber, TorchChoice, torch_choices
 
 if TYPE_CHECKING:
     from abiscan.dispatch.operators import Operators
@@ -58,8 +58,8 @@ def live_operators(executable: str | None) -> TorchOperators:
     :raises InputError: it has no torch, or its torch does not answer
     """
     from abiscan.inputs import interpreter as python
-    from abiscan.releases import from_python
     from abiscan.results.operators import TorchOperators
+    from abiscan.torches import from_python
 
     package = python.installed_torch() if executable is None else python.ask(executable)[1]
     if package is None:
@@ -70,8 +70,8 @@ def live_operators(executable: str | None) -> TorchOperators:
 
 def api_versions(found: TorchOperators) -> TorchApiVersions:
     """The version of the interface of each operator of a torch."""
-    from abiscan.releases.api_version import api_versions as versions_of
     from abiscan.results.operators import TorchApiVersions
+    from abiscan.torches.api_version import api_versions as versions_of
 
     versions = {name: str(version) for name, version in sorted(versions_of(found.operators).items())}
     return TorchApiVersions(release=found.release, versions=versions, gaps=found.operators.gaps)

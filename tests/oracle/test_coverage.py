@@ -17,8 +17,8 @@ from abiscan.inputs.session import Session
 from abiscan.inputs.store import Store
 from abiscan.pipelines.check import check
 from abiscan.pipelines.coverage import backend_report
-from abiscan.releases.torch import TorchOf
 from abiscan.results.coverage import BackendReport
+from abiscan.torches.torch import TorchOf
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_binaries" / "coverage"
 BUILT_FOR = "2.13.0"

@@ -19,9 +19,9 @@ from abiscan.inputs.session import Session
 from abiscan.inputs.sources import read_target
 from abiscan.inputs.store import Store
 from abiscan.pipelines.matrix import matrix
-from abiscan.releases.embedded import SITE
 from abiscan.results.check import How, PredictedError, Result, Verdict
 from abiscan.rules import RULES
+from abiscan.torches.embedded import SITE
 from tests.oracle.test_samples import TORCH, installed_torch
 from tests.unit.report.reports import failure, result
 from tools import ground_truth

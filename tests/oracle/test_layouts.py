@@ -20,10 +20,10 @@ from abiscan.inputs import interpreter
 from abiscan.inputs.session import Session
 from abiscan.inputs.store import Store
 from abiscan.pipelines.check import check
-from abiscan.releases import layouts
-from abiscan.releases.torch import ReleaseNumber
 from abiscan.results.check import How, Result, Verdict
 from abiscan.rules import RULES
+from abiscan.torches import layouts
+from abiscan.torches.torch import ReleaseNumber
 from tests.fakes import SAMPLES
 from tests.oracle.test_samples import TORCH, installed_torch
 

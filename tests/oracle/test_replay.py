@@ -17,9 +17,9 @@ from abiscan.findings import Effect
 from abiscan.inputs.session import Session
 from abiscan.inputs.store import Store
 from abiscan.pipelines.check import check
-from abiscan.releases.torch import ReleaseNumber, TorchChoice, TorchOf
 from abiscan.results.check import How, Verdict
 from abiscan.rules import RULES
+from abiscan.torches.torch import ReleaseNumber, TorchChoice, TorchOf
 from tests.oracle.test_samples import TORCH, installed_torch
 
 FOLDER: Final = Path(__file__).parents[2] / "sample_binaries/registration_conflicts"

@@ -16,9 +16,9 @@ from abiscan.inputs.session import Session
 from abiscan.inputs.sources import read_target
 from abiscan.inputs.store import Store
 from abiscan.pipelines.check import check
-from abiscan.releases.torch import TorchOf
 from abiscan.results.check import PredictedError, Result
 from abiscan.rules import RULES
+from abiscan.torches.torch import TorchOf
 from tests.fakes import SAMPLES
 
 TORCH: Final = "2.13.0"

@@ -18,8 +18,8 @@ from abiscan.inputs.files import Files, read_facts
 from abiscan.inputs.sources import Extension, read_target
 from abiscan.linkage.model import Closure, Module, Resolution
 from abiscan.linkage.registering import Registering
-from abiscan.releases import embedded
-from abiscan.releases.torch import EmbeddedTorch
+from abiscan.torches import embedded
+from abiscan.torches.torch import EmbeddedTorch
 
 SAMPLES: Final = Path(__file__).parents[3] / "sample_binaries/registration_conflicts"
 TORCH: Final = "2.13.0"

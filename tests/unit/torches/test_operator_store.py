@@ -11,10 +11,10 @@ from abiscan.dispatch.operators import Entry, Fallback, Kernel, Operator, Operat
 from abiscan.inputs.files import Files, read_facts
 from abiscan.inputs.session import Session
 from abiscan.inputs.store import Store
-from abiscan.releases import operator_store
-from abiscan.releases.from_libs import operator_libraries
-from abiscan.releases.model import TorchRelease
-from abiscan.releases.operator_store import operators_of, pack, unpack
+from abiscan.torches import operator_store
+from abiscan.torches.from_libs import operator_libraries
+from abiscan.torches.model import TorchRelease
+from abiscan.torches.operator_store import operators_of, pack, unpack
 
 OPERATORS = Operators(
     operators={

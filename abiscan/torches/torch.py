@@ -17,9 +17,9 @@ from abiscan.inputs.files import Files
 from abiscan.inputs.interpreter import Interpreter
 from abiscan.inputs.libraries import Libraries
 from abiscan.inputs.session import Session
-from abiscan.releases import embedded, embedded_operators, from_libs
-from abiscan.releases.model import TorchRelease
-from abiscan.releases.operator_store import operators_of
+from abiscan.torches import embedded, embedded_operators, from_libs
+from abiscan.torches.model import TorchRelease
+from abiscan.torches.operator_store import operators_of
 
 
 class Torch(Protocol):

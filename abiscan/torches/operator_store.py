@@ -18,9 +18,9 @@ from abiscan.dispatch.operators import Entry, Fallback, Kernel, Operator, Operat
 from abiscan.inputs.files import Files
 from abiscan.inputs.session import Session
 from abiscan.inputs.store import identity_of, written_whole
-from abiscan.releases import embedded_operators
-from abiscan.releases.from_libs import identities, operator_libraries, read_operators
-from abiscan.releases.model import TorchRelease
+from abiscan.torches import embedded_operators
+from abiscan.torches.from_libs import identities, operator_libraries, read_operators
+from abiscan.torches.model import TorchRelease
 
 FORMAT: Final = 4
 """Part of every key: raise it when what is kept, or how it is recovered, changes."""
