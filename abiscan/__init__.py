@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from abiscan.results.coverage import BackendReport
     from abiscan.results.diff import Comparison
     from abiscan.results.matrix import Matrix, Row
-    from abiscan.results.operators import ExtensionOperators, TorchOperators
+    from abiscan.results.operators import ExtensionOperators
+    from abiscan.results.torch_operators import TorchOperators
     from abiscan.rules import RULES
 
 __version__ = "0.1.0"
@@ -70,7 +71,8 @@ _MODULES = {
     "abiscan.results.coverage": ("BackendReport",),
     "abiscan.results.diff": ("Comparison",),
     "abiscan.results.matrix": ("Matrix", "Row"),
-    "abiscan.results.operators": ("ExtensionOperators", "TorchOperators"),
+    "abiscan.results.operators": ("ExtensionOperators",),
+    "abiscan.results.torch_operators": ("TorchOperators",),
     "abiscan.rules": ("RULES",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from abiscan.results.coverage import BackendReport
     from abiscan.results.diff import Comparison
     from abiscan.results.matrix import Matrix
-    from abiscan.results.operators import ExtensionOperators, TorchOperators
+    from abiscan.results.operators import ExtensionOperators
+    from abiscan.results.torch_operators import TorchOperators
     from abiscan.torches.torch import TorchChoice
 
 # What a function needs is imported when it is called: none waits for what another needs.

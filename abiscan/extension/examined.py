@@ -14,12 +14,12 @@ from abiscan.extension.built_for import BuiltFor, built_for
 from abiscan.inputs.files import ElfSource
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Extension, Source, Target, read_target
-from abiscan.linkage.layout_drift import Shared
 from abiscan.torches import embedded
 
 if TYPE_CHECKING:
     from abiscan.emulation.model import Registrations
     from abiscan.extension.inventory import Inventory
+    from abiscan.linkage.layout_drift import Shared
 
 
 def examine(source: Source, session: Session) -> ExaminedTarget:

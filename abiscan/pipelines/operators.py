@@ -11,14 +11,14 @@ from abiscan.binary.elf import Machine
 from abiscan.errors import InputError
 from abiscan.inputs.files import Files, read_facts
 from abiscan.inputs.session import Session
-from abiscan.torches import embedded, embedded_operators, from_libs
-from abiscan.torches.torch import ReleaseNumber, TorchChoice, torch_choices
 
 if TYPE_CHECKING:
     from abiscan.dispatch.operators import Operators
     from abiscan.inputs.sources import Source
     from abiscan.results.api_history import ApiHistory
-    from abiscan.results.operators import ExtensionOperators, TorchApiVersions, TorchOperators
+    from abiscan.results.operators import ExtensionOperators
+    from abiscan.results.torch_operators import TorchApiVersions, TorchOperators
+    from abiscan.torches.torch import TorchChoice
 
 # What only some of these need is imported there: to load it takes longer than to read what is kept.
 
@@ -45,7 +45,7 @@ def torch_operators(choice: TorchChoice, machine: Machine, session: Session) -> 
     :param machine: which build of a release number
     :raises InputError: there is no such torch
     """
-    from abiscan.results.operators import TorchOperators
+    from abiscan.results.torch_operators import TorchOperators
 
     torch = choice.open(session.files(), session)
     release = torch.release_for(machine)
@@ -58,8 +58,8 @@ def live_operators(executable: str | None) -> TorchOperators:
     :raises InputError: it has no torch, or its torch does not answer
     """
     from abiscan.inputs import interpreter as python
-    from abiscan.results.operators import TorchOperators
-    from abiscan.torches import from_python
+    from abiscan.results.torch_operators import TorchOperators
+    from abiscan.torches import from_libs, from_python
 
     package = python.installed_torch() if executable is None else python.ask(executable)[1]
     if package is None:
@@ -70,7 +70,7 @@ def live_operators(executable: str | None) -> TorchOperators:
 
 def api_versions(found: TorchOperators) -> TorchApiVersions:
     """The version of the interface of each operator of a torch."""
-    from abiscan.results.operators import TorchApiVersions
+    from abiscan.results.torch_operators import TorchApiVersions
     from abiscan.torches.api_version import api_versions as versions_of
 
     versions = {name: str(version) for name, version in sorted(versions_of(found.operators).items())}
@@ -86,6 +86,8 @@ def api_history(source: Source, specs: Sequence[str], session: Session) -> ApiHi
     from abiscan.extension.examined import examine
     from abiscan.pipelines.api_history import history
     from abiscan.pipelines.use import use_of
+    from abiscan.torches import embedded, embedded_operators
+    from abiscan.torches.torch import ReleaseNumber, torch_choices
 
     examined = examine(source, session)
     machine = next((each.facts.machine for each in examined.extensions), Machine.X86_64)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TextIO
 
 from abiscan.report.characters import clean
-from abiscan.results.operators import TorchApiVersions, TorchOperators
+from abiscan.results.torch_operators import TorchApiVersions, TorchOperators
 from abiscan.torches.api_version import printed
 
 

@@ -1,8 +1,8 @@
-"""The answers of ``abiscan ops``, for an extension and for a torch. Their JSON Schema is ``schema/ops-v1.json``."""
+"""The answer of ``abiscan ops TARGET``: what an extension registers. Its JSON Schema is ``schema/ops-v1.json``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +10,10 @@ from packaging.version import Version
 
 from abiscan.binary.mangling import demangle_type
 from abiscan.dispatch.keys import DispatchKeys
-from abiscan.dispatch.operators import Operators
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
-from abiscan.emulation.model import Fallback, Gap, Kernel, Library, Operator, Phase
+from abiscan.emulation.model import Fallback, Gap, Kernel, Library, Operator
 from abiscan.extension.inventory import Inventory
 from abiscan.results.document import rendered
-from abiscan.torches.api_version import printed
-from abiscan.torches.model import TorchRelease
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,82 +31,6 @@ class ExtensionOperators:
         """The JSON document, version 1."""
         documents = [_inventory(each) for each in self.inventories]
         return rendered(documents[0] if self.single else {"target": self.target, "results": documents})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TorchOperators:
-    """What a torch has in its dispatcher."""
-
-    release: TorchRelease
-    operators: Operators
-
-    def to_json(self) -> str:
-        """The JSON document, version 1."""
-        phase = Phase.STATIC_INIT.value
-        return rendered(
-            {
-                "path": self.release.package,
-                "built_for": [self.release.version] if self.release.version else [],
-                "libraries": [],
-                "operators": [
-                    _operator_row(
-                        name=operator.name,
-                        schema=printed(operator.schema),
-                        inferred=False,
-                        jit_only=False,
-                        tags=operator.tags,
-                        file=operator.file,
-                        line=operator.line,
-                        phase=phase,
-                    )
-                    for operator in self.operators.operators.values()
-                ],
-                "kernels": [
-                    _kernel_row(
-                        operator=kernel.operator,
-                        key=kernel.key,
-                        signature=kernel.signature,
-                        inferred_schema=kernel.schema,
-                        boxed=kernel.signature is None,
-                        fallthrough=kernel.fallthrough,
-                        file=kernel.file,
-                        line=kernel.line,
-                        phase=phase,
-                    )
-                    for kernel in self.operators.kernels
-                ],
-                "fallbacks": [
-                    _fallback_row(
-                        key=fallback.key,
-                        fallthrough=fallback.fallthrough,
-                        file=fallback.file,
-                        line=fallback.line,
-                        phase=phase,
-                    )
-                    for fallback in self.operators.fallbacks
-                ],
-                "classes": [],
-                "registries": [],
-                "lookups": [],
-                "gaps": [
-                    {"stage": "emulation", "reason": gap, "address": None, "symbol": None}
-                    for gap in self.operators.gaps
-                ],
-            }
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TorchApiVersions:
-    """The version of the interface of each operator that a torch has, by name."""
-
-    release: TorchRelease
-    versions: Mapping[str, str]
-    gaps: tuple[str, ...]
-
-    def to_json(self) -> str:
-        """The JSON document, version 1."""
-        return rendered({"torch": self.release.build, "api_versions": self.versions, "gaps": self.gaps})
 
 
 def key_name(key: int | str | None, keys: DispatchKeys) -> str | None:
@@ -167,7 +88,7 @@ def _library(library: Library, inventory: Inventory) -> dict[str, Any]:
 
 
 def _operator(operator: Operator, inventory: Inventory) -> dict[str, Any]:
-    return _operator_row(
+    return operator_row(
         name=operator.name,
         schema=full_schema(operator, inventory.built_for[-1] if inventory.built_for else None),
         inferred=operator.inferred,
@@ -180,7 +101,7 @@ def _operator(operator: Operator, inventory: Inventory) -> dict[str, Any]:
 
 
 def _kernel(kernel: Kernel, inventory: Inventory) -> dict[str, Any]:
-    return _kernel_row(
+    return kernel_row(
         operator=kernel.operator,
         key=key_name(kernel.dispatch_key, inventory.keys),
         signature=kernel.signature,
@@ -194,7 +115,7 @@ def _kernel(kernel: Kernel, inventory: Inventory) -> dict[str, Any]:
 
 
 def _fallback(fallback: Fallback, inventory: Inventory) -> dict[str, Any]:
-    return _fallback_row(
+    return fallback_row(
         key=key_name(fallback.dispatch_key, inventory.keys),
         fallthrough=fallback.fallthrough,
         file=fallback.file,
@@ -212,7 +133,7 @@ def _gap(gap: Gap) -> dict[str, Any]:
     }
 
 
-def _operator_row(
+def operator_row(
     *,
     name: str,
     schema: str | None,
@@ -236,7 +157,7 @@ def _operator_row(
     }
 
 
-def _kernel_row(
+def kernel_row(
     *,
     operator: str,
     key: str | None,
@@ -262,7 +183,7 @@ def _kernel_row(
     }
 
 
-def _fallback_row(
+def fallback_row(
     *, key: str | None, fallthrough: bool, file: str | None, line: int | None, phase: str
 ) -> dict[str, Any]:
     """A fallback."""

@@ -1,0 +1,89 @@
+"""The answers of ``abiscan ops --torch``: what a torch itself registers. The JSON is that of ``operators``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from abiscan.dispatch.operators import Operators
+from abiscan.emulation.model import Phase
+from abiscan.results.document import rendered
+from abiscan.results.operators import fallback_row, kernel_row, operator_row
+from abiscan.torches.api_version import printed
+from abiscan.torches.model import TorchRelease
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchOperators:
+    """What a torch has in its dispatcher."""
+
+    release: TorchRelease
+    operators: Operators
+
+    def to_json(self) -> str:
+        """The JSON document, version 1."""
+        phase = Phase.STATIC_INIT.value
+        return rendered(
+            {
+                "path": self.release.package,
+                "built_for": [self.release.version] if self.release.version else [],
+                "libraries": [],
+                "operators": [
+                    operator_row(
+                        name=operator.name,
+                        schema=printed(operator.schema),
+                        inferred=False,
+                        jit_only=False,
+                        tags=operator.tags,
+                        file=operator.file,
+                        line=operator.line,
+                        phase=phase,
+                    )
+                    for operator in self.operators.operators.values()
+                ],
+                "kernels": [
+                    kernel_row(
+                        operator=kernel.operator,
+                        key=kernel.key,
+                        signature=kernel.signature,
+                        inferred_schema=kernel.schema,
+                        boxed=kernel.signature is None,
+                        fallthrough=kernel.fallthrough,
+                        file=kernel.file,
+                        line=kernel.line,
+                        phase=phase,
+                    )
+                    for kernel in self.operators.kernels
+                ],
+                "fallbacks": [
+                    fallback_row(
+                        key=fallback.key,
+                        fallthrough=fallback.fallthrough,
+                        file=fallback.file,
+                        line=fallback.line,
+                        phase=phase,
+                    )
+                    for fallback in self.operators.fallbacks
+                ],
+                "classes": [],
+                "registries": [],
+                "lookups": [],
+                "gaps": [
+                    {"stage": "emulation", "reason": gap, "address": None, "symbol": None}
+                    for gap in self.operators.gaps
+                ],
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchApiVersions:
+    """The version of the interface of each operator that a torch has, by name."""
+
+    release: TorchRelease
+    versions: Mapping[str, str]
+    gaps: tuple[str, ...]
+
+    def to_json(self) -> str:
+        """The JSON document, version 1."""
+        return rendered({"torch": self.release.build, "api_versions": self.versions, "gaps": self.gaps})
