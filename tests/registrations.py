@@ -16,8 +16,8 @@ from packaging.version import Version
 
 from abiscan.dispatch.adapters import ALIAS_ANALYSIS, table_of
 from abiscan.dispatch.keys import keys_of
-from abiscan.dispatch.operators import Entry, Fallback, Kernel, Operator, Operators, Place
-from abiscan.emulation.model import Gap, Library, LibraryKind, Phase, Registrations
+from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place, RegistryEntry
+from abiscan.emulation.model import EmulationGap, Library, LibraryKind, Phase, Registrations
 from abiscan.emulation.recorder import Recorder
 from abiscan.extension.replay import Registrant, reactions
 from abiscan.linkage.registering import Backend, Registering
@@ -73,7 +73,7 @@ def registrations(steps: Iterable[Mapping[str, Any]], gaps: Iterable[str] = ()) 
         classes=tuple(recorder.classes),
         lookups=tuple(recorder.lookups),
         registries=tuple(recorder.registries),
-        gaps=tuple(Gap(stage="emulation", reason=reason, address=16, symbol="f") for reason in gaps),
+        gaps=tuple(EmulationGap(stage="emulation", reason=reason, address=16, symbol="f") for reason in gaps),
     )
 
 
@@ -91,7 +91,7 @@ def operators(has: Mapping[str, Any], version: Version) -> Operators:
         keys=keys_of(version).names,
         aliases={alias: frozenset(members) for alias, members in has.get("aliases", {}).items()},
         gaps=(),
-        entries=tuple(Entry(*entry) for entry in has["entries"]) if "entries" in has else None,
+        entries=tuple(RegistryEntry(*entry) for entry in has["entries"]) if "entries" in has else None,
     )
 
 

@@ -26,7 +26,7 @@ from abiscan.binary.elf import Definition, Machine, Reference, SharedObject, Sym
 from abiscan.binary.ownership import is_torch_library
 from abiscan.binary.typeinfo import CxxClass, Slot
 from abiscan.inputs.interpreter import Interpreter, PythonTag
-from abiscan.linkage.declaration import Declaration, Outcome
+from abiscan.linkage.declaration import Declaration, ReleaseOutcome
 from abiscan.linkage.first_error import first_error
 from abiscan.linkage.layout_drift import crash, layout_drift, shared
 from abiscan.linkage.linkage import Linkage
@@ -231,7 +231,7 @@ def _declaration(fields: Mapping[str, Any] | None) -> Declaration | None:
     if fields is None:
         return None
     names = ("release", "admitted", "error", "wheel_works")
-    outcomes = tuple(Outcome(**dict(zip(names, each, strict=True))) for each in fields["outcomes"])
+    outcomes = tuple(ReleaseOutcome(**dict(zip(names, each, strict=True))) for each in fields["outcomes"])
     return Declaration(**{**fields, "outcomes": outcomes})
 
 

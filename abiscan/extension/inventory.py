@@ -12,7 +12,7 @@ from abiscan.binary.elf import Machine, SharedObject
 from abiscan.dispatch.keys import DispatchKeys, keys_of
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
 from abiscan.dispatch.tags import Tags, tags_of
-from abiscan.emulation import Gap, Registrations, recover
+from abiscan.emulation import EmulationGap, Registrations, recover
 from abiscan.extension.built_for import BuiltFor, Origins, with_keys
 from abiscan.inputs.files import ElfSource, Files
 from abiscan.inputs.sources import Extension, Source, Target, read_target
@@ -34,7 +34,7 @@ class Inventory:
     keys: DispatchKeys
     tags: Tags
     registrations: Registrations
-    gaps: tuple[Gap, ...]
+    gaps: tuple[EmulationGap, ...]
 
     @property
     def built_for(self) -> tuple[Version, ...]:
@@ -117,7 +117,9 @@ def _registrations(source: ElfSource, facts: SharedObject, built_for: Sequence[V
         return found
     kernels = (replace(each, inferred_schema=None) if each.operator in unread else each for each in found.kernels)
     gaps = (
-        Gap(stage="dispatch", reason=f"not readable: {schema}, inferred for {operator}", address=None, symbol=None)
+        EmulationGap(
+            stage="dispatch", reason=f"not readable: {schema}, inferred for {operator}", address=None, symbol=None
+        )
         for operator, schema in unread.items()
     )
     return replace(found, kernels=tuple(kernels), gaps=(*found.gaps, *gaps))
@@ -148,7 +150,7 @@ def _used_keys(registrations: Registrations) -> list[int]:
     return sorted({key for key in keys if isinstance(key, int)})
 
 
-def _doubts(used: list[int], built_for: tuple[Version, ...], assumed: Version) -> Iterator[Gap]:
+def _doubts(used: list[int], built_for: tuple[Version, ...], assumed: Version) -> Iterator[EmulationGap]:
     """A gap if the releases in question name the keys that are used differently."""
     readings = {tuple(map(keys_of(version).name, used)) for version in built_for}
     if used and len(readings) != 1:
@@ -157,4 +159,4 @@ def _doubts(used: list[int], built_for: tuple[Version, ...], assumed: Version) -
         else:
             why = "built for no torch known here"
         reason = f"{why}: they are named as torch {assumed} names them"
-        yield Gap(stage="keys", reason=reason, address=None, symbol=None)
+        yield EmulationGap(stage="keys", reason=reason, address=None, symbol=None)

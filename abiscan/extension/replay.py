@@ -31,7 +31,7 @@ from abiscan.dispatch.dispatcher import (
     replay,
 )
 from abiscan.dispatch.keys import DispatchKeys, keys_of
-from abiscan.dispatch.messages import Release
+from abiscan.dispatch.messages import MinorVersion
 from abiscan.dispatch.operators import Operators
 from abiscan.emulation import LibraryKind, Phase, Registrations
 from abiscan.extension.backend import brought_backend
@@ -236,7 +236,7 @@ def reactions(
     objects: Sequence[Registrant],
     operators: Operators | None,
     keys: DispatchKeys,
-    release: Release,
+    release: MinorVersion,
 ) -> Iterator[Reaction]:
     """What torch does about ``objects``, after ``before``."""
     names = {name for each in (*before, *objects) for name in each.operators}

@@ -94,14 +94,16 @@ class InstallerError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class InstallCheck:
     """What is to be said, a line each: ``problems`` forbid the install, ``notes`` do not."""
 
     problems: tuple[str, ...]
     notes: tuple[str, ...]
 
 
-def check(installer: Installer, arguments: Sequence[str], store: Store, progress: Callable[[str], None]) -> Outcome:
+def check(
+    installer: Installer, arguments: Sequence[str], store: Store, progress: Callable[[str], None]
+) -> InstallCheck:
     """Check what an install would bring, before it does.
 
     :param arguments: those of ``install``
@@ -114,7 +116,7 @@ def check(installer: Installer, arguments: Sequence[str], store: Store, progress
     with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
         inspection = _Inspection(plan, Path(folder), installer.index_options(arguments), installer, store, progress)
         problems = tuple(inspection.problems())
-        return Outcome(problems=problems, notes=tuple(inspection.notes))
+        return InstallCheck(problems=problems, notes=tuple(inspection.notes))
 
 
 class _Inspection:

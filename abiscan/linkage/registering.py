@@ -10,7 +10,7 @@ from packaging.version import Version
 
 from abiscan.dispatch.dispatcher import FATAL, Outcome, OutcomeKind
 from abiscan.dispatch.keys import DispatchKeys
-from abiscan.dispatch.messages import Release
+from abiscan.dispatch.messages import MinorVersion
 from abiscan.dispatch.operators import Operators
 from abiscan.dispatch.table import DispatchTable
 
@@ -96,7 +96,7 @@ class Registering:
     backend: Backend | None = None
 
     @property
-    def release(self) -> Release:
+    def release(self) -> MinorVersion:
         """The release whose rules and words count."""
         major, minor = self.keys.minor.split(".")
         return int(major), int(minor)

@@ -19,7 +19,7 @@ from abiscan.inputs.files import Files
 from abiscan.inputs.requirement import Metadata, simplest
 from abiscan.inputs.sources import Source, Target, read_target
 from abiscan.inputs.store import Store
-from abiscan.linkage.declaration import Declaration, Outcome
+from abiscan.linkage.declaration import Declaration, ReleaseOutcome
 from abiscan.pipelines import check as scan
 from abiscan.releases import embedded
 from abiscan.releases.pythons import runs_in
@@ -120,7 +120,7 @@ def _declarations(
         row.path: Declaration(
             requirement=str(metadata.requires_torch) if metadata.requires_torch else None,
             outcomes=tuple(
-                Outcome(
+                ReleaseOutcome(
                     release=str(release),
                     admitted=release in admitted,
                     error=trouble(row.results[name]),

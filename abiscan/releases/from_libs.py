@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from packaging.version import Version
 
 from abiscan.dispatch.keys import keys_of
-from abiscan.dispatch.operators import Entry, Fallback, Kernel, Operator, Operators, Place
+from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place, RegistryEntry
 from abiscan.dispatch.tags import Tags, tags_of
 from abiscan.errors import InputError
 from abiscan.inputs.files import Files, Wheel
@@ -149,7 +149,7 @@ def _named(found: TorchRegistrations, version: str | None) -> Operators:
             for gap in library.gaps
         ),
         entries=tuple(
-            Entry(each.what, entry_key(each.what, each.key), each.priority)
+            RegistryEntry(each.what, entry_key(each.what, each.key), each.priority)
             for registries in (found.registries, *(library.registries for library in found.libraries.values()))
             for each in registries
         ),

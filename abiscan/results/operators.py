@@ -12,7 +12,14 @@ from abiscan.binary.mangling import demangle_type
 from abiscan.dispatch.keys import DispatchKeys
 from abiscan.dispatch.operators import Operators
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
-from abiscan.emulation.model import Fallback, Gap, Kernel, Library, Operator, Phase
+from abiscan.emulation.model import (
+    EmulationGap,
+    Library,
+    Phase,
+    RegisteredFallback,
+    RegisteredKernel,
+    RegisteredOperator,
+)
 from abiscan.extension.inventory import Inventory
 from abiscan.releases.api_version import printed
 from abiscan.releases.model import TorchRelease
@@ -117,7 +124,7 @@ def key_name(key: int | str | None, keys: DispatchKeys) -> str | None:
     return keys.name(key) if isinstance(key, int) else key
 
 
-def full_schema(operator: Operator, built_for: Version | None) -> str | None:
+def full_schema(operator: RegisteredOperator, built_for: Version | None) -> str | None:
     """The schema as torch prints it: with its namespace, whichever way the source spells it.
 
     A text that torch would refuse is shown as it is.
@@ -166,7 +173,7 @@ def _library(library: Library, inventory: Inventory) -> dict[str, Any]:
     }
 
 
-def _operator(operator: Operator, inventory: Inventory) -> dict[str, Any]:
+def _operator(operator: RegisteredOperator, inventory: Inventory) -> dict[str, Any]:
     return _operator_row(
         name=operator.name,
         schema=full_schema(operator, inventory.built_for[-1] if inventory.built_for else None),
@@ -179,7 +186,7 @@ def _operator(operator: Operator, inventory: Inventory) -> dict[str, Any]:
     )
 
 
-def _kernel(kernel: Kernel, inventory: Inventory) -> dict[str, Any]:
+def _kernel(kernel: RegisteredKernel, inventory: Inventory) -> dict[str, Any]:
     return _kernel_row(
         operator=kernel.operator,
         key=key_name(kernel.dispatch_key, inventory.keys),
@@ -193,7 +200,7 @@ def _kernel(kernel: Kernel, inventory: Inventory) -> dict[str, Any]:
     )
 
 
-def _fallback(fallback: Fallback, inventory: Inventory) -> dict[str, Any]:
+def _fallback(fallback: RegisteredFallback, inventory: Inventory) -> dict[str, Any]:
     return _fallback_row(
         key=key_name(fallback.dispatch_key, inventory.keys),
         fallthrough=fallback.fallthrough,
@@ -203,7 +210,7 @@ def _fallback(fallback: Fallback, inventory: Inventory) -> dict[str, Any]:
     )
 
 
-def _gap(gap: Gap) -> dict[str, Any]:
+def _gap(gap: EmulationGap) -> dict[str, Any]:
     return {
         "stage": gap.stage,
         "reason": gap.reason,

@@ -9,12 +9,12 @@ from packaging.version import Version
 
 from abiscan.binary.elf import Definition, Machine, SharedObject, SymbolTable
 from abiscan.binary.typeinfo import CxxClass, Slot
-from abiscan.emulation.model import Kernel, Phase, Registrations
+from abiscan.emulation.model import Phase, RegisteredKernel, Registrations
 from abiscan.linkage.layout_drift import Certainty, LayoutDrift, crash, layout_drift, shared
 
 IMPL: Final = "_ZNR5torch7Library5_implEPKcONS_11CppFunctionENS_17_RegisterOrVerifyE"
 SAVED: Final = "_ZN5torch8autograd13SavedVariableC1ERKN2at6TensorEbb"
-KERNEL: Final = Kernel(
+KERNEL: Final = RegisteredKernel(
     operator="ns::f",
     dispatch_key=1,
     signature=None,
