@@ -32,9 +32,9 @@ from abiscan.dispatch.dispatcher import (
     StoredSignature,
 )
 from abiscan.dispatch.keys import DispatchKeys
-from abiscan.dispatch.messages import MinorVersion
 from abiscan.dispatch.table import DispatchTable, no_key_of
 from abiscan.emulation import model
+from abiscan.inputs.version import MinorVersion
 
 _BLOCK_KINDS: Final = {
     model.LibraryKind.DEF: BlockKind.DEF,
@@ -273,7 +273,7 @@ def table_of(release: MinorVersion, operators: torch.Operators, loaded: Iterable
 
     :param operators: what the torch has itself
     """
-    keys = DispatchKeys(minor="", names=operators.keys)
+    keys = DispatchKeys(minor=release, names=operators.keys)
     registrations = tuple(loaded)
     no_key = no_key_of(operators)
 

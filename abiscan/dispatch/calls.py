@@ -12,10 +12,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from abiscan.dispatch.messages import Message, MinorVersion, message
+from abiscan.dispatch.messages import Message, message
 from abiscan.dispatch.operators import Operator
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
 from abiscan.dispatch.table import AUTOGRAD, NON_FUNCTIONAL, UNDEFINED, DispatchTable, EntrySource, TableEntry
+from abiscan.inputs.version import MinorVersion
 
 BACKEND_SELECT: Final = "BackendSelect"
 PRIVATE_USE: Final = "PrivateUse1"

@@ -22,14 +22,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NoReturn, TypeAlias
 
-from packaging.version import Version
-
 from abiscan.dispatch import signature
-from abiscan.dispatch.keys import keys_of
-from abiscan.dispatch.messages import Message, MinorVersion, has_message, message
+from abiscan.dispatch.keys import keys_of_minor
+from abiscan.dispatch.messages import Message, has_message, message
 from abiscan.dispatch.schema import Argument, FunctionSchema, OperatorName, parse_name_or_schema
 from abiscan.dispatch.schema_lexer import SchemaError
 from abiscan.dispatch.schema_types import Type
+from abiscan.inputs.version import MinorVersion
 
 LIBRARIES: Final = (1, 6)  # torch/library.h, and the checks of C++ types
 _ONE_DEFINITION: Final = (1, 8)
@@ -798,7 +797,7 @@ class _Run:
         """The keys that an alias stands for, in the order in which torch takes them. Only ``Autograd`` is known."""
         if key != "Autograd" or self._release < _ONE_DEFINITION:
             return [key]
-        names = keys_of(Version(f"{self._release[0]}.{self._release[1]}")).names
+        names = keys_of_minor(self._release).names
         functionality = ("Autograd", "AutogradFunctionality")
         return [name for _, name in sorted(names.items()) if name.startswith("Autograd") and name not in functionality]
 

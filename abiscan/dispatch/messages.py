@@ -10,9 +10,9 @@ without the place in torch's source that it adds: `` (f at file:1)``, ``Exceptio
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
-MinorVersion: TypeAlias = tuple[int, int]
+from abiscan.inputs.version import MinorVersion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

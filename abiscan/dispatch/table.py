@@ -17,11 +17,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from packaging.version import Version
-
-from abiscan.dispatch.keys import keys_of
-from abiscan.dispatch.messages import MinorVersion
+from abiscan.dispatch.keys import keys_of_minor
 from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators
+from abiscan.inputs.version import MinorVersion
 
 UNDEFINED: Final = "Undefined"
 AUTOGRAD_OTHER: Final = "AutogradOther"
@@ -105,7 +103,7 @@ class DispatchTable:
     def names(self) -> Mapping[int, str]:
         """The dispatch keys by number, those included for which this torch itself has no name."""
         if self.release < _SPLIT:
-            return {**keys_of(Version("{}.{}".format(*self.release))).names, **self.operators.keys}
+            return {**keys_of_minor(self.release).names, **self.operators.keys}
         return {**_of_backends(self.operators.keys), **self.operators.keys}
 
     @cached_property

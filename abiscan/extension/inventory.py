@@ -6,8 +6,6 @@ import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from packaging.version import Version
-
 from abiscan.binary.elf import Machine, SharedObject
 from abiscan.dispatch.keys import DispatchKeys, keys_of
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
@@ -17,6 +15,7 @@ from abiscan.extension.built_for import BuiltFor, Origins, with_keys
 from abiscan.inputs.files import ElfSource, Files
 from abiscan.inputs.sources import Extension, Source, Target, read_target
 from abiscan.inputs.store import Store
+from abiscan.inputs.version import TorchVersion
 from abiscan.releases import embedded
 from abiscan.releases.layouts import layout
 
@@ -37,7 +36,7 @@ class Inventory:
     gaps: tuple[EmulationGap, ...]
 
     @property
-    def built_for(self) -> tuple[Version, ...]:
+    def built_for(self) -> tuple[TorchVersion, ...]:
         """The releases it can have been built for, oldest first."""
         return self.origin.releases
 
@@ -77,7 +76,7 @@ class Inventories:
         return found.origin if found else None
 
     def of_library(
-        self, identity: object, source: ElfSource, facts: SharedObject, built_for: Sequence[Version]
+        self, identity: object, source: ElfSource, facts: SharedObject, built_for: Sequence[TorchVersion]
     ) -> Registrations:
         """What a library registers.
 
@@ -105,7 +104,7 @@ def _recover(extension: Extension, known: BuiltFor) -> Inventory:
     )
 
 
-def _registrations(source: ElfSource, facts: SharedObject, built_for: Sequence[Version]) -> Registrations:
+def _registrations(source: ElfSource, facts: SharedObject, built_for: Sequence[TorchVersion]) -> Registrations:
     """What an object registers. A schema that the model of the dispatcher cannot read is a gap, and left out."""
     found = recover(source.open(), facts, _argument_tail(built_for, facts.machine))
     unread = {
@@ -134,7 +133,7 @@ def _is_readable(inferred: str) -> bool:
     return True
 
 
-def _argument_tail(built_for: Sequence[Version], machine: Machine) -> int | None:
+def _argument_tail(built_for: Sequence[TorchVersion], machine: Machine) -> int | None:
     """``sizeof(c10::Argument)`` without its name, a string of either ABI; None unless it is one for all releases."""
     found = {layout("c10::Argument", str(version), machine) for version in built_for}
     tails = {known.size - known.fields[1].offset if known else None for known in found}
@@ -150,7 +149,7 @@ def _used_keys(registrations: Registrations) -> list[int]:
     return sorted({key for key in keys if isinstance(key, int)})
 
 
-def _doubts(used: list[int], built_for: tuple[Version, ...], assumed: Version) -> Iterator[EmulationGap]:
+def _doubts(used: list[int], built_for: tuple[TorchVersion, ...], assumed: TorchVersion) -> Iterator[EmulationGap]:
     """A gap if the releases in question name the keys that are used differently."""
     readings = {tuple(map(keys_of(version).name, used)) for version in built_for}
     if used and len(readings) != 1:

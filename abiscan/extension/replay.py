@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from packaging.version import Version
-
 from abiscan.binary.ownership import is_torch_library, registers
 from abiscan.dispatch.adapters import entry_key, events_of, state_of
 from abiscan.dispatch.dispatcher import (
@@ -31,13 +29,13 @@ from abiscan.dispatch.dispatcher import (
     replay,
 )
 from abiscan.dispatch.keys import DispatchKeys, keys_of
-from abiscan.dispatch.messages import MinorVersion
 from abiscan.dispatch.operators import Operators
 from abiscan.emulation import LibraryKind, Phase, Registrations
 from abiscan.extension.backend import brought_backend
 from abiscan.extension.inventory import Inventories, Inventory
 from abiscan.inputs.files import DiskFile, ElfSource, Files
 from abiscan.inputs.sources import Extension, Target
+from abiscan.inputs.version import MinorVersion, TorchVersion
 from abiscan.linkage.model import Resolution
 from abiscan.linkage.registering import Reaction, Registering
 from abiscan.linkage.resolve import relocation_order
@@ -137,12 +135,12 @@ class Replayer:
         if operators and operators.entries is None and any(each.registrations.registries for each in new):
             entries = embedded_registries.entries(release.build or "", release.machine)
             operators = dataclasses.replace(operators, entries=entries)
-        version = Version(release.version) if release.version else embedded.versions()[-1]
-        minor = f"{version.major}.{version.minor}"
+        version = release.torch_version or embedded.versions()[-1]
+        minor = version.minor_version
         keys = DispatchKeys(minor=minor, names=operators.keys) if operators else keys_of(version)
         registered = [each.registrations for each in objects]
         built_for, machine = inventory.built_for, release.machine
-        found = reactions(before, new, operators, keys, (version.major, version.minor))
+        found = reactions(before, new, operators, keys, minor)
         return Registering(
             own=inventory.registrations,
             brought={each.name: each.registrations for each in objects[:-1]},
@@ -185,7 +183,7 @@ class Replayer:
         )
         return [*self._libraries(resolution, self._inventory(target, extension).built_for), own]
 
-    def _libraries(self, resolution: Resolution, built_for: Sequence[Version]) -> Iterator[Registrant]:
+    def _libraries(self, resolution: Resolution, built_for: Sequence[TorchVersion]) -> Iterator[Registrant]:
         for module in relocation_order(resolution.closure):
             if module is resolution.closure.modules[0] or module.facts is None or is_torch_library(module.name):
                 continue

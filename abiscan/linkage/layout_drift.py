@@ -12,11 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from packaging.version import Version
-
 from abiscan.binary.elf import Machine
 from abiscan.binary.mangling import demangle_type
 from abiscan.binary.ownership import is_torch_symbol
+from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.model import LoadError
 from abiscan.linkage.shared_types import Touch, TypeUse, touches
 from abiscan.releases import layouts
@@ -98,7 +97,7 @@ class Shared:
     classes: tuple[CxxClass, ...]
     touches: Mapping[str, tuple[Touch, ...]]
     registrations: Registrations | None
-    candidates: tuple[Version, ...]
+    candidates: tuple[TorchVersion, ...]
 
 
 def shared(
@@ -106,7 +105,7 @@ def shared(
     facts: SharedObject,
     classes: tuple[CxxClass, ...],
     registrations: Registrations | None,
-    candidates: tuple[Version, ...],
+    candidates: tuple[TorchVersion, ...],
 ) -> Shared:
     """What an object shares with torch.
 

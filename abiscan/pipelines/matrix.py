@@ -9,8 +9,6 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from packaging.version import Version
-
 from abiscan.binary.elf import Machine
 from abiscan.errors import InputError
 from abiscan.extension.built_for import BuiltFor
@@ -19,6 +17,7 @@ from abiscan.inputs.files import Files
 from abiscan.inputs.requirement import Metadata, simplest
 from abiscan.inputs.sources import Source, Target, read_target
 from abiscan.inputs.store import Store
+from abiscan.inputs.version import TorchVersion, number_of
 from abiscan.linkage.declaration import Declaration, ReleaseOutcome
 from abiscan.pipelines import check as scan
 from abiscan.releases import embedded
@@ -82,14 +81,14 @@ def check_declared(
     return Report(results=tuple(results))
 
 
-def _builds(rows: Sequence[Row]) -> dict[Version, str]:
+def _builds(rows: Sequence[Row]) -> dict[TorchVersion, str]:
     """The releases on which some extensions were judged, oldest first, with one build each: one on which all work.
 
     Where there is none, the last build counts: of one for CPUs and one with CUDA, that is the latter.
     """
-    builds: dict[Version, list[str]] = {}
+    builds: dict[TorchVersion, list[str]] = {}
     for name in dict.fromkeys(name for row in rows for name in row.results):
-        builds.setdefault(Version(name.partition("+")[0]), []).append(name)
+        builds.setdefault(TorchVersion(name).of_release, []).append(name)
     return {
         release: next((name for name in builds[release] if _all_work(rows, name)), builds[release][-1])
         for release in sorted(builds)
@@ -106,14 +105,14 @@ def _suggestion(rows: Sequence[Row]) -> str | None:
     return simplest([release for release, name in builds.items() if _all_work(rows, name)], list(builds))
 
 
-def _admits(metadata: Metadata, release: Version) -> bool:
+def _admits(metadata: Metadata, release: TorchVersion) -> bool:
     """Whether pip may install a release beside the wheel: required as the metadata do, in a Python that it is for."""
     required = metadata.requires_torch
     return (required is None or required.admits(release)) and runs_in(release, metadata.python)
 
 
 def _declarations(
-    metadata: Metadata, rows: Sequence[Row], builds: dict[Version, str], admitted: set[Version]
+    metadata: Metadata, rows: Sequence[Row], builds: dict[TorchVersion, str], admitted: set[TorchVersion]
 ) -> dict[str, Declaration]:
     suggestion = _suggestion(rows)
     return {
@@ -138,12 +137,12 @@ def _declarations(
 def _all_builds() -> list[str]:
     """What to call every embedded build: by its release, and by its full version if its release means another build."""
     further = {name for machine in Machine for name in embedded.further_builds(machine)}
-    return sorted({*map(str, embedded.versions()), *further}, key=Version)
+    return sorted({*map(str, embedded.versions()), *further}, key=TorchVersion)
 
 
 def _is_for(name: str, machine: Machine) -> bool:
     """Whether an embedded build is one for a machine, and none that goes by a shorter name there."""
-    return name in embedded.further_builds(machine) or Version(name) in embedded.versions(machine)
+    return name in embedded.further_builds(machine) or TorchVersion(name) in embedded.versions(machine)
 
 
 class _Bench:
@@ -243,7 +242,7 @@ def _names(torches: Sequence[scan.Torch]) -> list[str]:
 
 
 def _release(torch: scan.Torch) -> str:
-    return _build(torch).partition("+")[0]
+    return number_of(_build(torch))
 
 
 def _build(torch: scan.Torch) -> str:

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from packaging.version import Version
-
 from abiscan.binary.mangling import demangle_type
 from abiscan.dispatch.keys import DispatchKeys
 from abiscan.dispatch.operators import Operators
@@ -21,6 +19,7 @@ from abiscan.emulation.model import (
     RegisteredOperator,
 )
 from abiscan.extension.inventory import Inventory
+from abiscan.inputs.version import TorchVersion
 from abiscan.releases.api_version import printed
 from abiscan.releases.model import TorchRelease
 from abiscan.results.document import rendered
@@ -124,7 +123,7 @@ def key_name(key: int | str | None, keys: DispatchKeys) -> str | None:
     return keys.name(key) if isinstance(key, int) else key
 
 
-def full_schema(operator: RegisteredOperator, built_for: Version | None) -> str | None:
+def full_schema(operator: RegisteredOperator, built_for: TorchVersion | None) -> str | None:
     """The schema as torch prints it: with its namespace, whichever way the source spells it.
 
     A text that torch would refuse is shown as it is.
@@ -139,7 +138,7 @@ def full_schema(operator: RegisteredOperator, built_for: Version | None) -> str 
         schema = FunctionSchema.parse(text)
     except SchemaError:
         return text
-    return schema.printed_by((built_for.major, built_for.minor)) if built_for else str(schema)
+    return schema.printed_by(built_for.minor_version) if built_for else str(schema)
 
 
 def _inventory(inventory: Inventory) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator
 
 from abiscan.binary.mangling import Signature
 from abiscan.dispatch.dispatcher import Define, Enter, Event, FallBack, Implement, OpenBlock
-from abiscan.dispatch.messages import MinorVersion
 from abiscan.dispatch.schema import Argument, Difference, FunctionSchema, SchemaError
 from abiscan.findings import Effect, Evidence, Finding
+from abiscan.inputs.version import MinorVersion
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.registering import Reaction
 from abiscan.rules.advice import other_build

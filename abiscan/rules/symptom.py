@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abiscan.dispatch.messages import MinorVersion
+from abiscan.inputs.version import MinorVersion
 from abiscan.linkage.linkage import Linkage
 
 _SHOWN = 8

@@ -74,7 +74,7 @@ DEPRECATED: Final = "REGISTER_GENERATOR_PRIVATEUSE1 is deprecated."
 
 # What torch 1.5.0 has registered, as far as mini_ipex meets it, read off the dispatcher of the real release.
 TORCH_1_5: Final = json.loads((FOLDER / "mini_ipex/torch-1.5.0.json").read_text("utf-8"))
-KEYS_OF_1_5: Final = DispatchKeys(minor="1.5", names={int(key): name for key, name in TORCH_1_5["keys"].items()})
+KEYS_OF_1_5: Final = DispatchKeys(minor=(1, 5), names={int(key): name for key, name in TORCH_1_5["keys"].items()})
 
 
 def cases(kind: str) -> list[tuple[str, str]]:

@@ -163,7 +163,7 @@ def test_classes_count_only_where_they_are_known() -> None:
 
 
 LINE = {"file": "macro.cpp", "line": 3, "phase": model.Phase.STATIC_INIT}  # one macro may open several blocks
-KEYS = DispatchKeys(minor="2.13", names={1: "CPU"})
+KEYS = DispatchKeys(minor=(2, 13), names={1: "CPU"})
 
 
 def _library(namespace: str, order: int) -> model.Library:
