@@ -12,14 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from packaging.version import Version
-
 from abiscan.dispatch.adapters import ALIAS_ANALYSIS, table_of
 from abiscan.dispatch.keys import keys_of
-from abiscan.dispatch.operators import Entry, Fallback, Kernel, Operator, Operators, Place
-from abiscan.emulation.model import Gap, Library, LibraryKind, Phase, Registrations
+from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place, RegistryEntry
+from abiscan.emulation.model import EmulationGap, Library, LibraryKind, Phase, Registrations
 from abiscan.emulation.recorder import Recorder
 from abiscan.extension.replay import Registrant, reactions
+from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.registering import Backend, Registering
 
 FIND_OR_THROW: Final = "c10::Dispatcher::findSchemaOrThrow"
@@ -73,11 +72,11 @@ def registrations(steps: Iterable[Mapping[str, Any]], gaps: Iterable[str] = ()) 
         classes=tuple(recorder.classes),
         lookups=tuple(recorder.lookups),
         registries=tuple(recorder.registries),
-        gaps=tuple(Gap(stage="emulation", reason=reason, address=16, symbol="f") for reason in gaps),
+        gaps=tuple(EmulationGap(stage="emulation", reason=reason, address=16, symbol="f") for reason in gaps),
     )
 
 
-def operators(has: Mapping[str, Any], version: Version) -> Operators:
+def operators(has: Mapping[str, Any], version: TorchVersion) -> Operators:
     """What a torch has: schemas by name, ``kernels`` as ``[operator, key, signature, inferred]``, and so on."""
     return Operators(
         operators={name: Operator(name, schema, (), "torch.cpp", 1) for name, schema in has.get("schemas", {}).items()},
@@ -91,11 +90,11 @@ def operators(has: Mapping[str, Any], version: Version) -> Operators:
         keys=keys_of(version).names,
         aliases={alias: frozenset(members) for alias, members in has.get("aliases", {}).items()},
         gaps=(),
-        entries=tuple(Entry(*entry) for entry in has["entries"]) if "entries" in has else None,
+        entries=tuple(RegistryEntry(*entry) for entry in has["entries"]) if "entries" in has else None,
     )
 
 
-def registering(case: Mapping[str, Any], name: str, version: Version) -> Registering | None:
+def registering(case: Mapping[str, Any], name: str, version: TorchVersion) -> Registering | None:
     """What the torch of a case does about the registrations in it; ``before`` are those of other objects, by name."""
     if "registers" not in case:
         return None
@@ -108,20 +107,20 @@ def registering(case: Mapping[str, Any], name: str, version: Version) -> Registe
     ]
     me = Registrant(name=name, identity=name, registrations=own, phases=tuple(Phase), catches=case.get("catches", True))
     has = operators(case["has"], version) if "has" in case else None
-    built_for = tuple(map(Version, case.get("built_for", ())))
+    built_for = tuple(map(TorchVersion, case.get("built_for", ())))
     return Registering(
         own=own,
         built_for=built_for,
         meant=keys_of(built_for[-1] if built_for else version),
         keys=keys_of(version),
         operators=has,
-        reactions=tuple(reactions(before, [me], has, keys_of(version), (version.major, version.minor))),
+        reactions=tuple(reactions(before, [me], has, keys_of(version), version.minor_version)),
         backend=_backend(case.get("backend"), own, has, version),
     )
 
 
 def _backend(
-    given: Mapping[str, Any] | None, own: Registrations, has: Operators | None, version: Version
+    given: Mapping[str, Any] | None, own: Registrations, has: Operators | None, version: TorchVersion
 ) -> Backend | None:
     """``{"key": …, "core": […], "before": {"version": …, "has": …, "key": …}}``: what the extension was built for."""
     if given is None or has is None:
@@ -129,11 +128,11 @@ def _backend(
     old = given.get("before")
     before, old_version = None, None
     if old is not None:
-        old_version = Version(old["version"])
-        before = table_of((old_version.major, old_version.minor), operators(old["has"], old_version), [own])
+        old_version = TorchVersion(old["version"])
+        before = table_of(old_version.minor_version, operators(old["has"], old_version), [own])
     return Backend(
         key=given["key"],
-        table=table_of((version.major, version.minor), has, [own]),
+        table=table_of(version.minor_version, has, [own]),
         before=before,
         before_key=old["key"] if old else given["key"],
         before_version=old_version,

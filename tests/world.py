@@ -20,13 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from packaging.version import Version
-
 from abiscan.binary.elf import Definition, Machine, Reference, SharedObject, SymbolTable, SymbolVersion
 from abiscan.binary.ownership import is_torch_library
 from abiscan.binary.typeinfo import CxxClass, Slot
 from abiscan.inputs.interpreter import Interpreter, PythonTag
-from abiscan.linkage.declaration import Declaration, Outcome
+from abiscan.inputs.version import TorchVersion
+from abiscan.linkage.declaration import Declaration, ReleaseOutcome
 from abiscan.linkage.first_error import first_error
 from abiscan.linkage.layout_drift import crash, layout_drift, shared
 from abiscan.linkage.linkage import Linkage
@@ -203,12 +202,12 @@ def linkage(case: Mapping[str, Any]) -> Linkage:
         )
         resolution = resolve(process, loader.open(process, path))
     libraries = {posixpath.basename(path): objects[path] for path in release.libraries}
-    replayed = registering(case, posixpath.basename(path), Version(str(release.version)))
+    replayed = registering(case, posixpath.basename(path), TorchVersion(str(release.version)))
     classes = tuple(
         CxxClass(name, (base,), tuple(Slot(symbol=None, own=True) for _ in range(slots)))
         for name, base, slots in case.get("classes", ())
     )
-    origin = tuple(map(Version, case.get("built_for", ())))
+    origin = tuple(map(TorchVersion, case.get("built_for", ())))
     sharing = shared(posixpath.basename(path), facts, classes, replayed.own if replayed else None, origin)
     drift = layout_drift(sharing, str(release.version)) if resolution and not resolution.error else None
     drifts = (drift,) if drift else ()
@@ -231,7 +230,7 @@ def _declaration(fields: Mapping[str, Any] | None) -> Declaration | None:
     if fields is None:
         return None
     names = ("release", "admitted", "error", "wheel_works")
-    outcomes = tuple(Outcome(**dict(zip(names, each, strict=True))) for each in fields["outcomes"])
+    outcomes = tuple(ReleaseOutcome(**dict(zip(names, each, strict=True))) for each in fields["outcomes"])
     return Declaration(**{**fields, "outcomes": outcomes})
 
 

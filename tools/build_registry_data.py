@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from abiscan.dispatch.operators import Entry
+from abiscan.dispatch.operators import RegistryEntry
 from abiscan.inputs.files import Files, read_facts
 from abiscan.torches import embedded_registries
 from abiscan.torches.from_libs import from_path, read_operators
@@ -25,7 +25,7 @@ OUTPUT: Final = Path(embedded_registries.__file__).with_name("data") / embedded_
 def main() -> int:
     """Write the file."""
     known = json.loads(gzip.decompress(OUTPUT.read_bytes())) if OUTPUT.exists() else {"builds": [], "entries": []}
-    sets = {Entry(*entry): int(builds, 16) for *entry, builds in known["entries"]}
+    sets = {RegistryEntry(*entry): int(builds, 16) for *entry, builds in known["entries"]}
     for path in map(Path, sys.argv[1:]):
         files = Files(read_facts)
         release = from_path(path, files)

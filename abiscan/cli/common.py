@@ -133,11 +133,11 @@ def install_checked(installer: Installer, command: Callable[[], list[str]], word
 
     :param command: makes the command to which ``words`` are given
     """
-    from abiscan.hooks.install import InstallerError, Outcome, check
+    from abiscan.hooks.install import InstallCheck, InstallerError, check
     from abiscan.inputs.session import Session
 
     given = [word for word in words if word != "--force"]
-    outcome = Outcome(problems=(), notes=())
+    outcome = InstallCheck(problems=(), notes=())
     with errors_reported():
         if given[:1] == ["install"] and not {"-h", "--help"} & set(given):
             with working("") as progress:

@@ -16,12 +16,12 @@ from abiscan.dispatch.dispatcher import (
     SYMINT,
     Block,
     BlockKind,
+    CppFunction,
     Define,
     Enter,
     Event,
     FallBack,
     Implement,
-    Kernel,
     NameBackend,
     OpenBlock,
     OperatorEntry,
@@ -32,9 +32,9 @@ from abiscan.dispatch.dispatcher import (
     StoredSignature,
 )
 from abiscan.dispatch.keys import DispatchKeys
-from abiscan.dispatch.messages import Release
 from abiscan.dispatch.table import DispatchTable, no_key_of
 from abiscan.emulation import model
+from abiscan.inputs.version import MinorVersion
 
 _BLOCK_KINDS: Final = {
     model.LibraryKind.DEF: BlockKind.DEF,
@@ -70,12 +70,17 @@ def events_of(registrations: model.Registrations, keys: DispatchKeys, phase: mod
     )
     in_order = sorted((each for each in registered if each.phase is phase), key=_order)  # definitions before kernels
     for _, (first, *others) in itertools.groupby(in_order, _order):
-        kernels = [each for each in others if isinstance(each, model.Kernel)]
+        kernels = [each for each in others if isinstance(each, model.RegisteredKernel)]
         yield _event(first, kernels, blocks, keys)
 
 
 _Registered: TypeAlias = (
-    model.Library | model.Operator | model.Kernel | model.Fallback | model.CustomClass | model.Registry
+    model.Library
+    | model.RegisteredOperator
+    | model.RegisteredKernel
+    | model.RegisteredFallback
+    | model.CustomClass
+    | model.Registry
 )
 
 
@@ -94,7 +99,7 @@ def _block(library: model.Library, keys: DispatchKeys) -> Block:
 
 
 def _event(
-    registered: _Registered, kernels: Sequence[model.Kernel], blocks: Mapping[int, Block], keys: DispatchKeys
+    registered: _Registered, kernels: Sequence[model.RegisteredKernel], blocks: Mapping[int, Block], keys: DispatchKeys
 ) -> Event:
     """What one call registers: ``registered``, and the ``kernels`` that come with a definition."""
     if isinstance(registered, model.Library):
@@ -108,10 +113,10 @@ def _event(
             registry=registered.what, key=entry_key(registered.what, registered.key), priority=registered.priority
         )
     block = None if registered.library is None else blocks[registered.library]
-    if isinstance(registered, model.Fallback):
+    if isinstance(registered, model.RegisteredFallback):
         key = _key(registered.dispatch_key, keys)
-        return FallBack(block=block, kernel=Kernel(dispatch_key=_unless_of_block(key, block)))
-    if isinstance(registered, model.Operator):
+        return FallBack(block=block, kernel=CppFunction(dispatch_key=_unless_of_block(key, block)))
+    if isinstance(registered, model.RegisteredOperator):
         given = tuple(_kernel(each, keys, block) for each in kernels)
         alias = None if registered.alias_analysis is None else ALIAS_ANALYSIS[registered.alias_analysis]
         text = registered.name if registered.inferred or registered.schema is None else registered.schema
@@ -125,8 +130,8 @@ def _event(
     return Implement(block=block, name=_relative(registered.operator, block), kernel=kernel)
 
 
-def _kernel(kernel: model.Kernel, keys: DispatchKeys, block: Block | None) -> Kernel:
-    return Kernel(
+def _kernel(kernel: model.RegisteredKernel, keys: DispatchKeys, block: Block | None) -> CppFunction:
+    return CppFunction(
         dispatch_key=_unless_of_block(_key(kernel.dispatch_key, keys), block),
         signature=kernel.signature,
         inferred=kernel.inferred_schema,
@@ -152,7 +157,7 @@ def _relative(name: str, block: Block) -> str:
     return name.removeprefix(f"{block.namespace}::")
 
 
-def state_of(operators: torch.Operators, release: Release, names: Collection[str]) -> State:
+def state_of(operators: torch.Operators, release: MinorVersion, names: Collection[str]) -> State:
     """What a torch has registered itself.
 
     :param names: the operators that matter; those that the torch does not have are not there
@@ -179,7 +184,7 @@ def state_of(operators: torch.Operators, release: Release, names: Collection[str
 
 
 def _entry_of_torch(
-    name: str, operator: torch.Operator | None, kernels: Iterable[torch.Kernel], release: Release
+    name: str, operator: torch.Operator | None, kernels: Iterable[torch.Kernel], release: MinorVersion
 ) -> OperatorEntry:
     stored: dict[str | None, tuple[StoredKernel, ...]] = {}
     first: dict[bool, StoredSignature] = {}
@@ -261,14 +266,14 @@ def fallbacks_of_table(table: str) -> dict[str, str]:
     return {matched["key"]: matched["debug"] for matched in found if matched}
 
 
-def table_of(release: Release, operators: torch.Operators, loaded: Iterable[model.Registrations]) -> DispatchTable:
+def table_of(release: MinorVersion, operators: torch.Operators, loaded: Iterable[model.Registrations]) -> DispatchTable:
     """The dispatch table of a torch with extensions loaded, all that they register in whatever phase included.
 
     The torch reads the numbers of dispatch keys in their code with its own table.
 
     :param operators: what the torch has itself
     """
-    keys = DispatchKeys(minor="", names=operators.keys)
+    keys = DispatchKeys(minor=release, names=operators.keys)
     registrations = tuple(loaded)
     no_key = no_key_of(operators)
 

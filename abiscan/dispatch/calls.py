@@ -12,10 +12,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from abiscan.dispatch.messages import Message, Release, message
+from abiscan.dispatch.messages import Message, message
 from abiscan.dispatch.operators import Operator
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
-from abiscan.dispatch.table import AUTOGRAD, NON_FUNCTIONAL, UNDEFINED, DispatchTable, Entry, Source
+from abiscan.dispatch.table import AUTOGRAD, NON_FUNCTIONAL, UNDEFINED, DispatchTable, EntrySource, TableEntry
+from abiscan.inputs.version import MinorVersion
 
 BACKEND_SELECT: Final = "BackendSelect"
 PRIVATE_USE: Final = "PrivateUse1"
@@ -37,7 +38,7 @@ def takes_backend(table: DispatchTable, operator: Operator) -> bool:
     arguments = (operator.schema or "").partition(" -> ")[0]
     if operator.schema is None or _TENSOR_ARGUMENT.search(arguments):
         return True
-    return table.entry(operator.name, BACKEND_SELECT).source is Source.KERNEL
+    return table.entry(operator.name, BACKEND_SELECT).source is EntrySource.KERNEL
 
 
 def failure(table: DispatchTable, operator: str, backend: str) -> Failure | None:
@@ -45,8 +46,8 @@ def failure(table: DispatchTable, operator: str, backend: str) -> Failure | None
     entry = table.entry(operator, backend)
     if entry.is_fallthrough:  # no other key is left
         undefined = table.entry(operator, UNDEFINED)
-        return Failure(operator=operator, key=UNDEFINED) if undefined.source is Source.MISSING else None
-    if entry.source is not Source.MISSING or is_done_by_autograd(table, operator, backend):
+        return Failure(operator=operator, key=UNDEFINED) if undefined.source is EntrySource.MISSING else None
+    if entry.source is not EntrySource.MISSING or is_done_by_autograd(table, operator, backend):
         return None
     return Failure(operator=operator, key=backend)
 
@@ -60,7 +61,11 @@ def is_done_by_autograd(table: DispatchTable, operator: str, backend: str) -> bo
         return False
     for key in table.aliases.get(AUTOGRAD, ()):
         source, kernel = table.entry(operator, key)
-        if backend in table.backends_of(key) and source in (Source.KERNEL, Source.AUTOGRAD) and kernel is not None:
+        if (
+            backend in table.backends_of(key)
+            and source in (EntrySource.KERNEL, EntrySource.AUTOGRAD)
+            and kernel is not None
+        ):
             return not kernel.fallthrough and _GENERATED not in (kernel.file or "")
     return False
 
@@ -84,28 +89,29 @@ def failure_message(table: DispatchTable, failed: Failure, backend_name: str | N
     )
 
 
-def _available(table: DispatchTable, row: Mapping[str, Entry]) -> str:
+def _available(table: DispatchTable, row: Mapping[str, TableEntry]) -> str:
     """The keys that have an entry. Up to 1.6 torch names only those that have a kernel of this operator."""
     every = table.release >= _PRINTS_TABLE
     keys = [
         table.printed(key)
         for key, entry in row.items()
-        if key != UNDEFINED and (entry.source is not Source.MISSING if every else entry.source is Source.KERNEL)
+        if key != UNDEFINED
+        and (entry.source is not EntrySource.MISSING if every else entry.source is EntrySource.KERNEL)
     ]
-    if not every and any(entry.source is Source.CATCH_ALL for entry in row.values()):
+    if not every and any(entry.source is EntrySource.CATCH_ALL for entry in row.values()):
         keys.append("CATCH-ALL")
     return f"[{', '.join(keys)}]"
 
 
-def printed_row(table: DispatchTable, row: Mapping[str, Entry]) -> str:
+def printed_row(table: DispatchTable, row: Mapping[str, TableEntry]) -> str:
     """A row of the table as torch prints it, a line for each entry (``dumpComputedTable``)."""
     lines = ((table.printed(key), printed_entry(entry)) for key, entry in row.items())
     return "".join(f"{key}: {text}\n" for key, text in lines if text is not None)
 
 
-def printed_entry(entry: Entry) -> str | None:
+def printed_entry(entry: TableEntry) -> str | None:
     """What torch prints of an entry behind its key; None for what it leaves out: missing ones."""
-    if entry.source is Source.MISSING:
+    if entry.source is EntrySource.MISSING:
         return None
     if entry.registration is None:
         return f"ambiguous_autogradother [{entry.source.value}]"
@@ -114,7 +120,7 @@ def printed_entry(entry: Entry) -> str | None:
     return f"{'fallthrough ' if entry.is_fallthrough else ''}{place} [{entry.source.value}]"
 
 
-def lookup_message(release: Release, operator: str, *, implemented: bool) -> Message:
+def lookup_message(release: MinorVersion, operator: str, *, implemented: bool) -> Message:
     """What torch says when an operator that it does not have is looked up (``findSchemaOrThrow``).
 
     :param implemented: whether somebody has registered a kernel for it all the same
@@ -136,7 +142,7 @@ def delegates(table: DispatchTable, backend: str, names: Iterable[str]) -> dict[
     found = {}
     for name in names:
         entry = table.entry(name, backend)
-        if entry.source is not Source.DEFAULT_BACKEND or entry.registration is None:
+        if entry.source is not EntrySource.DEFAULT_BACKEND or entry.registration is None:
             continue
         if entry.registration.key != NON_FUNCTIONAL:
             continue

@@ -11,7 +11,7 @@ from typing import Final
 from abiscan.dispatch.calls import delegates, failure, failure_message, takes_backend
 from abiscan.dispatch.keys import DispatchKeys
 from abiscan.dispatch.operators import Operators
-from abiscan.dispatch.table import DispatchTable, Source
+from abiscan.dispatch.table import DispatchTable, EntrySource
 
 ESSENTIAL: Final = frozenset(
     {
@@ -85,7 +85,7 @@ class Coverage:
     """
 
     backend: str
-    served: Mapping[Source, int]
+    served: Mapping[EntrySource, int]
     missing: tuple[MissingKernel, ...]
     ambiguous: tuple[str, ...]
     unknown: tuple[str, ...]
@@ -114,7 +114,7 @@ def cover(
     callers: dict[str, list[str]] = {}
     for caller, callee in reached.items():
         callers.setdefault(callee, []).append(caller)
-    served: Counter[Source] = Counter()
+    served: Counter[EntrySource] = Counter()
     missing, ambiguous = [], []
     for name in dict.fromkeys((*considered, *callers)):
         failed = failure(table, name, backend)
@@ -123,11 +123,11 @@ def cover(
                 ambiguous.append(name)
             else:
                 source = table.entry(name, backend).source
-                served[Source.AUTOGRAD if source is Source.MISSING else source] += 1
+                served[EntrySource.AUTOGRAD if source is EntrySource.MISSING else source] += 1
             continue
         said = failure_message(table, failed, backend_name)
         complete = python_known or table.release < _PYTHON_META
-        complete = complete or table.entry(name, _META).source is not Source.MISSING
+        complete = complete or table.entry(name, _META).source is not EntrySource.MISSING
         missing.append(
             MissingKernel(
                 operator=name,
@@ -136,7 +136,7 @@ def cover(
                 exact=said.exact and complete,
                 essential=name in ESSENTIAL and not (name in _COPIES and base_of(backend) in _COPIED),
                 core=not core.isdisjoint((name, *callers.get(name, ()))),
-                general=table.entry(name, _reference(table)).source is not Source.MISSING,
+                general=table.entry(name, _reference(table)).source is not EntrySource.MISSING,
                 reached_from=tuple(sorted(callers.get(name, ()))),
             )
         )
@@ -166,7 +166,7 @@ def _reference(table: DispatchTable) -> str:
 def _is_ambiguous(table: DispatchTable, name: str, backend: str) -> bool:
     """Whether autograd stands before the backend's kernel with one that raises: it has no autograd key of its own."""
     other = next((key for key in table.keys if key == "AutogradOther" and backend in table.backends_of(key)), None)
-    return other is not None and table.entry(name, other).source is Source.AMBIGUOUS
+    return other is not None and table.entry(name, other).source is EntrySource.AMBIGUOUS
 
 
 def base_of(key: str) -> str:

@@ -22,14 +22,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NoReturn, TypeAlias
 
-from packaging.version import Version
-
 from abiscan.dispatch import signature
-from abiscan.dispatch.keys import keys_of
-from abiscan.dispatch.messages import Message, Release, has_message, message
+from abiscan.dispatch.keys import keys_of_minor
+from abiscan.dispatch.messages import Message, has_message, message
 from abiscan.dispatch.schema import Argument, FunctionSchema, OperatorName, parse_name_or_schema
 from abiscan.dispatch.schema_lexer import SchemaError
 from abiscan.dispatch.schema_types import Type
+from abiscan.inputs.version import MinorVersion
 
 LIBRARIES: Final = (1, 6)  # torch/library.h, and the checks of C++ types
 _ONE_DEFINITION: Final = (1, 8)
@@ -155,7 +154,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kernel:
+class CppFunction:
     """A function that is being registered. ``dispatch_key`` is its own, beside that of its block.
 
     ``signature`` and ``inferred`` are None for what has no C++ type: boxed functions and fallthroughs. ``debug`` is
@@ -184,7 +183,7 @@ class Define:
 
     block: Block
     text: str
-    kernel: Kernel | None = None
+    kernel: CppFunction | None = None
     alias_analysis: str | None = None
 
 
@@ -194,7 +193,7 @@ class Implement:
 
     block: Block
     name: str
-    kernel: Kernel
+    kernel: CppFunction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +201,7 @@ class FallBack:
     """``m.fallback(kernel)``; up to 1.5, which have no blocks, ``registerBackendFallbackKernel``."""
 
     block: Block | None
-    kernel: Kernel
+    kernel: CppFunction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,7 +209,7 @@ class RegisterOperator:
     """``RegisterOperators().op(text, kernels)``; ``alias_analysis`` is that of its options, if they have any."""
 
     text: str
-    kernels: tuple[Kernel, ...]
+    kernels: tuple[CppFunction, ...]
     alias_analysis: str | None = None
 
 
@@ -301,7 +300,7 @@ class Replay:
         return next((outcome for outcome in self.outcomes if outcome.kind in FATAL), None)
 
 
-def replay(state: State, events: Iterable[Event], release: Release) -> Replay:
+def replay(state: State, events: Iterable[Event], release: MinorVersion) -> Replay:
     """What a release of torch, with ``state`` registered, does with ``events``.
 
     :param release: 1.4 or newer
@@ -336,7 +335,7 @@ class _ThrownError(Exception):
 class _Run:
     """A dispatcher at work: the state that was given, with what has changed on top of it."""
 
-    def __init__(self, state: State, release: Release) -> None:
+    def __init__(self, state: State, release: MinorVersion) -> None:
         self._release = release
         self._operators: ChainMap[str, OperatorEntry] = ChainMap({}, dict(state.operators))
         self._libraries = dict(state.libraries)
@@ -520,7 +519,7 @@ class _Run:
         for kernel in event.kernels:
             self._register_impl(event, name, kernel.dispatch_key, kernel, BY_REGISTER_OPERATORS)
 
-    def _inferred_from(self, name: OperatorName, kernels: tuple[Kernel, ...]) -> FunctionSchema:
+    def _inferred_from(self, name: OperatorName, kernels: tuple[CppFunction, ...]) -> FunctionSchema:
         if not kernels:
             self._throw("R5", str(name), name=name)
         inferred = [_named(kernel.inferred, name) for kernel in kernels if kernel.inferred is not None]
@@ -534,7 +533,7 @@ class _Run:
                     self._throw("R7", str(name), new=second, old=first, first=first, second=second, reason=reason)
         return inferred[0]
 
-    def _check_against_inferred(self, schema: FunctionSchema, kernel: Kernel) -> None:
+    def _check_against_inferred(self, schema: FunctionSchema, kernel: CppFunction) -> None:
         if kernel.inferred is None:
             return
         inferred = _inferred(kernel.inferred)
@@ -640,7 +639,7 @@ class _Run:
             debug=debug,
         )
 
-    def _register_impl(self, event: Event, name: str, key: str | None, kernel: Kernel, debug: str) -> None:
+    def _register_impl(self, event: Event, name: str, key: str | None, kernel: CppFunction, debug: str) -> None:
         entry = self._entry(name)
         if self._release >= LIBRARIES:
             entry = self._check_signature(name, entry, key, kernel, debug)
@@ -668,7 +667,7 @@ class _Run:
     # What OperatorEntry.cpp checks
 
     def _check_signature(
-        self, name: str, entry: OperatorEntry, key: str | None, kernel: Kernel, debug: str
+        self, name: str, entry: OperatorEntry, key: str | None, kernel: CppFunction, debug: str
     ) -> OperatorEntry:
         if kernel.signature is None:
             return entry
@@ -686,7 +685,9 @@ class _Run:
             )
         return entry
 
-    def _guess_signature(self, name: str, entry: OperatorEntry, key: str | None, kernel: Kernel, debug: str) -> None:
+    def _guess_signature(
+        self, name: str, entry: OperatorEntry, key: str | None, kernel: CppFunction, debug: str
+    ) -> None:
         """Where torch's own C++ types are not known: kernels with different schemas have different types."""
         if kernel.inferred is None or kernel.signature is None:
             return
@@ -796,7 +797,7 @@ class _Run:
         """The keys that an alias stands for, in the order in which torch takes them. Only ``Autograd`` is known."""
         if key != "Autograd" or self._release < _ONE_DEFINITION:
             return [key]
-        names = keys_of(Version(f"{self._release[0]}.{self._release[1]}")).names
+        names = keys_of_minor(self._release).names
         functionality = ("Autograd", "AutogradFunctionality")
         return [name for _, name in sorted(names.items()) if name.startswith("Autograd") and name not in functionality]
 

@@ -14,12 +14,14 @@ from importlib import resources
 
 from packaging.version import Version
 
+from abiscan.inputs.version import MinorVersion, TorchVersion
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchKeys:
     """The keys of one minor version: ``names`` by number."""
 
-    minor: str
+    minor: MinorVersion
     names: Mapping[int, str]
 
     def name(self, number: int) -> str:
@@ -36,18 +38,24 @@ def keys_of(version: Version) -> DispatchKeys:
 
     :param version: 1.4 or newer; an older one gets the keys of 1.4
     """
+    return keys_of_minor((version.major, version.minor))
+
+
+def keys_of_minor(version: MinorVersion) -> DispatchKeys:
+    """The keys of a minor version, or of the nearest older one that is known."""
     tables = _tables()
-    known = [keys for minor, keys in tables.items() if minor <= (version.major, version.minor)]
+    known = [keys for minor, keys in tables.items() if minor <= version]
     return known[-1] if known else next(iter(tables.values()))
 
 
 @functools.cache
-def _tables() -> dict[tuple[int, ...], DispatchKeys]:
+def _tables() -> dict[MinorVersion, DispatchKeys]:
     """The keys of each minor version, oldest first."""
     text = resources.files("abiscan.dispatch").joinpath("data/keys.txt").read_text("utf-8")
-    tables: dict[tuple[int, ...], DispatchKeys] = {}
+    tables: dict[MinorVersion, DispatchKeys] = {}
     for line in text.splitlines():
-        minor, *words = line.split()
+        text_of_minor, *words = line.split()
+        minor = TorchVersion(text_of_minor).minor_version
         pairs = (word.split(":") for word in words)
-        tables[Version(minor).release] = DispatchKeys(minor=minor, names={int(number): name for number, name in pairs})
+        tables[minor] = DispatchKeys(minor=minor, names={int(number): name for number, name in pairs})
     return tables

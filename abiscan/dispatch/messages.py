@@ -10,9 +10,9 @@ without the place in torch's source that it adds: `` (f at file:1)``, ``Exceptio
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
-Release: TypeAlias = tuple[int, int]
+from abiscan.inputs.version import MinorVersion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,17 +29,17 @@ class Template:
     """One wording, used from release ``first`` to ``last``; None is the newest. ``text`` is for ``str.format``."""
 
     id: str
-    first: Release
-    last: Release | None
+    first: MinorVersion
+    last: MinorVersion | None
     text: str
     exact: bool = True
 
-    def holds_for(self, release: Release) -> bool:
+    def holds_for(self, release: MinorVersion) -> bool:
         """Whether this release words it so."""
         return self.first <= release and (self.last is None or release <= self.last)
 
 
-def message(id_: str, release: Release, *, exact: bool = True, **values: object) -> Message:
+def message(id_: str, release: MinorVersion, *, exact: bool = True, **values: object) -> Message:
     """A message as a release words it.
 
     :param exact: whether all values are known
@@ -51,12 +51,12 @@ def message(id_: str, release: Release, *, exact: bool = True, **values: object)
     raise LookupError(f"{id_} in {release}")
 
 
-def has_message(id_: str, release: Release) -> bool:
+def has_message(id_: str, release: MinorVersion) -> bool:
     """Whether a release makes this check at all."""
     return any(template.id == id_ and template.holds_for(release) for template in TEMPLATES)
 
 
-def _between(first: Release, last: Release | None, id_: str, text: str, *, exact: bool = True) -> Template:
+def _between(first: MinorVersion, last: MinorVersion | None, id_: str, text: str, *, exact: bool = True) -> Template:
     return Template(id=id_, first=first, last=last, text=text, exact=exact)
 
 

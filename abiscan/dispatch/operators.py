@@ -52,7 +52,7 @@ class Place(NamedTuple):
     line: int | None
 
 
-class Entry(NamedTuple):
+class RegistryEntry(NamedTuple):
     """An entry in another of torch's registries: see ``abiscan.emulation.model.Registry``."""
 
     registry: str
@@ -80,4 +80,4 @@ class Operators:
     keys: Mapping[int, str]
     aliases: Mapping[str, frozenset[str]]
     gaps: tuple[str, ...]
-    entries: tuple[Entry, ...] | None = None
+    entries: tuple[RegistryEntry, ...] | None = None

@@ -22,7 +22,8 @@ from itertools import zip_longest
 from typing import Final, Literal, TypeAlias
 
 from abiscan.dispatch.schema_lexer import INVALID, SchemaError, Span, Tokens
-from abiscan.dispatch.schema_types import ATOMS, INT, NEWEST, TENSOR, Release, Type, TypeKind, list_of, optional, union
+from abiscan.dispatch.schema_types import ATOMS, INT, NEWEST, TENSOR, Type, TypeKind, list_of, optional, union
+from abiscan.inputs.version import MinorVersion
 
 __all__ = [
     "NEWEST",
@@ -35,7 +36,6 @@ __all__ = [
     "FunctionSchema",
     "NoDefault",
     "OperatorName",
-    "Release",
     "Scalar",
     "SchemaError",
     "Type",
@@ -157,7 +157,7 @@ class Argument:
     def __hash__(self) -> int:
         return hash(self._key())
 
-    def printed_by(self, release: Release) -> str:
+    def printed_by(self, release: MinorVersion) -> str:
         """The argument as a release of torch prints it."""
         type_, suffix = self.type, ""
         if release < _PRINTS_AS_WRITTEN:
@@ -193,7 +193,7 @@ def _identity(default: Default | Literal[NoDefault.NO_DEFAULT]) -> object:
     return type(default), default
 
 
-def _printed_default(default: Default, type_: Type, release: Release) -> str:
+def _printed_default(default: Default, type_: Type, release: MinorVersion) -> str:
     if isinstance(default, tuple):
         # Only int, not SymInt, and from two values on.
         folds = release >= _PRINTS_AS_WRITTEN and type_.kind is TypeKind.LIST and type_.element == INT
@@ -347,7 +347,7 @@ class FunctionSchema:
     def __hash__(self) -> int:
         return hash(self._key())
 
-    def printed_by(self, release: Release) -> str:
+    def printed_by(self, release: MinorVersion) -> str:
         """The schema as a release of torch prints it, say in its messages."""
         arguments = []
         starred = False

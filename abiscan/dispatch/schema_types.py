@@ -5,11 +5,11 @@ from __future__ import annotations
 import enum
 import functools
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
-Release: TypeAlias = tuple[int, int]
+from abiscan.inputs.version import MinorVersion
 
-NEWEST: Final[Release] = (2, 13)
+NEWEST: Final[MinorVersion] = (2, 13)
 
 # The releases from which on a type is printed otherwise: jit_type.h in one wheel per release, 1.4 to 2.9.
 _STORAGE_IS_A_TYPE: Final = (1, 8)  # Storage, which was int
@@ -142,7 +142,7 @@ class Type:
                 return (INT, FLOAT, COMPLEX)
         return (self,)
 
-    def printed_by(self, release: Release) -> str:
+    def printed_by(self, release: MinorVersion) -> str:
         """The type as a release of torch prints it."""
         match self.kind:
             case TypeKind.LIST:
@@ -167,7 +167,7 @@ class Type:
         return self.printed_by(NEWEST)
 
 
-def _printed_union(members: tuple[Type, ...], release: Release) -> str:
+def _printed_union(members: tuple[Type, ...], release: MinorVersion) -> str:
     # As UnionType::unionStr does it: the numbers print as Scalar, at the end, and leave their comma if they were first.
     has_number = set(members) >= set(_NUMBERS)
     parts = []

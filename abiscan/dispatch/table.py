@@ -17,11 +17,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from packaging.version import Version
-
-from abiscan.dispatch.keys import keys_of
-from abiscan.dispatch.messages import Release
+from abiscan.dispatch.keys import keys_of_minor
 from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators
+from abiscan.inputs.version import MinorVersion
 
 UNDEFINED: Final = "Undefined"
 AUTOGRAD_OTHER: Final = "AutogradOther"
@@ -59,7 +57,7 @@ _PER_BACKEND: Final = {
 _FIRST_BACKEND: Final = "CPU"
 
 
-class Source(enum.Enum):
+class EntrySource(enum.Enum):
     """Where an entry of the table comes from, in the words that torch prints in brackets."""
 
     KERNEL = "kernel"
@@ -74,10 +72,10 @@ class Source(enum.Enum):
     MISSING = "missing"
 
 
-class Entry(NamedTuple):
+class TableEntry(NamedTuple):
     """One entry. ``registration`` is None where calling it raises: missing, or ambiguous."""
 
-    source: Source
+    source: EntrySource
     registration: Kernel | Fallback | None
 
     @property
@@ -86,14 +84,14 @@ class Entry(NamedTuple):
         return self.registration is not None and self.registration.fallthrough
 
 
-_MISSING_ENTRY: Final = Entry(Source.MISSING, None)
+_MISSING_ENTRY: Final = TableEntry(EntrySource.MISSING, None)
 
 
 @dataclass(frozen=True)
 class DispatchTable:
     """The dispatch table of a torch of ``release`` in which all of ``operators`` is registered."""
 
-    release: Release
+    release: MinorVersion
     operators: Operators
 
     @cached_property
@@ -105,7 +103,7 @@ class DispatchTable:
     def names(self) -> Mapping[int, str]:
         """The dispatch keys by number, those included for which this torch itself has no name."""
         if self.release < _SPLIT:
-            return {**keys_of(Version("{}.{}".format(*self.release))).names, **self.operators.keys}
+            return {**keys_of_minor(self.release).names, **self.operators.keys}
         return {**_of_backends(self.operators.keys), **self.operators.keys}
 
     @cached_property
@@ -141,12 +139,12 @@ class DispatchTable:
                     found[key] = fallback
         return found
 
-    def row(self, operator: str) -> dict[str, Entry]:
+    def row(self, operator: str) -> dict[str, TableEntry]:
         """All entries of an operator, by key, in torch's order."""
         registered = self.kernels.get(operator, {})
         return {key: self._entry(registered, key) for key in self.keys}
 
-    def entry(self, operator: str, key: str) -> Entry:
+    def entry(self, operator: str, key: str) -> TableEntry:
         """What torch calls for an operator and a runtime key."""
         return self._entry(self.kernels.get(operator, {}), key)
 
@@ -166,36 +164,36 @@ class DispatchTable:
         """The backends whose kernels an autograd key runs before (``getBackendKeySetFromAutograd``)."""
         return self._backends.get(autograd_key, frozenset())
 
-    def _entry(self, registered: Mapping[str | None, Kernel], key: str) -> Entry:
+    def _entry(self, registered: Mapping[str | None, Kernel], key: str) -> TableEntry:
         if (direct := registered.get(key)) is not None:
-            return Entry(Source.KERNEL, direct)
+            return TableEntry(EntrySource.KERNEL, direct)
         if self.release >= _ALIASES and (found := self._of_alias(registered, key)) is not None:
             return found
         if (fallback := self.fallbacks.get(key)) is not None:
-            return Entry(Source.FALLBACK, fallback)
+            return TableEntry(EntrySource.FALLBACK, fallback)
         if (catch_all := registered.get(None)) is not None:
-            return Entry(Source.CATCH_ALL, catch_all)
+            return TableEntry(EntrySource.CATCH_ALL, catch_all)
         return _MISSING_ENTRY
 
-    def _of_alias(self, registered: Mapping[str | None, Kernel], key: str) -> Entry | None:
+    def _of_alias(self, registered: Mapping[str | None, Kernel], key: str) -> TableEntry | None:
         for alias in (NON_FUNCTIONAL, self._explicit):
             if (kernel := registered.get(alias)) is not None and self._serves(alias, key):
-                return Entry(Source.DEFAULT_BACKEND, kernel)
+                return TableEntry(EntrySource.DEFAULT_BACKEND, kernel)
         if (kernel := registered.get(NESTED)) is not None and self._includes(NESTED, key):
-            return Entry(Source.NESTED, kernel)
+            return TableEntry(EntrySource.NESTED, kernel)
         has_backend = self._explicit in registered or not self.backends_of(key).isdisjoint(registered)
         if (kernel := registered.get(self._implicit)) is not None and self._serves(self._implicit, key):
             if key == AUTOGRAD_OTHER and not self._autograd_other.isdisjoint(registered):
-                return Entry(Source.AMBIGUOUS, None)
+                return TableEntry(EntrySource.AMBIGUOUS, None)
             if not has_backend:
-                return Entry(Source.MATH, kernel)
+                return TableEntry(EntrySource.MATH, kernel)
         if (kernel := registered.get(AUTOGRAD)) is not None and self._includes(AUTOGRAD, key):
-            return Entry(Source.AUTOGRAD, kernel)
+            return TableEntry(EntrySource.AUTOGRAD, kernel)
         # Up to 1.7, where the catch-all is none of the aliases, an autograd key prefers it to a fallback.
         if (kernel := registered.get(None)) is not None and self._includes(AUTOGRAD, key) and not has_backend:
-            return Entry(Source.CATCH_ALL, kernel)
+            return TableEntry(EntrySource.CATCH_ALL, kernel)
         if (kernel := registered.get(BATCHED)) is not None and self._includes(BATCHED, key):
-            return Entry(Source.BATCHED, kernel)
+            return TableEntry(EntrySource.BATCHED, kernel)
         return None
 
     def _name(self, key: str) -> str:

@@ -11,6 +11,8 @@ from importlib import resources
 
 from packaging.version import Version
 
+from abiscan.inputs.version import MinorVersion, TorchVersion
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tags:
@@ -25,13 +27,12 @@ class Tags:
 
 def tags_of(version: Version) -> Tags:
     """The tags of a release; none before 1.13."""
-    minor = Version(f"{version.major}.{version.minor}")
-    known = [tags for since, tags in _table() if since <= minor]
+    known = [tags for since, tags in _table() if since <= (version.major, version.minor)]
     return known[-1] if known else Tags(names=())
 
 
 @functools.cache
-def _table() -> tuple[tuple[Version, Tags], ...]:
+def _table() -> tuple[tuple[MinorVersion, Tags], ...]:
     text = resources.files("abiscan.dispatch").joinpath("data/tags.txt").read_text("utf-8")
     lines = (line.split() for line in text.splitlines())
-    return tuple((Version(since), Tags(names=tuple(names))) for since, *names in lines)
+    return tuple((TorchVersion(since).minor_version, Tags(names=tuple(names))) for since, *names in lines)

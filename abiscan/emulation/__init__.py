@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from abiscan.emulation.model import (
     CustomClass,
-    Fallback,
-    Gap,
-    Kernel,
+    EmulationGap,
     Library,
     LibraryKind,
     Lookup,
-    Operator,
     Phase,
+    RegisteredFallback,
+    RegisteredKernel,
+    RegisteredOperator,
     Registrations,
     Registry,
     TorchRegistrations,
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CustomClass",
-    "Fallback",
-    "Gap",
-    "Kernel",
+    "EmulationGap",
     "Library",
     "LibraryKind",
     "Lookup",
-    "Operator",
     "Phase",
+    "RegisteredFallback",
+    "RegisteredKernel",
+    "RegisteredOperator",
     "Registrations",
     "Registry",
     "TorchRegistrations",
@@ -51,7 +51,8 @@ def recover(file: ElfFile, facts: SharedObject, argument_tail: int | None = None
     :param facts: what ``file.facts()`` gave
     :param argument_tail: ``sizeof(c10::Argument)`` in the torch that the object was built for, in bytes, less the name
         it begins with; None to tell it from the object, as far as that goes
-    :returns: the registrations, and a ``Gap`` for everything that could not be read; nothing in the file raises
+    :returns: the registrations, with an ``EmulationGap`` for everything that could not be read; nothing in the file
+        raises
     """
     from abiscan.emulation import recovery
 

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from abiscan.binary.elf import ElfFile
 from abiscan.emulation.arch import Arch
-from abiscan.emulation.machine import PAGE_SIZE
+from abiscan.emulation.emulator import PAGE_SIZE
 from abiscan.errors import NotElfError
 
 BASE: Final = 0x10_0000_0000  # where the object's address 0 lies

@@ -6,7 +6,7 @@ lie deep in functions that need real tensors to get there. But a constant name i
 So of a call that was not executed the code just before it is run by itself: from the start of the block that ends with
 the call, then from the starts of the blocks before that one, until the function gets whole texts. Where an instruction
 fails, the run begins anew behind it. Nothing is known of what came before, so registers and stack then hold what is no
-text (``machine.Unknown``): what is read was made by these instructions, or is constant. Where even the whole function
+text (``emulator.Unknown``): what is read was made by these instructions, or is constant. Where even the whole function
 does not get there, the name is no constant, and the call is a gap.
 
 A symbol need not be known as a whole where its domain has no operators: ``"attr::" + name`` looks none up.
@@ -22,10 +22,10 @@ from abiscan.binary.elf import Machine
 from abiscan.emulation.aten import operators_behind
 from abiscan.emulation.call_sites import CallSite, Functions, instructions_before
 from abiscan.emulation.doubles.torch_lookups import function_called, is_operator
+from abiscan.emulation.emulator import PAGE_SIZE, UNKNOWN_SIZE
 from abiscan.emulation.loader import BASE
-from abiscan.emulation.machine import PAGE_SIZE, UNKNOWN_SIZE
-from abiscan.emulation.model import LOOKUPS, Gap, Lookup
-from abiscan.emulation.process import Process
+from abiscan.emulation.model import LOOKUPS, EmulationGap, Lookup
+from abiscan.emulation.process import EmulatedProcess
 from abiscan.emulation.recorder import Recorder
 
 _STRUCTS: Final = "at::_ops"
@@ -33,7 +33,7 @@ _INSTRUCTIONS: Final = 3_000
 _UNKNOWN_TEXT: Final = b"\xff"
 
 
-def imported_operators(imports: Iterable[str]) -> Iterator[Lookup | Gap]:
+def imported_operators(imports: Iterable[str]) -> Iterator[Lookup | EmulationGap]:
     """The operators whose structs in ``at::_ops`` an object imports members of."""
     seen = set()
     for symbol in sorted(imports):
@@ -45,7 +45,7 @@ def imported_operators(imports: Iterable[str]) -> Iterator[Lookup | Gap]:
             yield Lookup(operator=operators[0], function=_STRUCTS, address=None)
         else:
             reason = f"of {' or '.join(operators)}" if operators else "of no release that is known"
-            yield Gap(stage=LOOKUPS, reason=f"a struct in {_STRUCTS} {reason}", address=None, symbol=symbol)
+            yield EmulationGap(stage=LOOKUPS, reason=f"a struct in {_STRUCTS} {reason}", address=None, symbol=symbol)
 
 
 class LookupReader:
@@ -55,7 +55,11 @@ class LookupReader:
     """
 
     def __init__(
-        self, process: Process, machine: Machine, recorder: Recorder, run: Callable[[int, Sequence[int], int], object]
+        self,
+        process: EmulatedProcess,
+        machine: Machine,
+        recorder: Recorder,
+        run: Callable[[int, Sequence[int], int], object],
     ) -> None:
         self._process = process
         self._machine = machine
@@ -64,7 +68,7 @@ class LookupReader:
         self._functions = Functions(process.image)
         self._unknown = process.machine.unknown(process.allocate(UNKNOWN_SIZE, PAGE_SIZE))
 
-    def read(self, sites: Iterable[CallSite]) -> Iterator[Lookup | Gap]:
+    def read(self, sites: Iterable[CallSite]) -> Iterator[Lookup | EmulationGap]:
         """What is fetched at these calls, a gap for each at which it cannot be told."""
         self._process.unknown_text = _UNKNOWN_TEXT
         executed: dict[int | None, set[str]] = {}
@@ -81,7 +85,7 @@ class LookupReader:
             if not names:
                 reason = f"what {function} is asked for is not a constant"
                 symbol = self._process.image.nearest_symbol(site.address)
-                yield Gap(stage=LOOKUPS, reason=reason, address=site.address, symbol=symbol)
+                yield EmulationGap(stage=LOOKUPS, reason=reason, address=site.address, symbol=symbol)
 
     def _read_one(self, site: CallSite) -> set[str]:
         start = self._functions.containing(site.address - (not site.is_jump))

@@ -59,7 +59,7 @@ class Library:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operator:
+class RegisteredOperator:
     """One definition. ``name`` is ``ns::name`` or ``ns::name.overload``; ``schema`` the whole text, as written.
 
     ``inferred`` tells that torch makes the schema from the C++ function. ``schema`` is None where neither was readable.
@@ -83,7 +83,7 @@ class Operator:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kernel:
+class RegisteredKernel:
     """One kernel. ``dispatch_key`` as in ``Library``; None is torch's "no key" (CompositeImplicitAutograd from 1.8 on).
 
     ``signature`` is the C++ function type, mangled (``FN2at6TensorERKS0_E``), None for a kernel given boxed.
@@ -106,7 +106,7 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fallback:
+class RegisteredFallback:
     """A kernel for every operator that has none of its own for ``dispatch_key``."""
 
     dispatch_key: int | str | None
@@ -166,7 +166,7 @@ class Lookup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gap:
+class EmulationGap:
     """Something that could not be read: where (``address`` in the file's own space, nearest symbol) and why."""
 
     stage: str
@@ -185,13 +185,13 @@ class Registrations:
     """
 
     libraries: tuple[Library, ...] = ()
-    operators: tuple[Operator, ...] = ()
-    kernels: tuple[Kernel, ...] = ()
-    fallbacks: tuple[Fallback, ...] = ()
+    operators: tuple[RegisteredOperator, ...] = ()
+    kernels: tuple[RegisteredKernel, ...] = ()
+    fallbacks: tuple[RegisteredFallback, ...] = ()
     classes: tuple[CustomClass, ...] = ()
     registries: tuple[Registry, ...] = ()
     lookups: tuple[Lookup, ...] = ()
-    gaps: tuple[Gap, ...] = ()
+    gaps: tuple[EmulationGap, ...] = ()
     unknown_calls: tuple[tuple[str, int], ...] = ()
     debug_at: int | None = None
 

@@ -13,20 +13,19 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from abiscan.binary.elf import ElfFile
-from abiscan.binary.elf import Machine as ElfMachine
+from abiscan.binary.elf import ElfFile, Machine
 from abiscan.emulation.arch import ARCHITECTURES
-from abiscan.emulation.loader import Image
-from abiscan.emulation.machine import (
+from abiscan.emulation.emulator import (
     CODE_BASE,
     HEAP_BASE,
     HEAP_SIZE,
     IMPORT_BASE,
     IMPORT_SLOT,
     PAGE_SIZE,
-    Machine,
+    Emulator,
     Stop,
 )
+from abiscan.emulation.loader import Image
 
 Double = Callable[["Call"], "int | None"]
 
@@ -56,7 +55,7 @@ _IOS_IN_CXX11, _IOS_IN_COW = 112, 88
 _TYPE_INFO_VTABLE: Final = "_ZTVN10__cxxabiv117__class_type_infoE"
 
 
-class Process:
+class EmulatedProcess:
     """One object, ready to have its functions called.
 
     :param find_double: the double of an imported function, by its mangled name; None when there is none
@@ -67,9 +66,9 @@ class Process:
     def __init__(
         self,
         file: ElfFile,
-        machine: ElfMachine,
+        machine: Machine,
         find_double: Callable[[str], Double | None],
-        fill_datum: Callable[[Process, str, int], None],
+        fill_datum: Callable[[EmulatedProcess, str, int], None],
         siblings: Sequence[ElfFile] = (),
     ) -> None:
         self._find_double = find_double
@@ -98,7 +97,7 @@ class Process:
         self.unknown: Counter[str] = Counter()
         self.call_sites: set[int] = set()
         self.arch = ARCHITECTURES[machine]
-        self.machine = Machine(self.arch, self._page_in, self._call_out)
+        self.machine = Emulator(self.arch, self._page_in, self._call_out)
         self.images: list[Image] = []
         for number, each in enumerate((file, *siblings)):
             taken = self.images[-1].tls_end if self.images else 0
@@ -339,7 +338,7 @@ class Call:
 
     __slots__ = ("_hidden", "_shift", "machine", "name", "process", "return_address")
 
-    def __init__(self, process: Process, name: str) -> None:
+    def __init__(self, process: EmulatedProcess, name: str) -> None:
         self.process = process
         self.machine = process.machine
         self.name = name

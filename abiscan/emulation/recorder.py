@@ -12,13 +12,13 @@ from dataclasses import replace
 
 from abiscan.emulation.model import (
     CustomClass,
-    Fallback,
-    Kernel,
     Library,
     LibraryKind,
     Lookup,
-    Operator,
     Phase,
+    RegisteredFallback,
+    RegisteredKernel,
+    RegisteredOperator,
     Registry,
 )
 
@@ -36,9 +36,9 @@ class Recorder:
     def __init__(self) -> None:
         self.phase = Phase.STATIC_INIT
         self.libraries: list[Library] = []
-        self.operators: list[Operator] = []
-        self.kernels: list[Kernel] = []
-        self.fallbacks: list[Fallback] = []
+        self.operators: list[RegisteredOperator] = []
+        self.kernels: list[RegisteredKernel] = []
+        self.fallbacks: list[RegisteredFallback] = []
         self.classes: list[CustomClass] = []
         self.registries: list[Registry] = []
         self.lookups: list[Lookup] = []  # by emulated addresses, at first
@@ -72,7 +72,7 @@ class Recorder:
         tags: tuple[int, ...] = (),
         jit_only: bool = False,
         alias_analysis: int | None = None,
-    ) -> Operator:
+    ) -> RegisteredOperator:
         """An operator is defined: by its whole schema, or by its name with the schema inferred from its kernel."""
         name = operator_name(text)
         full = _qualified(library, name)
@@ -80,7 +80,7 @@ class Recorder:
         schema = full + text[text.index("(") :] if has_arguments else None
         if not has_arguments and inferred is not None:
             schema = full + inferred
-        defined = Operator(
+        defined = RegisteredOperator(
             name=full,
             schema=schema,
             inferred=not has_arguments,
@@ -111,11 +111,11 @@ class Recorder:
         boxed: bool = False,
         fallthrough: bool = False,
         abi_version: int | None = None,
-        definition: Operator | None = None,
+        definition: RegisteredOperator | None = None,
     ) -> None:
         """A kernel is registered for an operator, by itself or together with the ``definition``."""
         self.kernels.append(
-            Kernel(
+            RegisteredKernel(
                 operator=_qualified(library, name.removesuffix(".")),
                 dispatch_key=key or (library.dispatch_key if library else None),
                 signature=signature,
@@ -134,7 +134,7 @@ class Recorder:
     def fallback(self, library: Library | None, key: int | str | None, *, fallthrough: bool) -> None:
         """A kernel is registered for a whole dispatch key."""
         self.fallbacks.append(
-            Fallback(
+            RegisteredFallback(
                 dispatch_key=key or (library.dispatch_key if library else None),
                 fallthrough=fallthrough,
                 file=library.file if library else None,

@@ -24,11 +24,11 @@ from abiscan.emulation.doubles.torch_lookups import function_called, torch_looku
 from abiscan.emulation.doubles.torch_registries import Registries, torch_registries
 from abiscan.emulation.doubles.torch_stable import torch_stable
 from abiscan.emulation.doubles.torch_types import torch_types
+from abiscan.emulation.emulator import Stop
 from abiscan.emulation.loader import BASE
 from abiscan.emulation.lookups import LookupReader, imported_operators
-from abiscan.emulation.machine import Stop
-from abiscan.emulation.model import Gap, Lookup, Phase, Registrations
-from abiscan.emulation.process import Double, Process
+from abiscan.emulation.model import EmulationGap, Lookup, Phase, Registrations
+from abiscan.emulation.process import Double, EmulatedProcess
 from abiscan.emulation.recorder import Recorder
 from abiscan.emulation.torch_state import TorchState
 from abiscan.errors import NotElfError
@@ -71,7 +71,7 @@ def recover(file: ElfFile, facts: SharedObject, argument_tail: int | None) -> Re
     try:
         recovery = _Recovery(file, facts, argument_tail)
     except _DAMAGE as error:
-        return Registrations(gaps=(Gap(stage=_STAGE, reason=f"damaged: {error}", address=None, symbol=None),))
+        return Registrations(gaps=(EmulationGap(stage=_STAGE, reason=f"damaged: {error}", address=None, symbol=None),))
     with contextlib.closing(recovery.process):
         return recovery.run()
 
@@ -80,10 +80,10 @@ class _Recovery:
     def __init__(self, file: ElfFile, facts: SharedObject, argument_tail: int | None) -> None:
         self.facts = facts
         self.recorder = Recorder()
-        self.gaps: list[Gap] = []
+        self.gaps: list[EmulationGap] = []
         self.lookups: list[Lookup] = []
         self.find: Callable[[str], Double | None] = lambda _: None
-        self.process = Process(file, facts.machine, self._find_double, fill_datum)
+        self.process = EmulatedProcess(file, facts.machine, self._find_double, fill_datum)
         state = TorchState(self.process, facts.imports, self.recorder)
         state.known_tail = argument_tail
         state.has_flat_class_map |= any(map(self.process.image.mentions, (_FLAT_MAP, _CLASS_BASE)))
@@ -129,12 +129,12 @@ class _Recovery:
 
     def look_up(self, sites: list[CallSite]) -> None:
         """Find the operators that are fetched by name."""
-        found: Iterable[Lookup | Gap] = imported_operators(self.facts.imports)
+        found: Iterable[Lookup | EmulationGap] = imported_operators(self.facts.imports)
         if sites:
             reader = LookupReader(self.process, self.facts.machine, self.recorder, self.attempt)
             found = itertools.chain(found, reader.read(sites))
         for each in found:
-            if isinstance(each, Gap):
+            if isinstance(each, EmulationGap):
                 self.gaps.append(each)
             else:
                 self.lookups.append(each)
@@ -250,7 +250,7 @@ class _Recovery:
 
     def report(self, reason: str, address: int | None) -> None:
         symbol = None if address is None else self.process.image.nearest_symbol(address)
-        self.gaps.append(Gap(stage=_STAGE, reason=reason, address=address, symbol=symbol))
+        self.gaps.append(EmulationGap(stage=_STAGE, reason=reason, address=address, symbol=symbol))
 
     def own(self, address: int) -> int | None:
         """An address of the emulated space in the file's own, None where it does not lie in the object."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 import struct
 from typing import Final, Protocol
 
-from abiscan.emulation.machine import Stop
-from abiscan.emulation.process import Process
+from abiscan.emulation.emulator import Stop
+from abiscan.emulation.process import EmulatedProcess
 
 _LOCAL_CAPACITY: Final = 15
 _MAX_LENGTH: Final = 1 << 24
@@ -24,17 +24,17 @@ class StringAbi(Protocol):
 
     size: int
 
-    def read(self, process: Process, address: int) -> bytes:
+    def read(self, process: EmulatedProcess, address: int) -> bytes:
         """The text of the string at ``address``; ``Stop`` where there is none."""
 
-    def create(self, process: Process, address: int, text: bytes) -> None:
+    def create(self, process: EmulatedProcess, address: int, text: bytes) -> None:
         """Make a string at ``address``, whatever was there before."""
 
 
 class _Cxx11:
     size = 32
 
-    def read(self, process: Process, address: int) -> bytes:
+    def read(self, process: EmulatedProcess, address: int) -> bytes:
         pointer, length = process.machine.words(address, 2)
         if not pointer:
             raise Stop(f"no text at {address:#x}", process.machine.vm.pc)
@@ -42,7 +42,7 @@ class _Cxx11:
             raise Stop(f"text of {length} bytes", process.machine.vm.pc)
         return process.machine.read(pointer, length) if length else b""
 
-    def create(self, process: Process, address: int, text: bytes) -> None:
+    def create(self, process: EmulatedProcess, address: int, text: bytes) -> None:
         machine = process.machine
         if len(text) <= _LOCAL_CAPACITY:
             machine.write(address, struct.pack("<QQ", address + 16, len(text)) + text + b"\0")
@@ -54,17 +54,17 @@ class _Cxx11:
 class _Cow:
     size = 8
 
-    def read(self, process: Process, address: int) -> bytes:
+    def read(self, process: EmulatedProcess, address: int) -> bytes:
         pointer = process.machine.word(address)
         length = process.machine.word(pointer - REP_SIZE)
         if length > _MAX_LENGTH:
             raise Stop(f"text of {length} bytes", process.machine.vm.pc)
         return process.machine.read(pointer, length) if length else b""
 
-    def create(self, process: Process, address: int, text: bytes) -> None:
+    def create(self, process: EmulatedProcess, address: int, text: bytes) -> None:
         process.machine.set_word(address, self.new_text(process, text))
 
-    def new_text(self, process: Process, text: bytes, capacity: int = 0) -> int:
+    def new_text(self, process: EmulatedProcess, text: bytes, capacity: int = 0) -> int:
         """The address of a fresh text with its ``_Rep`` before it."""
         if not text and not capacity:
             return process.bind(EMPTY_REP) + REP_SIZE

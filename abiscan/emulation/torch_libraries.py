@@ -31,10 +31,10 @@ from abiscan.emulation.doubles.torch_registries import (
 )
 from abiscan.emulation.doubles.torch_stable import torch_stable
 from abiscan.emulation.doubles.torch_types import torch_types
+from abiscan.emulation.emulator import Stop
 from abiscan.emulation.loader import Image
-from abiscan.emulation.machine import Stop
-from abiscan.emulation.model import Gap, Phase, Registrations, Registry, TorchRegistrations
-from abiscan.emulation.process import Double, Process
+from abiscan.emulation.model import EmulationGap, Phase, Registrations, Registry, TorchRegistrations
+from abiscan.emulation.process import Double, EmulatedProcess
 from abiscan.emulation.recorder import Recorder
 from abiscan.emulation.strings import abi_in
 from abiscan.emulation.torch_state import TorchState
@@ -101,11 +101,11 @@ class _TorchProcess:
     def __init__(self, files: Mapping[str, ElfFile], machine: Machine) -> None:
         self.names = tuple(files)
         self.recorder = Recorder()
-        self.gaps: list[Gap] = []
+        self.gaps: list[EmulationGap] = []
         self._find: dict[str, Double | None] = {}
         first, *others = files.values()
         self._lookup = finder((LIBC, LIBSTDCXX, CPYTHON))
-        self.process = Process(first, machine, self._find_double, fill_datum, others)
+        self.process = EmulatedProcess(first, machine, self._find_double, fill_datum, others)
         boundary, observed, named = map(self._defined, (_BOUNDARY, _OBSERVED, _NAMED))
         state = TorchState(self.process, frozenset(boundary.values()), self.recorder)
         doubles = (torch_library(state), torch_stable(state), torch_legacy(state), torch_types(state))
@@ -185,7 +185,7 @@ class _TorchProcess:
                 process.release(top)
             where = (stop.address if image.contains(stop.address) else address) - image.base
             symbol = image.nearest_symbol(where)
-            self.gaps.append(Gap(stage=_STAGE, reason=stop.reason, address=where, symbol=symbol))
+            self.gaps.append(EmulationGap(stage=_STAGE, reason=stop.reason, address=where, symbol=symbol))
 
     def ask(self, address: int, *arguments: int, result: int | None = None) -> int | None:
         """The result of a function of torch, None where it does not get to its end.

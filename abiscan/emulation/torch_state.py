@@ -25,9 +25,9 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-from abiscan.emulation.machine import Stop
+from abiscan.emulation.emulator import Stop
 from abiscan.emulation.model import Library
-from abiscan.emulation.process import Call, Process
+from abiscan.emulation.process import Call, EmulatedProcess
 from abiscan.emulation.recorder import Recorder
 from abiscan.emulation.strings import abi_of
 
@@ -115,7 +115,7 @@ def _numbered(types: tuple[str, ...]) -> str:
 class TorchState:
     """The objects of torch in one process."""
 
-    def __init__(self, process: Process, imports: frozenset[str], recorder: Recorder) -> None:
+    def __init__(self, process: EmulatedProcess, imports: frozenset[str], recorder: Recorder) -> None:
         self.process = process
         self.recorder = recorder
         self.strings = abi_of(imports)

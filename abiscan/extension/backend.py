@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
-from packaging.version import Version
-
 from abiscan.binary.elf import Machine
 from abiscan.dispatch.adapters import table_of
 from abiscan.dispatch.coverage import backend_of, core_operators, device_key, key_in
 from abiscan.dispatch.keys import DispatchKeys, keys_of
 from abiscan.dispatch.operators import Operators
 from abiscan.emulation.model import Registrations
+from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.registering import Backend
 from abiscan.torches import embedded, embedded_operators
 
@@ -21,7 +20,9 @@ _OF_EVERY_TORCH: Final = frozenset({"CPU", "CUDA", "HIP"})
 _MAKERS: Final = frozenset({"aten::empty.memory_format", "aten::empty_strided"})
 
 
-def meant_backend(registered: Sequence[Registrations], built_for: Sequence[Version]) -> tuple[str, DispatchKeys] | None:
+def meant_backend(
+    registered: Sequence[Registrations], built_for: Sequence[TorchVersion]
+) -> tuple[str, DispatchKeys] | None:
     """The backend that most kernels are for, as the torch calls it that the extension was built for, and its keys.
 
     :param built_for: the releases that it can have been built for, oldest first
@@ -40,8 +41,8 @@ def registry(registered: Iterable[Registrations], what: str) -> set[int | str | 
 
 def brought_backend(
     registered: Sequence[Registrations],
-    built_for: Sequence[Version],
-    version: Version,
+    built_for: Sequence[TorchVersion],
+    version: TorchVersion,
     machine: Machine,
     operators_of: Callable[[Collection[str] | None], Operators],
 ) -> Backend | None:
@@ -63,8 +64,8 @@ def brought_backend(
     old = embedded_operators.operators(str(before[-1]), machine) if before and version not in before else None
     return Backend(
         key=key,
-        table=table_of(_release(version), operators, registered),
-        before=table_of(_release(before[-1]), old, registered) if old else None,
+        table=table_of(version.minor_version, operators, registered),
+        before=table_of(before[-1].minor_version, old, registered) if old else None,
         before_key=meant,
         before_version=before[-1] if before else None,
         core=core_operators(operators) or newest_core(machine),
@@ -79,7 +80,3 @@ def _is_own(operators: Operators, key: str) -> bool:
 def newest_core(machine: Machine) -> frozenset[str]:
     """The core set of the newest release: old ones tag none."""
     return core_operators(embedded_operators.operators(str(embedded.versions(machine)[-1]), machine))
-
-
-def _release(version: Version) -> tuple[int, int]:
-    return version.major, version.minor

@@ -18,12 +18,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from packaging.version import Version
-
 from abiscan.binary.elf import Machine
 from abiscan.binary.ownership import is_torch_symbol
 from abiscan.dispatch.keys import keys_of
 from abiscan.inputs.sources import Extension, Target
+from abiscan.inputs.version import TorchVersion
 from abiscan.torches import embedded
 from abiscan.torches.headers import releases_asserting
 
@@ -51,14 +50,14 @@ class Clue:
 
     kind: Kind
     seen: str
-    releases: tuple[Version, ...]
+    releases: tuple[TorchVersion, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltFor:
     """The releases that an extension can have been built for, oldest first, and why; none if nothing tells."""
 
-    releases: tuple[Version, ...]
+    releases: tuple[TorchVersion, ...]
     clues: tuple[Clue, ...]
 
 
@@ -120,18 +119,18 @@ def _own_clues(extension: Extension) -> Iterator[Clue]:
         yield Clue(kind=Kind.IMPORTS, seen=_bounds(imports, found, machine), releases=found)
 
 
-def releases_exporting_imports(extensions: Sequence[Extension]) -> tuple[Version, ...]:
+def releases_exporting_imports(extensions: Sequence[Extension]) -> tuple[TorchVersion, ...]:
     """The releases that export what some extensions, all for one machine, import of torch, oldest first."""
     return _agreeing(_imports(extensions), extensions[0].facts.machine)
 
 
-def _imports(extensions: Sequence[Extension]) -> dict[str, frozenset[Version]]:
+def _imports(extensions: Sequence[Extension]) -> dict[str, frozenset[TorchVersion]]:
     """The names that extensions import of torch, and the releases that export them."""
     names = {name for each in extensions for name in each.facts.imports if is_torch_symbol(name)}
     return {name: embedded.releases_exporting(name, extensions[0].facts.machine) for name in sorted(names)}
 
 
-def _agreeing(seen: Mapping[str, frozenset[Version]], machine: Machine) -> tuple[Version, ...]:
+def _agreeing(seen: Mapping[str, frozenset[TorchVersion]], machine: Machine) -> tuple[TorchVersion, ...]:
     """The releases that have the most of what was seen, oldest first; none if all lack too much of it.
 
     What no release has does not count.
@@ -144,13 +143,13 @@ def _agreeing(seen: Mapping[str, frozenset[Version]], machine: Machine) -> tuple
     return tuple(version for version, number in lacking.items() if number == fewest)
 
 
-def _rarest(seen: Mapping[str, frozenset[Version]], among: Sequence[Version]) -> str:
+def _rarest(seen: Mapping[str, frozenset[TorchVersion]], among: Sequence[TorchVersion]) -> str:
     """What the fewest releases have, of what one of ``among`` has."""
     fitting = [name for name, releases in seen.items() if not releases.isdisjoint(among)]
     return min(fitting, key=lambda name: (len(seen[name]), name))
 
 
-def _bounds(imports: Mapping[str, frozenset[Version]], found: Sequence[Version], machine: Machine) -> str:
+def _bounds(imports: Mapping[str, frozenset[TorchVersion]], found: Sequence[TorchVersion], machine: Machine) -> str:
     """Which imported name is the newest, and which the first to go: what bounds the releases in ``found``."""
     every = embedded.versions(machine)
     known = {name: releases for name, releases in imports.items() if not releases.isdisjoint(found)}
@@ -196,7 +195,7 @@ def _metadata_clues(metadata: Metadata | None, machine: Machine) -> Iterator[Clu
         yield Clue(kind=Kind.REQUIREMENT, seen=f"its metadata requires {required}", releases=admitted)
 
 
-def span(releases: Sequence[Version]) -> str:
+def span(releases: Sequence[TorchVersion]) -> str:
     """Releases for people: ``torch 2.5.0 to 2.5.1``."""
     if not releases:
         return "no torch known here"

@@ -7,13 +7,12 @@ import posixpath
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from packaging.version import Version
-
 from abiscan.binary.elf import SharedObject
 from abiscan.extension.built_for import BuiltFor, built_for
 from abiscan.inputs.files import ElfSource
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Extension, Source, Target, read_target
+from abiscan.inputs.version import TorchVersion
 from abiscan.torches import embedded
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ class ExaminedTarget:
         return built_for(self.target)
 
     def registrations_of_library(
-        self, identity: object, source: ElfSource, facts: SharedObject, built_for: Sequence[Version]
+        self, identity: object, source: ElfSource, facts: SharedObject, built_for: Sequence[TorchVersion]
     ) -> Registrations:
         """What a library registers that extensions of this target bring along.
 

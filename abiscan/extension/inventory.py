@@ -6,16 +6,15 @@ import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from packaging.version import Version
-
 from abiscan.binary.elf import Machine, SharedObject
 from abiscan.dispatch.keys import DispatchKeys, keys_of
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
 from abiscan.dispatch.tags import Tags, tags_of
-from abiscan.emulation import Gap, Registrations, recover
+from abiscan.emulation import EmulationGap, Registrations, recover
 from abiscan.extension.built_for import BuiltFor, with_keys
 from abiscan.inputs.files import ElfSource
 from abiscan.inputs.sources import Extension
+from abiscan.inputs.version import TorchVersion
 from abiscan.torches import embedded
 from abiscan.torches.layouts import layout
 
@@ -33,10 +32,10 @@ class Inventory:
     keys: DispatchKeys
     tags: Tags
     registrations: Registrations
-    gaps: tuple[Gap, ...]
+    gaps: tuple[EmulationGap, ...]
 
     @property
-    def built_for(self) -> tuple[Version, ...]:
+    def built_for(self) -> tuple[TorchVersion, ...]:
         """The releases it can have been built for, oldest first."""
         return self.origin.releases
 
@@ -61,7 +60,7 @@ def recover_inventory(extension: Extension, known: BuiltFor) -> Inventory:
     )
 
 
-def registrations(source: ElfSource, facts: SharedObject, built_for: Sequence[Version]) -> Registrations:
+def registrations(source: ElfSource, facts: SharedObject, built_for: Sequence[TorchVersion]) -> Registrations:
     """What an object registers. A schema that the model of the dispatcher cannot read is a gap, and left out."""
     found = recover(source.open(), facts, _argument_tail(built_for, facts.machine))
     unread = {
@@ -73,7 +72,9 @@ def registrations(source: ElfSource, facts: SharedObject, built_for: Sequence[Ve
         return found
     kernels = (replace(each, inferred_schema=None) if each.operator in unread else each for each in found.kernels)
     gaps = (
-        Gap(stage="dispatch", reason=f"not readable: {schema}, inferred for {operator}", address=None, symbol=None)
+        EmulationGap(
+            stage="dispatch", reason=f"not readable: {schema}, inferred for {operator}", address=None, symbol=None
+        )
         for operator, schema in unread.items()
     )
     return replace(found, kernels=tuple(kernels), gaps=(*found.gaps, *gaps))
@@ -88,7 +89,7 @@ def _is_readable(inferred: str) -> bool:
     return True
 
 
-def _argument_tail(built_for: Sequence[Version], machine: Machine) -> int | None:
+def _argument_tail(built_for: Sequence[TorchVersion], machine: Machine) -> int | None:
     """``sizeof(c10::Argument)`` without its name, a string of either ABI; None unless it is one for all releases."""
     found = {layout("c10::Argument", str(version), machine) for version in built_for}
     tails = {known.size - known.fields[1].offset if known else None for known in found}
@@ -104,7 +105,7 @@ def _used_keys(registrations: Registrations) -> list[int]:
     return sorted({key for key in keys if isinstance(key, int)})
 
 
-def _doubts(used: list[int], built_for: tuple[Version, ...], assumed: Version) -> Iterator[Gap]:
+def _doubts(used: list[int], built_for: tuple[TorchVersion, ...], assumed: TorchVersion) -> Iterator[EmulationGap]:
     """A gap if the releases in question name the keys that are used differently."""
     readings = {tuple(map(keys_of(version).name, used)) for version in built_for}
     if used and len(readings) != 1:
@@ -113,4 +114,4 @@ def _doubts(used: list[int], built_for: tuple[Version, ...], assumed: Version) -
         else:
             why = "built for no torch known here"
         reason = f"{why}: they are named as torch {assumed} names them"
-        yield Gap(stage="keys", reason=reason, address=None, symbol=None)
+        yield EmulationGap(stage="keys", reason=reason, address=None, symbol=None)

@@ -12,8 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from packaging.version import Version
-
 from abiscan.binary.ownership import is_torch_library, registers
 from abiscan.dispatch.adapters import entry_key, events_of, state_of
 from abiscan.dispatch.dispatcher import (
@@ -29,13 +27,13 @@ from abiscan.dispatch.dispatcher import (
     replay,
 )
 from abiscan.dispatch.keys import DispatchKeys, keys_of
-from abiscan.dispatch.messages import Release
 from abiscan.dispatch.operators import Operators
 from abiscan.emulation import LibraryKind, Phase, Registrations
 from abiscan.extension.backend import brought_backend
 from abiscan.extension.examined import ExaminedExtension
 from abiscan.inputs.files import DiskFile, ElfSource, Files
 from abiscan.inputs.sources import Target
+from abiscan.inputs.version import MinorVersion
 from abiscan.linkage.model import Resolution
 from abiscan.linkage.registering import Reaction, Registering
 from abiscan.linkage.resolve import relocation_order
@@ -130,12 +128,12 @@ class Replayer:
         if operators and operators.entries is None and any(each.registrations.registries for each in new):
             entries = embedded_registries.entries(release.build or "", release.machine)
             operators = dataclasses.replace(operators, entries=entries)
-        version = Version(release.version) if release.version else embedded.versions()[-1]
-        minor = f"{version.major}.{version.minor}"
+        version = release.torch_version or embedded.versions()[-1]
+        minor = version.minor_version
         keys = DispatchKeys(minor=minor, names=operators.keys) if operators else keys_of(version)
         registered = [each.registrations for each in objects]
         built_for, machine = inventory.built_for, release.machine
-        found = reactions(before, new, operators, keys, (version.major, version.minor))
+        found = reactions(before, new, operators, keys, minor)
         return Registering(
             own=inventory.registrations,
             brought={each.name: each.registrations for each in objects[:-1]},
@@ -229,7 +227,7 @@ def reactions(
     objects: Sequence[Registrant],
     operators: Operators | None,
     keys: DispatchKeys,
-    release: Release,
+    release: MinorVersion,
 ) -> Iterator[Reaction]:
     """What torch does about ``objects``, after ``before``."""
     names = {name for each in (*before, *objects) for name in each.operators}

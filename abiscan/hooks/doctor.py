@@ -11,8 +11,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from packaging.version import Version
-
 from abiscan.binary.ownership import is_torch_library
 from abiscan.errors import InputError
 from abiscan.findings import Effect
@@ -21,6 +19,7 @@ from abiscan.inputs import interpreter, packages, system
 from abiscan.inputs.packages import Distribution
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import uses_torch
+from abiscan.inputs.version import number_of
 from abiscan.results.check import Verdict
 from abiscan.results.doctor import Ailment, Diagnosis, Trouble
 from abiscan.torches.torch import TorchChoice, TorchOf
@@ -109,14 +108,14 @@ def _way_out(
     rules = {finding.rule for finding in findings if finding.effect is not Effect.NOTE}
     if rules == {"python-abi-mismatch"}:
         return Trouble.BROKEN, [f"pip install --force-reinstall --no-deps {distribution}"]
-    public = Version(torch).public if torch else None
+    number = number_of(torch) if torch else None
     cpu = "missing-library" in rules and torch is not None and torch.endswith("+cpu")
     commands: list[str] = []
     if cpu and rules == {"missing-library"}:  # nothing else is wrong with it
         commands.append(f"abiscan pip install --force-reinstall --no-deps --index-url {_CPU_INDEX} {distribution}")
     # To pip, 2.8.0+cpu is a 2.8.0: it would leave it where it is.
-    fits = (Version(build).public for build in fitting(distribution, session))
-    commands += [f"pip install {'--force-reinstall ' if fit == public else ''}torch=={fit}" for fit in islice(fits, 1)]
+    fits = (number_of(build) for build in fitting(distribution, session))
+    commands += [f"pip install {'--force-reinstall ' if fit == number else ''}torch=={fit}" for fit in islice(fits, 1)]
     commands.append(f"abiscan pip install --upgrade {distribution.name}")
     return Trouble.CPU_TORCH if cpu else Trouble.BROKEN, commands
 

@@ -17,7 +17,6 @@ from typing import Final, Protocol
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
 
 from abiscan.errors import InputError
 from abiscan.hooks.judgement import Judgement, fitting, judge
@@ -25,6 +24,7 @@ from abiscan.inputs import interpreter, packages, system
 from abiscan.inputs.packages import FetchedWheel
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source, uses_torch
+from abiscan.inputs.version import TorchVersion, number_of
 from abiscan.torches import embedded
 from abiscan.torches.torch import ReleaseNumber, TorchAt, TorchChoice, TorchOf
 
@@ -33,7 +33,7 @@ _OF_CUDA: Final = re.compile(r"(nvidia|cuda)-")
 # What torch needs of others is told from its metadata; of an installer that shows none these are known to be gigabytes.
 _OF_TORCH: Final = re.compile(r"(nvidia|cuda)-|(pytorch-)?triton$")
 # From this version on the wheels of the package index take CUDA from other wheels, which tells them from others.
-_CUDA_BESIDE: Final = Version("2.0")
+_CUDA_BESIDE: Final = TorchVersion("2.0")
 _LARGE: Final = 100 << 20
 
 
@@ -93,14 +93,14 @@ class InstallerError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class InstallCheck:
     """What is to be said, a line each: ``problems`` forbid the install, ``notes`` do not."""
 
     problems: tuple[str, ...]
     notes: tuple[str, ...]
 
 
-def check(installer: Installer, arguments: Sequence[str], session: Session) -> Outcome:
+def check(installer: Installer, arguments: Sequence[str], session: Session) -> InstallCheck:
     """Check what an install would bring, before it does.
 
     :param arguments: those of ``install``
@@ -113,7 +113,7 @@ def check(installer: Installer, arguments: Sequence[str], session: Session) -> O
     with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
         inspection = _Inspection(plan, Path(folder), installer.index_options(arguments), installer, session)
         problems = tuple(inspection.problems())
-        return Outcome(problems=problems, notes=tuple(inspection.notes))
+        return InstallCheck(problems=problems, notes=tuple(inspection.notes))
 
 
 class _Inspection:
@@ -220,7 +220,7 @@ class _Inspection:
 
     def _other(self, one: Planned, build: str) -> str | None:
         """The version that the installer would choose for this torch, if that one fits it."""
-        wanted = [one.name, f"torch=={build.partition('+')[0]}"]
+        wanted = [one.name, f"torch=={number_of(build)}"]
         try:
             plan = self._installer.plan([*self._options, *wanted], silent=True)
             other = plan.get(canonicalize_name(one.name))
@@ -253,9 +253,9 @@ def _line(subject: str, judgement: Judgement, build: str | None, way: str) -> st
 
 def _fits(source: Source, name: str, version: str, build: str | None, session: Session) -> str:
     """Which torch it fits, and what to type; pip tells builds of one release apart by their index only."""
-    here = build.partition("+")[0] if build else None
+    here = number_of(build) if build else None
     fits = fitting(source, session)
-    others = list(dict.fromkeys(fit.partition("+")[0] for fit in fits if fit.partition("+")[0] != here))
+    others = list(dict.fromkeys(number for fit in fits if (number := number_of(fit)) != here))
     if others:
         return f"it fits torch {', '.join(others)} (abiscan pip install {name}=={version} torch=={others[0]})"
     return f"it fits torch {', '.join(fits)}" if fits else ""
@@ -266,14 +266,13 @@ def _embedded_build(torch: Planned) -> str | None:
 
     Whether that one is for CUDA is told from what it requires.
     """
-    try:
-        version = Version(torch.version)
-    except InvalidVersion:
+    version = TorchVersion.parse(torch.version)
+    if version is None:
         return None
     machine = system.machine()
-    builds = [build for release, of, build in embedded.builds() if of is machine and str(release) == version.public]
+    builds = [build for release, of, build in embedded.builds() if of is machine and release == version.of_release]
     if version.local:
-        return next((build for build in builds if Version(build) == version), None)
+        return next((build for build in builds if TorchVersion(build) == version), None)
     cuda = version < _CUDA_BESIDE or any(_OF_CUDA.match(name) for text in torch.requires if (name := _needed(text)))
     return next((build for build in builds if ("+cu" in build) == cuda), None)
 

@@ -11,6 +11,8 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, Specifier, SpecifierSet
 from packaging.version import Version
 
+from abiscan.inputs.version import number_of
+
 _FIELD: Final = re.compile(r"^([A-Za-z-]+):[ \t]*(.*(?:\n[ \t]+.*)*)", re.MULTILINE)
 _WHEEL_OF_TORCH: Final = re.compile(r"/torch-([^-/+%]+)(?:(?:\+|%2B)[^-/]*)?-[^/]*\.whl(?:[#?].*)?$")
 _PYTHON_TAG: Final = re.compile(r"-cp3([0-9]+)-(?!abi3)[^-]+-[^-]+\.whl$")
@@ -139,7 +141,7 @@ def _without_local_tags(requirement: Requirement) -> SpecifierSet:
     pairs = [(each.operator, each.version) for each in requirement.specifier]
     # One build excluded leaves the other builds of the release.
     kept = [(operator, version) for operator, version in pairs if not ("+" in version and operator == "!=")]
-    return _specifiers([("==" if operator == "===" else operator, v.partition("+")[0]) for operator, v in kept])
+    return _specifiers([("==" if operator == "===" else operator, number_of(v)) for operator, v in kept])
 
 
 def _specifiers(pairs: Iterable[tuple[str, str]]) -> SpecifierSet:

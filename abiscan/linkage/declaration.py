@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class ReleaseOutcome:
     """One release: whether the metadata admit it, and whether the extension, and the whole wheel, load and work there.
 
     ``error`` is the first thing that goes wrong with the extension, None if nothing does.
@@ -27,5 +27,5 @@ class Declaration:
     """
 
     requirement: str | None
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[ReleaseOutcome, ...]
     suggestion: str | None

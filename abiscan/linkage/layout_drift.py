@@ -12,26 +12,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from packaging.version import Version
-
 from abiscan.binary.elf import Machine
 from abiscan.binary.mangling import demangle_type
 from abiscan.binary.ownership import is_torch_symbol
+from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.model import LoadError
-from abiscan.linkage.shared_types import How, Touch, touches
+from abiscan.linkage.shared_types import Touch, TypeUse, touches
 from abiscan.torches import layouts
 from abiscan.torches.layout_changes import LayoutChange, SlotChange, layout_change, method, slot_changes
 
 if TYPE_CHECKING:
     from abiscan.binary.elf import SharedObject
     from abiscan.binary.typeinfo import CxxClass
-    from abiscan.emulation.model import Kernel, Library, Operator, Registrations
+    from abiscan.emulation.model import Library, RegisteredKernel, RegisteredOperator, Registrations
 
 CROSSING: Final = ("torch::CppFunction", "c10::FunctionSchema", "torch::Library", "c10::RegisterOperators::Options")
 """The classes of which an object crosses the border with each registration: what torch/library.h makes, and before."""
 
-_ALLOCATES: Final = (How.CONSTRUCTS, How.BY_VALUE, How.ELEMENTS, How.DERIVES)
-_PASSES: Final = (How.CONSTRUCTS, How.BY_VALUE, How.ELEMENTS, How.REFERS)
+_ALLOCATES: Final = (TypeUse.CONSTRUCTS, TypeUse.BY_VALUE, TypeUse.ELEMENTS, TypeUse.DERIVES)
+_PASSES: Final = (TypeUse.CONSTRUCTS, TypeUse.BY_VALUE, TypeUse.ELEMENTS, TypeUse.REFERS)
 
 
 class Certainty(enum.Enum):
@@ -98,7 +97,7 @@ class Shared:
     classes: tuple[CxxClass, ...]
     touches: Mapping[str, tuple[Touch, ...]]
     registrations: Registrations | None
-    candidates: tuple[Version, ...]
+    candidates: tuple[TorchVersion, ...]
 
 
 def shared(
@@ -106,7 +105,7 @@ def shared(
     facts: SharedObject,
     classes: tuple[CxxClass, ...],
     registrations: Registrations | None,
-    candidates: tuple[Version, ...],
+    candidates: tuple[TorchVersion, ...],
 ) -> Shared:
     """What an object shares with torch.
 
@@ -213,13 +212,13 @@ def _types(shared: Shared, built_for: str, target: str) -> dict[str, TypeDrift]:
 
 
 def _certainty(change: LayoutChange, found: Sequence[Touch], registrations: Registrations | None) -> Certainty | None:
-    ways = {touch.how for touch in found}
+    ways = {touch.use for touch in found}
     if change.name in CROSSING and ways & {*_PASSES} and _crosses_at_load(change.name, registrations):
         return Certainty.AT_LOAD
     # An object that only code of the extension makes and sees is laid out in one way.
-    if ways & {*_ALLOCATES} - ({How.ELEMENTS} if not change.resized else set()):
+    if ways & {*_ALLOCATES} - ({TypeUse.ELEMENTS} if not change.resized else set()):
         return Certainty.ON_USE
-    if How.HAS_STRUCTOR in ways and ways & {*_PASSES}:
+    if TypeUse.HAS_STRUCTOR in ways and ways & {*_PASSES}:
         return Certainty.ON_USE
     # A class that only grew is no harm to those who are given a pointer to it.
     return Certainty.POSSIBLE if change.moved else None
@@ -230,7 +229,7 @@ def _crosses_at_load(name: str, registrations: Registrations | None) -> bool:
         return False
     # Through the stable ABI, torch makes the object itself.
     kernels = [kernel for kernel in registrations.kernels if kernel.abi_version is None]
-    kinds: dict[str, Iterable[Library | Kernel | Operator]] = {
+    kinds: dict[str, Iterable[Library | RegisteredKernel | RegisteredOperator]] = {
         "torch::Library": registrations.libraries,
         "torch::CppFunction": kernels,
         "c10::FunctionSchema": registrations.operators,

@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from packaging.version import Version
-
 from abiscan.dispatch.dispatcher import FATAL, Outcome, OutcomeKind
 from abiscan.dispatch.keys import DispatchKeys
-from abiscan.dispatch.messages import Release
 from abiscan.dispatch.operators import Operators
 from abiscan.dispatch.table import DispatchTable
+from abiscan.inputs.version import MinorVersion, TorchVersion
 
 if TYPE_CHECKING:
     from abiscan.emulation.model import Phase, Registrations
@@ -69,7 +67,7 @@ class Backend:
     table: DispatchTable
     before: DispatchTable | None
     before_key: str
-    before_version: Version | None
+    before_version: TorchVersion | None
     core: frozenset[str]
 
 
@@ -88,7 +86,7 @@ class Registering:
 
     own: Registrations
     brought: Mapping[str, Registrations] = field(default_factory=dict)
-    built_for: tuple[Version, ...]
+    built_for: tuple[TorchVersion, ...]
     meant: DispatchKeys
     keys: DispatchKeys
     operators: Operators | None
@@ -96,10 +94,9 @@ class Registering:
     backend: Backend | None = None
 
     @property
-    def release(self) -> Release:
+    def release(self) -> MinorVersion:
         """The release whose rules and words count."""
-        major, minor = self.keys.minor.split(".")
-        return int(major), int(minor)
+        return self.keys.minor
 
     @property
     def filled(self) -> tuple[str, ...]:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from abiscan.binary.typeinfo import CxxClass
 
 
-class How(enum.Enum):
-    """How an extension shares a class with torch, what depends most on the layout first."""
+class TypeUse(enum.Enum):
+    """How an extension uses a class of torch, what depends most on the layout first."""
 
     CONSTRUCTS = "allocates it, and torch initialises, copies or destroys it"
     DERIVES = "derives from it"
@@ -34,7 +34,7 @@ class Touch(NamedTuple):
     """Where an extension shares the class ``type``: a symbol, or the (mangled) name of a class that derives from it."""
 
     type: str
-    how: How
+    use: TypeUse
     symbol: str
 
 
@@ -56,17 +56,17 @@ def touches(imports: Iterable[str], defined: Iterable[str], derived: Iterable[Cx
     for symbol in imports:
         owner, is_structor = _owner(symbol)
         if owner:
-            yield Touch(owner, How.CONSTRUCTS if is_structor else How.REFERS, symbol)
+            yield Touch(owner, TypeUse.CONSTRUCTS if is_structor else TypeUse.REFERS, symbol)
         for parameter in Signature.of(demangle(symbol)).parameters or ():
-            for name, how in _in_parameter(parameter):
-                yield Touch(name, how, symbol)
+            for name, use in _in_parameter(parameter):
+                yield Touch(name, use, symbol)
     for symbol in defined:
         owner, is_structor = _owner(symbol)
         if owner:
-            yield Touch(owner, How.HAS_STRUCTOR if is_structor else How.COMPILED, symbol)
+            yield Touch(owner, TypeUse.HAS_STRUCTOR if is_structor else TypeUse.COMPILED, symbol)
     for own in derived:
         for base in own.bases:
-            yield Touch(demangle_type(base), How.DERIVES, own.name)
+            yield Touch(demangle_type(base), TypeUse.DERIVES, own.name)
 
 
 def _owner(symbol: str) -> tuple[str, bool]:
@@ -84,7 +84,7 @@ def _owner(symbol: str) -> tuple[str, bool]:
     return "::".join(path[:-1]), False
 
 
-def _in_parameter(parameter: str) -> Iterator[tuple[str, How]]:
+def _in_parameter(parameter: str) -> Iterator[tuple[str, TypeUse]]:
     """The classes that the type of a parameter mentions, each with how an object of it is shared."""
     for found in _CLASS_NAME.finditer(parameter):
         around = _templates_around(parameter, found.start())
@@ -93,13 +93,13 @@ def _in_parameter(parameter: str) -> Iterator[tuple[str, How]]:
             after = ""  # a template over others: itself by reference at most
         holder = around[-1] if around else ""
         if "*" in after.partition(",")[0].partition(">")[0]:
-            yield found[0], How.REFERS
+            yield found[0], TypeUse.REFERS
         elif _SEQUENCE.search(holder):
-            yield found[0], How.ELEMENTS
+            yield found[0], TypeUse.ELEMENTS
         elif parameter.rstrip().endswith(("&", "*")) or not all(map(_EMBEDDING.search, around)):
-            yield found[0], How.REFERS
+            yield found[0], TypeUse.REFERS
         else:
-            yield found[0], How.BY_VALUE
+            yield found[0], TypeUse.BY_VALUE
 
 
 def _templates_around(text: str, at: int) -> list[str]:

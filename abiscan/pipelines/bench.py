@@ -5,13 +5,12 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Mapping, Sequence
 
-from packaging.version import Version
-
 from abiscan.binary.elf import Machine
 from abiscan.extension.examined import ExaminedTarget
 from abiscan.findings import Rule
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source, read_target
+from abiscan.inputs.version import TorchVersion, number_of
 from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.resolve import Resolver
 from abiscan.pipelines.judge import Judge
@@ -84,12 +83,12 @@ class Bench:
 def _all_builds() -> list[str]:
     """What to call every embedded build: by its release, and by its full version if its release means another build."""
     further = {name for machine in Machine for name in embedded.further_builds(machine)}
-    return sorted({*map(str, embedded.versions()), *further}, key=Version)
+    return sorted({*map(str, embedded.versions()), *further}, key=TorchVersion)
 
 
 def _is_for(name: str, machine: Machine) -> bool:
     """Whether an embedded build is one for a machine, and none that goes by a shorter name there."""
-    return name in embedded.further_builds(machine) or Version(name) in embedded.versions(machine)
+    return name in embedded.further_builds(machine) or TorchVersion(name) in embedded.versions(machine)
 
 
 def _names(torches: Sequence[Torch]) -> list[str]:
@@ -102,7 +101,7 @@ def _names(torches: Sequence[Torch]) -> list[str]:
 
 
 def _release(torch: Torch) -> str:
-    return _build(torch).partition("+")[0]
+    return number_of(_build(torch))
 
 
 def _build(torch: Torch) -> str:

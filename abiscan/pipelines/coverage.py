@@ -8,8 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from packaging.version import Version
-
 from abiscan.dispatch.adapters import table_of
 from abiscan.dispatch.coverage import core_operators, cover, key_in
 from abiscan.dispatch.keys import DispatchKeys
@@ -23,6 +21,7 @@ from abiscan.extension.inventory import Inventory
 from abiscan.inputs.packages import FetchedWheel
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
+from abiscan.inputs.version import TorchVersion
 from abiscan.inputs.workload import read_workload
 from abiscan.results.coverage import BackendReport
 from abiscan.torches import embedded
@@ -53,9 +52,9 @@ def backend_report(
     inventories = [each.inventory for each in examined.extensions]
     release = torch.release_for(examined.extensions[0].facts.machine)
     operators = torch.operators_of(release)
-    version = Version(release.version) if release.version else embedded.versions()[-1]
+    version = release.torch_version or embedded.versions()[-1]
     registered = [each.registrations for each in inventories]
-    table = table_of((version.major, version.minor), operators, registered)
+    table = table_of(version.minor_version, operators, registered)
     own_name = _own_name(source, registered)
     found = meant_backend(registered, _built_for(inventories))
     key = _key(table, backend, own_name, found)
@@ -91,7 +90,7 @@ def _key(table: DispatchTable, wanted: str | None, own_name: str | None, found: 
     return key
 
 
-def _built_for(inventories: Sequence[Inventory]) -> tuple[Version, ...]:
+def _built_for(inventories: Sequence[Inventory]) -> tuple[TorchVersion, ...]:
     """The releases that every extension of the target can have been built for."""
     common = set.intersection(*(set(each.built_for) for each in inventories)) if inventories else set()
     return tuple(sorted(common))
@@ -131,13 +130,14 @@ def _notes(
     if found is None:
         return
     meant, reading = found
+    major, minor = reading.minor
     numbers = {number for number, name in reading.names.items() if name == meant}
     used = {kernel.dispatch_key for each in registered for kernel in each.kernels}
     for number in sorted(numbers & {each for each in used if isinstance(each, int)}):
         here = operators.keys.get(number, f"Unknown({number})")
         if key_in([here], meant) is None:
             yield (
-                f"its kernels are for dispatch key {number}, which torch {reading.minor} calls {meant} and {release} "
+                f"its kernels are for dispatch key {number}, which torch {major}.{minor} calls {meant} and {release} "
                 f"{here}: there, none of them is for {key}"
             )
 

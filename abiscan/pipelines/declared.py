@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from packaging.version import Version
-
 from abiscan.errors import InputError
 from abiscan.findings import Rule
 from abiscan.inputs.requirement import Metadata
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
-from abiscan.linkage.declaration import Declaration, Outcome
+from abiscan.inputs.version import TorchVersion
+from abiscan.linkage.declaration import Declaration, ReleaseOutcome
 from abiscan.pipelines.bench import Bench
 from abiscan.pipelines.matrix import all_work, builds_of, rows_of, suggestion
 from abiscan.results.check import Report, Result
@@ -44,21 +43,21 @@ def check_declared(targets: Sequence[Source], rules: Sequence[Rule], session: Se
     return Report(results=tuple(results))
 
 
-def _admits(metadata: Metadata, release: Version) -> bool:
+def _admits(metadata: Metadata, release: TorchVersion) -> bool:
     """Whether pip may install a release beside the wheel: required as the metadata do, in a Python that it is for."""
     required = metadata.requires_torch
     return (required is None or required.admits(release)) and runs_in(release, metadata.python)
 
 
 def _declarations(
-    metadata: Metadata, rows: Sequence[Row], builds: dict[Version, str], admitted: set[Version]
+    metadata: Metadata, rows: Sequence[Row], builds: dict[TorchVersion, str], admitted: set[TorchVersion]
 ) -> dict[str, Declaration]:
     required = suggestion(rows)
     return {
         row.path: Declaration(
             requirement=str(metadata.requires_torch) if metadata.requires_torch else None,
             outcomes=tuple(
-                Outcome(
+                ReleaseOutcome(
                     release=str(release),
                     admitted=release in admitted,
                     error=trouble(row.results[name]),

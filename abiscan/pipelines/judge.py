@@ -16,6 +16,7 @@ from abiscan.inputs import system
 from abiscan.inputs.files import Files
 from abiscan.inputs.libraries import Libraries
 from abiscan.inputs.sources import Target
+from abiscan.inputs.version import number_of
 from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.first_error import first_error
 from abiscan.linkage.layout_drift import LayoutDrift, crash
@@ -218,7 +219,7 @@ def _unread(target: Target, torch: Torch, path: str, error: InputError) -> Resul
         target=target.name,
         path=path,
         sha256=None,
-        torch=torch.build.partition("+")[0] if torch.build else None,
+        torch=number_of(torch.build) if torch.build else None,
         torch_build=torch.build,
         verdict=Verdict.UNKNOWN,
         predicted_error=None,

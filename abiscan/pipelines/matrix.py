@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from packaging.version import Version
-
 from abiscan.extension.built_for import BuiltFor
 from abiscan.findings import Rule
 from abiscan.inputs.requirement import simplest
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
+from abiscan.inputs.version import TorchVersion
 from abiscan.pipelines.bench import Bench
 from abiscan.results.check import Result
 from abiscan.results.matrix import Matrix, Row, works
@@ -65,14 +64,14 @@ def rows_of(bench: Bench, source: Source, rules: Sequence[Rule], session: Sessio
     ]
 
 
-def builds_of(rows: Sequence[Row]) -> dict[Version, str]:
+def builds_of(rows: Sequence[Row]) -> dict[TorchVersion, str]:
     """The releases on which some extensions were judged, oldest first, with one build each: one on which all work.
 
     Where there is none, the last build counts: of one for CPUs and one with CUDA, that is the latter.
     """
-    builds: dict[Version, list[str]] = {}
+    builds: dict[TorchVersion, list[str]] = {}
     for name in dict.fromkeys(name for row in rows for name in row.results):
-        builds.setdefault(Version(name.partition("+")[0]), []).append(name)
+        builds.setdefault(TorchVersion(name).of_release, []).append(name)
     return {
         release: next((name for name in builds[release] if all_work(rows, name)), builds[release][-1])
         for release in sorted(builds)

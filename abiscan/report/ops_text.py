@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from abiscan.binary.mangling import demangle_type
-from abiscan.emulation import Gap, Phase
+from abiscan.emulation import EmulationGap, Phase
 from abiscan.extension.built_for import span
 from abiscan.extension.inventory import Inventory
 from abiscan.report.characters import clean
@@ -95,7 +95,7 @@ class _View:
         if self._verbose and file:
             yield self._below(f"{clean(file)}:{line}")
 
-    def _gap(self, gap: Gap) -> str:
+    def _gap(self, gap: EmulationGap) -> str:
         where = "" if gap.address is None else f" at {gap.address:#x}"
         near = f" near {clean(gap.symbol)}" if gap.symbol else ""
         return f"{self._style(f'gap[{gap.stage}]', fg='yellow')}: {clean(gap.reason)}{where}{near}"

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from packaging.version import Version
-
 from abiscan.dispatch.coverage import Coverage, MissingKernel
 from abiscan.findings import Effect
+from abiscan.inputs.version import TorchVersion
 from abiscan.results.document import rendered
 
 
@@ -25,7 +24,7 @@ class BackendReport:
     paths: tuple[str, ...]
     torch: str | None
     release: str
-    built_for: tuple[Version, ...]
+    built_for: tuple[TorchVersion, ...]
     backend: str
     backend_name: str | None
     kernels: int

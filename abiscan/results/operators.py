@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from packaging.version import Version
-
 from abiscan.binary.mangling import demangle_type
 from abiscan.dispatch.keys import DispatchKeys
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
-from abiscan.emulation.model import Fallback, Gap, Kernel, Library, Operator
+from abiscan.emulation.model import EmulationGap, Library, RegisteredFallback, RegisteredKernel, RegisteredOperator
 from abiscan.extension.inventory import Inventory
+from abiscan.inputs.version import TorchVersion
 from abiscan.results.document import rendered
 
 
@@ -38,7 +37,7 @@ def key_name(key: int | str | None, keys: DispatchKeys) -> str | None:
     return keys.name(key) if isinstance(key, int) else key
 
 
-def full_schema(operator: Operator, built_for: Version | None) -> str | None:
+def full_schema(operator: RegisteredOperator, built_for: TorchVersion | None) -> str | None:
     """The schema as torch prints it: with its namespace, whichever way the source spells it.
 
     A text that torch would refuse is shown as it is.
@@ -53,7 +52,7 @@ def full_schema(operator: Operator, built_for: Version | None) -> str | None:
         schema = FunctionSchema.parse(text)
     except SchemaError:
         return text
-    return schema.printed_by((built_for.major, built_for.minor)) if built_for else str(schema)
+    return schema.printed_by(built_for.minor_version) if built_for else str(schema)
 
 
 def _inventory(inventory: Inventory) -> dict[str, Any]:
@@ -87,7 +86,7 @@ def _library(library: Library, inventory: Inventory) -> dict[str, Any]:
     }
 
 
-def _operator(operator: Operator, inventory: Inventory) -> dict[str, Any]:
+def _operator(operator: RegisteredOperator, inventory: Inventory) -> dict[str, Any]:
     return operator_row(
         name=operator.name,
         schema=full_schema(operator, inventory.built_for[-1] if inventory.built_for else None),
@@ -100,7 +99,7 @@ def _operator(operator: Operator, inventory: Inventory) -> dict[str, Any]:
     )
 
 
-def _kernel(kernel: Kernel, inventory: Inventory) -> dict[str, Any]:
+def _kernel(kernel: RegisteredKernel, inventory: Inventory) -> dict[str, Any]:
     return kernel_row(
         operator=kernel.operator,
         key=key_name(kernel.dispatch_key, inventory.keys),
@@ -114,7 +113,7 @@ def _kernel(kernel: Kernel, inventory: Inventory) -> dict[str, Any]:
     )
 
 
-def _fallback(fallback: Fallback, inventory: Inventory) -> dict[str, Any]:
+def _fallback(fallback: RegisteredFallback, inventory: Inventory) -> dict[str, Any]:
     return fallback_row(
         key=key_name(fallback.dispatch_key, inventory.keys),
         fallthrough=fallback.fallthrough,
@@ -124,7 +123,7 @@ def _fallback(fallback: Fallback, inventory: Inventory) -> dict[str, Any]:
     )
 
 
-def _gap(gap: Gap) -> dict[str, Any]:
+def _gap(gap: EmulationGap) -> dict[str, Any]:
     return {
         "stage": gap.stage,
         "reason": gap.reason,

@@ -24,7 +24,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from abiscan.findings import Effect, Evidence, Finding, rule
-from abiscan.linkage.declaration import Declaration, Outcome
+from abiscan.linkage.declaration import Declaration, ReleaseOutcome
 from abiscan.linkage.linkage import Linkage
 
 
@@ -68,7 +68,7 @@ def _fix(declaration: Declaration) -> str:
     return f"declare {declaration.suggestion}: the releases on which all of the wheel works"
 
 
-def _spans(declaration: Declaration, chosen: Sequence[Outcome]) -> str:
+def _spans(declaration: Declaration, chosen: Sequence[ReleaseOutcome]) -> str:
     """``torch 2.4.0, 2.6.0 to 2.9.1``: neighbours among all known releases together."""
     runs = [
         [outcome.release for outcome in run]

@@ -20,13 +20,13 @@ from collections.abc import Iterator
 
 from abiscan.dispatch.calls import delegates
 from abiscan.dispatch.coverage import cover
-from abiscan.dispatch.table import Source
+from abiscan.dispatch.table import EntrySource
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.rules.advice import other_build
 from abiscan.rules.registration import listed
 
-_FOR_ALL = (Source.CATCH_ALL, Source.MATH, Source.DEFAULT_BACKEND)
+_FOR_ALL = (EntrySource.CATCH_ALL, EntrySource.MATH, EntrySource.DEFAULT_BACKEND)
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:

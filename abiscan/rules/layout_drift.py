@@ -113,7 +113,7 @@ def _evidence(drift: LayoutDrift, each: TypeDrift) -> Iterator[Evidence]:
         yield Evidence(subject=f"{each.change.name}: {difference}")
     for touch in each.touches:
         name = demangle(touch.symbol) if touch.symbol.startswith("_Z") else demangle_type(touch.symbol)
-        yield Evidence(subject=touch.symbol, readable=f"{touch.how.value}: {name}", object=drift.name)
+        yield Evidence(subject=touch.symbol, readable=f"{touch.use.value}: {name}", object=drift.name)
 
 
 RULE = rule("layout-drift", __doc__, check)

@@ -22,12 +22,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from abiscan.dispatch.adapters import table_of
-from abiscan.dispatch.table import AUTOGRAD, DispatchTable, Source
+from abiscan.dispatch.table import AUTOGRAD, DispatchTable, EntrySource
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.rules.registration import listed
 
-_KEEPS = (Source.KERNEL, Source.AUTOGRAD, Source.MATH)
+_KEEPS = (EntrySource.KERNEL, EntrySource.AUTOGRAD, EntrySource.MATH)
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
@@ -47,7 +47,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             name
             for name in names
             if name in registering.operators.operators
-            and before.entry(name, autograd).source is Source.MATH
+            and before.entry(name, autograd).source is EntrySource.MATH
             and after.entry(name, autograd).source not in _KEEPS
         ]
         if lost:

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator
 
 from abiscan.binary.mangling import Signature
 from abiscan.dispatch.dispatcher import Define, Enter, Event, FallBack, Implement, OpenBlock
-from abiscan.dispatch.messages import Release
 from abiscan.dispatch.schema import Argument, Difference, FunctionSchema, SchemaError
 from abiscan.findings import Effect, Evidence, Finding
+from abiscan.inputs.version import MinorVersion
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.registering import Reaction
 from abiscan.rules.advice import other_build
@@ -148,7 +148,7 @@ def _in_words(difference: Difference, mine: str, other: str) -> str:
     return f"{what}: {difference.first} in {mine}, {difference.second} in {other}"
 
 
-def marked(schema: FunctionSchema, other: FunctionSchema, release: Release) -> str:
+def marked(schema: FunctionSchema, other: FunctionSchema, release: MinorVersion) -> str:
     """A schema as a release prints it, with «» around each argument and return that ``other`` has not at that place."""
 
     def side(mine: Collection[Argument], its: Collection[Argument]) -> list[str]:

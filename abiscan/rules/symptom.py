@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abiscan.dispatch.messages import Release
+from abiscan.inputs.version import MinorVersion
 from abiscan.linkage.linkage import Linkage
 
 _SHOWN = 8
@@ -32,7 +32,7 @@ def symptom(linkage: Linkage) -> str | None:
     return f"code that ignores the load error fails with {_errors(asked[:_SHOWN], registering.release)}{more}"
 
 
-def _errors(names: list[str], release: Release) -> str:
+def _errors(names: list[str], release: MinorVersion) -> str:
     """What torch says of operators that nobody has defined, of whichever it is asked for first."""
     namespace, _, short = names[0].partition("::")
     if release < _TURNS_INTO_ATTRIBUTE_ERROR:

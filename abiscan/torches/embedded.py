@@ -13,11 +13,10 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import Any, Final
 
-from packaging.version import InvalidVersion, Version
-
 from abiscan.binary.elf import Machine, SharedObject
 from abiscan.errors import InputError
 from abiscan.inputs.files import Files
+from abiscan.inputs.version import TorchVersion
 from abiscan.torches.model import TorchRelease
 from abiscan.torches.names import ColumnSymbols, NameTable
 
@@ -26,13 +25,13 @@ SITE: Final = "/site-packages"
 
 
 @functools.cache
-def versions(machine: Machine | None = None) -> tuple[Version, ...]:
+def versions(machine: Machine | None = None) -> tuple[TorchVersion, ...]:
     """The embedded releases, oldest first: all, or those for one machine."""
     records = _table().meta["releases"] if machine is None else _records(machine)
     return tuple(sorted(set(map(_version_of, records))))
 
 
-def builds() -> tuple[tuple[Version, Machine, str], ...]:
+def builds() -> tuple[tuple[TorchVersion, Machine, str], ...]:
     """All embedded builds, oldest first: their release, their machine, their full version."""
     return tuple((_version_of(each), Machine(each["machine"]), each["build"]) for each in _table().meta["releases"])
 
@@ -59,18 +58,18 @@ def further_builds(machine: Machine) -> tuple[str, ...]:
     return tuple(full for release, each, full in builds() if each is machine and full != build(str(release), machine))
 
 
-def build_of(version: Version, machine: Machine) -> str | None:
+def build_of(version: TorchVersion, machine: Machine) -> str | None:
     """The version with its local tag of an embedded release for a machine, ``2.6.0+cu124``; None if there is none."""
     return next((record["build"] for record in _records(machine) if _version_of(record) == version), None)
 
 
-def releases_exporting(name: str, machine: Machine) -> frozenset[Version]:
+def releases_exporting(name: str, machine: Machine) -> frozenset[TorchVersion]:
     """The releases that export ``name``. Those embedded as a CPU build count if it is CUDA's and any other has it."""
     return _having(_table().columns(name), machine, "cuda" in name.lower())
 
 
 @functools.lru_cache(maxsize=4096)
-def _having(columns: int, machine: Machine, of_cuda: bool) -> frozenset[Version]:  # noqa: FBT001 - a key of the cache
+def _having(columns: int, machine: Machine, of_cuda: bool) -> frozenset[TorchVersion]:  # noqa: FBT001 - a key of the cache
     if not columns:
         return frozenset()
     return frozenset(
@@ -88,14 +87,10 @@ def _records(machine: Machine) -> list[dict[str, Any]]:
 
 def is_version(text: str) -> bool:
     """Whether ``text`` is a release number, embedded or not."""
-    try:
-        Version(text)
-    except InvalidVersion:
-        return False
-    return True
+    return TorchVersion.parse(text) is not None
 
 
-def admitted(text: str) -> tuple[Version, ...]:
+def admitted(text: str) -> tuple[TorchVersion, ...]:
     """The embedded releases that a version specifier admits, oldest first: those of ``>=2.4,<2.7``.
 
     Empty if ``text`` is no specifier.
@@ -139,10 +134,9 @@ def exports(text: str, machine: Machine) -> dict[str, frozenset[str]]:
 
 
 def _record(text: str, machine: Machine) -> dict[str, Any]:
-    version = Version(text)
-    public = Version(version.public)
-    same = [record for record in _records(machine) if _version_of(record) == public]
-    found = [record for record in same if version.local in (None, Version(record["build"]).local)]
+    version = TorchVersion(text)
+    same = [record for record in _records(machine) if _version_of(record) == version.of_release]
+    found = [record for record in same if version.local in (None, TorchVersion(record["build"]).local)]
     if not found:
         there = [record["build"] for record in same] or versions(machine)
         fix = f"there are: {', '.join(map(str, there))}"
@@ -177,13 +171,13 @@ def describe(record: TorchRelease, libraries: Mapping[str, SharedObject]) -> dic
     }
 
 
-def _version_of(record: Mapping[str, Any]) -> Version:
+def _version_of(record: Mapping[str, Any]) -> TorchVersion:
     return _public(record["build"])
 
 
 @functools.cache
-def _public(build: str) -> Version:
-    return Version(Version(build).public)
+def _public(build: str) -> TorchVersion:
+    return TorchVersion(build).of_release
 
 
 @functools.cache

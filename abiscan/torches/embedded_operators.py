@@ -12,10 +12,9 @@ import functools
 from collections.abc import Collection, Mapping
 from importlib import resources
 
-from packaging.version import Version
-
 from abiscan.binary.elf import Machine
 from abiscan.dispatch.operators import Operators
+from abiscan.inputs.version import TorchVersion
 from abiscan.torches import embedded
 from abiscan.torches.operator_table import OperatorTable
 
@@ -30,7 +29,7 @@ def operators(text: str, machine: Machine, names: Collection[str] | None = None)
     return table().operators(_number(embedded.build(text, machine), machine), names)
 
 
-def across(names: Collection[str], machine: Machine) -> Mapping[Version, Operators]:
+def across(names: Collection[str], machine: Machine) -> Mapping[TorchVersion, Operators]:
     """Some operators in every embedded release, oldest first: what ``operators`` says for each number."""
     return {
         version: table().operators(_number(embedded.build(str(version), machine), machine), names)

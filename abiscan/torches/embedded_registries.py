@@ -13,12 +13,12 @@ from importlib import resources
 from typing import Any, Final
 
 from abiscan.binary.elf import Machine
-from abiscan.dispatch.operators import Entry
+from abiscan.dispatch.operators import RegistryEntry
 
 NAME: Final = "registries.json.gz"
 
 
-def entries(build: str, machine: Machine) -> tuple[Entry, ...] | None:
+def entries(build: str, machine: Machine) -> tuple[RegistryEntry, ...] | None:
     """The entries of a build, None if it is not among those that were read.
 
     :param build: its full version: ``2.13.0+cpu``
@@ -28,7 +28,9 @@ def entries(build: str, machine: Machine) -> tuple[Entry, ...] | None:
         return None
     bit = 1 << data()["builds"].index(name)
     return tuple(
-        Entry(registry, key, priority) for registry, key, priority, builds in data()["entries"] if int(builds, 16) & bit
+        RegistryEntry(registry, key, priority)
+        for registry, key, priority, builds in data()["entries"]
+        if int(builds, 16) & bit
     )
 
 

@@ -7,14 +7,13 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from packaging.version import Version
-
-from abiscan.dispatch.keys import keys_of
-from abiscan.dispatch.operators import Entry, Fallback, Kernel, Operator, Operators, Place
+from abiscan.dispatch.keys import keys_of_minor
+from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place, RegistryEntry
 from abiscan.dispatch.tags import Tags, tags_of
 from abiscan.errors import InputError
 from abiscan.inputs.files import Files, Wheel
 from abiscan.inputs.interpreter import PythonTag
+from abiscan.inputs.version import TorchVersion
 from abiscan.torches.model import TorchRelease
 
 if TYPE_CHECKING:
@@ -96,17 +95,17 @@ def read_operators(release: TorchRelease, files: Files) -> Operators:
     # The emulator is loaded when it is needed: that takes longer than to read what an earlier run has kept.
     from abiscan.emulation import recover_torch
 
-    return _named(recover_torch(libraries, release.machine), release.version)
+    return _named(recover_torch(libraries, release.machine), release.torch_version)
 
 
-def _named(found: TorchRegistrations, version: str | None) -> Operators:
+def _named(found: TorchRegistrations, version: TorchVersion | None) -> Operators:
     """The same with the names of dispatch keys and tags in place of their numbers."""
     from abiscan.dispatch.adapters import entry_key
     from abiscan.emulation import LibraryKind
 
-    tags = tags_of(Version(version)) if version is not None else Tags(names=())
+    tags = tags_of(version) if version is not None else Tags(names=())
     # For keys that torch's own table of names forgot: QuantizedCUDA in 1.6, AutocastCPU in 1.10.
-    unnamed = keys_of(Version(version or "0"))
+    unnamed = keys_of_minor(version.minor_version if version else (0, 0))
     names = set(found.keys.values())
     # From 1.8 on a kernel without a key is one for this alias (OperatorEntry.cpp, registerKernel).
     no_key = "CompositeImplicitAutograd" if "CompositeImplicitAutograd" in names else None
@@ -149,7 +148,7 @@ def _named(found: TorchRegistrations, version: str | None) -> Operators:
             for gap in library.gaps
         ),
         entries=tuple(
-            Entry(each.what, entry_key(each.what, each.key), each.priority)
+            RegistryEntry(each.what, entry_key(each.what, each.key), each.priority)
             for registries in (found.registries, *(library.registries for library in found.libraries.values()))
             for each in registries
         ),

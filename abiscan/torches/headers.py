@@ -13,16 +13,15 @@ from collections.abc import Iterator
 from importlib import resources
 from typing import Final
 
-from packaging.version import Version
-
 from abiscan.binary.elf import SourceLine
+from abiscan.inputs.version import TorchVersion
 from abiscan.torches.names import NameTable
 
 # The path of a header inside ``torch/include`` begins here; what is before it depends on the machine.
 _ROOT: Final = re.compile(r"(?<![^/])(?:ATen|c10|caffe2|torch)/")
 
 
-def releases_asserting(place: SourceLine) -> tuple[str, frozenset[Version]] | None:
+def releases_asserting(place: SourceLine) -> tuple[str, frozenset[TorchVersion]] | None:
     """A line of one of torch's headers by its path below ``torch/include``, and the releases that assert there.
 
     :return: None if no release has an assertion there
@@ -39,8 +38,8 @@ def _paths(file: str) -> Iterator[str]:
 
 
 @functools.cache
-def _versions(columns: int) -> frozenset[Version]:
-    return frozenset(Version(text) for bit, text in enumerate(_table().meta["releases"]) if columns >> bit & 1)
+def _versions(columns: int) -> frozenset[TorchVersion]:
+    return frozenset(TorchVersion(text) for bit, text in enumerate(_table().meta["releases"]) if columns >> bit & 1)
 
 
 @functools.cache

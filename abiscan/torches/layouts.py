@@ -21,9 +21,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from typing import Any, Final, NamedTuple
 
-from packaging.version import Version
-
 from abiscan.binary.elf import Machine
+from abiscan.inputs.version import TorchVersion
 
 MAGIC: Final = b"ABISLAY\x01"
 _BLOCK: Final = 64  # classes
@@ -113,7 +112,7 @@ class _Table:
         (size,) = struct.unpack_from("<I", data, len(MAGIC))
         start = len(MAGIC) + 4
         header = json.loads(lzma.decompress(data[start : start + size]))
-        self._columns = {(Version(version), machine): at for at, (version, machine) in enumerate(header["builds"])}
+        self._columns = {(TorchVersion(version), machine): at for at, (version, machine) in enumerate(header["builds"])}
         self._first = [name for name, _ in header["blocks"]]
         self._data = data
         self._offsets = [start + size]
@@ -124,7 +123,7 @@ class _Table:
         """The number of a build; None if it is not there."""
 
     def _find_column(self, version: str, machine: Machine) -> int | None:
-        return self._columns.get((Version(Version(version).public), machine.value))
+        return self._columns.get((TorchVersion(version).of_release, machine.value))
 
     def find(self, name: str, version: str, machine: Machine) -> tuple[Any, Any] | None:
         """The layout and the virtual table of a class, as packed; None if the table has no such class or build."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from abiscan.binary.elf import Machine
 from abiscan.binary.ownership import is_torch_library
 from abiscan.inputs.interpreter import PythonTag
+from abiscan.inputs.version import TorchVersion, number_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +36,13 @@ class TorchRelease:
 
     @property
     def version(self) -> str | None:
-        """The version without its local tag: ``2.13.0``."""
-        return self.build.partition("+")[0] if self.build else None
+        """The number of the release, without the local tag of the build: ``2.13.0``."""
+        return number_of(self.build) if self.build else None
+
+    @property
+    def torch_version(self) -> TorchVersion | None:
+        """The version; None if it is unknown, or no version."""
+        return TorchVersion.parse(self.build) if self.build else None
 
     def __str__(self) -> str:
         return f"torch {self.build or '(unknown version)'}"

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from abiscan.dispatch.operators import Entry, Fallback, Kernel, Operator, Operators, Place
+from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place, RegistryEntry
 from abiscan.inputs.files import Files
 from abiscan.inputs.session import Session
 from abiscan.inputs.store import identity_of, written_whole
@@ -122,5 +122,5 @@ def unpack(data: bytes) -> Operators:
         keys=dict(content["keys"]),
         aliases={alias: frozenset(members) for alias, members in content["aliases"].items()},
         gaps=tuple(content["gaps"]),
-        entries=None if content["entries"] is None else tuple(map(Entry._make, content["entries"])),
+        entries=None if content["entries"] is None else tuple(map(RegistryEntry._make, content["entries"])),
     )

@@ -8,10 +8,10 @@ from __future__ import annotations
 import functools
 from importlib import resources
 
-from packaging.version import Version
+from abiscan.inputs.version import TorchVersion
 
 
-def runs_in(release: Version, python: str | None) -> bool:
+def runs_in(release: TorchVersion, python: str | None) -> bool:
     """Whether there is a wheel of a release for a Python (``3.11``); True for None, and for a release not listed."""
     pythons = _pythons().get(str(release))
     return python is None or pythons is None or python in pythons

@@ -24,7 +24,7 @@ import pytest
 
 from abiscan.dispatch.calls import printed_entry
 from abiscan.dispatch.operators import Operators
-from abiscan.dispatch.table import DispatchTable, Source
+from abiscan.dispatch.table import DispatchTable, EntrySource
 from abiscan.inputs.files import Files, read_facts
 from abiscan.torches.from_libs import from_path, read_operators
 from abiscan.torches.from_python import _kernels
@@ -133,8 +133,8 @@ def test_the_probe_of_the_time_before_tables() -> None:
         keys = {mark.partition(" ")[0] for mark in marks}
         for key, entry in table.row(name).items():
             if key in keys:
-                assert entry.source is Source.KERNEL
+                assert entry.source is EntrySource.KERNEL
             elif key in fallbacks:
-                assert entry.source is Source.FALLBACK
+                assert entry.source is EntrySource.FALLBACK
             else:
-                assert entry.source is (Source.CATCH_ALL if "CATCH-ALL" in keys else Source.MISSING)
+                assert entry.source is (EntrySource.CATCH_ALL if "CATCH-ALL" in keys else EntrySource.MISSING)

@@ -23,11 +23,11 @@ from abiscan.dispatch.adapters import events_of, fallbacks_of_table, state_of_du
 from abiscan.dispatch.dispatcher import (
     Block,
     BlockKind,
+    CppFunction,
     Define,
     Event,
     FallBack,
     Implement,
-    Kernel,
     OpenBlock,
     OperatorEntry,
     OutcomeKind,
@@ -74,7 +74,7 @@ DEPRECATED: Final = "REGISTER_GENERATOR_PRIVATEUSE1 is deprecated."
 
 # What torch 1.5.0 has registered, as far as mini_ipex meets it, read off the dispatcher of the real release.
 TORCH_1_5: Final = json.loads((FOLDER / "mini_ipex/torch-1.5.0.json").read_text("utf-8"))
-KEYS_OF_1_5: Final = DispatchKeys(minor="1.5", names={int(key): name for key, name in TORCH_1_5["keys"].items()})
+KEYS_OF_1_5: Final = DispatchKeys(minor=(1, 5), names={int(key): name for key, name in TORCH_1_5["keys"].items()})
 
 
 def cases(kind: str) -> list[tuple[str, str]]:
@@ -135,11 +135,11 @@ def events_of_steps(name: str) -> Iterator[Event]:
         elif method == "def_":
             yield Define(block=block, text=arguments[0], alias_analysis=arguments[1] if arguments[1:] else None)
         elif method == "fallback_fallthrough":
-            yield FallBack(block=block, kernel=Kernel(dispatch_key=arguments[0] or None))
+            yield FallBack(block=block, kernel=CppFunction(dispatch_key=arguments[0] or None))
         else:
             mangled, inferred = FUNCTIONS[method]
             operator, key, debug = arguments
-            kernel = Kernel(dispatch_key=key or None, signature=mangled, inferred=inferred, debug=debug)
+            kernel = CppFunction(dispatch_key=key or None, signature=mangled, inferred=inferred, debug=debug)
             yield Implement(block=block, name=operator, kernel=kernel)
 
 
@@ -182,7 +182,7 @@ CALLED: Final[dict[str, tuple[str | None, str | None]]] = {
 
 # The others of old_checks.cpp. Blocks stand in a file of this name, each in a line of its own.
 IN_1_6: Final = partial(Block, file="old_checks.cpp", namespace="abiscan", dispatch_key=None)
-FUNCTION: Final = Kernel(signature=CALLED["one"][0], inferred=CALLED["one"][1])
+FUNCTION: Final = CppFunction(signature=CALLED["one"][0], inferred=CALLED["one"][1])
 BLOCKS: Final[dict[str, tuple[Block, Callable[[Block], list[Event]]]]] = {
     "fragment_of_all": (IN_1_6(kind=BlockKind.FRAGMENT, namespace=None, line=2), lambda _: []),
     "other_namespace": (
@@ -211,21 +211,21 @@ BLOCKS: Final[dict[str, tuple[Block, Callable[[Block], list[Event]]]]] = {
     ),
     "fallback_in_def": (
         IN_1_6(kind=BlockKind.DEF, line=9),
-        lambda block: [FallBack(block=block, kernel=Kernel())],
+        lambda block: [FallBack(block=block, kernel=CppFunction())],
     ),
     "fallback_of_namespace": (
         IN_1_6(kind=BlockKind.IMPL, dispatch_key="XLA", line=10),
-        lambda block: [FallBack(block=block, kernel=Kernel())],
+        lambda block: [FallBack(block=block, kernel=CppFunction())],
     ),
     "boxed_def": (
         IN_1_6(kind=BlockKind.DEF, line=11),
-        lambda block: [Define(block=block, text="f", kernel=Kernel())],
+        lambda block: [Define(block=block, text="f", kernel=CppFunction())],
     ),
     "def_of_all": (IN_1_6(kind=BlockKind.DEF, namespace=None, line=12), lambda _: []),
     "def_with_key": (IN_1_6(kind=BlockKind.DEF, dispatch_key="CPU", line=13), lambda _: []),
     "fallback_without_key": (
         IN_1_6(kind=BlockKind.IMPL, namespace=None, line=14),
-        lambda block: [FallBack(block=block, kernel=Kernel())],
+        lambda block: [FallBack(block=block, kernel=CppFunction())],
     ),
     "second_library": (
         IN_1_6(kind=BlockKind.DEF, line=15),
@@ -247,7 +247,7 @@ def events_of_call(name: str, release: tuple[int, int]) -> Iterator[Event]:
         yield OpenBlock(block=block)
         yield from inside(block)
     elif name == "second_fallback":
-        fallback = Kernel(dispatch_key=key_in("XLA", release))
+        fallback = CppFunction(dispatch_key=key_in("XLA", release))
         yield from (FallBack(block=None, kernel=fallback) for _ in range(2))
     elif name == "second_class":
         yield from (RegisterClass(name="abiscan.Class") for _ in range(2))
@@ -269,7 +269,7 @@ def operators_of_call(name: str, release: tuple[int, int]) -> Iterator[Event]:
             key, called = function.split()
             mangled, inferred = CALLED[called]
             named = None if key == "-" else key_in(key, release)
-            kernels.append(Kernel(dispatch_key=named, signature=mangled, inferred=inferred))
+            kernels.append(CppFunction(dispatch_key=named, signature=mangled, inferred=inferred))
         yield RegisterOperator(text=text, kernels=tuple(kernels), alias_analysis=alias)
 
 

@@ -10,10 +10,10 @@ import subprocess
 from typing import Any, Final
 
 import pytest
-from packaging.version import Version
 
 from abiscan.extension.built_for import BuiltFor, Clue, Kind
 from abiscan.findings import Effect, Evidence, Finding
+from abiscan.inputs.version import TorchVersion
 from abiscan.report import matrix_html
 from abiscan.results.check import Verdict
 from abiscan.results.matrix import Matrix, Row
@@ -60,8 +60,8 @@ def matrix() -> Matrix:
         evidence=(Evidence(subject="_Zf", readable=f"f<{HOSTILE}>()", object=HOSTILE, instead="f(«int»)"),),
         fix="none & never",
     )
-    clue = Clue(kind=Kind.HEADERS, seen="an assertion", releases=(Version("2.6.0"),))
-    built = BuiltFor(releases=(Version("2.6.0"),), clues=(clue,))
+    clue = Clue(kind=Kind.HEADERS, seen="an assertion", releases=(TorchVersion("2.6.0"),))
+    built = BuiltFor(releases=(TorchVersion("2.6.0"),), clues=(clue,))
     bad, good, unsure = failure(findings=(finding,)), result(), result(verdict=Verdict.UNKNOWN)
     cells = {"pkg/b.so": (good, bad), "pkg/a.so": (good, good), HOSTILE: (bad, bad), "pkg/c.so": (good, unsure)}
     rows = tuple(

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from packaging.version import Version
 
 from abiscan.binary.elf import ElfFile
 from abiscan.dispatch.keys import DispatchKeys, keys_of
@@ -24,6 +23,7 @@ from abiscan.extension.examined import examine
 from abiscan.extension.inventory import Inventory
 from abiscan.inputs.session import Session
 from abiscan.inputs.store import Store
+from abiscan.inputs.version import TorchVersion
 from abiscan.results.operators import full_schema, key_name
 from tests.oracle import dispatch_dumps
 from tools import ground_truth
@@ -52,7 +52,9 @@ def kernels(
     )
 
 
-def schemas(found: Registrations, release: Version, phases: Collection[Phase] = LOADING) -> set[tuple[str, str | None]]:
+def schemas(
+    found: Registrations, release: TorchVersion, phases: Collection[Phase] = LOADING
+) -> set[tuple[str, str | None]]:
     return {
         (operator.name, full_schema(operator, release))
         for operator in found.operators
@@ -73,7 +75,7 @@ def inventories(package: str, version: str) -> tuple[Inventory, ...]:
     "record", RECORD, ids=lambda record: f"{record['package']}-{record['version']}/{record['path']}"
 )
 def test_recovers_exactly_what_a_recorded_load_registered(record: dict[str, Any]) -> None:
-    release = Version(record["torch"])
+    release = TorchVersion(record["torch"])
     found: Counter[dispatch_dumps.Kernel] = Counter()
     defined: set[tuple[str, str | None]] = set()
     for each in inventories(record["package"], record["version"]):
@@ -124,7 +126,7 @@ def test_recovers_exactly_what_a_live_load_registers(name: str) -> None:
         pytest.skip("the samples were built for another torch")
     assert run.returncode == 0, run.stderr
     dumped, version = run.stdout.splitlines()[-2:]
-    truth, release = json.loads(dumped), Version(version)
+    truth, release = json.loads(dumped), TorchVersion(version)
     file = ElfFile.open(path)
     found = recover(file, file.facts())
     assert found.gaps == ()
@@ -158,7 +160,7 @@ def test_recovers_exactly_what_a_live_import_and_a_call_register() -> None:
         pytest.skip("the samples were built for another torch and Python")
     assert run.returncode == 0, run.stderr
     dumped, version = run.stdout.splitlines()[-2:]
-    release = Version(version)
+    release = TorchVersion(version)
     file = ElfFile.open(path)
     found = recover(file, file.facts())
     assert found.gaps == ()

@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 
 from abiscan.binary.elf import Machine
-from abiscan.dispatch.operators import Entry, Kernel, Operators
+from abiscan.dispatch.operators import Kernel, Operators, RegistryEntry
 from abiscan.inputs.files import Files, read_facts
 from abiscan.torches import embedded_operators
 from abiscan.torches.from_libs import from_path, identities, read_operators
@@ -192,9 +192,9 @@ def test_the_package_knows_what_is_read_from_the_libraries(recovered: Operators)
 def test_other_registries_have_what_an_extension_cannot_enter_again(recovered: Operators) -> None:
     # registry_conflict-key_torch.so, -settings_torch.so: their loads are recorded.
     assert recovered.entries is not None
-    assert Entry("ThreadPoolRegistry", "C10", 2) in recovered.entries
-    assert Entry("AcceleratorAllocatorConfig", "max_split_size_mb", None) in recovered.entries
-    assert Entry("device-guard", "CPU", None) in recovered.entries
+    assert RegistryEntry("ThreadPoolRegistry", "C10", 2) in recovered.entries
+    assert RegistryEntry("AcceleratorAllocatorConfig", "max_split_size_mb", None) in recovered.entries
+    assert RegistryEntry("device-guard", "CPU", None) in recovered.entries
 
 
 def by_operator(kernels: Iterable[Kernel]) -> dict[str, list[Kernel]]:

@@ -11,11 +11,11 @@ from abiscan.dispatch.dispatcher import (
     FATAL,
     Block,
     BlockKind,
+    CppFunction,
     Define,
     Event,
     FallBack,
     Implement,
-    Kernel,
     OpenBlock,
     OutcomeKind,
     RegisterOperator,
@@ -34,7 +34,7 @@ TYPES: Final = st.sampled_from(
     ]
 )
 KERNELS: Final = st.builds(
-    lambda key, type_: Kernel(dispatch_key=key, signature=type_[0], inferred=type_[1]), KEYS, TYPES
+    lambda key, type_: CppFunction(dispatch_key=key, signature=type_[0], inferred=type_[1]), KEYS, TYPES
 )
 BLOCKS: Final = st.builds(
     Block,

@@ -7,7 +7,7 @@ from typing import ClassVar, Final, Protocol
 
 from icicle import Icicle  # type: ignore[import-untyped]
 
-from abiscan.binary.elf import Machine as ElfMachine
+from abiscan.binary.elf import Machine
 from abiscan.emulation.arch.aarch64 import Aarch64
 from abiscan.emulation.arch.memory import Memory
 from abiscan.emulation.arch.x86_64 import X8664
@@ -73,4 +73,4 @@ class Arch(Protocol):
         """
 
 
-ARCHITECTURES: Final[dict[ElfMachine, Arch]] = {ElfMachine.X86_64: X8664(), ElfMachine.AARCH64: Aarch64()}
+ARCHITECTURES: Final[dict[Machine, Arch]] = {Machine.X86_64: X8664(), Machine.AARCH64: Aarch64()}

@@ -13,7 +13,7 @@ import struct
 from typing import Final
 
 from abiscan.emulation.doubles import Doubles
-from abiscan.emulation.process import Call, Process
+from abiscan.emulation.process import Call, EmulatedProcess
 
 _OBJECT_SIZE: Final = 1024  # a PyHeapTypeObject has less
 _HEAD_SIZE: Final = 16  # sizeof(PyObject)
@@ -66,26 +66,26 @@ _ZERO: Final = (
 CPYTHON: Final = Doubles()
 
 
-def new_object(process: Process, type_object: int = 0) -> int:
+def new_object(process: EmulatedProcess, type_object: int = 0) -> int:
     """The address of a fresh object."""
     address = process.allocate(_OBJECT_SIZE)
     process.machine.write(address, struct.pack("<QQ", _MANY, type_object or process.bind("PyBaseObject_Type")))
     return address
 
 
-def new_module(process: Process) -> int:
+def new_module(process: EmulatedProcess) -> int:
     """The address of a fresh, empty module."""
     return _owned(process, process.bind("PyModule_Type"))
 
 
-def _owned(process: Process, type_object: int) -> int:
+def _owned(process: EmulatedProcess, type_object: int) -> int:
     """The address of a fresh object that the extension makes: it has no attributes but what are set."""
     made = new_object(process, type_object)
     process.attributes[made] = {_OWN: 1}
     return made
 
 
-def fill_datum(process: Process, name: str, slot: int) -> None:
+def fill_datum(process: EmulatedProcess, name: str, slot: int) -> None:
     """Give a datum of the interpreter its content: an exception is a pointer to an object, all else an object."""
     if name.startswith("PyExc_"):
         process.machine.set_word(slot, new_object(process))
@@ -347,7 +347,7 @@ def _object(call: Call) -> int:
     return new_object(call.process, call.process.bind(made[1] + "_Type") if made else 0)
 
 
-def module_functions(process: Process, definition: int) -> list[int]:
+def module_functions(process: EmulatedProcess, definition: int) -> list[int]:
     """The functions that the importer calls with a module that is only defined so far (PEP 489): in its slots."""
     machine, found = process.machine, []
     slots = machine.word(definition + _SLOTS_OFFSET) if process.image.contains(definition) else 0

@@ -8,7 +8,7 @@ import zlib
 from typing import Final
 
 from abiscan.emulation.doubles import Doubles, ctype
-from abiscan.emulation.machine import Stop
+from abiscan.emulation.emulator import Stop
 from abiscan.emulation.process import Call
 
 _LOCALE_SIZE: Final = 256  # struct __locale_struct has 232 bytes

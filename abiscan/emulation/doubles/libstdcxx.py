@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from abiscan.emulation.doubles import Doubles, ctype
-from abiscan.emulation.machine import Machine, Stop
+from abiscan.emulation.emulator import Emulator, Stop
 from abiscan.emulation.process import Call, Double
 from abiscan.emulation.strings import COW, CXX11, EMPTY_REP, REP_SIZE, StringAbi, abi_in
 
@@ -507,14 +507,14 @@ def _remove_node(call: Call) -> int:
     return node
 
 
-def _link(machine: Machine, parent: int, side: int, child: int) -> None:
+def _link(machine: Emulator, parent: int, side: int, child: int) -> None:
     """Hang a node, or none for 0, below another."""
     machine.set_word(parent + side, child)
     if child:
         machine.set_word(child + _PARENT, parent)
 
 
-def _end_of(machine: Machine, node: int, side: int) -> int:
+def _end_of(machine: Emulator, node: int, side: int) -> int:
     """The last node on one side of the tree below ``node``.
 
     :raises Stop: there is no end: the tree has a ring in it

@@ -12,7 +12,7 @@ from typing import Final
 
 from abiscan.emulation.cpp_function import Function, read_function
 from abiscan.emulation.doubles import Doubles
-from abiscan.emulation.machine import Stop
+from abiscan.emulation.emulator import Stop
 from abiscan.emulation.process import Call
 from abiscan.emulation.torch_state import Schema, TorchState
 

@@ -13,8 +13,8 @@ from abiscan.emulation.cpp_function import (
     read_optional_key,
 )
 from abiscan.emulation.doubles import Doubles
-from abiscan.emulation.machine import Stop
-from abiscan.emulation.model import Library, LibraryKind, Operator
+from abiscan.emulation.emulator import Stop
+from abiscan.emulation.model import Library, LibraryKind, RegisteredOperator
 from abiscan.emulation.process import Call
 from abiscan.emulation.torch_state import Schema, TorchState, optional_text_argument, text_argument
 
@@ -138,7 +138,9 @@ def torch_library(state: TorchState) -> Doubles:
             return ()
         return struct.unpack(f"<{count}i", call.machine.read(begin, 4 * count)) if count else ()
 
-    def record_kernel(library: Library, name: str, function: Function, definition: Operator | None = None) -> None:
+    def record_kernel(
+        library: Library, name: str, function: Function, definition: RegisteredOperator | None = None
+    ) -> None:
         recorder.kernel(
             library,
             name,

@@ -11,7 +11,7 @@ import struct
 from typing import Final
 
 from abiscan.emulation.doubles import Doubles
-from abiscan.emulation.machine import Stop
+from abiscan.emulation.emulator import Stop
 from abiscan.emulation.process import Call
 from abiscan.emulation.recorder import operator_name
 from abiscan.emulation.torch_state import TorchState

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from abiscan.emulation.doubles import Doubles
-from abiscan.emulation.machine import Stop
+from abiscan.emulation.emulator import Stop
 from abiscan.emulation.model import ALLOCATOR, ALLOCATOR_SETTINGS
 from abiscan.emulation.process import Call, Double
 from abiscan.emulation.torch_state import TorchState

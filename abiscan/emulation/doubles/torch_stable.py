@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 
 from abiscan.emulation.doubles import Doubles
-from abiscan.emulation.machine import Stop
+from abiscan.emulation.emulator import Stop
 from abiscan.emulation.model import Library, LibraryKind
 from abiscan.emulation.process import Call
 from abiscan.emulation.torch_state import TorchState, optional_text_argument, text_argument

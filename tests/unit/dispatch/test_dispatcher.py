@@ -12,11 +12,11 @@ from abiscan.dispatch.adapters import events_of, fallbacks_of_table, state_of_du
 from abiscan.dispatch.dispatcher import (
     Block,
     BlockKind,
+    CppFunction,
     Define,
     Event,
     FallBack,
     Implement,
-    Kernel,
     NameBackend,
     OpenBlock,
     OperatorEntry,
@@ -45,7 +45,7 @@ IMPL: Final = Block(kind=BlockKind.IMPL, namespace="aten", dispatch_key="Private
 
 
 def implement(mangled: str, inferred: str) -> list[Event]:
-    kernel = Kernel(signature=mangled, inferred=inferred)
+    kernel = CppFunction(signature=mangled, inferred=inferred)
     return [OpenBlock(block=IMPL), Implement(block=IMPL, name="matrix_power", kernel=kernel)]
 
 
@@ -107,14 +107,14 @@ def test_what_is_refused_behind_a_throw_is_told_once_for_each_operator() -> None
     fragment, cpu = block_of(BlockKind.FRAGMENT, "ns"), block_of(BlockKind.IMPL, "ns", "CPU")
     there = {name: f"{name}(Tensor x) -> Tensor" for name in ("ns::f", "ns::g", "ns::h")}
     state = State(operators={name: OperatorEntry(schema=schema) for name, schema in there.items()})
-    two = Kernel(signature=binary, inferred="(Tensor _0, Tensor _1) -> Tensor _0")
+    two = CppFunction(signature=binary, inferred="(Tensor _0, Tensor _1) -> Tensor _0")
     events: list[Event] = [
         OpenBlock(block=fragment),
         Define(block=fragment, text="f(Tensor x, Tensor y) -> Tensor"),
         Define(block=fragment, text="g(Tensor x) -> Tensor"),
         Define(block=fragment, text="new(Tensor x) -> Tensor"),
         Implement(block=cpu, name="f", kernel=two),  # as its own definition has it
-        Implement(block=cpu, name="h", kernel=Kernel(signature=unary, inferred="(Tensor _0) -> Tensor _0")),
+        Implement(block=cpu, name="h", kernel=CppFunction(signature=unary, inferred="(Tensor _0) -> Tensor _0")),
         Implement(block=cpu, name="h", kernel=two),
         Define(block=fragment, text="g(Tensor x) -> Tensor"),
     ]
@@ -139,8 +139,8 @@ def test_nothing_is_said_of_what_is_in_a_block_that_is_refused() -> None:
         OpenBlock(block=mine),
         Define(block=mine, text="f(Tensor x) -> Tensor"),
         OpenBlock(block=block_of(BlockKind.DEF, "aten")),
-        FallBack(block=of_all, kernel=Kernel()),
-        FallBack(block=of_all, kernel=Kernel()),
+        FallBack(block=of_all, kernel=CppFunction()),
+        FallBack(block=of_all, kernel=CppFunction()),
     ]
     result = replay(state, events, (2, 13))
     assert [outcome.subject for outcome in (*result.outcomes, *result.behind)] == ["ns", "aten", "XLA"]
@@ -163,7 +163,7 @@ def test_classes_count_only_where_they_are_known() -> None:
 
 
 LINE = {"file": "macro.cpp", "line": 3, "phase": model.Phase.STATIC_INIT}  # one macro may open several blocks
-KEYS = DispatchKeys(minor="2.13", names={1: "CPU"})
+KEYS = DispatchKeys(minor=(2, 13), names={1: "CPU"})
 
 
 def _library(namespace: str, order: int) -> model.Library:
@@ -171,8 +171,8 @@ def _library(namespace: str, order: int) -> model.Library:
     return model.Library(kind=kind, namespace=namespace, dispatch_key=None, order=order, **LINE)  # type: ignore[arg-type]
 
 
-def _implementation(operator: str, order: int, library: int) -> model.Kernel:
-    return model.Kernel(
+def _implementation(operator: str, order: int, library: int) -> model.RegisteredKernel:
+    return model.RegisteredKernel(
         operator=operator,
         dispatch_key=1,
         signature=None,
@@ -186,8 +186,8 @@ def _implementation(operator: str, order: int, library: int) -> model.Kernel:
     )
 
 
-def _definition(name: str, order: int, library: int | None) -> model.Operator:
-    return model.Operator(
+def _definition(name: str, order: int, library: int | None) -> model.RegisteredOperator:
+    return model.RegisteredOperator(
         name=name,
         schema=None,
         inferred=True,
@@ -206,7 +206,7 @@ def test_events_come_in_the_order_of_the_code_each_with_its_block() -> None:
         kernels=(_implementation("two::f", 1, 0), _implementation("two::f", 4, 3), _implementation("one::f", 6, 0)),
         classes=(model.CustomClass(name="two.C", methods=(), phase=model.Phase.STATIC_INIT, order=5),),
     )
-    kernel = Kernel(dispatch_key="CPU")
+    kernel = CppFunction(dispatch_key="CPU")
     one, two = (
         Block(kind=BlockKind.FRAGMENT, namespace=namespace, dispatch_key=None, file="macro.cpp", line=3)
         for namespace in ("one", "two")
@@ -252,7 +252,7 @@ def test_events_come_in_the_order_of_the_code_each_with_its_block() -> None:
 def test_reasons_of_2_15(schema: str, mangled: str, inferred: str, reason: str) -> None:
     """As torch 2.15.0 said of three kernels compiled for it."""
     block = Block(kind=BlockKind.DEF, namespace="abiscan_sym", dispatch_key=None, file="sy.cpp", line=11)
-    kernel = Kernel(signature=mangled, inferred=inferred)
+    kernel = CppFunction(signature=mangled, inferred=inferred)
     events: list[Event] = [Define(block=block, text=schema), Implement(block=block, name="op", kernel=kernel)]
     failure = replay(State(), events, (2, 15)).failure
     assert failure is not None

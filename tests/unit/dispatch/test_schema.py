@@ -15,11 +15,11 @@ from abiscan.dispatch.schema import (
     Device,
     FunctionSchema,
     OperatorName,
-    Release,
     SchemaError,
     TypeKind,
     parse_name_or_schema,
 )
+from abiscan.inputs.version import MinorVersion
 
 DATA: Final = Path(__file__).parents[2] / "data"
 VERDICTS: Final = json.loads((DATA / "schema_verdicts.json").read_text(encoding="utf-8"))["verdicts"]
@@ -27,7 +27,7 @@ VERDICTS: Final = json.loads((DATA / "schema_verdicts.json").read_text(encoding=
 CLASSES: Final = frozenset({"c10d.ProcessGroup"})
 
 
-def printed() -> list[tuple[Release, str]]:
+def printed() -> list[tuple[MinorVersion, str]]:
     lines = gzip.decompress((DATA / "schemas.txt.gz").read_bytes()).decode().splitlines()
     pairs = [line.split("\t") for line in lines]
     return [((int(release.split(".")[0]), int(release.split(".")[1])), schema) for release, schema in pairs]
@@ -106,7 +106,7 @@ def test_a_whole_release_is_read_and_printed_in_no_time() -> None:
         ("a::b(Tensor(a!)[] x) -> ()", (1, 12), "a::b(Tensor[] x) -> ()"),
     ],
 )
-def test_each_release_prints_in_its_own_way(text: str, release: Release, expected: str) -> None:
+def test_each_release_prints_in_its_own_way(text: str, release: MinorVersion, expected: str) -> None:
     assert parse(text).printed_by(release) == expected
 
 

@@ -17,7 +17,7 @@ import pytest
 from abiscan.binary.elf import Machine
 from abiscan.dispatch.calls import failure, failure_message, lookup_message
 from abiscan.dispatch.operators import Fallback, Kernel, Operators
-from abiscan.dispatch.table import UNNAMED, DispatchTable, Source, no_key_of
+from abiscan.dispatch.table import UNNAMED, DispatchTable, EntrySource, no_key_of
 from abiscan.torches.embedded_operators import operators
 
 DATA: Final = Path(__file__).parents[2] / "data" / "dispatch_tables.json.xz"
@@ -73,7 +73,7 @@ def test_every_combination_of_keys(version: str) -> None:
         given = [
             [table.printed(key), entry.source.value]
             for key, entry in table.row(name).items()
-            if entry.source is not Source.MISSING
+            if entry.source is not EntrySource.MISSING
         ]
         assert given == recorded["distinct"][row], name
     assert len(recorded["rows"]) >= 128

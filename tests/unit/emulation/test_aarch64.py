@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from abiscan.emulation.arch.aarch64 import Aarch64
-from abiscan.emulation.machine import Machine, Stop
+from abiscan.emulation.emulator import Emulator, Stop
 
 CODE = 0x10_0000
 LITERAL = 0xFEDC_BA98_8765_4321
@@ -19,7 +19,7 @@ def run(*words: int, literal_at: int = 0x100, literal: bytes = struct.pack("<Q",
     page = bytearray(0x1000)
     struct.pack_into(f"<{len(words)}I", page, 0x80, *words)
     page[0x80 + literal_at : 0x80 + literal_at + len(literal)] = literal
-    machine = Machine(Aarch64(), pager=lambda _: False, call_out=lambda _: None)
+    machine = Emulator(Aarch64(), pager=lambda _: False, call_out=lambda _: None)
     machine.map_page(CODE, bytes(page), writable=False, executable=True)
     return machine.start(CODE + 0x80, (), 1_000)
 

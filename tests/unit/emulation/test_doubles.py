@@ -15,8 +15,8 @@ from abiscan.emulation.doubles import beginning, finder
 from abiscan.emulation.doubles.cpython import CPYTHON, fill_datum
 from abiscan.emulation.doubles.libc import LIBC
 from abiscan.emulation.doubles.libstdcxx import LIBSTDCXX
-from abiscan.emulation.machine import Stop
-from abiscan.emulation.process import Process
+from abiscan.emulation.emulator import Stop
+from abiscan.emulation.process import EmulatedProcess
 from abiscan.emulation.strings import COW, CXX11, StringAbi, abi_in, abi_of
 
 SAMPLES = Path(__file__).parents[3] / "sample_binaries" / "registrations"
@@ -24,18 +24,18 @@ CXX11_CLASS = "St7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE"
 
 
 @pytest.fixture(params=["library", "library_aarch64"])
-def process(request: pytest.FixtureRequest) -> Process:
+def process(request: pytest.FixtureRequest) -> EmulatedProcess:
     file = ElfFile.open(SAMPLES / f"{request.param}.so")
-    found = Process(file, file.facts().machine, finder((LIBC, LIBSTDCXX, CPYTHON)), fill_datum)
+    found = EmulatedProcess(file, file.facts().machine, finder((LIBC, LIBSTDCXX, CPYTHON)), fill_datum)
     found.call_limit = 10_000
     return found
 
 
-def call(process: Process, name: str, *arguments: int) -> int:
+def call(process: EmulatedProcess, name: str, *arguments: int) -> int:
     return process.machine.start(process.bind(name), arguments, 100_000)
 
 
-def call_for_object(process: Process, name: str, *arguments: int) -> int:
+def call_for_object(process: EmulatedProcess, name: str, *arguments: int) -> int:
     """Call a function that returns an object; the address of the object."""
     room = process.allocate(256)
     if process.arch.hidden_result is None:
@@ -46,7 +46,7 @@ def call_for_object(process: Process, name: str, *arguments: int) -> int:
     return room
 
 
-def text(process: Process, content: bytes) -> int:
+def text(process: EmulatedProcess, content: bytes) -> int:
     return process.store(content + b"\0")
 
 
@@ -55,7 +55,7 @@ def signed(value: int, bits: int = 64) -> int:
     return value - (1 << bits) if value >> (bits - 1) else value
 
 
-def test_memory(process: Process) -> None:
+def test_memory(process: EmulatedProcess) -> None:
     machine = process.machine
     source, target = process.store(b"0123456789"), process.allocate(16)
     assert call(process, "memcpy", target, source, 4) == target
@@ -68,7 +68,7 @@ def test_memory(process: Process) -> None:
     assert signed(call(process, "memcmp", source, target, 2)) > 0
 
 
-def test_the_arguments_of_a_list(process: Process) -> None:
+def test_the_arguments_of_a_list(process: EmulatedProcess) -> None:
     """Two of the numbers are left in saved registers, the third is in the stack; the lists are those of the ABIs."""
     saved = process.store(struct.pack("<6Q", 0, 0, 0, 0, 11, 22))
     stack = process.store(struct.pack("<Q", 33))
@@ -81,20 +81,20 @@ def test_the_arguments_of_a_list(process: Process) -> None:
     assert process.machine.text(target) == b"11, 22, 33"
 
 
-def test_a_text_without_a_translation_is_itself(process: Process) -> None:
+def test_a_text_without_a_translation_is_itself(process: EmulatedProcess) -> None:
     hello = text(process, b"hello")
     assert call(process, "gettext", hello) == hello
     assert call(process, "dcgettext", text(process, b"domain"), hello, 5) == hello
 
 
-def test_mapped_memory_begins_a_page(process: Process) -> None:
+def test_mapped_memory_begins_a_page(process: EmulatedProcess) -> None:
     address = call(process, "mmap", 0, 0x2000, 7, 0x22, (1 << 64) - 1, 0)
     assert address % 0x1000 == 0
     assert process.machine.read(address, 0x2000) == bytes(0x2000)
 
 
 @pytest.mark.parametrize("name", ["malloc", "_Znwm", "_Znam"])
-def test_allocations_are_apart_aligned_and_cleared(process: Process, name: str) -> None:
+def test_allocations_are_apart_aligned_and_cleared(process: EmulatedProcess, name: str) -> None:
     first, second = call(process, name, 24), call(process, name, 1)
     assert first % 16 == second % 16 == 0
     assert second >= first + 24
@@ -104,23 +104,23 @@ def test_allocations_are_apart_aligned_and_cleared(process: Process, name: str) 
     assert process.machine.read(large + 0x20_0000 - 8, 8) == bytes(8)
 
 
-def test_reallocation_keeps_the_content(process: Process) -> None:
+def test_reallocation_keeps_the_content(process: EmulatedProcess) -> None:
     first = call(process, "malloc", 4)
     process.machine.write(first, b"abcd")
     assert process.machine.read(call(process, "realloc", first, 64), 8) == b"abcd\0\0\0\0"
 
 
-def test_a_giant_allocation_stops(process: Process) -> None:
+def test_a_giant_allocation_stops(process: EmulatedProcess) -> None:
     with pytest.raises(Stop, match="allocation of"):
         call(process, "_Znwm", 1 << 40)
 
 
-def test_a_giant_string_stops(process: Process) -> None:
+def test_a_giant_string_stops(process: EmulatedProcess) -> None:
     with pytest.raises(Stop, match=f"a string of {1 << 60} bytes"):
         call(process, "_ZNSs12_S_constructEmcRKSaIcE", 1 << 60, ord("x"))
 
 
-def test_texts(process: Process) -> None:
+def test_texts(process: EmulatedProcess) -> None:
     hello, upper = text(process, b"hello, world"), text(process, b"HELLO")
     assert call(process, "strlen", hello) == 12
     assert signed(call(process, "strcmp", hello, upper), 32) > 0
@@ -135,7 +135,7 @@ def test_texts(process: Process) -> None:
 
 @pytest.mark.parametrize("content", [b"42", b"  -17xyz", b"0x1f", b"0755", b"none", b"+8"])
 @pytest.mark.parametrize("base", [0, 10, 16])
-def test_numbers_are_read_as_the_c_library_reads_them(process: Process, content: bytes, base: int) -> None:
+def test_numbers_are_read_as_the_c_library_reads_them(process: EmulatedProcess, content: bytes, base: int) -> None:
     library = ctypes.CDLL(None)
     library.strtol.restype = ctypes.c_long
     end = process.allocate(8)
@@ -158,27 +158,27 @@ def test_numbers_are_read_as_the_c_library_reads_them(process: Process, content:
         (b"%%|%.3d|%*d", (7, 6, 42)),
     ],
 )
-def test_formats_are_those_of_the_c_library(process: Process, form: bytes, values: tuple[int, ...]) -> None:
+def test_formats_are_those_of_the_c_library(process: EmulatedProcess, form: bytes, values: tuple[int, ...]) -> None:
     real, room = ctypes.create_string_buffer(128), process.allocate(128)
     length = ctypes.CDLL(None).snprintf(real, ctypes.c_size_t(128), form, *map(ctypes.c_long, values))
     assert call(process, "snprintf", room, 128, text(process, form), *values) == length
     assert process.machine.text(room) == real.value
 
 
-def test_formats_with_texts(process: Process) -> None:
+def test_formats_with_texts(process: EmulatedProcess) -> None:
     room, word = process.allocate(128), text(process, b"word")
     assert call(process, "snprintf", room, 6, text(process, b"<%s|%7s|%.2s>"), word, word, word) == 17
     assert process.machine.text(room) == b"<word"
 
 
-def test_once_and_guards(process: Process) -> None:
+def test_once_and_guards(process: EmulatedProcess) -> None:
     guard = process.allocate(8)
     assert call(process, "__cxa_guard_acquire", guard) == 1
     call(process, "__cxa_guard_release", guard)
     assert call(process, "__cxa_guard_acquire", guard) == 0
 
 
-def test_throwing_stops_with_the_type(process: Process) -> None:
+def test_throwing_stops_with_the_type(process: EmulatedProcess) -> None:
     with pytest.raises(Stop, match="throws St13runtime_error"):
         call(process, "__cxa_throw", process.allocate(8), process.bind("_ZTISt13runtime_error"), 0)
 
@@ -187,17 +187,17 @@ def test_throwing_stops_with_the_type(process: Process) -> None:
 class TestStrings:
     """``std::string``, by what its members leave behind."""
 
-    def new(self, process: Process, abi: StringAbi, content: bytes) -> int:
+    def new(self, process: EmulatedProcess, abi: StringAbi, content: bytes) -> int:
         address = process.allocate(abi.size)
         abi.create(process, address, content)
         return address
 
-    def test_round_trip(self, process: Process, abi: StringAbi, name: str) -> None:
+    def test_round_trip(self, process: EmulatedProcess, abi: StringAbi, name: str) -> None:
         assert name.startswith("_ZN")
         for content in (b"", b"short", b"exactly 15 char", b"sixteen chars ok", b"long " * 40):
             assert abi.read(process, self.new(process, abi, content)) == content
 
-    def test_construction(self, process: Process, abi: StringAbi, name: str) -> None:
+    def test_construction(self, process: EmulatedProcess, abi: StringAbi, name: str) -> None:
         alloc = "RKSaIcE" if abi is COW else "RKS3_"
         address = process.allocate(abi.size)
         call(process, f"{name}C1EPKc{alloc}", address, text(process, b"made of a longer text"))
@@ -210,7 +210,7 @@ class TestStrings:
         assert abi.read(process, copy) == abi.read(process, moved) == b"made of a longer text"
         assert abi.read(process, address) == b""
 
-    def test_editing(self, process: Process, abi: StringAbi, name: str) -> None:
+    def test_editing(self, process: EmulatedProcess, abi: StringAbi, name: str) -> None:
         address = self.new(process, abi, b"one three")
         assert call(process, f"{name}6insertEmPKc", address, 4, text(process, b"two ")) == address
         assert abi.read(process, address) == b"one two three"
@@ -224,7 +224,7 @@ class TestStrings:
         call(process, f"{name}6resizeEmc", address, 18, ord("."))
         assert abi.read(process, address) == b"zero three four!.."
 
-    def test_looking(self, process: Process, abi: StringAbi, name: str) -> None:
+    def test_looking(self, process: EmulatedProcess, abi: StringAbi, name: str) -> None:
         address, const = self.new(process, abi, b"aten::add.out"), name.replace("_ZN", "_ZNK", 1)
         assert call(process, f"{const}4findEPKcmm", address, text(process, b"::"), 0, 2) == 4
         assert call(process, f"{const}4findEcm", address, ord("."), 0) == 9
@@ -247,7 +247,7 @@ def test_string_layout_is_told_by_names() -> None:
 class Tree:
     """A ``std::set`` of numbers, as inlined code drives the functions of libstdc++."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: EmulatedProcess) -> None:
         self.process = process
         self.header = process.allocate(32)
         process.machine.write(self.header, struct.pack("<QQQQ", 0, 0, self.header, self.header))
@@ -283,7 +283,7 @@ class Tree:
         return order
 
 
-def test_red_black_tree_keeps_order(process: Process) -> None:
+def test_red_black_tree_keeps_order(process: EmulatedProcess) -> None:
     tree = Tree(process)
     for value in (50, 20, 70, 10, 60, 30, 80):
         tree.insert(value)
@@ -295,7 +295,7 @@ def test_red_black_tree_keeps_order(process: Process) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_nodes_leave_a_red_black_tree(process: Process, seed: int) -> None:
+def test_nodes_leave_a_red_black_tree(process: EmulatedProcess, seed: int) -> None:
     """In any order, the root, the ends, and nodes with one child and with two among them."""
     numbers = list(range(12))
     random.Random(seed).shuffle(numbers)
@@ -311,7 +311,7 @@ def test_nodes_leave_a_red_black_tree(process: Process, seed: int) -> None:
     assert process.machine.words(tree.header + 8, 3) == (0, tree.header, tree.header)
 
 
-def test_lists_are_linked_and_spliced(process: Process) -> None:
+def test_lists_are_linked_and_spliced(process: EmulatedProcess) -> None:
     machine = process.machine
     head, first, second = (process.allocate(16) for _ in range(3))
     machine.write(head, struct.pack("<QQ", head, head))
@@ -329,7 +329,7 @@ def test_lists_are_linked_and_spliced(process: Process) -> None:
     assert machine.words(head, 2) == (head, head)
 
 
-def test_hash_tables_grow_by_primes(process: Process) -> None:
+def test_hash_tables_grow_by_primes(process: EmulatedProcess) -> None:
     policy = process.store(struct.pack("<fxxxxQ", 1.0, 0))
     name = "_ZNKSt8__detail20_Prime_rehash_policy14_M_need_rehashEmmm"
     second = "RDX" if process.arch.hidden_result is None else "x1"
@@ -340,7 +340,7 @@ def test_hash_tables_grow_by_primes(process: Process) -> None:
     assert call(process, name, policy, buckets, 1, 1) == 0
 
 
-def test_hash_tables_grow_alike_in_code_and_in_its_double(process: Process) -> None:
+def test_hash_tables_grow_alike_in_code_and_in_its_double(process: EmulatedProcess) -> None:
     name = "_ZNKSt8__detail20_Prime_rehash_policy14_M_need_rehashEmmm"
     second = "RDX" if process.arch.hidden_result is None else "x1"
 
@@ -364,7 +364,7 @@ SIZES = (0, 1, 7, 8, 15, 16, 23, 40, 70_000)
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("room", [0, 12, 16, 100])
-def test_a_string_takes_a_text(process: Process, size: int, room: int) -> None:
+def test_a_string_takes_a_text(process: EmulatedProcess, size: int, room: int) -> None:
     """At its end or in place of it, in its own memory, or in new one; what is behind it stays as it was."""
     machine, added = process.machine, bytes(range(1, 256)) * 300
     source = process.store(added[:size])
@@ -387,7 +387,7 @@ def test_a_string_takes_a_text(process: Process, size: int, room: int) -> None:
         assert machine.read(string + 32, 14) == b"what is behind"
 
 
-def test_a_string_takes_a_part_of_itself(process: Process) -> None:
+def test_a_string_takes_a_part_of_itself(process: EmulatedProcess) -> None:
     string = process.allocate(32)
     CXX11.create(process, string, b"0123456789abcdef")
     own = process.machine.word(string)
@@ -398,7 +398,7 @@ def test_a_string_takes_a_part_of_itself(process: Process) -> None:
     assert CXX11.read(process, string) == b"123456789abcdef345"
 
 
-def test_a_buffer_has_the_capacity_that_is_asked_for_or_twice_the_old_one(process: Process) -> None:
+def test_a_buffer_has_the_capacity_that_is_asked_for_or_twice_the_old_one(process: EmulatedProcess) -> None:
     for wanted, old, expected in ((20, 15, 30), (31, 15, 31), (10, 15, 10), (70_000, 15, 70_000)):
         capacity = process.store(struct.pack("<Q", wanted))
         first = call(process, f"_ZN{CXX11_CLASS}9_M_createERmm", 0, capacity, old)
@@ -407,13 +407,13 @@ def test_a_buffer_has_the_capacity_that_is_asked_for_or_twice_the_old_one(proces
 
 
 @pytest.mark.parametrize("member", ["9_M_appendEPKcm", "7reserveEm"])
-def test_what_is_no_string_stops(process: Process, member: str) -> None:
+def test_what_is_no_string_stops(process: EmulatedProcess, member: str) -> None:
     nothing = process.store(b"\xff" * 64)
     with pytest.raises(Stop):
         call(process, f"_ZN{CXX11_CLASS}{member}", nothing, 1 << 40, 4)
 
 
-def test_a_tree_with_a_ring_stops(process: Process) -> None:
+def test_a_tree_with_a_ring_stops(process: EmulatedProcess) -> None:
     node = process.allocate(32)
     process.machine.write(node, struct.pack("<4Q", 1, node, node, node))
     for name in ("_ZSt18_Rb_tree_incrementPSt18_Rb_tree_node_base", "_ZSt18_Rb_tree_decrementPSt18_Rb_tree_node_base"):
@@ -422,7 +422,7 @@ def test_a_tree_with_a_ring_stops(process: Process) -> None:
 
 
 @pytest.mark.parametrize("abi", [CXX11, COW], ids=["cxx11", "cow"])
-def test_string_streams(process: Process, abi: StringAbi) -> None:
+def test_string_streams(process: EmulatedProcess, abi: StringAbi) -> None:
     inner = "7__cxx11" if abi is CXX11 else ""
     stream_class = f"NSt{inner}19basic_ostringstreamIcSt11char_traitsIcESaIcEE"
     stream = process.allocate(512)
@@ -437,7 +437,7 @@ def test_string_streams(process: Process, abi: StringAbi) -> None:
     assert abi.read(process, made) == b"n=-12, done"
 
 
-def test_python_objects(process: Process) -> None:
+def test_python_objects(process: EmulatedProcess) -> None:
     machine = process.machine
     made = call(process, "PyUnicode_FromString", text(process, b"abiscan"))
     assert machine.text(call(process, "PyUnicode_AsUTF8", made)) == b"abiscan"
@@ -451,7 +451,7 @@ def test_python_objects(process: Process) -> None:
     assert machine.word(machine.word(process.bind("PyExc_RuntimeError"))) > 1
 
 
-def test_python_keeps_dictionaries_and_attributes(process: Process) -> None:
+def test_python_keeps_dictionaries_and_attributes(process: EmulatedProcess) -> None:
     key, name = text(process, b"key"), call(process, "PyUnicode_FromString", text(process, b"key"))
     made, value = call(process, "PyDict_New"), call(process, "PyLong_FromLong", 5)
     assert call(process, "PyDict_GetItemString", made, key) == 0
@@ -469,7 +469,7 @@ def test_python_keeps_dictionaries_and_attributes(process: Process) -> None:
     assert call(process, "PyObject_GetAttrString", other, key) != 0
 
 
-def test_python_types_have_flags_bases_and_functions(process: Process) -> None:
+def test_python_types_have_flags_bases_and_functions(process: EmulatedProcess) -> None:
     machine = process.machine
     text_type, base = process.bind("PyUnicode_Type"), process.bind("PyBaseObject_Type")
     made = call(process, "PyUnicode_FromString", text(process, b"x"))
@@ -488,7 +488,7 @@ def test_python_types_have_flags_bases_and_functions(process: Process) -> None:
     assert machine.words(method + 8, 2) == (process.bind("PyInstanceMethod_Type"), function)
 
 
-def test_the_private_parts_of_a_string(process: Process) -> None:
+def test_the_private_parts_of_a_string(process: EmulatedProcess) -> None:
     """As the constructor of a string calls them when nothing is inlined."""
     machine, name = process.machine, f"_ZN{CXX11_CLASS}"
     address, content = process.allocate(32), text(process, b"text of a library")
@@ -522,7 +522,7 @@ CODES = range(-128, 256)
     ],
 )
 def test_the_tables_behind_ctype_h(
-    process: Process, locate: str, entry: type[ctypes.c_uint16 | ctypes.c_int32]
+    process: EmulatedProcess, locate: str, entry: type[ctypes.c_uint16 | ctypes.c_int32]
 ) -> None:
     """As glibc has them in this process, whose locale is the classic one."""
     function = getattr(ctypes.CDLL(None), locate)
@@ -537,7 +537,7 @@ def test_the_tables_behind_ctype_h(
 @pytest.mark.parametrize(
     "name", ["isalpha", "iscntrl", "isgraph", "ispunct", "isspace", "isxdigit", "tolower", "toupper"]
 )
-def test_characters(process: Process, name: str) -> None:
+def test_characters(process: EmulatedProcess, name: str) -> None:
     real = getattr(ctypes.CDLL(None), name)
     expected = [real(code) for code in CODES]
     found = [signed(call(process, name, code), 32) for code in CODES]
@@ -567,7 +567,7 @@ def test_the_plain_beginning_of_an_expression(pattern: str, expected: str) -> No
 @pytest.mark.parametrize(
     "name", ["_ZNSi10_M_extractIlEERSiRT_", "_ZNSirsERi", "_ZSt7getlineIcSt11char_traitsIcESaIcEE"]
 )
-def test_a_stream_that_is_read_ends_the_function(process: Process, name: str) -> None:
+def test_a_stream_that_is_read_ends_the_function(process: EmulatedProcess, name: str) -> None:
     """What would be read is not known, and nothing must be made of it."""
     with pytest.raises(Stop, match="reads from a stream"):
         call(process, name, process.allocate(512), process.allocate(64))

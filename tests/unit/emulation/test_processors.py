@@ -12,15 +12,15 @@ from icicle import MemoryException, MemoryProtection, RunStatus  # type: ignore[
 
 from abiscan.emulation import processors
 from abiscan.emulation.arch.x86_64 import X8664
-from abiscan.emulation.machine import HEAP_BASE, PAGE_SIZE, Machine
+from abiscan.emulation.emulator import HEAP_BASE, PAGE_SIZE, Emulator
 
 CODE = 0x10_0000
 RETURN_RDI = bytes.fromhex("4889f8c3")
 RETURN_SEVEN = bytes.fromhex("b807000000c3")
 
 
-def machine_with(code: bytes) -> Machine:
-    machine = Machine(X8664(), pager=lambda _: False, call_out=lambda _: None)
+def machine_with(code: bytes) -> Emulator:
+    machine = Emulator(X8664(), pager=lambda _: False, call_out=lambda _: None)
     machine.map_page(CODE, code.ljust(PAGE_SIZE, b"\0"), writable=False, executable=True)
     return machine
 

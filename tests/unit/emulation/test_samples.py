@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 from abiscan.binary.elf import ElfFile
-from abiscan.emulation import Fallback, Kernel, LibraryKind, Operator, Phase, Registrations, recover
+from abiscan.emulation import (
+    LibraryKind,
+    Phase,
+    RegisteredFallback,
+    RegisteredKernel,
+    RegisteredOperator,
+    Registrations,
+    recover,
+)
 
 SAMPLES = Path(__file__).parents[3] / "sample_binaries" / "registrations"
 
@@ -100,7 +108,11 @@ def test_everything_has_its_place_in_one_order_and_its_library(name: str) -> Non
     assert sorted(places) == list(range(len(places)))
     for kernel in found.kernels:
         assert kernel in alone or defined[kernel.order] == kernel.operator
-    members: tuple[Operator | Kernel | Fallback, ...] = (*found.operators, *found.kernels, *found.fallbacks)
+    members: tuple[RegisteredOperator | RegisteredKernel | RegisteredFallback, ...] = (
+        *found.operators,
+        *found.kernels,
+        *found.fallbacks,
+    )
     for each in members:
         if each.library is None:
             assert each.file is None

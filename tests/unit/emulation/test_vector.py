@@ -13,7 +13,7 @@ import pytest
 
 from abiscan.binary.elf import ElfFile, Machine
 from abiscan.emulation.loader import BASE
-from abiscan.emulation.process import Process
+from abiscan.emulation.process import EmulatedProcess
 
 # Operands: ymm1, ymm2 (and their low halves) hold the inputs, ymm3 the result; (%rdi), (%rsi) are the inputs in memory,
 # 64(%rdx) is memory for results, rax a result that is not a vector, rcx an input that is none.
@@ -241,8 +241,8 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def process(library: Path) -> Process:
-    return Process(ElfFile.open(library), Machine.X86_64, lambda _: None, lambda *_: None)
+def process(library: Path) -> EmulatedProcess:
+    return EmulatedProcess(ElfFile.open(library), Machine.X86_64, lambda _: None, lambda *_: None)
 
 
 def _real(library: Path, number: int, first: bytes, second: bytes) -> bytes:
@@ -254,7 +254,7 @@ def _real(library: Path, number: int, first: bytes, second: bytes) -> bytes:
     return ctypes.string_at(addresses[2], _SIZE)
 
 
-def _emulated(process: Process, number: int, first: bytes, second: bytes) -> bytes:
+def _emulated(process: EmulatedProcess, number: int, first: bytes, second: bytes) -> bytes:
     addresses = [process.allocate(_SIZE, 64) for _ in range(3)]
     for address, content in zip(addresses, (first, second, bytes(_SIZE)), strict=True):
         process.machine.write(address, content)
@@ -265,7 +265,7 @@ def _emulated(process: Process, number: int, first: bytes, second: bytes) -> byt
 
 
 @pytest.mark.parametrize(("number", "instruction"), list(enumerate(INSTRUCTIONS)), ids=INSTRUCTIONS)
-def test_does_what_the_processor_does(library: Path, process: Process, number: int, instruction: str) -> None:
+def test_does_what_the_processor_does(library: Path, process: EmulatedProcess, number: int, instruction: str) -> None:
     source = random.Random(instruction)
     for _ in range(3):
         first, second = source.randbytes(96), source.randbytes(96)
@@ -274,7 +274,9 @@ def test_does_what_the_processor_does(library: Path, process: Process, number: i
 
 
 @pytest.mark.parametrize(("number", "instruction"), list(enumerate(FLOATS, len(INSTRUCTIONS))), ids=FLOATS)
-def test_computes_what_the_processor_computes(library: Path, process: Process, number: int, instruction: str) -> None:
+def test_computes_what_the_processor_computes(
+    library: Path, process: EmulatedProcess, number: int, instruction: str
+) -> None:
     kind = "d" if "sd" in instruction.split(maxsplit=1)[0] or "pd" in instruction.split(maxsplit=1)[0] else "f"
     count = 64 // ctypes.sizeof(ctypes.c_double if kind == "d" else ctypes.c_float)
     scalar = ctypes.c_double if kind == "d" else ctypes.c_float
@@ -291,7 +293,7 @@ def test_computes_what_the_processor_computes(library: Path, process: Process, n
 @needs_avx512
 @pytest.mark.parametrize(("number", "instruction"), list(enumerate(EVEX, len(INSTRUCTIONS + FLOATS))), ids=EVEX)
 def test_does_what_a_processor_with_avx_512_does(
-    library: Path, process: Process, number: int, instruction: str
+    library: Path, process: EmulatedProcess, number: int, instruction: str
 ) -> None:
     source = random.Random(instruction)
     for _ in range(3):

@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from packaging.version import Version
-
 from abiscan.binary.elf import Definition, Machine, SharedObject, SymbolTable
 from abiscan.binary.typeinfo import CxxClass, Slot
-from abiscan.emulation.model import Kernel, Phase, Registrations
+from abiscan.emulation.model import Phase, RegisteredKernel, Registrations
+from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.layout_drift import Certainty, LayoutDrift, crash, layout_drift, shared
 
 IMPL: Final = "_ZNR5torch7Library5_implEPKcONS_11CppFunctionENS_17_RegisterOrVerifyE"
 SAVED: Final = "_ZN5torch8autograd13SavedVariableC1ERKN2at6TensorEbb"
-KERNEL: Final = Kernel(
+KERNEL: Final = RegisteredKernel(
     operator="ns::f",
     dispatch_key=1,
     signature=None,
@@ -58,7 +57,7 @@ def drift(
     classes: tuple[CxxClass, ...] = (),
     registrations: Registrations | None = None,
 ) -> LayoutDrift | None:
-    found = shared("_C.so", facts(imports, defines), classes, registrations, tuple(map(Version, built_for)))
+    found = shared("_C.so", facts(imports, defines), classes, registrations, tuple(map(TorchVersion, built_for)))
     return layout_drift(found, target)
 
 

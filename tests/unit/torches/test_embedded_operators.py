@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from packaging.version import Version
 
 from abiscan.binary.elf import Machine
 from abiscan.dispatch.operators import Operators
 from abiscan.errors import InputError
+from abiscan.inputs.version import TorchVersion
 from abiscan.torches import embedded, embedded_operators
 from abiscan.torches.api_version import api_versions
 
@@ -29,7 +29,7 @@ def test_across_all_releases() -> None:
     found = embedded_operators.across(NAMES, Machine.X86_64)
     assert tuple(found) == embedded.versions(Machine.X86_64)
     for version in ("1.4.0", "2.6.0", "2.15.0"):
-        assert found[Version(version)] == embedded_operators.operators(version, Machine.X86_64, NAMES)
+        assert found[TorchVersion(version)] == embedded_operators.operators(version, Machine.X86_64, NAMES)
     assert all("aten::add.Tensor" in each.operators for each in found.values())
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from abiscan.binary.elf import Machine
-from abiscan.dispatch.operators import Entry, Fallback, Kernel, Operator, Operators, Place
+from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place, RegistryEntry
 from abiscan.inputs.files import Files, read_facts
 from abiscan.inputs.session import Session
 from abiscan.inputs.store import Store
@@ -31,7 +31,7 @@ OPERATORS = Operators(
     keys={0: "Undefined", 49: "CPU"},
     aliases={"Autograd": frozenset({"AutogradCPU", "AutogradCUDA"})},
     gaps=("libtorch_cpu.so: something",),
-    entries=(Entry("device-guard", "CPU", None), Entry("ThreadPoolRegistry", "C10", 2)),
+    entries=(RegistryEntry("device-guard", "CPU", None), RegistryEntry("ThreadPoolRegistry", "C10", 2)),
 )
 EMPTY = Operators(
     operators={}, kernels=(), fallbacks=(), namespaces={}, classes=frozenset(), keys={}, aliases={}, gaps=()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from abiscan.emulation.arch.x86_64 import X8664
-from abiscan.emulation.machine import PAGE_SIZE, Machine
+from abiscan.emulation.emulator import PAGE_SIZE, Emulator
 
 CODE = 0x10_0000
 # push 5; mov rax, rsp; mov edx, 3; lock xadd [rax], edx; pop rax; ret
@@ -25,5 +25,5 @@ def test_an_instruction_in_two_pages(inside: int) -> None:
         machine.map_page(address, content[at : at + PAGE_SIZE], writable=False, executable=True)
         return True
 
-    machine = Machine(X8664(), pager=page_in, call_out=lambda _: None)
+    machine = Emulator(X8664(), pager=page_in, call_out=lambda _: None)
     assert machine.start(CODE + start, (), 1_000) == 8

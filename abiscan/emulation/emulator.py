@@ -79,7 +79,7 @@ class Unknown(NamedTuple):
     memory: dict[int, bytes]
 
 
-class Machine:
+class Emulator:
     """One processor, one address space.
 
     :param pager: asked to map the page at an address that was touched; False when there is nothing to map
