@@ -59,7 +59,7 @@ def test_what_fails_is_1(bad: Path, torch: Path) -> None:
     result = run(bad, "--torch", torch)
     assert (result.exit_code, result.stderr) == (1, "")
     assert result.stdout.startswith(
-        "error[undefined-symbol]: bad.so uses a symbol that torch 9.9.0+cpu does not have\n"
+        "error[undefined-symbol]: bad.so uses 1 symbol that torch 9.9.0+cpu does not have\n"
     )
     assert result.stdout.endswith(f"{bad}: fails on torch 9.9.0+cpu - bad.so: undefined symbol: {GONE}\n")
 
