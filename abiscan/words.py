@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Collection, Iterable
 from typing import Final
 
 _SHOWN: Final = 3
@@ -21,3 +22,9 @@ def listed(names: Iterable[str], shown: int = _SHOWN) -> str:
     names = list(names)
     more = f", and {len(names) - shown} more" if len(names) > shown else ""
     return ", ".join(names[:shown]) + more
+
+
+def ranges(chosen: Collection[str], among: Iterable[str]) -> str:
+    """Releases, with those that follow each other ``among`` all releases as a range: ``2.4.0, 2.6.0-2.9.1``."""
+    runs = [list(run) for is_chosen, run in itertools.groupby(among, chosen.__contains__) if is_chosen]
+    return ", ".join("-".join(dict.fromkeys((run[0], run[-1]))) for run in runs)

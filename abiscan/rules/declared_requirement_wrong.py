@@ -21,12 +21,12 @@ fails.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.declaration import Declaration, Outcome
 from abiscan.linkage.linkage import Linkage
+from abiscan.words import ranges
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
@@ -70,13 +70,9 @@ def _fix(declaration: Declaration) -> str:
 
 
 def _spans(declaration: Declaration, chosen: Sequence[Outcome]) -> str:
-    """``torch 2.4.0, 2.6.0-2.9.1``: consecutive releases, of all known ones, as a range."""
-    runs = [
-        [outcome.release for outcome in run]
-        for is_chosen, run in itertools.groupby(declaration.outcomes, chosen.__contains__)
-        if is_chosen
-    ]
-    return "torch " + ", ".join(run[0] if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+    """``torch 2.4.0, 2.6.0-2.9.1``: a range skips no known release."""
+    releases = [outcome.release for outcome in chosen]
+    return f"torch {ranges(releases, (outcome.release for outcome in declaration.outcomes))}"
 
 
 RULE = rule("declared-requirement-wrong", __doc__, check)

@@ -43,11 +43,11 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             rule=RULE.name,
             effect=Effect.NOTE,
             message=(
-                f"needs {names}: not in torch, not next to the extension, not on this machine; assumed to be present "
-                f"at run time, otherwise loading fails: {external[0].name}: {NO_SUCH_FILE}"
+                f"{linkage.name} needs {names}: not in torch, not next to the extension, not on this machine; assumed "
+                f"to be present at run time, otherwise loading fails: {external[0].name}: {NO_SUCH_FILE}"
             ),
             evidence=_evidence(external),
-            fix="install the package that provides it, or make sure it is found (RPATH, LD_LIBRARY_PATH, preloaded)",
+            fix="install the package that provides it, put it on RPATH or LD_LIBRARY_PATH, or load it first",
         )
 
 

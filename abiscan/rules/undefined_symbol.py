@@ -80,7 +80,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     for library, symbols in unlinked_siblings.items():
         yield _finding(
             linkage,
-            f"{symbols[0].module.name} {_count(symbols)} of {library} in the same package, but is not linked with it",
+            f"{symbols[0].module.name} {_count(symbols)} of {library}, a sibling library that it is not linked with",
             list(map(_evidence, symbols)),
             f"link it with {library}, or load {library} first with RTLD_GLOBAL, as the package may already do",
         )

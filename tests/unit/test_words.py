@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.words import listed, plural
+from abiscan.words import listed, plural, ranges
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,9 @@ def test_a_long_list_is_cut_and_counted() -> None:
     assert listed("abc") == "a, b, c"
     assert listed("abcde") == "a, b, c, and 2 more"
     assert listed([]) == ""
+
+
+def test_a_range_skips_no_release() -> None:
+    assert ranges({"1", "2", "4"}, "12345") == "1-2, 4"
+    assert ranges({"5"}, "12345") == "5"
+    assert ranges(set(), "12345") == ""

@@ -101,12 +101,12 @@ def test_the_table_puts_like_neighbours_together(old: Path) -> None:
     lines = run("matrix", old).stdout.splitlines()
     assert lines[0] == str(old)
     assert any(line.split() == ["_C.so", "✗", "✓", "✗"] for line in lines), lines
-    assert any("works on just what torch>=1.6,<2.7 admits of torch 1.4.0 to 2.15.0" in line for line in lines), lines
+    assert any("works on torch 1.6.0-2.6.0 (torch>=1.6,<2.7)" in line for line in lines), lines
 
 
 def test_verbose_says_the_first_cause(old: Path) -> None:
     text = run("matrix", old, "-v").stdout
-    assert f"✗ 2.7.0 - 2.15.0: cxx11-abi-mismatch: _C.so: undefined symbol: {OLD_STRING}" in text
+    assert f"✗ 2.7.0-2.15.0: cxx11-abi-mismatch: _C.so: undefined symbol: {OLD_STRING}" in text
     assert "c10::Error::Error(c10::SourceLocation, std::string)" in text
 
 
@@ -121,7 +121,7 @@ def test_a_release_works_if_one_of_its_builds_does(tmp_path: Path) -> None:
 def test_nothing_loads(tmp_path: Path) -> None:
     bad = extension(undefined=uses(GONE)).write(tmp_path / "_C.so")
     assert document(bad)["suggestions"] == [{"target": str(bad), "requirement": None}]
-    assert "as a whole works on none of torch 1.4.0 to 2.15.0" in run("matrix", bad).stdout
+    assert "works on none of torch 1.4.0-2.15.0" in run("matrix", bad).stdout
 
 
 @pytest.mark.parametrize(
