@@ -196,7 +196,7 @@ def _metadata_clues(metadata: Metadata | None, machine: Machine) -> Iterator[Clu
 
 
 def span(releases: Sequence[TorchVersion]) -> str:
-    """Releases for people: ``torch 2.5.0 to 2.5.1``."""
+    """Releases as text: ``torch 2.5.0-2.5.1``."""
     if not releases:
-        return "no torch known here"
-    return f"torch {releases[0]}" if len(releases) == 1 else f"torch {releases[0]} to {releases[-1]}"
+        return "no known torch"
+    return f"torch {releases[0]}" if len(releases) == 1 else f"torch {releases[0]}-{releases[-1]}"

@@ -1,1 +1,1 @@
-"""Views of a report. Each renders the same data; none decides anything."""
+"""Views of the results, one per format. A view only renders: it decides nothing, so only results come in."""

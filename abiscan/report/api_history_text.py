@@ -1,4 +1,4 @@
-"""Whether releases changed anything for an extension: a line for each release."""
+"""Whether releases changed anything for an extension: one line per release."""
 
 from __future__ import annotations
 
@@ -10,32 +10,34 @@ from rich.text import Text
 
 from abiscan.report.characters import clean
 from abiscan.results.api_history import ApiHistory
+from abiscan.words import listed, plural
 
 _SHOWN: Final = 4
 
 
-def render(found: ApiHistory, console: Console, *, verbose: bool) -> None:
-    """A line for each release: its number, the version of what is used of it, what changed.
+def render(history: ApiHistory, console: Console, *, verbose: bool) -> None:
+    """One line per release: its number, the API version of the operators that are used, what changed.
 
-    :param verbose: every operator that changed, a line each
+    :param verbose: also list every operator that changed
     """
-    for line in _lines(found, verbose=verbose):
+    for line in _lines(history, verbose=verbose):
         console.print(line, soft_wrap=True)
 
 
-def _lines(found: ApiHistory, *, verbose: bool) -> Iterator[Text]:
-    yield Text.assemble((clean(found.target), "bold"), f": uses {len(found.operators)} operators of torch")
-    for number, release in enumerate(found.releases):
+def _lines(history: ApiHistory, *, verbose: bool) -> Iterator[Text]:
+    yield Text.assemble(
+        (clean(history.target), "bold"), f": uses {plural(len(history.operators), 'operator')} of torch"
+    )
+    for number, release in enumerate(history.releases):
         changed = [f"{change.operator} ({', '.join(change.what)})" for change in release.changes]
-        more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
-        what = f"changed: {', '.join(changed[:_SHOWN])}{more}" if changed else "the same" if number else ""
+        what = f"changed: {listed(changed, _SHOWN)}" if changed else "unchanged" if number else ""
         if verbose and changed:
             what = f"changed: {len(changed)}"
         line = Text(f"torch {clean(release.torch)}  {release.version}")
         if what:
             line.append(f"  {clean(what)}", style="yellow" if changed else "green")
         if release.gaps:
-            line.append(f"  (not everything could be read: {release.gaps})", style="dim")
+            line.append(f"  ({plural(release.gaps, 'gap')})", style="dim")
         yield line
         if verbose:
-            yield from (Text(f"    {clean(line)}") for line in changed)
+            yield from (Text(f"    {clean(change)}") for change in changed)

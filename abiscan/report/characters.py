@@ -1,10 +1,15 @@
-"""What may be shown on a terminal."""
+"""Which characters may reach a terminal."""
 
 from __future__ import annotations
 
 from typing import Final
 
 _CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(0x7F, 0xA0))}
+
+
+def first_line(text: str) -> str:
+    """The first line of ``text`` that is not empty: messages of torch may have several."""
+    return text.strip().partition("\n")[0]
 
 
 def clean(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What changed between two torches, for people: a line each, so that ``grep`` finds it."""
+"""What changed between two torch builds, as text: one line per change, so that ``grep`` finds it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from abiscan.results.diff import Comparison
 def render(comparison: Comparison, console: Console, *, verbose: bool) -> None:
     """Print the comparison.
 
-    :param verbose: every symbol, not only how many
+    :param verbose: list every symbol, instead of only counting them
     """
     for line in _lines(comparison, verbose=verbose):
         console.print(line, soft_wrap=True)
@@ -32,10 +32,10 @@ def _lines(comparison: Comparison, *, verbose: bool) -> Iterator[Text]:
     for key in comparison.keys:
         was, now = ("none" if number is None else str(number) for number in (key.old, key.new))
         yield Text.assemble(("dispatch key", "cyan"), f" {clean(key.key)}: {was} → {now}")
-    api = "the same" if comparison.old_api == comparison.new_api else f"{comparison.old_api} → {comparison.new_api}"
-    yield Text.assemble(("API of the operators", "cyan"), f": {api}")
+    api = "unchanged" if comparison.old_api == comparison.new_api else f"{comparison.old_api} → {comparison.new_api}"
+    yield Text.assemble(("operator API version", "cyan"), f": {api}")
     if not comparison.cuda_compared:
-        yield Text("kernels for CUDA devices: not compared, one of the two is a build without CUDA", style="yellow")
+        yield Text("CUDA kernels: not compared, because only one of the two is a CUDA build", style="yellow")
     for name in comparison.operators_removed:
         yield Text.assemble(("operator", "cyan"), (f" - {clean(name)}", "red"))
     for name in comparison.operators_added:

@@ -1,4 +1,4 @@
-"""The report as annotations of GitHub: workflow commands on stdout, and the verdicts for those who read the log."""
+"""The report as GitHub annotations: workflow commands on stdout, and verdicts for those who read the log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COMMANDS: Final = {"error": "error", "warning": "warning", "note": "notice"}
 
 
 def render(report: Report) -> str:
-    """A command per finding, a line per verdict."""
+    """One command per finding, one line per verdict."""
     return "".join(f"{line}\n" for result in report.results for line in _lines(result))
 
 
@@ -26,7 +26,7 @@ def _lines(result: Result) -> Iterator[str]:
         if not result.findings:
             text = _data(f"{result.path}: {gap.reason}")
             yield f"::warning file={_property(result.target)},title=abiscan gap::{text}"
-    # A line of the log that began with :: would be a command, too.
+    # A log line that starts with :: would also be a command.
     yield verdict(result).plain.lstrip(" :")
 
 

@@ -1,4 +1,4 @@
-"""The report as JUnit XML, as build servers read it: a test suite per torch, a test case per extension."""
+"""The report as JUnit XML, for build servers: one test suite per torch, one test case per extension."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from xml.etree import ElementTree as ET
 from abiscan.findings import Effect, Finding
 from abiscan.results.check import Report, Result, Verdict
 
-# What XML 1.0 cannot hold, escaped or not (section 2.2, Char).
+# Characters that XML 1.0 does not allow, escaped or not (section 2.2, Char).
 _NO_CHARACTER: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def render(report: Report, fail_on: Effect, *, strict: bool) -> str:
     """The report as an XML document that ends in a newline.
 
-    A test case fails where the exit code would be 1 for it alone, and is an error where its verdict is unknown.
+    A test case is a failure if it alone would make the exit code 1, and an error if its verdict is unknown.
     """
     suites: dict[str, list[Result]] = {}
     for result in report.results:
@@ -34,7 +34,7 @@ def _suite(root: ET.Element, name: str, results: Sequence[Result], fail_on: Effe
     failures = errors = 0
     for result in results:
         case = ET.SubElement(suite, "testcase", {"name": _text(result.path), "classname": _text(result.target)})
-        # One outcome for a case: what is certain before what is not.
+        # A case has one outcome: a certain one takes precedence.
         if result.is_failure(fail_on, strict=strict):
             failures += 1
             _outcome(case, "failure", result)
@@ -58,13 +58,15 @@ def _outcome(case: ET.Element, tag: str, result: Result) -> None:
 
 
 def _finding(finding: Finding) -> str:
-    proofs = [f"  {one.readable or one.subject}" for one in finding.evidence]
+    proofs = [f"  {evidence.readable or evidence.subject}" for evidence in finding.evidence]
     lines = [f"{finding.effect.value}[{finding.rule}]: {finding.message}", *proofs, f"  fix: {finding.fix}"]
     return "\n".join(lines)
 
 
 def _known(result: Result) -> list[str]:
-    return [f"suppressed[{one.finding.rule}]: {one.finding.message} ({one.reason})" for one in result.suppressed]
+    return [
+        f"suppressed[{known.finding.rule}]: {known.finding.message} ({known.reason})" for known in result.suppressed
+    ]
 
 
 def _text(text: str) -> str:

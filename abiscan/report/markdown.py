@@ -1,4 +1,4 @@
-"""The report as Markdown, for the summary of a build or a comment on a change."""
+"""The report as Markdown, for a build summary or a pull request comment."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from abiscan.findings import Finding
-from abiscan.report.characters import clean
+from abiscan.report.characters import clean, first_line
 from abiscan.results.check import Report, Result, Verdict
 
 _SIGNS: Final = {Verdict.LOADS: "✅", Verdict.FAILS: "❌", Verdict.UNKNOWN: "❔"}
@@ -16,7 +16,7 @@ _EVIDENCE_SHOWN: Final = 10
 
 
 def render(report: Report) -> str:
-    """A table of verdicts, then what each finding says."""
+    """A table of verdicts, then the findings."""
     return "".join(f"{line}\n" for line in _lines(report))
 
 
@@ -25,7 +25,9 @@ def _lines(report: Report) -> Iterator[str]:
     yield "|---|---|---|---|"
     for result in report.results:
         error = result.predicted_error
-        message = f"{error.object}: {error.message}" if error and error.object else error.message if error else ""
+        message = first_line(error.message) if error else ""
+        if error and error.object:
+            message = f"{error.object}: {message}"
         verdict = f"{_SIGNS[result.verdict]} {result.verdict.value}"
         yield f"| {_code(_name(result))} | {_plain(result.torch_build or '?')} | {verdict} | {_code(message)} |"
     for result in report.results:
@@ -44,8 +46,8 @@ def _lines(report: Report) -> Iterator[str]:
 def _finding(finding: Finding) -> Iterator[str]:
     yield f"- **{finding.rule}** ({finding.effect.value}): {_plain(finding.message)}"
     for evidence in finding.evidence[:_EVIDENCE_SHOWN]:
-        here = f", here: {_code(evidence.instead)}" if evidence.instead else ""
-        yield f"  - {_code(evidence.readable or evidence.subject)}{here}"
+        found = f", found: {_code(evidence.instead)}" if evidence.instead else ""
+        yield f"  - {_code(evidence.readable or evidence.subject)}{found}"
     if (hidden := len(finding.evidence) - _EVIDENCE_SHOWN) > 0:
         yield f"  - … {hidden} more"
     yield f"  - fix: {_plain(finding.fix)}"
@@ -56,12 +58,12 @@ def _name(result: Result) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text that means nothing to Markdown or HTML."""
+    """Text without special meaning in Markdown or HTML."""
     return _SPECIAL.sub(r"\\\1", clean(text))
 
 
 def _code(text: str) -> str:
-    """Text as code, in a cell of a table too: there a bar ends the cell even inside code."""
+    """Text as code, also in a table cell, where a bar ends the cell even inside code."""
     if not text:
         return ""
     cleaned = clean(text).replace("|", "\\|")

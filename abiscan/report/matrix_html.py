@@ -1,7 +1,7 @@
-"""The matrix as one HTML page that needs nothing else: no other file, no network. Made from ``matrix.html``, beside it.
+"""The matrix as one self-contained HTML page, made from ``matrix.html``: it needs no other file and no network.
 
-Each cell that is not well leads to what was found there; releases with the same findings share them. Names come from
-files that may be hostile: everything is escaped, and the page forbids itself to load anything.
+Each cell with a problem links to its findings, which releases with the same findings share. Names come from files that
+may be hostile: everything is escaped, and the page forbids itself to load anything.
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ from typing import Final
 
 import abiscan
 from abiscan.extension.built_for import span
-from abiscan.findings import Effect, Finding
-from abiscan.report.characters import clean
+from abiscan.findings import Finding
+from abiscan.report.characters import clean, first_line
+from abiscan.report.sarif import level
 from abiscan.results.check import Result
 from abiscan.results.matrix import Matrix, Row, advice, legend, mark, trouble
 
 _EVIDENCE_SHOWN: Final = 25
 _CLASSES: Final = {"✓": "loads", "✗": "fails", "?": "unknown", "·": "none"}
-_WORDS: Final = {"✓": "loads", "✗": "fails", "?": "could not tell", "·": "no such torch"}
+_WORDS: Final = {"✓": "loads", "✗": "fails", "?": "unknown", "·": "no build"}
 
 
 def render(matrix: Matrix) -> str:
-    """The page. Results should be explained: see ``scan.judge``."""
+    """The page. Findings should be explained: see ``scan.judge``."""
     template = resources.files("abiscan.report").joinpath("matrix.html").read_text("utf-8")
     targets = []
     for number, target in enumerate(dict.fromkeys(row.target for row in matrix.rows)):
@@ -55,13 +56,13 @@ def _target(anchor: str, rows: Sequence[Row], matrix: Matrix) -> Iterator[str]:
 
 
 def _anchors(prefix: str, row: Row) -> dict[str, str]:
-    """Where the findings of each release that is not well stand: neighbours with the same trouble share a place."""
+    """The anchor of each release with a problem; adjacent releases with the same problem share one."""
     anchors: dict[str, str] = {}
     groups = itertools.groupby(
         row.results, lambda release: (trouble(row.results[release]), _rules(row.results[release]))
     )
-    for number, ((wrong, rules), releases) in enumerate(groups):
-        if wrong or rules:
+    for number, ((problem, rules), releases) in enumerate(groups):
+        if problem or rules:
             anchors |= dict.fromkeys(releases, f"{prefix}r{number}")
     return anchors
 
@@ -80,11 +81,11 @@ def _cell(result: Result | None, anchor: str | None, release: str) -> str:
 
 
 def _origin(row: Row) -> str:
-    known = row.built_for
-    if not known.releases:
-        return f"<p><code>{_text(row.path)}</code>: nothing tells which torch it was built for</p>"
-    clues = "".join(f"<li>{_text(clue.seen)}: {_text(span(clue.releases))}</li>" for clue in known.clues)
-    summary = f"<code>{_text(row.path)}</code> was built for {_text(span(known.releases))}"
+    built_for = row.built_for
+    if not built_for.releases:
+        return f"<p><code>{_text(row.path)}</code>: the torch it was built for is unknown</p>"
+    clues = "".join(f"<li>{_text(clue.seen)}: {_text(span(clue.releases))}</li>" for clue in built_for.clues)
+    summary = f"<code>{_text(row.path)}</code> was built for {_text(span(built_for.releases))}"
     return f"<details><summary>{summary}</summary><ul>{clues}</ul></details>"
 
 
@@ -92,28 +93,29 @@ def _details(row: Row, anchors: dict[str, str]) -> Iterator[str]:
     for anchor, group in itertools.groupby(anchors, anchors.__getitem__):
         releases = list(group)
         result = row.results[releases[0]]
-        where = " to ".join(dict.fromkeys((releases[0], releases[-1])))
-        summary = f"<code>{_text(row.path)}</code> on torch {_text(where)}: {_text(trouble(result) or 'notes')}"
+        where = "-".join(dict.fromkeys((releases[0], releases[-1])))
+        summary = (
+            f"<code>{_text(row.path)}</code> on torch {_text(where)}: {_text(first_line(trouble(result) or 'notes'))}"
+        )
         findings = "".join(map(_finding, result.findings))
-        gaps = "".join(f"<li>not seen ({_text(gap.stage)}): {_text(gap.reason)}</li>" for gap in result.gaps)
-        first = f"<p class='faint'>As on torch {_text(releases[0])}.</p>" if len(releases) > 1 else ""
+        gaps = "".join(f"<li>gap ({_text(gap.stage)}): {_text(gap.reason)}</li>" for gap in result.gaps)
+        first = f"<p class='faint'>Details are from torch {_text(releases[0])}.</p>" if len(releases) > 1 else ""
         yield f'<details id="{anchor}"><summary>{summary}</summary>{first}<ul>{findings}{gaps}</ul></details>'
 
 
 def _finding(finding: Finding) -> str:
     shown = finding.evidence[:_EVIDENCE_SHOWN]
     proofs = "".join(
-        f"<li><code>{_text(one.readable or one.subject)}</code>"
-        + (f" <span class='faint'>({_text(one.object)})</span>" if one.object else "")
-        + (f"<br>here: <code>{_text(one.instead)}</code>" if one.instead else "")
+        f"<li><code>{_text(evidence.readable or evidence.subject)}</code>"
+        + (f" <span class='faint'>({_text(evidence.object)})</span>" if evidence.object else "")
+        + (f"<br>found: <code>{_text(evidence.instead)}</code>" if evidence.instead else "")
         + "</li>"
-        for one in shown
+        for evidence in shown
     )
     if hidden := len(finding.evidence) - len(shown):
         proofs += f"<li class='faint'>… {hidden} more</li>"
-    label = "note" if finding.effect is Effect.NOTE else "error"
     return (
-        f"<li><strong>{label}[{_text(finding.rule)}]</strong> {_text(finding.message)}<ul>{proofs}</ul>"
+        f"<li><strong>{level(finding.effect)}[{_text(finding.rule)}]</strong> {_text(finding.message)}<ul>{proofs}</ul>"
         f"<p>Fix: {_text(finding.fix)}</p></li>"
     )
 

@@ -1,4 +1,4 @@
-"""The matrix for people: files by releases, neighbours with the same answer in one column."""
+"""The matrix as text: files by releases, with adjacent releases of the same result in one column."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from rich.text import Text
 
 from abiscan.binary.mangling import demangle
 from abiscan.extension.built_for import Clue, Kind, span
-from abiscan.report.characters import clean
+from abiscan.report.characters import clean, first_line
 from abiscan.results.matrix import Matrix, Row, advice, legend, mark, rules_of, trouble
 
 _MARKS: Final = {"✓": "green", "✗": "bold red", "?": "yellow", "·": "dim"}
-_COLUMN: Final = 10  # the least width of a column, its gap included
+_COLUMN: Final = 10  # the minimum width of a column, including the space between columns
 _MANGLED: Final = re.compile(r"\b_Z\w+")
 
 
 def render(matrix: Matrix, console: Console, *, verbose: bool = False) -> None:
     """Print the matrix.
 
-    :param verbose: with the first cause of each failure, and everything that tells which torch a file was built for
+    :param verbose: with the first cause of each failure, and all clues to the torch that a file was built for
     """
     for number, target in enumerate(dict.fromkeys(row.target for row in matrix.rows)):
         rows = [row for row in matrix.rows if row.target == target]
@@ -44,25 +44,25 @@ def render(matrix: Matrix, console: Console, *, verbose: bool = False) -> None:
 
 
 def _origins(rows: Sequence[Row], *, verbose: bool) -> Iterator[Text]:
-    """What the files were built for; files of which the same is known together, shown by the best proof of it."""
+    """What the files were built for, and the best clue to it; files with the same answer are shown together."""
     by_releases: dict[object, list[Row]] = {}
     for row in rows:
         by_releases.setdefault(row.path if verbose else row.built_for.releases, []).append(row)
     for together in by_releases.values():
-        known = together[0].built_for
+        built_for = together[0].built_for
         whose = clean(together[0].path) + (f" and {len(together) - 1} more" if len(together) > 1 else "")
         if len(together) == len(rows):
             whose = "all files" if len(rows) > 1 else whose
-        if not known.releases:
-            yield Text(f"  {whose}: nothing tells which torch it was built for")
+        if not built_for.releases:
+            yield Text(f"  {whose}: built for an unknown torch")
             continue
-        yield Text(f"  {whose}: built for {span(known.releases)}")
-        clues = known.clues if verbose else _best(together)
+        yield Text(f"  {whose}: built for {span(built_for.releases)}")
+        clues = built_for.clues if verbose else _best(together)
         yield from (Text(f"    {clean(_clue(clue))}", style="dim") for clue in clues)
 
 
 def _best(rows: Sequence[Row]) -> list[Clue]:
-    """Of all clues of some files, the one that leaves the fewest releases open, from their own bytes if possible."""
+    """Of all clues in some files, the one that leaves the fewest releases; clues from other files do not count."""
     clues = [clue for row in rows for clue in row.built_for.clues if clue.kind is not Kind.SIBLINGS]
     return sorted(clues, key=lambda clue: len(clue.releases))[:1]
 
@@ -73,7 +73,7 @@ def _clue(clue: Clue) -> str:
 
 
 def _tables(rows: Sequence[Row], releases: Sequence[str], width: int) -> Iterator[Table]:
-    """As many tables below each other as the width of the terminal asks for."""
+    """As many tables as fit the width of the terminal, one below the other."""
     columns = runs(releases, lambda release: [mark(row.results.get(release)) for row in rows])
     names = [clean(row.path) for row in rows]
     room = max((width - max(map(len, names)) - 4) // _COLUMN, 1)
@@ -85,32 +85,31 @@ def _tables(rows: Sequence[Row], releases: Sequence[str], width: int) -> Iterato
             table.add_column("\n- ".join(dict.fromkeys((run[0], run[-1]))), justify="center", no_wrap=True)
         for name, row in zip(names, rows, strict=True):
             marks = [mark(row.results.get(run[0])) for run in part]
-            table.add_row(Text(name), *(Text(each, style=_MARKS[each]) for each in marks))
+            table.add_row(Text(name), *(Text(sign, style=_MARKS[sign]) for sign in marks))
         yield table
 
 
 def _causes(row: Row) -> Iterator[Text]:
-    """The first cause of each failure, for neighbours with the same one together."""
+    """The first cause of each failure, once for adjacent releases with the same cause."""
 
     def cause(release: str) -> tuple[str, tuple[str, ...], str] | None:
         result = row.results.get(release)
         text = trouble(result) if result else None
         return (mark(result), tuple(rules_of(result)[:1]), text) if result and text else None
 
-    failing = runs(list(row.results), cause)
-    for run in failing:
-        if found := cause(run[0]):
-            sign, rules, text = found
-            where = " - ".join(dict.fromkeys((run[0], run[-1])))
+    for run in runs(list(row.results), cause):
+        if first := cause(run[0]):
+            sign, rules, text = first
+            where = "-".join(dict.fromkeys((run[0], run[-1])))
             yield Text.assemble(
                 f"  {clean(row.path)} ",
                 (sign, _MARKS[sign]),
                 f" {where}: ",
-                *(f"{each}: " for each in rules),
-                clean(text),
+                *(f"{rule}: " for rule in rules),
+                clean(first_line(text)),
             )
 
 
 def runs(releases: Sequence[str], answer: Callable[[str], object]) -> list[list[str]]:
-    """Neighbouring releases with the same answer together."""
+    """Adjacent releases with the same answer, grouped."""
     return [list(group) for _, group in itertools.groupby(releases, answer)]

@@ -1,4 +1,4 @@
-"""What an extension registers, for people: one line each, so that ``grep`` finds it."""
+"""What an extension registers, as text: one line per registration, so that ``grep`` finds it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from abiscan.extension.built_for import span
 from abiscan.extension.inventory import Inventory
 from abiscan.report.characters import clean
 from abiscan.results.operators import ExtensionOperators, full_schema, key_name
+from abiscan.words import plural
 
 Style = Callable[..., str]
-"""Gives a text with the escape sequences of ``bold``, ``dim`` or a colour ``fg`` around it."""
+"""Wraps a text in the escape sequences for ``bold``, ``dim`` or a colour ``fg``."""
 
 
-def render(found: ExtensionOperators, style: Style, *, verbose: bool) -> str:
+def render(operators: ExtensionOperators, style: Style, *, verbose: bool) -> str:
     """The registrations as lines.
 
     :param verbose: with sources, C++ signatures and inferred schemas
     """
-    views = (_View(style, verbose=verbose).lines(found.target, each) for each in found.inventories)
+    views = (_View(style, verbose=verbose).lines(operators.target, inventory) for inventory in operators.inventories)
     return "\n\n".join("\n".join(lines) for lines in views) + "\n"
 
 
@@ -36,20 +37,23 @@ class _View:
 
     def _heading(self, target: str, inventory: Inventory) -> str:
         where = target if target.endswith(inventory.path) else f"{target}: {inventory.path}"
-        found = inventory.registrations
+        registered = inventory.registrations
         counts = (
-            f"{len(found.operators)} operators, {len(found.kernels)} kernels, {len(found.fallbacks)} fallbacks, "
-            f"{len(found.classes)} classes, {len(inventory.gaps)} gaps"
+            plural(len(registered.operators), "operator"),
+            plural(len(registered.kernels), "kernel"),
+            plural(len(registered.fallbacks), "fallback"),
+            plural(len(registered.classes), "class", "classes"),
+            plural(len(inventory.gaps), "gap"),
         )
-        return f"{self._style(clean(where), bold=True)}: {counts}; built for {span(inventory.built_for)}"
+        return f"{self._style(clean(where), bold=True)}: {', '.join(counts)}; built for {span(inventory.built_for)}"
 
     def _lines(self, inventory: Inventory) -> Iterator[str]:
-        found = inventory.registrations
-        for library in found.libraries:
+        registered = inventory.registrations
+        for library in registered.libraries:
             key = key_name(library.dispatch_key, inventory.keys)
             yield self._line("library", library.phase, f"{library.kind.value} {library.namespace or '_'}", key)
             yield from self._source(library.file, library.line)
-        for operator in found.operators:
+        for operator in registered.operators:
             tags = ", ".join(inventory.tags.name(number) for number in operator.tags)
             yield self._line(
                 "operator",
@@ -58,7 +62,7 @@ class _View:
                 f"[{tags}]" if tags else None,
             )
             yield from self._source(operator.file, operator.line)
-        for kernel in found.kernels:
+        for kernel in registered.kernels:
             key = key_name(kernel.dispatch_key, inventory.keys) or "(no key)"
             how = "fallthrough" if kernel.fallthrough else "boxed" if kernel.boxed else None
             yield self._line("kernel", kernel.phase, f"{kernel.operator} {key}", how)
@@ -67,15 +71,15 @@ class _View:
             if self._verbose and kernel.inferred_schema:
                 yield self._below(clean(kernel.inferred_schema))
             yield from self._source(kernel.file, kernel.line)
-        for fallback in found.fallbacks:
+        for fallback in registered.fallbacks:
             key = key_name(fallback.dispatch_key, inventory.keys) or "(no key)"
             yield self._line("fallback", fallback.phase, key, "fallthrough" if fallback.fallthrough else None)
             yield from self._source(fallback.file, fallback.line)
-        for custom in found.classes:
-            yield self._line("class", custom.phase, custom.name, f"{len(custom.methods)} methods")
-        for registry in found.registries:
+        for custom in registered.classes:
+            yield self._line("class", custom.phase, custom.name, plural(len(custom.methods), "method"))
+        for registry in registered.registries:
             yield self._line("registry", registry.phase, f"{registry.what} {registry.key}", None)
-        for lookup in found.lookups:
+        for lookup in registered.lookups:
             yield f"{self._style('lookup', fg='cyan')} {clean(lookup.operator)}"
         for gap in inventory.gaps:
             yield self._gap(gap)

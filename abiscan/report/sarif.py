@@ -1,7 +1,7 @@
 """The report as SARIF 2.1.0, for code scanning.
 
-A finding is a result, a gap a notification of the tool. The extension inside a wheel is a logical location: for viewers
-of code the wheel is the file.
+A finding is a result, and a gap is a tool notification. An extension inside a wheel is a logical location: for code
+viewers, the file is the wheel.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FINGERPRINT: Final = "abiscan/v1"
 def render(report: Report, rules: Sequence[Rule]) -> str:
     """The report as a SARIF log of one run that ends in a newline.
 
-    :param rules: all rules: each is described once, whether it found something or not
+    :param rules: all rules; each is described once, whether or not it found something
     """
     indices = {rule.name: index for index, rule in enumerate(rules)}
     run = {
@@ -57,16 +57,16 @@ def render(report: Report, rules: Sequence[Rule]) -> str:
 
 
 def level(effect: Effect) -> str:
-    """The level of SARIF for an effect: what fails by default is an error."""
+    """The SARIF level of an effect: what fails a check by default is an error."""
     if effect.severity >= Effect.CORRUPTS.severity:
         return "error"
     return "note" if effect is Effect.NOTE else "warning"
 
 
 def fingerprint(result: Result, finding: Finding) -> str:
-    """What stays the same from run to run: rule, extension, torch, evidence; not folders and words."""
-    evidence = sorted(f"{one.object} {one.subject}" for one in finding.evidence)
-    parts = (finding.rule, result.path, result.torch or "", *evidence)
+    """What stays the same between runs: rule, extension, torch and evidence, but not folders or wording."""
+    proofs = sorted(f"{evidence.object} {evidence.subject}" for evidence in finding.evidence)
+    parts = (finding.rule, result.path, result.torch or "", *proofs)
     return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -94,7 +94,7 @@ def _suppressed(result: Result, suppressed: Suppressed, indices: dict[str, int])
 
 def _entry(result: Result, finding: Finding, indices: dict[str, int]) -> dict[str, Any]:
     torch = f"torch {result.torch_build}" if result.torch_build else "this torch"
-    proofs = [one.readable or one.subject for one in finding.evidence]
+    proofs = [evidence.readable or evidence.subject for evidence in finding.evidence]
     lines = [f"{finding.message} ({result.path} on {torch})", *proofs, f"Fix: {finding.fix}"]
     return {
         "ruleId": finding.rule,
@@ -106,7 +106,7 @@ def _entry(result: Result, finding: Finding, indices: dict[str, int]) -> dict[st
         "properties": {
             "effect": finding.effect.value,
             "torch": result.torch_build,
-            "evidence": [one.subject for one in finding.evidence],
+            "evidence": [evidence.subject for evidence in finding.evidence],
         },
     }
 
@@ -115,7 +115,7 @@ def _location(result: Result) -> dict[str, Any]:
     path = posixpath.join(result.target, result.path) if _is_folder(result) else result.target
     uri = urllib.parse.quote(path)
     return {
-        # Viewers of code want a line even of a binary.
+        # Code viewers want a line even for a binary.
         "physicalLocation": {
             "artifactLocation": {"uri": f"file://{uri}" if uri.startswith("/") else uri},
             "region": {"startLine": 1},
@@ -125,5 +125,5 @@ def _location(result: Result) -> dict[str, Any]:
 
 
 def _is_folder(result: Result) -> bool:
-    """Whether the target holds the extension as a file of its own: neither is the extension, nor a wheel around it."""
+    """Whether the target is a folder that contains the extension, rather than the extension itself or a wheel."""
     return not result.target.endswith((".whl", result.path))

@@ -1,4 +1,4 @@
-"""The report for people."""
+"""The report as text."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from rich.console import Console
 from rich.text import Text
 
 from abiscan.findings import Effect, Evidence, Finding
-from abiscan.report.characters import clean
+from abiscan.report.characters import clean, first_line
 from abiscan.results.check import Report, Result, Verdict
+from abiscan.words import plural
 
 _EVIDENCE_SHOWN: Final = 3
 _LINES_SHOWN: Final = 12
@@ -25,7 +26,7 @@ _LABELS: Final = {
 def render(report: Report, console: Console, *, verbosity: int = 0) -> None:
     """Print the report.
 
-    :param verbosity: -1: verdicts only; 0: findings with their first proofs; 1: all proofs and gaps
+    :param verbosity: -1: verdicts only; 0: findings with some evidence; 1: all evidence and gaps
     """
     for number, result in enumerate(report.results):
         if number and verbosity >= 0:
@@ -57,7 +58,7 @@ def _finding(finding: Finding, verbosity: int) -> Iterator[Text]:
     for evidence in shown:
         yield from _evidence(evidence)
     if hidden := len(finding.evidence) - len(shown):
-        yield Text(f"    … {hidden} more, -v shows them", style="dim")
+        yield Text(f"    … {hidden} more (use -v to show them)", style="dim")
     yield from _says(finding.says, verbosity)
     yield Text(f"  = effect: {finding.effect.value}")
     yield Text(f"  = fix: {clean(finding.fix)}")
@@ -70,7 +71,7 @@ def _says(text: str | None, verbosity: int) -> Iterator[Text]:
     for number, line in enumerate(shown):
         yield Text(f"  = torch says: {clean(line)}" if number == 0 else f"      {clean(line)}")
     if hidden := len(lines) - len(shown):
-        yield Text(f"      … {hidden} more lines, -v shows them", style="dim")
+        yield Text(f"      … {plural(hidden, 'more line')} (use -v to show them)", style="dim")
 
 
 def _evidence(evidence: Evidence) -> Iterator[Text]:
@@ -79,17 +80,17 @@ def _evidence(evidence: Evidence) -> Iterator[Text]:
     if evidence.readable and evidence.readable != evidence.subject:
         yield Text(f"      {clean(evidence.subject)}", style="dim")
     if evidence.instead:
-        yield Text.assemble(("      here: ", "dim"), clean(evidence.instead))
+        yield Text.assemble(("      found: ", "dim"), clean(evidence.instead))
 
 
 def verdict(result: Result) -> Text:
-    """The last word on an extension, in one line."""
+    """The verdict on an extension, in one line."""
     torch = f"torch {result.torch_build}" if result.torch_build else "this torch"
     where = result.target if result.target.endswith(result.path) else f"{result.target}: {result.path}"
     line = Text.assemble(clean(where), ": ", (result.verdict.value, _VERDICT_STYLES[result.verdict]), f" on {torch}")
     if result.predicted_error:
         prefix = f"{result.predicted_error.object}: " if result.predicted_error.object else ""
-        line.append(f" - {clean(prefix + result.predicted_error.message)}")
+        line.append(f" - {clean(prefix + first_line(result.predicted_error.message))}")
     elif result.external:
-        line.append(f", if {clean(', '.join(result.external))} can be found when it is used")
+        line.append(f" if {clean(', '.join(result.external))} can be found at run time")
     return line

@@ -1,4 +1,4 @@
-"""What a torch itself registers, for people."""
+"""What torch itself registers, as text."""
 
 from __future__ import annotations
 
@@ -8,28 +8,34 @@ from typing import TextIO
 from abiscan.report.characters import clean
 from abiscan.results.torch_operators import TorchApiVersions, TorchOperators
 from abiscan.torches.api_version import printed
+from abiscan.words import plural
 
 
 def render(result: TorchOperators, stream: TextIO) -> None:
-    """One line for each operator, kernel, fallback and gap."""
-    release, found = result.release, result.operators
-    counts = f"{len(found.operators)} operators, {len(found.kernels)} kernels, {len(found.fallbacks)} fallbacks"
-    lines = [f"{release}: {counts}, {len(found.gaps)} gaps"]
-    lines += [f"operator {printed(operator.schema) or operator.name}" for operator in found.operators.values()]
-    lines += [f"kernel {kernel.operator} {kernel.key or '(catch all)'}" for kernel in found.kernels]
-    lines += [f"fallback {fallback.key}" for fallback in found.fallbacks]
-    lines += [f"gap {gap}" for gap in found.gaps]
+    """One line per operator, kernel, fallback and gap."""
+    registered = result.operators
+    counts = (
+        plural(len(registered.operators), "operator"),
+        plural(len(registered.kernels), "kernel"),
+        plural(len(registered.fallbacks), "fallback"),
+        plural(len(registered.gaps), "gap"),
+    )
+    lines = [f"{result.release}: {', '.join(counts)}"]
+    lines += [f"operator {printed(operator.schema) or operator.name}" for operator in registered.operators.values()]
+    lines += [f"kernel {kernel.operator} {kernel.key or '(catch all)'}" for kernel in registered.kernels]
+    lines += [f"fallback {fallback.key}" for fallback in registered.fallbacks]
+    lines += [f"gap {gap}" for gap in registered.gaps]
     _write(lines, stream)
 
 
 def _write(lines: Iterable[str], stream: TextIO) -> None:
-    """Tens of thousands of lines, as they are."""
+    """Tens of thousands of lines, without rich: it would take seconds."""
     stream.writelines(clean(line) + "\n" for line in lines)
 
 
 def render_versions(result: TorchApiVersions, stream: TextIO) -> None:
-    """The version of the interface of each operator, a line each."""
-    lines = [f"{result.release}: {len(result.versions)} operators, {len(result.gaps)} gaps"]
+    """The API version of each operator, one per line."""
+    lines = [f"{result.release}: {plural(len(result.versions), 'operator')}, {plural(len(result.gaps), 'gap')}"]
     lines += [f"{version} {name}" for name, version in result.versions.items()]
     lines += [f"gap {gap}" for gap in result.gaps]
     _write(lines, stream)

@@ -10,6 +10,7 @@ from abiscan.extension.built_for import BuiltFor
 from abiscan.findings import Effect
 from abiscan.results.check import Result, Verdict, predicted_error
 from abiscan.results.document import rendered, tool
+from abiscan.words import ranges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,12 +59,12 @@ class Matrix:
 
 
 def works(result: Result) -> bool:
-    """Whether an extension loads and, as far as can be told, does no harm."""
+    """Whether an extension loads and, as far as is known, does not corrupt memory."""
     return result.verdict is Verdict.LOADS and not result.is_failure(Effect.CORRUPTS, strict=False)
 
 
 def mark(result: Result | None) -> str:
-    """One character for a cell: see ``legend``. None where there is no such torch."""
+    """The sign in a cell: see ``legend``. None stands for a torch that does not exist for the machine."""
     if result is None:
         return "·"
     if result.verdict is Verdict.UNKNOWN:
@@ -72,21 +73,35 @@ def mark(result: Result | None) -> str:
 
 
 def legend() -> str:
-    """What the marks mean."""
-    return "✓ loads  ✗ fails to, or does harm  ? could not tell  · no such torch for its machine"
+    """What the signs mean."""
+    return "✓ loads  ✗ fails, or corrupts memory  ? unknown  · no build of torch for its machine"
 
 
 def advice(matrix: Matrix, row: Row) -> str:
-    """What to require for the target of a row, beside what it requires."""
+    """What the target of a row requires, where it works, and what to require."""
     suggestion = matrix.suggestions.get(row.target)
-    known = f"{matrix.releases[0]} to {matrix.releases[-1]}" if len(matrix.releases) > 1 else "".join(matrix.releases)
-    found = f"works on just what {suggestion} admits" if suggestion else "as a whole works on none"
-    requires = f"requires {row.declared}; " if row.declared else ""
-    return f"{requires}{found} of torch {known}"
+    works_on = (
+        f"works on torch {_working(matrix, row.target)} ({suggestion})"
+        if suggestion
+        else f"works on none of torch {ranges(matrix.releases, matrix.releases)}"
+    )
+    return f"requires {row.declared}; {works_on}" if row.declared else works_on
+
+
+def _working(matrix: Matrix, target: str) -> str:
+    """The releases with a build on which all of a target works: ``2.5.0-2.5.1``."""
+    rows = [row for row in matrix.rows if row.target == target]
+    builds = [name for name in matrix.releases if any(name in row.results for row in rows)]
+    good = [name for name in builds if all(works(row.results[name]) for row in rows if name in row.results)]
+    return ranges({_number(name) for name in good}, dict.fromkeys(map(_number, builds)))
+
+
+def _number(build: str) -> str:
+    return build.partition("+")[0]
 
 
 def trouble(result: Result) -> str | None:
-    """The first thing that goes wrong, for people: the error of the load, else the worst finding; None if nothing."""
+    """The first problem, in words: the load error, otherwise the worst finding; None if there is none."""
     error = result.predicted_error
     if error:
         return f"{error.object}: {error.message}" if error.object else error.message
@@ -95,11 +110,11 @@ def trouble(result: Result) -> str | None:
     worst = max(result.findings, key=lambda finding: finding.effect.severity, default=None)
     if worst:
         return worst.message
-    return result.gaps[0].reason if result.gaps else "could not tell"
+    return result.gaps[0].reason if result.gaps else "unknown"
 
 
 def rules_of(result: Result) -> list[str]:
-    """The rules that found something, each once."""
+    """The rules with findings, each once."""
     return list(dict.fromkeys(finding.rule for finding in result.findings))
 
 

@@ -1,4 +1,4 @@
-"""The rules, one module each. Adding one takes its module, a line here, and a folder of cases in the tests."""
+"""The rules, one module each. A new rule needs its module, a line here, and a folder of cases in the tests."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ RULES: Final[tuple[Rule, ...]] = (
     unread_registration.RULE,
     declared_requirement_wrong.RULE,
 )
-"""In the order in which a load would meet what they find."""
+"""In the order in which a load would run into what they find."""
 
 
 def by_name(name: str) -> Rule | None:

@@ -1,4 +1,4 @@
-"""The fix that most rules give: which torch the extension wants, which build this torch wants."""
+"""The fix that most rules suggest: another build of the extension, or another torch."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from abiscan.linkage.linkage import Linkage
 
 
 def other_build(linkage: Linkage) -> str:
-    """Either of the two ways out of a mismatch, as far as the metadata knows them."""
+    """The two ways out of a mismatch; the second names the torch that the metadata requires, if it does."""
     torch = f"torch {linkage.release.version}" if linkage.release.version else "this torch"
     mine = f"install a build of the extension made for {torch}"
     if linkage.requires_torch:
-        return f"{mine}, or the torch that its metadata asks for: {linkage.requires_torch}"
-    return f"{mine}, or the torch it was built with"
+        return f"{mine}, or the torch that its metadata requires: {linkage.requires_torch}"
+    return f"{mine}, or the torch it was built for"

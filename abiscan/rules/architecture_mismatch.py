@@ -1,15 +1,15 @@
-"""The extension is built for another processor than torch.
+"""The extension is built for a different processor architecture than torch.
 
-**What it finds.** An extension for aarch64 beside a torch for x86_64, or the other way round.
+**What it finds.** An aarch64 extension with an x86_64 torch, or the reverse.
 
-**Why it fails.** `ld.so` passes over files for another machine as if they were not there. So what it says is
-misleading: `_C.so: cannot open shared object file: No such file or directory`, though the file exists.
+**Why it fails.** `ld.so` skips files for another architecture as if they did not exist. Its error is misleading:
+`_C.so: cannot open shared object file: No such file or directory`, although the file exists.
 
-**Fix.** Install the wheel whose platform tag names the machine (`…_x86_64.whl`, `…_aarch64.whl`).
+**Fix.** Install the wheel whose platform tag matches the machine (`…_x86_64.whl`, `…_aarch64.whl`).
 
-**Limits.** Instruction set levels inside one machine (AVX2, SVE) are not looked at.
+**Limits.** Instruction set extensions within one architecture (AVX2, SVE) are not checked.
 
-**Example.** `architecture.so: made for aarch64, this torch for x86_64`.
+**Example.** `architecture.so is built for aarch64, but this torch is for x86_64`.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from abiscan.linkage.linkage import Linkage
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """Compare the machines of both sides."""
+    """Compare the architectures of the two."""
     mine, theirs = linkage.facts.machine.value, linkage.release.machine.value
     if mine != theirs:
         yield Finding(
             rule=RULE.name,
             effect=Effect.LOAD_FAILS,
-            message=f"{linkage.name} is made for {mine}, this torch for {theirs}",
+            message=f"{linkage.name} is built for {mine}, but this torch is for {theirs}",
             evidence=(Evidence(subject=linkage.name, readable=mine, instead=theirs),),
-            fix=f"install the build for {theirs}: a wheel whose name ends in {theirs}.whl",
+            fix=f"install the {theirs} build: a wheel whose name ends in {theirs}.whl",
         )
 
 

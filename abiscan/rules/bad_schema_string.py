@@ -1,14 +1,15 @@
-"""The extension defines an operator with a schema that this torch cannot read.
+"""The extension defines an operator with a schema that this torch cannot parse.
 
-**What it finds.** A schema with a type that this torch does not know (a type that is newer than it, or a custom class
-that is not registered yet), with a mistake in its syntax, or with more than 64 arguments.
+**What it finds.** A schema that uses a type this torch does not know (one added in a later release, or a custom class
+that is not registered yet), that has a syntax error, or that has more than 64 arguments.
 
-**Why it fails.** Schemas are parsed by the torch that loads the extension, when it does.
+**Why it fails.** The torch that loads the extension parses its schemas, at load time.
 
-**Fix.** Install the torch that the extension was built for, or newer. A mistake in the syntax fails everywhere: report
-it to those who make the extension.
+**Fix.** Install the torch that the extension was built for, or a newer one. A syntax error fails on every torch:
+report it to the extension's maintainers.
 
-**Limits.** Custom classes that another library registers first are only known if it is loaded in the same process.
+**Limits.** A custom class that another library registers is known only if that library is loaded into the same
+process.
 
 **Example.** `unknown type specifier … op(Tensor self, Tenzor other) -> Tensor`.
 """
@@ -23,7 +24,7 @@ from abiscan.rules.registration import place_of, refusal, refusals
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding for the schema at which torch stops."""
+    """One finding, for the schema at which torch stops."""
     for reaction in refusals(linkage, ("G1", "K11")):
         outcome = reaction.outcome
         assert outcome.message is not None
@@ -33,7 +34,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             RULE.name,
             linkage,
             reaction,
-            f"{reaction.object} has a schema that {linkage.release} cannot read: {problem}",
+            f"{reaction.object} has a schema that {linkage.release} cannot parse: {problem}",
             [
                 Evidence(
                     subject=outcome.subject,

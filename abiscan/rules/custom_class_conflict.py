@@ -1,12 +1,13 @@
-"""The extension registers a class under a name that is taken.
+"""The extension registers a custom class under a name that is already taken.
 
-**What it finds.** A `torch::class_<T>("ns", "Name")` where torch, or something loaded before, has a class of that name.
+**What it finds.** A `torch::class_<T>("ns", "Name")` for which torch, or a library loaded earlier, already has a
+class of that name.
 
-**Why it fails.** A custom class can be registered once.
+**Why it fails.** A custom class can be registered only once.
 
 **Fix.** Load only one of the two. In the source: give the class a namespace of its own.
 
-**Limits.** Classes that are registered when a function is called are judged as of that call.
+**Limits.** A class that is registered inside a function is judged as of the call to that function.
 
 **Example.** `Custom class with name __torch__.torch.classes.quantized.LinearPackedParamsBase is already registered.`
 """
@@ -21,10 +22,10 @@ from abiscan.rules.registration import other_side, refusal, refusals
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding for what is there already."""
+    """One finding, for the class that is already there."""
     for reaction in refusals(linkage, ("C1",)):
         name, other = reaction.outcome.subject, other_side(linkage, reaction)
-        cause = f"{reaction.object} registers the class {name}, which {other} has registered already"
+        cause = f"{reaction.object} registers the class {name}, which {other} has already registered"
         yield refusal(RULE.name, linkage, reaction, cause, [Evidence(subject=name, object=reaction.object)])
 
 

@@ -1,17 +1,17 @@
-"""The extension and torch were compiled with different layouts of `std::string`.
+"""The extension and torch were compiled with different `std::string` ABIs.
 
-**What it finds.** Undefined symbols of torch whose parameters or results are the other `std::string`: `Ss` (the old,
-copy-on-write one, `_GLIBCXX_USE_CXX11_ABI=0`) where torch exports `std::__cxx11::basic_string`, or the reverse.
+**What it finds.** Undefined torch symbols whose parameters or return types use the other `std::string`: `Ss` (the old
+copy-on-write string, `_GLIBCXX_USE_CXX11_ABI=0`) where torch exports `std::__cxx11::basic_string`, or the reverse.
 
-**Why it fails.** The two are different types with different mangled names, so none of these functions is found. All
-x86_64 wheels of torch up to 2.6 use the old one, from 2.7 on the new one; aarch64 wheels up to 2.5 the old one, from
-2.6 on the new one; conda builds always the new one.
+**Why it fails.** The two are different types with different mangled names, so none of these symbols resolves. The
+default x86_64 wheels of torch use the old ABI up to 2.6 and the new one from 2.7 on; aarch64 wheels use the old one
+up to 2.5 and the new one from 2.6 on; conda builds always use the new one.
 
-**Fix.** Install the build of the extension with the other setting (often named `cxx11abiTRUE` or `cxx11abiFALSE`), or
-rebuild it: `torch.utils.cpp_extension` takes the setting from the torch at hand.
+**Fix.** Install the build of the extension with the other setting (often labelled `cxx11abiTRUE` or `cxx11abiFALSE`),
+or rebuild it: `torch.utils.cpp_extension` takes the setting from the installed torch.
 
-**Limits.** A function that only returns a string has no trace of it in its old name. It is recognised by what this
-torch exports in its place.
+**Limits.** A function that merely returns a string has no trace of it in its old mangled name. It is recognised by
+what this torch exports in its place.
 
 **Example.** `undefined symbol: _ZN3c105ErrorC2ENS_14SourceLocationESs`.
 """
@@ -25,12 +25,13 @@ from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.rules.symbols import is_string_abi_mismatch, nearest_export
 from abiscan.rules.symptom import symptom
+from abiscan.words import plural
 
-_SETTING = {True: "the C++11 ABI (_GLIBCXX_USE_CXX11_ABI=1)", False: "the old ABI (_GLIBCXX_USE_CXX11_ABI=0)"}
+_SETTING = {True: "the C++11 ABI (_GLIBCXX_USE_CXX11_ABI=1)", False: "the pre-C++11 ABI (_GLIBCXX_USE_CXX11_ABI=0)"}
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding for all symbols that differ in the string."""
+    """One finding for all symbols that use the other string."""
     symbols = [symbol for symbol in linkage.undefined if is_string_abi_mismatch(linkage, symbol.reference.name)]
     # A result of type string alone tells torch's side; one parameter of that type is needed to know the extension's.
     if not any(uses_cxx11_string(symbol.reference.name) is not None for symbol in symbols):
@@ -52,11 +53,11 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         rule=RULE.name,
         effect=Effect.LOAD_FAILS,
         message=(
-            f"std::string differs: {linkage.name} is compiled with {_SETTING[not theirs]}, {linkage.release} with "
-            f"{_SETTING[theirs]}, so that {len(symbols)} of its symbols are undefined"
+            f"std::string ABI mismatch: {linkage.name} is compiled with {_SETTING[not theirs]}, {linkage.release} with "
+            f"{_SETTING[theirs]}; this leaves {plural(len(symbols), 'symbol')} undefined"
         ),
         evidence=tuple(evidence),
-        fix=f"install or rebuild the extension with _GLIBCXX_USE_CXX11_ABI={int(theirs)}, as this torch is",
+        fix=f"install or rebuild the extension with _GLIBCXX_USE_CXX11_ABI={int(theirs)}, like this torch",
         symptom=symptom(linkage),
     )
 

@@ -1,17 +1,19 @@
-"""A dispatch key has another number in this torch than in the one that the extension was built for.
+"""A dispatch key has a different number in this torch than in the one the extension was built for.
 
-**What it finds.** Kernels, libraries and fallbacks whose key, a number in the machine code, names another key on this
-torch: `PrivateUse1` of 2.12 is `PrivateUse2` of 2.13, since 2.13 has one backend more.
+**What it finds.** Kernels, libraries and fallbacks whose dispatch key, a number in the machine code, means a
+different key in this torch. For example, 62 is `PrivateUse1` in torch 2.12 and `PrivateUse2` in torch 2.13: 2.13
+dropped `Named`, and the keys after it moved down by one.
 
-**Why it matters.** It loads. But kernels are registered for a key that nobody meant: tensors of the intended backend
-do not find them (`Could not run 'aten::…' with arguments from the '…' backend`), and those of another one may.
+**Why it matters.** It loads. But the kernels are registered for the wrong key: tensors of the intended backend do not
+find them (`Could not run 'aten::…' with arguments from the '…' backend`), and tensors of another backend may.
 
 **Fix.** Install a build of the extension made for this torch.
 
-**Limits.** The torch that it was built for is inferred from what it imports. If it can have been any of several, the
-key must have moved against all of them. A key that was only renamed, or is gone altogether, is not reported.
+**Limits.** The torch that the extension was built for is inferred from its imports. If several releases are possible,
+the key must have moved since all of them. A key that was only renamed, or was removed, is not reported.
 
-**Example.** `_C.so registers for PrivateUse1 as torch 2.12.1 numbers it, which is PrivateUse2 on torch 2.13.0`.
+**Example.** `_C.so registers for dispatch key 62, which is PrivateUse1 in torch 2.12.1 but PrivateUse2 in torch
+2.13.0`.
 """
 
 from __future__ import annotations
@@ -23,10 +25,11 @@ from abiscan.dispatch.keys import keys_of
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.rules.advice import other_build
+from abiscan.words import plural
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """Read each number with both tables."""
+    """Look each number up in the tables of both releases."""
     registering = linkage.registering
     if registering is None or not registering.built_for:
         return
@@ -48,18 +51,19 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     if not moved:
         return
     first = next(iter(moved))
-    which = f"torch {registering.built_for[-1]}"
+    built_for = f"torch {registering.built_for[-1]}"
     yield Finding(
         rule=RULE.name,
         effect=Effect.CALL_FAILS,
         message=(
-            f"{linkage.name} registers for {moved[first]} as {which} numbers it, which is {here.name(first)} on "
-            f"{linkage.release}" + (f"; so for {len(moved) - 1} other keys" if len(moved) > 1 else "")
+            f"{linkage.name} registers for dispatch key {first}, which is {moved[first]} in {built_for} but "
+            f"{here.names.get(first, 'no key')} in {linkage.release}"
+            + (f"; {plural(len(moved) - 1, 'more key')} changed meaning" if len(moved) > 1 else "")
         ),
         evidence=tuple(
             Evidence(
                 subject=meant,
-                readable=f"{meant} (number {number}, {used[number]} registrations)",
+                readable=f"{meant} (number {number}, {plural(used[number], 'registration')})",
                 object=linkage.name,
                 instead=here.name(number),
             )

@@ -1,15 +1,16 @@
-"""Operators that every backend had are now to be implemented by each.
+"""Operators that had a generic kernel now need a backend-specific one.
 
-**What it finds.** For an extension that brings a backend: operators that ran for it on the torch for which it was
-built, by a kernel that torch has for all backends (catch-all, composite), and that have no kernel for it on this torch.
+**What it finds.** For an extension that provides a backend: operators that ran on the backend with a generic kernel
+of torch (catch-all or composite) in the release the extension was built for, and that have no kernel for the backend
+in this torch.
 
-**Why it fails.** It loads. But torch has moved the operator from one kernel for all to one for each backend, and the
-extension brings none: calling it with a tensor of the backend raises `Could not run 'aten::…' with arguments from the
-'…' backend`. `aten::tanh` from 1.4 to 1.5 is such a case (pytorch #38973).
+**Why it fails.** It loads. But torch replaced the generic kernel of the operator with one kernel per backend, and the
+extension provides none: calling the operator with a tensor of the backend raises `Could not run 'aten::…' with
+arguments from the '…' backend`. `aten::tanh` changed in this way between 1.4 and 1.5 (pytorch #38973).
 
-**Fix.** Install a build of the extension made for this torch, or the torch it was built with.
+**Fix.** Install a build of the extension made for this torch, or the torch it was built for.
 
-**Limits.** Of the releases that it may have been built for, the newest is compared with.
+**Limits.** If the extension may have been built for several releases, the newest of them is compared.
 
 **Example.** `Could not run 'aten::tanh' with arguments from the 'XLATensorId' backend.`
 """
@@ -24,9 +25,9 @@ from abiscan.dispatch.table import EntrySource
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.rules.advice import other_build
-from abiscan.rules.registration import listed
+from abiscan.words import listed, plural
 
-_FOR_ALL = (EntrySource.CATCH_ALL, EntrySource.MATH, EntrySource.DEFAULT_BACKEND)
+_GENERIC = (EntrySource.CATCH_ALL, EntrySource.MATH, EntrySource.DEFAULT_BACKEND)
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
@@ -36,24 +37,24 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     if backend is None or backend.before is None:
         return
     old = backend.before
-    ran = [
+    had_generic = [
         name
         for name in backend.table.operators.operators
-        if name in old.operators.operators and old.entry(name, backend.before_key).source in _FOR_ALL
+        if name in old.operators.operators and old.entry(name, backend.before_key).source in _GENERIC
     ]
-    needed_more = delegates(old, backend.before_key, ran)  # these had no kernel either
-    missing = cover(backend.table, backend.key, backend.core, ran).missing
-    changed = [each for each in missing if each.operator in ran and each.operator not in needed_more]
+    delegating = delegates(old, backend.before_key, had_generic)  # these had no kernel either
+    missing = cover(backend.table, backend.key, backend.core, had_generic).missing
+    changed = [kernel for kernel in missing if kernel.operator in had_generic and kernel.operator not in delegating]
     if changed:
         yield Finding(
             rule=RULE.name,
             effect=Effect.CALL_FAILS,
             message=(
-                f"{linkage.name} was built for torch {backend.before_version}, which ran {len(changed)} operators on "
-                f"{backend.before_key} that {linkage.release} leaves to each backend: "
-                f"{listed([each.operator for each in changed])}"
+                f"{linkage.name} was built for torch {backend.before_version}, which has a generic kernel for "
+                f"{plural(len(changed), 'operator')}; {linkage.release} needs kernels for {backend.key} instead: "
+                f"{listed(kernel.operator for kernel in changed)}"
             ),
-            evidence=tuple(Evidence(subject=each.operator, object=linkage.name) for each in changed),
+            evidence=tuple(Evidence(subject=kernel.operator, object=linkage.name) for kernel in changed),
             fix=other_build(linkage),
             says=changed[0].message,
         )

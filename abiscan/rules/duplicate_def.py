@@ -1,15 +1,15 @@
-"""The extension defines an operator that is defined already.
+"""The extension defines an operator that is already defined.
 
-**What it finds.** From torch 1.8 on, a `def` of an operator (name and overload) that this torch, a library that the
-extension brings along, or the extension itself has defined before.
+**What it finds.** From torch 1.8 on, a `def` of an operator (name and overload) that is already defined by this
+torch, by a library that the extension loads, or by the extension itself.
 
-**Why it fails.** An operator can be defined once, and an equal schema is no excuse. It happens when torch takes over
-an operator that an extension used to define, and when two extensions carry the same sources.
+**Why it fails.** An operator can be defined only once, even if the schemas are identical. This happens when torch
+takes over an operator that an extension used to define, or when two extensions contain the same sources.
 
-**Fix.** Install a build of the extension made for this torch. In the source: define only what torch does not have, and
-register kernels for the rest with `TORCH_LIBRARY_IMPL`.
+**Fix.** Install a build of the extension made for this torch. In the source: define only operators that torch does
+not have, and register kernels for the rest with `TORCH_LIBRARY_IMPL`.
 
-**Limits.** Operators that Python code defines are not seen.
+**Limits.** Operators defined in Python code are not seen.
 
 **Example.** `Tried to register an operator (aten::tanh(Tensor self) -> Tensor) with the same name and overload name
 multiple times.`
@@ -25,11 +25,11 @@ from abiscan.rules.registration import other_side, places, refusal, refusals, sc
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding for the second definition."""
+    """One finding, for the second definition."""
     for reaction in refusals(linkage, ("D1",)):
         difference, both = schemas(linkage, reaction)
         subject, other = reaction.outcome.subject, other_side(linkage, reaction)
-        cause = f"{reaction.object} defines {subject}, which {other} defines already ({difference})"
+        cause = f"{reaction.object} defines {subject}, which {other} already defines ({difference})"
         yield refusal(RULE.name, linkage, reaction, cause, [both, *places(reaction)])
 
 

@@ -1,14 +1,15 @@
-"""The extension registers a backend fallback for a dispatch key that has one.
+"""The extension registers a backend fallback for a dispatch key that already has one.
 
-**What it finds.** `m.fallback(…)` in a `TORCH_LIBRARY_IMPL(_, Key, m)` for a key for which torch, or something loaded
-before, has registered a fallback. `Autograd` stands for all its keys, each of which has one in torch.
+**What it finds.** `m.fallback(…)` in a `TORCH_LIBRARY_IMPL(_, Key, m)` block for a key that already has a fallback,
+registered by torch or by a library loaded earlier. `Autograd` is an alias for several keys, all of which have a
+fallback in torch.
 
-**Why it fails.** There can be one fallback per key. 1.6 alone lets the second one replace the first in silence.
+**Why it fails.** A key can have only one fallback. In torch 1.6 alone, the second one silently replaces the first.
 
 **Fix.** Install a build of the extension made for this torch. In the source: register kernels for the operators that
-need one, or take a key that torch leaves free, such as `PrivateUse1`.
+need one, or use a key without a fallback in torch, such as `PrivateUse1`.
 
-**Limits.** Fallbacks that Python code registers are not seen.
+**Limits.** Fallbacks registered in Python code are not seen.
 
 **Example.** `Tried to register multiple backend fallbacks for the same dispatch key AutogradCPU; …`.
 """
@@ -34,7 +35,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             yield Finding(
                 rule=RULE.name,
                 effect=Effect.OVERRIDES,
-                message=f"{_cause(linkage, reaction)}; {linkage.release} replaces it without a word",
+                message=f"{_cause(linkage, reaction)}; {linkage.release} silently replaces it",
                 evidence=(_evidence(reaction),),
                 fix=other_build(linkage),
             )
@@ -42,7 +43,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
 
 def _cause(linkage: Linkage, reaction: Reaction) -> str:
     other = other_side(linkage, reaction)
-    return f"{reaction.object} registers a fallback for {reaction.outcome.subject}, for which {other} has one"
+    return f"{reaction.object} registers a fallback for {reaction.outcome.subject}, for which {other} already has one"
 
 
 def _evidence(reaction: Reaction) -> Evidence:

@@ -1,16 +1,16 @@
-"""The extension registers kernels for operators that nobody defines.
+"""The extension registers kernels for operators that nothing defines.
 
-**What it finds.** `m.impl("name", …)` for an operator that neither this torch nor anything that is loaded with the
-extension defines.
+**What it finds.** `m.impl("name", …)` for an operator that is defined neither by this torch nor by anything loaded
+with the extension.
 
-**Why it matters.** It loads, and torch says nothing. But the operator does not exist: the kernel is dead, and whoever
-asks for the operator is told that there is none. That is how an operator that torch renamed or dropped shows itself.
-For a namespace that is not torch's, the definition may stand in Python code or in another library of the package,
-which is then a `note`.
+**Why it matters.** It loads, and torch does not complain. But the operator does not exist: the kernel is never
+called, and looking up the operator fails. This is how an operator that torch renamed or removed shows up. In a
+namespace that is not torch's, Python code or another library of the package may define the operator; that is a
+`note`.
 
-**Fix.** Install a build of the extension made for this torch, or the torch that has the operator.
+**Fix.** Install a build of the extension made for this torch, or a torch that has the operator.
 
-**Limits.** Operators that Python code defines are not seen.
+**Limits.** Operators defined in Python code are not seen.
 
 **Example.** `_C.so has kernels for operators that torch 2.13.0 does not have: aten::refine_names`.
 """
@@ -25,8 +25,7 @@ from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.registering import Reaction
 from abiscan.rules.advice import other_build
 from abiscan.rules.registration import place_of
-
-_SHOWN = 3
+from abiscan.words import listed
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
@@ -34,11 +33,15 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     registering = linkage.registering
     if registering is None or registering.operators is None:
         return
-    dead = [each for each in registering.reactions if each.outcome.kind is OutcomeKind.DEAD]
-    dead = [each for each in dead if each.outcome.subject not in registering.operators.operators]
-    own = {name.partition("::")[0] for name in registering.operators.operators}
-    of_torch = [each for each in dead if each.outcome.subject.partition("::")[0] in own]
-    others = [each for each in dead if each not in of_torch]
+    defined = registering.operators.operators
+    dead = [
+        reaction
+        for reaction in registering.reactions
+        if reaction.outcome.kind is OutcomeKind.DEAD and reaction.outcome.subject not in defined
+    ]
+    namespaces = {name.partition("::")[0] for name in defined}
+    of_torch = [reaction for reaction in dead if reaction.outcome.subject.partition("::")[0] in namespaces]
+    others = [reaction for reaction in dead if reaction not in of_torch]
     if of_torch:
         yield Finding(
             rule=RULE.name,
@@ -53,16 +56,17 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         yield Finding(
             rule=RULE.name,
             effect=Effect.NOTE,
-            message=f"{linkage.name} has kernels for operators that nothing loaded with it defines: {_names(others)}",
+            message=(
+                f"{linkage.name} has kernels for operators that neither torch nor any library loaded with it defines: "
+                f"{_names(others)}"
+            ),
             evidence=tuple(map(_evidence, others)),
-            fix="nothing, if Python code or another library of the package defines them before they are called",
+            fix="no action needed if Python code or another library of the package defines them before they are called",
         )
 
 
 def _names(reactions: list[Reaction]) -> str:
-    names = list(dict.fromkeys(reaction.outcome.subject for reaction in reactions))
-    more = f", and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+    return listed(dict.fromkeys(reaction.outcome.subject for reaction in reactions))
 
 
 def _evidence(reaction: Reaction) -> Evidence:

@@ -1,15 +1,16 @@
-"""The extension replaces kernels that are registered already.
+"""The extension replaces kernels that are already registered.
 
-**What it finds.** A kernel for an operator and a dispatch key that have one: torch's, that of a library loaded before,
-or the extension's own.
+**What it finds.** A kernel for an operator and a dispatch key that already have one, from torch, from a library
+loaded earlier, or from the extension itself.
 
-**Why it matters.** The last kernel wins, for everybody in the process. torch warns: up to 2.0 each time, from 2.1 on
-once in the life of the process, for `Meta` never. Backends do so on purpose; otherwise it is an accident.
+**Why it matters.** The last kernel wins, for everything in the process. Torch warns about it: every time up to 2.0,
+once per process from 2.1 on, and never for `Meta`. Backends do this on purpose; otherwise it is an accident.
 
-**Fix.** None is needed where it is intended. Else keep the two out of one process, or take another dispatch key.
+**Fix.** No action is needed if it is intended. Otherwise, do not load both into one process, or use another dispatch
+key.
 
-**Limits.** Kernels that Python code registers are not seen. Whether the process has used up its one warning before is
-not known, unless torch itself does.
+**Limits.** Kernels registered in Python code are not seen. Whether the process has already used up its one warning is
+not known, unless torch itself has used it.
 
 **Example.** `Overriding a previously registered kernel for the same operator and the same dispatch key`.
 """
@@ -23,26 +24,26 @@ from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.registering import Reaction
 from abiscan.rules.registration import key_of, other_side
+from abiscan.words import plural
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding per object, and owner of what it replaces."""
+    """One finding per object and owner of the kernels that it replaces."""
     by_owner: dict[tuple[str, str], list[Reaction]] = {}
     for reaction in linkage.registering.reactions if linkage.registering else ():
-        replaces = reaction.outcome.kind is OutcomeKind.OVERRIDES
-        if replaces and not isinstance(reaction.outcome.event, FallBack | Enter):
+        overrides = reaction.outcome.kind is OutcomeKind.OVERRIDES
+        if overrides and not isinstance(reaction.outcome.event, FallBack | Enter):
             by_owner.setdefault((reaction.object, other_side(linkage, reaction)), []).append(reaction)
     for (mine, owner), reactions in by_owner.items():
-        warnings = [each.outcome.message.text for each in reactions if each.outcome.message is not None]
-        count = "a kernel" if len(reactions) == 1 else f"{len(reactions)} kernels"
-        said = "and torch warns of it" if warnings else "without a word"
+        warnings = [reaction.outcome.message.text for reaction in reactions if reaction.outcome.message is not None]
+        count = plural(len(reactions), "kernel")
+        replaces = f"replaces {count} of {owner} (torch warns)" if warnings else f"silently replaces {count} of {owner}"
         yield Finding(
             rule=RULE.name,
             effect=Effect.OVERRIDES,
-            message=f"{mine} replaces {count} of {owner}, {said}: {reactions[0].outcome.subject}"
-            + (", …" if len(reactions) > 1 else ""),
+            message=f"{mine} {replaces}: {reactions[0].outcome.subject}" + (", …" if len(reactions) > 1 else ""),
             evidence=tuple(map(_evidence, reactions)),
-            fix="none if this is intended; else do not load the two into one process",
+            fix="no action needed if this is intended; otherwise do not load both into one process",
             says="\n".join(warnings) or None,
         )
 

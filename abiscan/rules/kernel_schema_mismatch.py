@@ -1,15 +1,17 @@
-"""The C++ type of a kernel does not fit the schema of the operator.
+"""The C++ type of a kernel does not match the operator's schema.
 
-**What it finds.** A kernel whose C++ function type gives another schema than the operator has: another number of
-arguments or returns, or another type of one. Only numbers and types count, neither names nor defaults.
+**What it finds.** A kernel whose C++ function type implies a different schema than the operator has: a different
+number of arguments or returns, or a different type for one of them. Only counts and types matter, not names or
+defaults.
 
-**Why it fails.** torch infers a schema from the C++ type of each kernel and compares it with that of the operator, as
+**Why it fails.** Torch infers a schema from the C++ type of each kernel and compares it with the operator's schema as
 soon as it has both.
 
 **Fix.** Install a build of the extension made for this torch. In the source: make the two agree; `int` in a schema is
 `int64_t` in C++, `float` is `double`, `Tensor?` is `const std::optional<at::Tensor>&`.
 
-**Limits.** Boxed kernels and those of the stable ABI have no C++ type that torch could compare: they fail when called.
+**Limits.** Boxed kernels and kernels of the stable ABI have no C++ type that torch could compare: they fail when they
+are called.
 
 **Example.** `Inferred operator schema for a C++ kernel function doesn't match the expected function schema. … reason:
 The number of arguments is different. 2 vs 1.`
@@ -25,12 +27,12 @@ from abiscan.rules.registration import other_side, places, refusal, refusals
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """Show the schema and what the C++ type comes to."""
+    """Show the schema, and the one that the C++ type implies."""
     for reaction in refusals(linkage, ("K2", "R7", "R8")):
         outcome = reaction.outcome
-        cause = f"a kernel of {outcome.subject} in {reaction.object} does not fit the schema of the operator"
+        cause = f"a kernel for {outcome.subject} in {reaction.object} does not match the schema of the operator"
         if other_side(linkage, reaction) != f"{reaction.object} itself":
-            cause += f", which is that of {other_side(linkage, reaction)}"
+            cause += f", defined by {other_side(linkage, reaction)}"
         both = Evidence(subject=outcome.subject, readable=outcome.new, object=reaction.object, instead=outcome.old)
         yield refusal(RULE.name, linkage, reaction, cause, [both, *places(reaction)])
 

@@ -1,19 +1,20 @@
-"""A kernel has another C++ type than those that the operator has already.
+"""The C++ type of a kernel differs from that of the operator's other kernels.
 
-**What it finds.** From torch 1.6 on, a kernel of an operator whose first kernel (most often torch's own) has another
-C++ function type. Types are compared by their mangled names: `const at::Tensor&` and `at::Tensor` differ, and so do
-`int64_t` and `c10::SymInt`, `c10::optional` and `std::optional`. Kernels with a `SymInt` are compared among themselves.
+**What it finds.** From torch 1.6 on, a kernel whose C++ function type differs from that of the operator's first
+kernel (usually torch's own). Types are compared by their mangled names: `const at::Tensor&` and `at::Tensor` differ,
+and so do `int64_t` and `c10::SymInt`, `c10::optional` and `std::optional`. Kernels with `SymInt` parameters are
+compared only with each other.
 
-**Why it fails.** torch calls kernels through that type without looking again, so it refuses another one as it is
-registered.
+**Why it fails.** Torch calls kernels through that type without checking again, so it rejects a different one at
+registration.
 
-**Fix.** Install a build of the extension made for this torch. In the source: give the kernel the type that torch has,
-as `torch/include/ATen/ops` declares it.
+**Fix.** Install a build of the extension made for this torch. In the source: give the kernel the type that torch
+uses, as declared in `torch/include/ATen/ops`.
 
-**Limits.** Boxed kernels have no such type and are never compared, neither here nor in torch.
+**Limits.** Boxed kernels have no such type. Neither torch nor this rule compares them.
 
-**Example.** `Mismatch in kernel C++ signatures … kernel 1: at::Tensor (at::Tensor const&, long) … kernel 2: at::Tensor
-(at::Tensor const&)`.
+**Example.** `Mismatch in kernel C++ signatures … kernel 1: at::Tensor (at::Tensor const&, long) … kernel 2:
+at::Tensor (at::Tensor const&)`.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     for reaction in refusals(linkage, ("K1",)):
         subject, other = reaction.outcome.subject, other_side(linkage, reaction)
         key = key_of(reaction.outcome.event)
-        kernel = f"kernel of {subject}" + (f" for {key}" if key else "")
-        cause = f"the {kernel} in {reaction.object} has another C++ type than that of {other}"
+        kernel = f"{key} kernel" if key else "kernel"
+        cause = f"the {kernel} for {subject} in {reaction.object} has a different C++ type than that of {other}"
         yield refusal(RULE.name, linkage, reaction, cause, [types(reaction), *places(reaction)])
 
 

@@ -1,26 +1,28 @@
-"""A class of torch lies otherwise in memory than the extension was compiled for.
+"""The memory layout of a torch class differs from the one the extension was compiled against.
 
-**What it finds.** The headers of torch put the layout of its classes into every extension: sizes, and where each member
-is. This compares the layouts of the release that the extension was built for with those of this torch, for the classes
-that the two share: constructed by one and used by the other, passed by value or one after the other, derived from, or
-handled by inline functions of the headers that the extension has compiled in.
+**What it finds.** The layout of torch's classes, their sizes and member offsets, is compiled into every extension
+from torch's headers. This rule compares the layouts of the release that the extension was built for with those of
+this torch, for the classes that both use: constructed by one side and used by the other, passed by value or in an
+array, derived from, or accessed by inline functions that were compiled into the extension.
 
-**Why it fails.** No symbol shows it, so everything resolves. Then one side writes beyond what the other has allocated,
-or looks for a member where another one is. Where objects cross with every registration (`torch::CppFunction`,
-`c10::FunctionSchema`, `torch::Library`), loading the extension is undefined behaviour: a crash, an exception about
-an absurd size, at times nothing at all. Where a function takes or constructs a changed class, using it corrupts
-memory. Where a member merely moved of a class that is passed by reference, harm depends on whether inlined code reads
-it, which no name tells: that is a note. A class that only grew, and is only handed around by pointer, is no finding.
+**Why it fails.** Symbols do not show it, so everything resolves. Then one side writes past the end of what the other
+allocated, or reads a member at the wrong offset. If objects of the class are passed with every registration
+(`torch::CppFunction`, `c10::FunctionSchema`, `torch::Library`), loading the extension is undefined behaviour: a
+crash, an exception about an absurd size, sometimes nothing at all. If a function takes or constructs a changed class,
+using it corrupts memory. If a class is passed by reference and a member merely moved, the harm depends on whether
+inlined code reads that member, which no symbol name tells: that is a note. A class that only grew, and is only passed
+by pointer, is not reported.
 
-**Fix.** Install a build of the extension made for this torch. For one build that lasts, use torch's stable ABI
-(`torch/csrc/stable`), which shares no class: of an extension that uses nothing else, a note says so, and which torch is
-the first that has all that it calls.
+**Fix.** Install a build of the extension made for this torch. For one build that works with later releases, use
+torch's stable ABI (`torch/csrc/stable`), which shares no classes. If an extension uses nothing else, a note says so
+and names the first torch that has everything it calls.
 
-**Limits.** The layouts are those of the released wheels. What a function returns does not stand in its name, and is not
-seen. An extension that can have been built for several releases is judged by what holds for all of them; where they
-differ, that is a gap.
+**Limits.** Layouts are those of the released wheels. Return types are not part of a function's mangled name, so they
+are not seen. If the extension may have been built for several releases, only what holds for all of them counts; where
+they differ, that is a gap.
 
-**Example.** Extensions built for torch 2.8 die in torch 2.9: `sizeof(torch::CppFunction)` is 96 there and 104 here.
+**Example.** Extensions built for torch 2.8 crash on torch 2.9: `sizeof(torch::CppFunction)` is 96 in 2.8 and 104 in
+2.9.
 """
 
 from __future__ import annotations
@@ -42,30 +44,31 @@ _SHIM: Final = re.compile(r"aoti_torch_|torch_")
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding for what crosses in the load, one for each class that does harm in use, one note for the rest.
+    """One finding for what is passed while loading, one for each class that does harm in use, one note for the rest.
 
-    For an extension that no layout concerns, a note of that.
+    An extension that no layout concerns gets a note saying so.
     """
     if _is_stable(linkage.facts):
         yield _exempt(linkage)
     for drift in linkage.drifts:
         if drift.at_load:
-            names = " and ".join(_sizes(each) for each in drift.at_load)
-            cause = f"registers with objects of another layout: {names}"
-            yield _finding(linkage, drift, drift.at_load, Effect.ABORTS, f"{cause}; loading it is undefined behaviour")
-        for each in drift.types:
-            if each.certainty is Certainty.ON_USE:
-                cause = f"shares {_sizes(each)} with torch: using it corrupts memory"
-                yield _finding(linkage, drift, (each,), Effect.CORRUPTS, cause)
-        rest = tuple(each for each in drift.types if each.certainty is Certainty.POSSIBLE)
-        if rest:
-            names = ", ".join(each.change.name for each in rest)
-            cause = f"may read members of {names} where they are no longer"
-            yield _finding(linkage, drift, rest, Effect.NOTE, cause)
+            classes = " and ".join(map(_sizes, drift.at_load))
+            cause = f"registers through {classes}, laid out differently in"
+            harm = "; loading it is undefined behaviour"
+            yield _finding(linkage, drift, drift.at_load, Effect.ABORTS, cause, harm)
+        for type_drift in drift.types:
+            if type_drift.certainty is Certainty.ON_USE:
+                cause = f"shares {_sizes(type_drift)}, laid out differently in"
+                yield _finding(linkage, drift, (type_drift,), Effect.CORRUPTS, cause, "; using it corrupts memory")
+        possible = tuple(type_drift for type_drift in drift.types if type_drift.certainty is Certainty.POSSIBLE)
+        if possible:
+            names = ", ".join(type_drift.change.name for type_drift in possible)
+            cause = f"may read members of {names} that have moved in"
+            yield _finding(linkage, drift, possible, Effect.NOTE, cause)
 
 
 def _is_stable(facts: SharedObject) -> bool:
-    """Whether C functions are all that an extension uses of torch, and the stable ABI among them."""
+    """Whether an extension uses only C functions of torch, the stable ABI among them."""
     if any(name.startswith("_Z") and is_torch_symbol(name) for name in facts.imports):
         return False
     return any(map(_SHIM.match, facts.imports))
@@ -73,21 +76,21 @@ def _is_stable(facts: SharedObject) -> bool:
 
 def _exempt(linkage: Linkage) -> Finding:
     shim = sorted(name for name in linkage.facts.imports if _SHIM.match(name))
-    having = [found for name in shim if (found := releases_exporting(name, linkage.facts.machine))]
-    first = max(map(min, having), default=None)
+    exporting = [releases for name in shim if (releases := releases_exporting(name, linkage.facts.machine))]
+    first = max(map(min, exporting), default=None)
     registrations = linkage.registering.own if linkage.registering else None
     declared = max((kernel.abi_version or 0 for kernel in registrations.kernels), default=0) if registrations else 0
-    text = f"{linkage.name} uses only the stable ABI of torch, so that no class layout concerns it"
+    text = f"{linkage.name} uses only the stable ABI of torch, so class layouts do not matter"
     if declared:
         text += f"; it was built with TORCH_TARGET_VERSION {declared >> 56}.{declared >> 48 & 0xFF}"
     if first:
-        text += f"; torch {first} is the first to have all that it calls"
+        text += f"; torch {first} is the first release with everything that it calls"
     return Finding(
         rule=RULE.name,
         effect=Effect.NOTE,
         message=text,
         evidence=tuple(Evidence(subject=name, object=linkage.name) for name in shim),
-        fix="nothing is to be done",
+        fix="no action needed",
     )
 
 
@@ -95,23 +98,25 @@ def _sizes(drift: TypeDrift) -> str:
     change = drift.change
     if not change.resized:
         return f"{change.name} ({change.new.size} bytes, members moved)"
-    return f"{change.name} ({change.old.size} bytes, now {change.new.size})"
+    return f"{change.name} ({change.old.size} → {change.new.size} bytes)"
 
 
-def _finding(linkage: Linkage, drift: LayoutDrift, types: tuple[TypeDrift, ...], effect: Effect, cause: str) -> Finding:
+def _finding(
+    linkage: Linkage, drift: LayoutDrift, types: tuple[TypeDrift, ...], effect: Effect, cause: str, harm: str = ""
+) -> Finding:
     return Finding(
         rule=RULE.name,
         effect=effect,
-        message=f"{drift.name}, built for torch {drift.built_for}, {cause} on {linkage.release}",
-        evidence=tuple(evidence for each in types for evidence in _evidence(drift, each)),
+        message=f"{drift.name}, built for torch {drift.built_for}, {cause} {linkage.release}{harm}",
+        evidence=tuple(evidence for type_drift in types for evidence in _evidence(drift, type_drift)),
         fix=other_build(linkage),
     )
 
 
-def _evidence(drift: LayoutDrift, each: TypeDrift) -> Iterator[Evidence]:
-    for difference in each.change.differences:
-        yield Evidence(subject=f"{each.change.name}: {difference}")
-    for touch in each.touches:
+def _evidence(drift: LayoutDrift, type_drift: TypeDrift) -> Iterator[Evidence]:
+    for difference in type_drift.change.differences:
+        yield Evidence(subject=f"{type_drift.change.name}: {difference}")
+    for touch in type_drift.touches:
         name = demangle(touch.symbol) if touch.symbol.startswith("_Z") else demangle_type(touch.symbol)
         yield Evidence(subject=touch.symbol, readable=f"{touch.use.value}: {name}", object=drift.name)
 

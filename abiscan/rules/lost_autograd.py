@@ -1,19 +1,19 @@
-"""A kernel of the extension takes torch's gradient of a composite operator away.
+"""A kernel of the extension disables torch's gradient for a composite operator.
 
-**What it finds.** A kernel for a backend on an operator that torch puts together from others
-(`CompositeImplicitAutograd`), and no kernel for the autograd key of that backend.
+**What it finds.** A backend kernel for an operator that torch composes from others (`CompositeImplicitAutograd`),
+without a kernel for the autograd key of that backend.
 
-**Why it matters.** As long as there is no kernel for the backend, its autograd key runs torch's own composition, and
-each part of it knows its derivative. With one, torch's kernel is no longer taken for the autograd key, and what is left
-there hands the call straight to the backend: a kernel that computes by itself gives results without `grad_fn`, and
-training raises or learns nothing. Inference is as before.
+**Why it matters.** Without a backend kernel, the autograd key of the backend runs torch's own composition, and each
+part of it has a derivative. With one, torch no longer uses the composition for the autograd key, and passes the call
+straight to the backend: a kernel that computes the result itself returns tensors without `grad_fn`, and training
+raises or learns nothing. Inference is not affected.
 
 **Fix.** Register a kernel for the autograd key of the backend too (`AutogradPrivateUse1`), or none at all.
 
-**Limits.** From torch 1.7 on. A kernel that calls operators of torch in its turn keeps the gradient of those; what a
-kernel does inside is not seen, nor is autograd that Python code registers later.
+**Limits.** From torch 1.7 on. A kernel that calls torch operators keeps their gradients; what a kernel does inside is
+not seen, and neither is autograd that Python code registers later.
 
-**Example.** `backend.so has kernels for PrivateUse1 in place of composite operators, without torch's gradient:
+**Example.** `backend.so registers PrivateUse1 kernels that bypass the gradient of composite operators:
 aten::softmax.int`.
 """
 
@@ -25,13 +25,13 @@ from abiscan.dispatch.adapters import table_of
 from abiscan.dispatch.table import AUTOGRAD, DispatchTable, EntrySource
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
-from abiscan.rules.registration import listed
+from abiscan.words import listed
 
 _KEEPS = (EntrySource.KERNEL, EntrySource.AUTOGRAD, EntrySource.MATH)
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding for each backend."""
+    """One finding per backend."""
     registering = linkage.registering
     if registering is None or registering.operators is None:
         return
@@ -55,14 +55,14 @@ def check(linkage: Linkage) -> Iterator[Finding]:
                 rule=RULE.name,
                 effect=Effect.OVERRIDES,
                 message=(
-                    f"{linkage.name} has kernels for {backend} in place of composite operators, without torch's "
-                    f"gradient: {listed(lost)}"
+                    f"{linkage.name} registers {backend} kernels that bypass the gradient of composite operators: "
+                    f"{listed(lost)}"
                 ),
                 evidence=tuple(
                     Evidence(subject=name, readable=f"{name}: no kernel for {autograd}", object=linkage.name)
                     for name in lost
                 ),
-                fix=f"register kernels for {autograd} as well, or leave these operators to torch",
+                fix=f"register kernels for {autograd} too, or leave these operators to torch",
             )
 
 

@@ -1,15 +1,16 @@
-"""The backend of the extension lacks kernels without which it can do nothing, or that its own code asks for.
+"""The extension's backend lacks kernels that every backend needs, or that its own code uses.
 
-**What it finds.** For an extension that brings a backend: operators that make, move, view or read tensors, that it
-registers itself, or that its code fetches by name, and that end without a kernel for its dispatch key on this torch.
+**What it finds.** For an extension that provides a backend: operators without a kernel for its dispatch key on this
+torch, among those that create, move, view or read tensors, those that the extension registers itself, and those that
+its code looks up by name.
 
 **Why it fails.** It loads. Calling the operator with a tensor of the backend raises `Could not run 'aten::…' with
 arguments from the '…' backend`.
 
 **Fix.** Register the kernels, or a fallback for the backend; or install a build of the extension made for this torch.
 
-**Limits.** All operators, not just these, are listed by `abiscan coverage`. What Python code registers later is not
-seen.
+**Limits.** `abiscan coverage` lists all operators without a kernel, not just these. Kernels that Python code
+registers later are not seen.
 
 **Example.** `Could not run 'aten::empty.memory_format' with arguments from the 'PrivateUse1' backend.`
 """
@@ -21,7 +22,7 @@ from collections.abc import Iterator
 from abiscan.dispatch.coverage import ESSENTIAL, cover
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
-from abiscan.rules.registration import listed
+from abiscan.words import listed
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
@@ -42,18 +43,18 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             rule=RULE.name,
             effect=Effect.CALL_FAILS,
             message=(
-                f"{linkage.name} has no kernel for {backend.key} of operators that it needs on {linkage.release}: "
-                f"{listed([each.operator for each in missing])}"
+                f"{linkage.name} has no {backend.key} kernel for operators that it needs on {linkage.release}: "
+                f"{listed(kernel.operator for kernel in missing)}"
             ),
             evidence=tuple(
                 Evidence(
-                    subject=each.operator,
-                    readable=each.operator + (" (essential)" if each.essential else ""),
+                    subject=kernel.operator,
+                    readable=kernel.operator + (" (essential)" if kernel.essential else ""),
                     object=linkage.name,
                 )
-                for each in missing
+                for kernel in missing
             ),
-            fix=f"register kernels or a fallback for {backend.key}; abiscan coverage lists every operator without one",
+            fix=f"register kernels or a fallback for {backend.key}; abiscan coverage lists all that lack one",
             says=missing[0].message,
         )
 

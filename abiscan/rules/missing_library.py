@@ -1,19 +1,19 @@
-"""A library that the extension needs is not there.
+"""A library that the extension needs is missing.
 
-**What it finds.** Entries of `DT_NEEDED`, of the extension and of what it brings along, for which no file exists: not
-in torch, not in the wheel or folder of the extension, not on the system, not where RPATH and RUNPATH point.
+**What it finds.** `DT_NEEDED` entries, of the extension and of the libraries it brings along, for which no file
+exists: not in torch, not in the wheel or folder of the extension, not on the system, not in RPATH or RUNPATH.
 
-**Why it fails.** `ld.so` opens all needed libraries before it looks at a single symbol, and stops at the first one it
-does not find. If torch itself should have the library and this torch does not (`libtorch_cuda.so` on a CPU build of
-torch), that is certain: `load-fails`. Any other library (a CUDA or vendor runtime, another package) may be there when
-the extension is used. It is assumed to be, listed as external, and reported as a `note`; `--strict` counts it as a
-failure.
+**Why it fails.** `ld.so` opens all needed libraries before it resolves a single symbol, and stops at the first one
+that it does not find. If it is a library of torch that this torch does not have (`libtorch_cuda.so` with a CPU build
+of torch), the failure is certain: `load-fails`. Any other library (a CUDA or vendor runtime, another package) may be
+present when the extension is used. It is assumed to be, listed as external, and reported as a `note`; with `--strict`
+it counts as a failure.
 
-**Fix.** For libraries of torch: install the torch of the right kind (CUDA, ROCm, XPU), or the build of the extension
-for this kind. For others: install what provides them, or put it on the search path.
+**Fix.** For torch's own libraries: install the right kind of torch (CUDA, ROCm, XPU), or a build of the extension for
+the kind of torch you have. For others: install the package that provides the library, or put it on the search path.
 
-**Limits.** Packages often load a library of theirs first, with `ctypes` or through their `__init__.py`. Libraries in
-the same wheel or folder count as found for that reason; those of other packages do not.
+**Limits.** Packages often load their own libraries first, with `ctypes` or in `__init__.py`. Libraries in the same
+wheel or folder therefore count as found; those of other packages do not.
 
 **Example.** `libc10_cuda.so: cannot open shared object file: No such file or directory`.
 """
@@ -32,7 +32,7 @@ from abiscan.rules.symptom import symptom
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding for what torch lacks, one for what nobody here has."""
+    """One finding for libraries that torch lacks, one for those that nothing on this machine provides."""
     if of_torch := missing_torch_libraries(linkage):
         yield _torch_lacks(linkage, of_torch)
     missing = linkage.resolution.closure.missing if linkage.resolution else ()
@@ -43,22 +43,22 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             rule=RULE.name,
             effect=Effect.NOTE,
             message=(
-                f"needs {names}: neither in torch, nor beside the extension, nor on this machine. Assumed to be there "
-                f"when it is used; if not, loading fails: {external[0].name}: {NO_SUCH_FILE}"
+                f"{linkage.name} needs {names}: not in torch, not next to the extension, not on this machine; assumed "
+                f"to be present at run time, otherwise loading fails: {external[0].name}: {NO_SUCH_FILE}"
             ),
             evidence=_evidence(external),
-            fix="install what provides it, or make sure that it is found (RPATH, LD_LIBRARY_PATH, loaded earlier)",
+            fix="install the package that provides it, put it on RPATH or LD_LIBRARY_PATH, or load it first",
         )
 
 
 def _torch_lacks(linkage: Linkage, missing: Sequence[MissingLibrary]) -> Finding:
     kind = next((kind for library in missing for word, kind in KINDS if word in library.name), None)
     if kind:
-        what = f"{linkage.name} is a {kind} build, and {linkage.release} has no {kind}"
+        what = f"{linkage.name} is a {kind} build, but {linkage.release} has no {kind}"
         fix = f"install a {kind} build of torch, or a build of the extension without {kind}"
     else:
-        what = f"{linkage.name} needs libraries that {linkage.release} does not have"
-        fix = "install the torch it was built with, or a build of the extension made for this torch"
+        what = f"{linkage.name} needs libraries of torch that {linkage.release} does not have"
+        fix = "install the torch it was built for, or a build of the extension made for this torch"
     return Finding(
         rule=RULE.name,
         effect=Effect.LOAD_FAILS,

@@ -1,16 +1,17 @@
-"""The extension fetches operators by name that this torch does not have.
+"""The extension looks up operators that this torch does not have.
 
-**What it finds.** `findSchemaOrThrow("aten::name", "overload")` in the code of the extension, or the stable ABI's
-`torch_call_dispatcher`, for an operator that neither this torch nor anything that is loaded with the extension defines.
+**What it finds.** `findSchemaOrThrow("aten::name", "overload")` in the code of the extension, or
+`torch_call_dispatcher` of the stable ABI, for an operator that is defined neither by this torch nor by anything
+loaded with the extension.
 
-**Why it fails.** It loads. When the code runs that fetches the operator, torch throws `Could not find schema for …`;
-up to 1.5, `bad optional access`. For a namespace that is not torch's, the definition may stand in Python code or in
-another library of the package, which is then a `note`.
+**Why it fails.** It loads. When the lookup runs, torch throws `Could not find schema for …`, or `bad optional access`
+up to 1.5. In a namespace that is not torch's, Python code or another library of the package may define the operator;
+that is a `note`.
 
-**Fix.** Install a build of the extension made for this torch, or the torch that has the operator.
+**Fix.** Install a build of the extension made for this torch, or a torch that has the operator.
 
-**Limits.** A name that is not a constant is not known; `abiscan ops` lists such calls as gaps. What code only asks for
-(`findSchema`), and copes without, is no finding.
+**Limits.** A name that is not a constant is not known; `abiscan ops` lists such calls as gaps. A lookup that may fail
+(`findSchema`) is not reported.
 
 **Example.** `Could not find schema for aten::_cat.`
 """
@@ -24,7 +25,7 @@ from abiscan.dispatch.messages import has_message
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.rules.advice import other_build
-from abiscan.rules.registration import listed
+from abiscan.words import listed
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
@@ -32,24 +33,24 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     registering = linkage.registering
     if registering is None or registering.operators is None:
         return
-    has = registering.operators.operators
+    of_torch = registering.operators.operators
     loaded = (registering.own, *registering.brought.values())
-    defined = {*has, *(operator.name for one in loaded for operator in one.operators)}
-    implemented = {kernel.operator for one in loaded for kernel in one.kernels}
-    needed = (one.operator for one in registering.own.lookups if one.throws)
-    found = defined if has_message("S2", registering.release) else defined | implemented
-    absent = list(dict.fromkeys(name for name in needed if name not in found))
-    own = {*registering.operators.namespaces, *(name.partition("::")[0] for name in has)}
+    defined = {*of_torch, *(operator.name for registrations in loaded for operator in registrations.operators)}
+    implemented = {kernel.operator for registrations in loaded for kernel in registrations.kernels}
+    needed = (lookup.operator for lookup in registering.own.lookups if lookup.throws)
+    known = defined if has_message("S2", registering.release) else defined | implemented
+    absent = list(dict.fromkeys(name for name in needed if name not in known))
+    namespaces = {*registering.operators.namespaces, *(name.partition("::")[0] for name in of_torch)}
     for names, effect in (
-        ([name for name in absent if name.partition("::")[0] in own], Effect.CALL_FAILS),
-        ([name for name in absent if name.partition("::")[0] not in own], Effect.NOTE),
+        ([name for name in absent if name.partition("::")[0] in namespaces], Effect.CALL_FAILS),
+        ([name for name in absent if name.partition("::")[0] not in namespaces], Effect.NOTE),
     ):
         if names:
             messages = [lookup_message(registering.release, name, implemented=name in implemented) for name in names]
             yield Finding(
                 rule=RULE.name,
                 effect=effect,
-                message=f"{linkage.name} fetches operators that {linkage.release} does not have: {listed(names)}",
+                message=f"{linkage.name} looks up operators that {linkage.release} does not have: {listed(names)}",
                 evidence=tuple(
                     Evidence(subject=name, readable=f"{name}: {message.text}", object=linkage.name)
                     for name, message in zip(names, messages, strict=True)

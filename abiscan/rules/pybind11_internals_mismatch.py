@@ -1,21 +1,21 @@
 """The extension and torch were compiled with incompatible versions of pybind11.
 
-**What it finds.** Two pybind11 modules find each other's types through a record whose name has the version of its
-layout, the compiler and the C++ library in it: `__pybind11_internals_v11_system_libstdcpp_gxx_abi_1xxx_…__`. The
-extension carries another name than `libtorch_python.so`.
+**What it finds.** pybind11 modules share their types through a record whose name encodes the version of its layout,
+the compiler and the C++ library: `__pybind11_internals_v11_system_libstdcpp_gxx_abi_1xxx_…__`. The extension uses a
+different name than `libtorch_python.so`.
 
-**Why it matters.** The load succeeds. But the two keep separate registries: a function of the extension that takes or
-returns a class which torch binds with pybind11 (`torch._C.Graph`, `torch._C.ScriptModule`, a process group, …) raises
+**Why it matters.** It loads. But the two keep separate type registries: a function of the extension that takes or
+returns a class that torch binds with pybind11 (`torch._C.Graph`, `torch._C.ScriptModule`, a process group, …) raises
 `TypeError: … incompatible function arguments`, and a class derived from one of torch's raises ImportError. Tensors,
-devices, dtypes and the like are not concerned: torch converts them without pybind11's registry.
+devices, dtypes and the like are not affected: torch converts them without pybind11's registry.
 
-**Fix.** Build the extension with the pybind11 that this torch brings in `torch/include/pybind11`, with a compiler of
-the same ABI.
+**Fix.** Build the extension with the pybind11 headers that this torch ships in `torch/include/pybind11`, and with a
+compiler of the same ABI.
 
-**Limits.** Whether the extension exchanges such types is not known; so this is a note.
+**Limits.** Whether the extension exchanges such types is not known, so this is a note.
 
-**Example.** `__pybind11_internals_v4_gcc_libstdcpp_cxxabi1011__` beside torch 2.9's
-`__pybind11_internals_v11_system_libstdcpp_gxx_abi_1xxx_use_cxx11_abi_1__`.
+**Example.** `__pybind11_internals_v4_gcc_libstdcpp_cxxabi1011__` in the extension, and
+`__pybind11_internals_v11_system_libstdcpp_gxx_abi_1xxx_use_cxx11_abi_1__` in torch 2.9.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from abiscan.linkage.linkage import Linkage
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """Compare the names of the registries of both sides."""
+    """Compare the names of the two registries."""
     python = linkage.torch_libraries.get("libtorch_python.so")
     mine, theirs = linkage.facts.pybind11_internals, python.pybind11_internals if python else None
     if mine and theirs and mine != theirs:
@@ -35,8 +35,8 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             rule=RULE.name,
             effect=Effect.NOTE,
             message=(
-                f"{linkage.name} and {linkage.release} use incompatible pybind11 internals: classes that torch binds "
-                "are unknown to the extension (TypeError: incompatible function arguments)"
+                f"{linkage.name} and {linkage.release} use incompatible pybind11 internals: the extension does not "
+                "know the classes that torch binds (TypeError: incompatible function arguments)"
             ),
             evidence=(Evidence(subject=mine, object=linkage.name, instead=theirs),),
             fix="build the extension with the pybind11 headers in torch/include/pybind11 of this torch",

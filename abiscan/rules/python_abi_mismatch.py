@@ -1,17 +1,17 @@
-"""The extension module is built for another Python than the one torch runs in.
+"""The extension module is built for a different Python than the one that runs torch.
 
 **What it finds.** A module (it exports `PyInit_…`) whose file name carries the tag of another version or build of
-Python; a pybind11 module compiled for another version; symbols of the C API of Python that this interpreter does not
+Python; a pybind11 module compiled for another version; symbols of the Python C API that this interpreter does not
 export.
 
-**Why it fails.** `import` does not consider files with the tag of another Python: `No module named '…'`. A pybind11
-module compares versions first thing and raises ImportError. A symbol that this Python lacks is an undefined symbol.
+**Why it fails.** `import` ignores files with the tag of another Python: `No module named '…'`. A pybind11 module
+compares versions first and raises ImportError. A symbol that this Python lacks is an undefined symbol.
 
-**Fix.** Install the wheel whose Python tag fits (`cp311` for Python 3.11, `cp313t` for a free-threaded 3.13), or an
-`abi3` wheel, which fits every later version.
+**Fix.** Install the wheel with the matching Python tag (`cp311` for Python 3.11, `cp313t` for a free-threaded 3.13),
+or an `abi3` wheel, which works with every later version.
 
-**Limits.** A module without pybind11 and without a tag says nowhere which Python it was compiled for; only the
-symbols that it needs show it. The version that a pybind11 module compares with is read from its strings.
+**Limits.** A module without pybind11 and without a tag does not record which Python it was compiled for; only the
+symbols it needs tell. The version that a pybind11 module compares is read from its strings.
 
 **Example.** `Python version mismatch: module was compiled for Python 3.12, but the interpreter version is
 incompatible: 3.11.7 …`.
@@ -30,7 +30,7 @@ from abiscan.rules.symptom import symptom
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding with everything that speaks for another Python."""
+    """One finding with everything that shows another Python."""
     interpreter = linkage.interpreter
     if interpreter is None:
         return
@@ -52,9 +52,9 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     if not evidence:
         return
     if built_for is not None:
-        message = f"{linkage.name} is built for Python {built_for}, and torch runs in Python {here}"
+        message = f"{linkage.name} is built for Python {built_for}, but torch runs in Python {here}"
     else:
-        message = f"{linkage.name} uses a part of Python's C API that Python {here} does not have"
+        message = f"{linkage.name} uses a part of the Python C API that Python {here} does not have"
     if symbols:
         message += f": {symbol_message(symbols[0].reference)}"
     yield Finding(

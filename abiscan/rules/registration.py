@@ -1,4 +1,4 @@
-"""What the rules on registrations share: which reaction of torch is theirs, what comes of it, and how to say so."""
+"""What the rules on registrations share: which reactions of torch are theirs, what follows, and how to word it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.registering import Reaction
 from abiscan.rules.advice import other_build
 from abiscan.rules.symptom import symptom
+from abiscan.words import listed
 
-# The messages about two schemas that meet.
+# The messages that compare two schemas.
 _OF_SCHEMAS = ("D1", "D2", "D3", "D4", "D5", "K2", "R7", "R8")
 
 
@@ -35,14 +36,14 @@ def refusal(
     :param cause: what is wrong, in one clause
     """
     message, behind = reaction.outcome.message, _behind(linkage, reaction)
-    subjects = listed([each.outcome.subject for each in behind])
-    others = f"{subjects}, too" if len(behind) == 1 else f"{len(behind)} more: {subjects}"
-    and_then = f"; once that is put right, torch refuses {others}" if behind else ""
+    subjects = listed(later.outcome.subject for later in behind)
+    others = f"{subjects} too" if len(behind) == 1 else f"{len(behind)} more: {subjects}"
+    and_then = f"; once that is fixed, torch rejects {others}" if behind else ""
     return Finding(
         rule=rule,
         effect=effect_of(reaction),
         message=f"{cause}; {consequence(reaction)}{and_then}",
-        evidence=(*evidence, *(_evidence_behind(linkage, each) for each in behind)),
+        evidence=(*evidence, *(_evidence_behind(linkage, later) for later in behind)),
         fix=fix or other_build(linkage),
         says=message.text.strip("\n") if message else None,
         symptom=symptom(linkage) if effect_of(reaction) is Effect.LOAD_FAILS else None,
@@ -50,11 +51,11 @@ def refusal(
 
 
 def _behind(linkage: Linkage, reaction: Reaction) -> list[Reaction]:
-    """What torch would refuse behind what it does refuse, if that is ``reaction``."""
+    """What torch would reject once ``reaction``, the first thing that it rejects, is fixed."""
     registering = linkage.registering
     if registering is None or reaction is not registering.failure:
         return []
-    return [each for each in registering.reactions if each.behind]
+    return [later for later in registering.reactions if later.behind]
 
 
 def _evidence_behind(linkage: Linkage, reaction: Reaction) -> Evidence:
@@ -68,7 +69,7 @@ def _evidence_behind(linkage: Linkage, reaction: Reaction) -> Evidence:
 
 
 def effect_of(reaction: Reaction) -> Effect:
-    """What a throw comes to, by the time at which it happens."""
+    """What a throw leads to, depending on when it happens."""
     if not reaction.in_load:
         return Effect.CALL_FAILS
     return Effect.ABORTS if reaction.aborts else Effect.LOAD_FAILS
@@ -85,7 +86,7 @@ def consequence(reaction: Reaction) -> str:
 
 
 def other_side(linkage: Linkage, reaction: Reaction) -> str:
-    """Who has registered already what the reaction is about."""
+    """What has already registered the subject of the reaction."""
     if reaction.met:
         return reaction.met
     operators = linkage.registering.operators if linkage.registering else None
@@ -124,35 +125,35 @@ def key_of(event: Event) -> str | None:
 
 
 def schemas(linkage: Linkage, reaction: Reaction) -> tuple[str, Evidence]:
-    """Two schemas that meet: in words what differs first, and both of them, «» around what one has alone."""
+    """Two schemas compared: the first difference in words, and both schemas, « » around what only one of them has."""
     new, old = reaction.outcome.new or "", reaction.outcome.old or ""
-    difference, instead = "both schemas are equal", old
+    difference, instead = "the schemas are identical", old
     assert linkage.registering is not None
     try:
-        mine, its = FunctionSchema.parse(new), FunctionSchema.parse(old)
+        mine, theirs = FunctionSchema.parse(new), FunctionSchema.parse(old)
     except SchemaError:
         difference = "the schemas differ"
     else:
-        first = mine.first_difference(its)
+        first = mine.first_difference(theirs)
         if first is not None:
             difference = _in_words(first, reaction.object, other_side(linkage, reaction))
-            instead = marked(its, mine, linkage.registering.release)
+            instead = marked(theirs, mine, linkage.registering.release)
     return difference, Evidence(subject=reaction.outcome.subject, readable=new, object=reaction.object, instead=instead)
 
 
 def _in_words(difference: Difference, mine: str, other: str) -> str:
     if not (difference.first and difference.second):
         owner, text = (mine, difference.first) if difference.first else (other, difference.second)
-        return f"only that of {owner} has {difference.place}: {text}"
-    what = f"{difference.place} differs in its {difference.what}"
+        return f"only the schema in {owner} has {difference.place}: {text}"
+    what = f"{difference.place} has a different {difference.what}"
     return f"{what}: {difference.first} in {mine}, {difference.second} in {other}"
 
 
 def marked(schema: FunctionSchema, other: FunctionSchema, release: MinorVersion) -> str:
-    """A schema as a release prints it, with «» around each argument and return that ``other`` has not at that place."""
+    """A schema as a release prints it, with « » around arguments and returns that ``other`` does not have there."""
 
-    def side(mine: Collection[Argument], its: Collection[Argument]) -> list[str]:
-        texts, others = ([argument.printed_by(release) for argument in each] for each in (mine, its))
+    def side(mine: Collection[Argument], theirs: Collection[Argument]) -> list[str]:
+        texts, others = ([argument.printed_by(release) for argument in arguments] for arguments in (mine, theirs))
         matcher = difflib.SequenceMatcher(a=others, b=texts, autojunk=False)
         kept = {index for block in matcher.get_matching_blocks() for index in range(block.b, block.b + block.size)}
         return [text if index in kept else f"«{text}»" for index, text in enumerate(texts)]
@@ -166,17 +167,7 @@ def marked(schema: FunctionSchema, other: FunctionSchema, release: MinorVersion)
 
 
 def types(reaction: Reaction) -> Evidence:
-    """Two C++ types that meet, with «» around what the first one has otherwise."""
+    """Two C++ types compared, with « » around what differs."""
     new, old = reaction.outcome.new or "", reaction.outcome.old or ""
     instead = Signature.of(old).marked_against(Signature.of(new)) if old != "?" else None
     return Evidence(subject=reaction.outcome.subject, readable=new, object=reaction.object, instead=instead)
-
-
-_SHOWN = 3
-
-
-def listed(names: Collection[str]) -> str:
-    """The first of the names, and how many more there are."""
-    names = list(names)
-    more = f", and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more

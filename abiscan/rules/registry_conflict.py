@@ -1,17 +1,18 @@
-"""The extension enters something in one of torch's other registries, where an entry is there already.
+"""The extension adds an entry to one of torch's other registries, which already has one.
 
-**What it finds.** The same key once more in a `c10::Registry` (`C10_REGISTER_CLASS`, `C10_REGISTER_CREATOR`, flags);
-second hooks, a second generator or a second function that makes storages for `PrivateUse1`; a second name for that
-backend; a key of allocator settings that is taken; and device guards, allocators and profilers that replace another's.
+**What it finds.** A key that is already in a `c10::Registry` (`C10_REGISTER_CLASS`, `C10_REGISTER_CREATOR`, flags);
+second hooks, a second generator or a second storage factory for `PrivateUse1`; a second name for that backend; an
+allocator setting that is taken; and device guards, allocators and profilers that replace existing ones.
 
-**Why it fails.** torch refuses the second one. A `c10::Registry` prints a line and ends the process with `exit(1)`,
-which no `except` sees; the others throw. Guards, allocators and profilers replace what is there without a word, and so
-does an entry of a higher priority in a `c10::Registry`: what the other one gave to torch is out of use.
+**Why it fails.** Torch rejects the second entry. A `c10::Registry` prints a line and ends the process with `exit(1)`,
+which no `except` catches; the others throw. Guards, allocators and profilers silently replace the existing entry, and
+so does an entry of higher priority in a `c10::Registry`: the earlier entry is no longer used.
 
-**Fix.** Load only one of the two. In the source: enter it under a key of your own.
+**Fix.** Load only one of the two. In the source: use a key of your own.
 
-**Limits.** What torch itself has entered is not known for all embedded releases; where it is not, that is reported as
-a gap, and only what extensions enter is compared. What Python code enters, such as a name for the backend, is not seen.
+**Limits.** Torch's own entries are not known for all embedded releases; where they are not, that is reported as a
+gap, and only entries of extensions are compared. Entries made in Python code, such as a name for the backend, are not
+seen.
 
 **Example.** `Key already registered with the same priority: C10`.
 """
@@ -32,7 +33,7 @@ _WHAT: Final = {
     "privateuse1-hooks": "hooks for {}",
     "privateuse1-generator": "a generator for {}",
     "privateuse1-profiler": "a profiler for {}",
-    "storage": "how to make storages for {}",
+    "storage": "a storage factory for {}",
     "device-guard": "a device guard for {}",
     "allocator": "an allocator for {}",
     "AcceleratorAllocatorConfig": "the allocator setting {}",
@@ -40,22 +41,23 @@ _WHAT: Final = {
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding for what is refused, and for each entry that comes to replace another or to nothing."""
+    """One finding for what is rejected, and for each entry that replaces another or is ignored."""
     for reaction in refusals(linkage, _CHECKS):
         fix = f"do not load {reaction.object} and {reaction.met} into one process" if reaction.met else None
         yield refusal(RULE.name, linkage, reaction, _cause(linkage, reaction), [_evidence(reaction)], fix)
     for reaction in linkage.registering.reactions if linkage.registering else ():
-        kind, said = reaction.outcome.kind, reaction.outcome.message
+        kind, message = reaction.outcome.kind, reaction.outcome.message
         if isinstance(reaction.outcome.event, Enter) and kind in (OutcomeKind.OVERRIDES, OutcomeKind.SKIPS):
             what, other = _what(reaction.outcome.event), other_side(linkage, reaction)
-            does = f"in place of that of {other}" if kind is OutcomeKind.OVERRIDES else f"but that of {other} stays"
+            overrides = kind is OutcomeKind.OVERRIDES
+            effect = f"replacing that of {other}" if overrides else f"but that of {other} has priority"
             yield Finding(
                 rule=RULE.name,
-                effect=Effect.OVERRIDES if kind is OutcomeKind.OVERRIDES else Effect.NOTE,
-                message=f"{reaction.object} registers {what}, {does}",
+                effect=Effect.OVERRIDES if overrides else Effect.NOTE,
+                message=f"{reaction.object} registers {what}, {effect}",
                 evidence=(_evidence(reaction),),
-                fix="none if this is intended; else do not load the two into one process",
-                says=said.text if said else None,
+                fix="no action needed if this is intended; otherwise do not load both into one process",
+                says=message.text if message else None,
             )
 
 
@@ -63,13 +65,13 @@ def _cause(linkage: Linkage, reaction: Reaction) -> str:
     event, other, subject = reaction.outcome.event, other_side(linkage, reaction), reaction.outcome.subject
     if isinstance(event, NameBackend):
         return (
-            f"{reaction.object} names the backend PrivateUse1 {subject}, which {other} has named {reaction.outcome.old}"
+            f"{reaction.object} renames PrivateUse1 to {subject}, but {other} has renamed it to {reaction.outcome.old}"
         )
     assert isinstance(event, Enter)
     assert reaction.outcome.message is not None
     if reaction.outcome.message.id == "E4":
-        return f"{reaction.object} registers {_what(event)}, which only PrivateUse1 may have"
-    return f"{reaction.object} registers {_what(event)}, which {other} has registered already"
+        return f"{reaction.object} registers {_what(event)}, which only PrivateUse1 allows"
+    return f"{reaction.object} registers {_what(event)}, which {other} has already registered"
 
 
 def _what(event: Enter) -> str:

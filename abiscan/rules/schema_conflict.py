@@ -1,19 +1,19 @@
-"""The extension defines an operator of torch with another schema than this torch.
+"""The extension defines an operator with a different schema than this torch.
 
-**What it finds.** Up to torch 1.7, a `def` (or `RegisterOperators().op("aten::…(…)")`) of an operator that is defined
-already, with a schema that is not equal. Names of arguments, defaults, sizes of lists and alias annotations all count.
-So does the kind of alias analysis, where both definitions give one.
+**What it finds.** Up to torch 1.7, a `def` (or `RegisterOperators().op("aten::…(…)")`) of an operator that is already
+defined with a different schema. Argument names, defaults, list sizes and alias annotations all count. So does the
+alias analysis kind, if both definitions give one.
 
-**Why it fails.** These releases let an operator be defined again as long as the schema is the same, so backends
-repeated the schemas of the torch they were built for. A release that adds an argument breaks every one of them.
+**Why it fails.** These releases allow an operator to be defined again if the schema is the same, so backends repeated
+the schemas of the torch they were built for. A release that adds an argument breaks all of them.
 
-**Fix.** Install a build of the extension made for this torch, or the torch it was built with.
+**Fix.** Install a build of the extension made for this torch, or the torch it was built for.
 
-**Limits.** From 1.8 on a second definition is refused whatever its schema: that is `duplicate-def`. What Python code
-registers is not seen.
+**Limits.** From 1.8 on, any second definition is rejected, whatever its schema: that is `duplicate-def`. Operators
+registered in Python code are not seen.
 
-**Example.** `Tried to register multiple operators with the same name and the same overload name but different schemas:
-aten::_embedding_bag(…) vs aten::_embedding_bag(…, bool include_last_offset=False)`.
+**Example.** `Tried to register multiple operators with the same name and the same overload name but different
+schemas: aten::_embedding_bag(…) vs aten::_embedding_bag(…, bool include_last_offset=False)`.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from abiscan.rules.registration import other_side, refusal, refusals, schemas
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """Compare the two schemas that torch found to differ, if only in the kind of their alias analysis."""
+    """Compare the two definitions that torch found to differ, in their schemas or alias analysis kinds."""
     for reaction in refusals(linkage, ("D2",)):
         difference, both = schemas(linkage, reaction)
         subject, other = reaction.outcome.subject, other_side(linkage, reaction)
-        cause = f"{reaction.object} defines {subject} with another schema than {other}: {difference}"
+        cause = f"{reaction.object} defines {subject} with a different schema than {other}: {difference}"
         yield refusal(RULE.name, linkage, reaction, cause, [both])
     for reaction in refusals(linkage, ("D3", "D4", "D5")):
         _, both = schemas(linkage, reaction)
         subject, other = reaction.outcome.subject, other_side(linkage, reaction)
-        cause = f"{reaction.object} defines {subject} with another kind of alias analysis than {other}"
+        cause = f"{reaction.object} defines {subject} with a different alias analysis kind than {other}"
         yield refusal(RULE.name, linkage, reaction, cause, [both])
 
 

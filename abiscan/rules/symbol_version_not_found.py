@@ -1,15 +1,15 @@
-"""A library of the system is too old: it lacks a symbol version that the extension was linked with.
+"""A system library is too old: it lacks a symbol version that the extension was linked against.
 
 **What it finds.** Versions in `.gnu.version_r` (`GLIBC_2.34`, `GLIBCXX_3.4.32`, `CXXABI_1.3.15`, …) that the library
-which the process will use does not define.
+in the process does not define.
 
-**Why it fails.** `ld.so` compares the versions of every object with the libraries at hand before it resolves symbols.
+**Why it fails.** `ld.so` checks the versions that every object needs before it resolves symbols.
 
-**Fix.** Use a newer system (or a newer `libstdc++`, for instance from conda), or a build of the extension made on an
+**Fix.** Use a newer system (or a newer `libstdc++`, for example from conda), or a build of the extension made on an
 older one: `manylinux_2_28` wheels run where glibc is 2.28 or newer.
 
-**Limits.** Compared with the libraries of the machine that runs abiscan, and only if that is the machine the
-extension is for. A library loaded earlier in the process (a conda `libstdc++`) can change the outcome.
+**Limits.** Versions are compared with the libraries of the machine that runs abiscan, and only if the extension is
+meant for it. A library loaded earlier in the process (a conda `libstdc++`) can change the outcome.
 
 **Example.** ``version `GLIBCXX_3.4.32' not found (required by _C.so)``.
 """
@@ -42,7 +42,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             evidence=tuple(
                 Evidence(subject=missing.version.name, object=missing.module.name, instead=has) for missing in versions
             ),
-            fix=f"use a system with a newer {provider.name}, or a build of the extension made on an older one",
+            fix=f"use a system with a newer {provider.name}, or a build of the extension made on an older system",
             symptom=symptom(linkage),
         )
 

@@ -1,4 +1,4 @@
-"""What the target torch has in place of a symbol that it lacks. Shared by the rules on symbols."""
+"""What this torch has in place of a missing symbol. Shared by the rules on symbols."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from abiscan.linkage.model import Absence, MissingLibrary, UndefinedSymbol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nearest:
-    """The export of torch that comes closest to a missing symbol: same qualified name, other parameters."""
+    """The export of torch that is closest to a missing symbol: same qualified name, different parameters."""
 
     name: str
     signature: str
@@ -24,7 +24,7 @@ class Nearest:
 def nearest_export(linkage: Linkage, name: str) -> Nearest | None:
     """The closest function of the same qualified name in any library of this torch, differences marked.
 
-    None, too, where the load is not to be explained.
+    Also None if no explanation was asked for.
     """
     if not linkage.explained:
         return None
@@ -56,7 +56,7 @@ def library_with(libraries: Mapping[str, SharedObject], name: str) -> str | None
     return None
 
 
-# What the names of torch's libraries for a kind of device, and of the symbols in them, have in common.
+# A word in the names of torch's libraries for a kind of device, and of their symbols; and that kind.
 KINDS: Final = (("cuda", "CUDA"), ("nvrtc", "CUDA"), ("hip", "ROCm"), ("xpu", "XPU"))
 
 
@@ -67,7 +67,7 @@ def missing_torch_libraries(linkage: Linkage) -> tuple[MissingLibrary, ...]:
 
 
 def of_missing_libraries(linkage: Linkage) -> list[UndefinedSymbol]:
-    """The undefined symbols that are torch's and of the kind (CUDA, …) of a library that this torch lacks."""
+    """The undefined symbols of torch that are of the same kind (CUDA, …) as a library that this torch lacks."""
     missing = missing_torch_libraries(linkage)
     words = {word for word, _ in KINDS for library in missing if word in library.name}
     return [
@@ -78,10 +78,10 @@ def of_missing_libraries(linkage: Linkage) -> list[UndefinedSymbol]:
 
 
 def is_string_abi_mismatch(linkage: Linkage, name: str) -> bool:
-    """Whether a missing symbol is missing because the two sides disagree about ``std::string``.
+    """Whether a symbol is missing because the two sides use different ``std::string`` ABIs.
 
-    Its mangled name speaks of the other string; or it only returns one, and then torch's own has (or lacks) the tag
-    ``[abi:cxx11]`` that the Itanium ABI puts on such functions.
+    Its mangled name mentions the other string. If it only returns one, torch's own symbol has (or lacks) the tag
+    ``[abi:cxx11]`` that the Itanium ABI gives such functions.
     """
     theirs = linkage.torch_uses_cxx11_strings
     if theirs is None or not is_torch_symbol(name):

@@ -1,4 +1,4 @@
-"""What users see who never see the load error: packages such as torchvision catch it, and fail later with another."""
+"""What users see if they never see the load error: packages such as torchvision catch it, and fail later."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _REGISTERS_FAKES = (2, 0)
 
 
 def symptom(linkage: Linkage) -> str | None:
-    """What comes of it where the load error is ignored; None for an extension that defines no operators."""
+    """The later error if the load error is ignored; None for an extension that defines no operators."""
     registering = linkage.registering
     if registering is None:
         return None
@@ -22,18 +22,18 @@ def symptom(linkage: Linkage) -> str | None:
         for operator in registrations.operators
         if operator.phase.value != "on-call" and not operator.jit_only
     ]
-    there = registering.operators.operators if registering.operators else {}
-    names = list(dict.fromkeys(name.partition(".")[0] for name in defined if name not in there))
+    present = registering.operators.operators if registering.operators else {}
+    names = list(dict.fromkeys(name.partition(".")[0] for name in defined if name not in present))
     if not names:
         return None
-    # The first one that is not there is named; those with an underscore are seldom asked for by themselves.
-    asked = [name for name in names if "::_" not in name] or names
-    more = f"; and so for {len(asked) - _SHOWN} more" if len(asked) > _SHOWN else ""
-    return f"code that ignores the load error fails with {_errors(asked[:_SHOWN], registering.release)}{more}"
+    # torch names the first operator that is missing; code rarely asks for those with an underscore.
+    public = [name for name in names if "::_" not in name] or names
+    more = f"; the same for {len(public) - _SHOWN} more" if len(public) > _SHOWN else ""
+    return f"code that ignores the load error fails with {_errors(public[:_SHOWN], registering.release)}{more}"
 
 
 def _errors(names: list[str], release: MinorVersion) -> str:
-    """What torch says of operators that nobody has defined, of whichever it is asked for first."""
+    """What torch says when code asks for an operator that is not defined, for whichever one it asks first."""
     namespace, _, short = names[0].partition("::")
     if release < _TURNS_INTO_ATTRIBUTE_ERROR:
         return "RuntimeError: " + " | ".join(f"No such operator {name}" for name in names)

@@ -1,18 +1,17 @@
-"""The extension uses functions or data that this torch does not offer it.
+"""The extension uses functions or data that this torch does not provide.
 
-**What it finds.** Strong references, of the extension and of the libraries it brings along, that nothing in the scope
-of the load defines. There is one finding per cause: the function has other parameters now (the nearest export is
-shown, what differs between « and »); the name is gone; it lives in a library of torch that the extension does not
-need; it belongs to no library of torch at all.
+**What it finds.** Strong references, of the extension and of the libraries it brings along, that no library in the
+lookup scope defines. There is one finding per cause: the function has different parameters now (the closest export is
+shown, with the differences between « and »); the name is gone; it is in a library of torch that the extension is not
+linked with; it is in no library of torch at all.
 
 **Why it fails.** Extensions are loaded with all symbols resolved at once (`RTLD_NOW`), and torch's own libraries are
-loaded with `RTLD_LOCAL`: a symbol counts only if a library that the extension needs, directly or through others,
-defines it.
+loaded with `RTLD_LOCAL`: a symbol is found only in libraries that the extension needs, directly or through others.
 
-**Fix.** Install a build of the extension made for this torch, or the torch it was built with. For a library that is
-not needed: link the extension with it (`-ltorch_python`).
+**Fix.** Install a build of the extension made for this torch, or the torch it was built for. If it is not linked with
+the library: link it (`-ltorch_python`).
 
-**Limits.** References that only a library which was not found here can satisfy are not judged; they are listed as a
+**Limits.** References that only a library missing on this machine could satisfy are not judged; they are listed as a
 gap.
 
 **Example.** `undefined symbol: _ZNK5torch8autograd4Node4nameEv`.
@@ -30,24 +29,25 @@ from abiscan.linkage.model import UndefinedSymbol
 from abiscan.rules.advice import other_build
 from abiscan.rules.symbols import is_string_abi_mismatch, library_with, nearest_export, of_missing_libraries
 from abiscan.rules.symptom import symptom
+from abiscan.words import plural
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """Group what is undefined by its cause; all in one where nobody asks for the cause."""
+    """Group undefined symbols by their cause; one finding for all if no explanation is asked for."""
     if not linkage.explained:
         yield from _unsorted(linkage)
         return
     changed: list[tuple[UndefinedSymbol, str]] = []
-    elsewhere: dict[str, list[UndefinedSymbol]] = {}
-    beside: dict[str, list[UndefinedSymbol]] = {}
+    unlinked: dict[str, list[UndefinedSymbol]] = {}
+    unlinked_siblings: dict[str, list[UndefinedSymbol]] = {}
     gone: list[UndefinedSymbol] = []
     foreign: list[UndefinedSymbol] = []
     for symbol in _unexplained(linkage):
         name = symbol.reference.name
         if library := library_with(linkage.siblings, name):
-            beside.setdefault(library, []).append(symbol)
+            unlinked_siblings.setdefault(library, []).append(symbol)
         elif library := library_with(linkage.torch_libraries, name):
-            elsewhere.setdefault(library, []).append(symbol)
+            unlinked.setdefault(library, []).append(symbol)
         elif not is_torch_symbol(name):
             foreign.append(symbol)
         elif nearest := nearest_export(linkage, name):
@@ -59,7 +59,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         symbols = [symbol for symbol, _ in changed]
         yield _finding(
             linkage,
-            f"{linkage.name} {_count(symbols)} that {torch} has with other parameters",
+            f"{linkage.name} {_count(symbols)} that {torch} has with different parameters",
             [_evidence(symbol, instead) for symbol, instead in changed],
             other_build(linkage),
         )
@@ -70,24 +70,24 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             list(map(_evidence, gone)),
             other_build(linkage),
         )
-    for library, symbols in elsewhere.items():
+    for library, symbols in unlinked.items():
         yield _finding(
             linkage,
-            f"{symbols[0].module.name} {_count(symbols)} of {library}, which it does not need",
+            f"{symbols[0].module.name} {_count(symbols)} of {library}, but is not linked with it",
             list(map(_evidence, symbols)),
             f"link the extension with {library} (torch's own libraries are loaded with RTLD_LOCAL)",
         )
-    for library, symbols in beside.items():
+    for library, symbols in unlinked_siblings.items():
         yield _finding(
             linkage,
-            f"{symbols[0].module.name} {_count(symbols)} of {library} beside it, which it does not need",
+            f"{symbols[0].module.name} {_count(symbols)} of {library}, a sibling library that it is not linked with",
             list(map(_evidence, symbols)),
-            f"link it with {library}, or load {library} first with RTLD_GLOBAL, as the package may do by itself",
+            f"link it with {library}, or load {library} first with RTLD_GLOBAL, as the package may already do",
         )
     if foreign:
         yield _finding(
             linkage,
-            f"{linkage.name} {_count(foreign)} that no library in reach defines",
+            f"{linkage.name} {_count(foreign)} that no loaded library defines",
             list(map(_evidence, foreign)),
             "link the extension with the library that defines it",
         )
@@ -96,12 +96,12 @@ def check(linkage: Linkage) -> Iterator[Finding]:
 def _unsorted(linkage: Linkage) -> Iterator[Finding]:
     symbols = list(_unexplained(linkage))
     if symbols:
-        message = f"{linkage.name} {_count(symbols)} that nothing in reach defines"
+        message = f"{linkage.name} {_count(symbols)} that no loaded library defines"
         yield _finding(linkage, message, [], other_build(linkage))
 
 
 def _unexplained(linkage: Linkage) -> Iterator[UndefinedSymbol]:
-    """What no other rule on symbols explains."""
+    """The undefined symbols that no other rule explains."""
     stale = {version.version for version in linkage.resolution.missing_versions} if linkage.resolution else set()
     explained = {symbol.reference.name for symbol in of_missing_libraries(linkage)}
     for symbol in linkage.undefined:
@@ -113,8 +113,7 @@ def _unexplained(linkage: Linkage) -> Iterator[UndefinedSymbol]:
 
 
 def _count(symbols: Sequence[UndefinedSymbol]) -> str:
-    number = len({symbol.reference.name for symbol in symbols})
-    return "uses a symbol" if number == 1 else f"uses {number} symbols"
+    return f"uses {plural(len({symbol.reference.name for symbol in symbols}), 'symbol')}"
 
 
 def _evidence(symbol: UndefinedSymbol, instead: str | None = None) -> Evidence:

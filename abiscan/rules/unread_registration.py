@@ -1,16 +1,16 @@
-"""Some of what the extension registers could not be read.
+"""Some of the extension's registrations could not be read.
 
-**What it finds.** Calls of torch's registration functions in the machine code that the emulation of the extension
-never reached, and initialisers that it could not run to their end.
+**What it finds.** Calls to torch's registration functions in the machine code that the emulation did not reach, and
+initialisers that it could not run to the end.
 
-**Why it matters.** Whatever is registered there was held against nothing. The verdict is about the rest.
+**Why it matters.** Anything registered there was not checked. The verdict covers only the rest.
 
-**Fix.** `abiscan ops` shows what was read. If the extension is open, report it with the file.
+**Fix.** `abiscan ops` shows what was read. If the extension is public, report the problem and say which file it is.
 
-**Limits.** Code that registers only under some condition (a device that is there, an environment variable) is not
-reached, either, and does no harm where the condition does not hold.
+**Limits.** Code that registers only under a condition (a device is present, an environment variable is set) is not
+reached either, and does no harm where the condition does not hold.
 
-**Example.** `2 calls that register something were not reached`.
+**Example.** `registrations may be missing: 2 places in _C.so could not be read`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from abiscan.emulation.model import LOOKUPS
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
+from abiscan.words import plural
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
@@ -32,15 +33,15 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         (name, gap)
         for name, registrations in objects.items()
         for gap in registrations.gaps
-        if gap.stage != LOOKUPS  # what is only looked up is not registered
+        if gap.stage != LOOKUPS  # a lookup registers nothing
     ]
     if not gaps:
         return
-    places = "a place" if len(gaps) == 1 else f"{len(gaps)} places"
+    names = ", ".join(dict.fromkeys(name for name, _ in gaps))
     yield Finding(
         rule=RULE.name,
         effect=Effect.NOTE,
-        message=f"registrations may be missed: {places} in {', '.join(dict.fromkeys(name for name, _ in gaps))}",
+        message=f"registrations may be missing: {plural(len(gaps), 'place')} in {names} could not be read",
         evidence=tuple(
             Evidence(
                 subject=gap.symbol or (f"{gap.address:#x}" if gap.address is not None else name),
@@ -49,7 +50,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             )
             for name, gap in gaps
         ),
-        fix="see with abiscan ops what was read; the verdict is about that alone",
+        fix="run abiscan ops to see what was read; the verdict covers only that",
     )
 
 

@@ -1,21 +1,21 @@
-"""Torch calls other functions of a class of the extension than it means to.
+"""Torch calls the wrong virtual functions of a class in the extension.
 
 **What it finds.** Classes of the extension that derive from a class of torch (a device guard, an allocator, a
-generator, a tensor implementation, an autograd node, a backend's hooks) in whose table of virtual functions this torch
-has other functions at some places than the release that the extension was built for.
+generator, a tensor implementation, an autograd node, a backend's hooks), if some slots of its vtable hold other
+functions in this torch than in the release that the extension was built for.
 
-**Why it fails.** A virtual function is called by its number. The table of the extension's class was laid out by the
-headers that it was compiled with; if torch has put a function in between since, every later call reaches the wrong
-function, with the wrong arguments. Functions added at the end are a note: torch finds no entry for them in the
-extension's table, and whatever lies behind it is called, but only if torch calls them at all.
+**Why it fails.** A virtual function is called by its slot number. The vtable of the extension's class was laid out by
+the headers it was compiled with; if torch has inserted a function since then, every later call reaches the wrong
+function, with the wrong arguments. Functions added at the end are a note: the extension's vtable has no slot for
+them, and a call jumps to whatever follows it, but only if torch makes such a call.
 
 **Fix.** Install a build of the extension made for this torch.
 
-**Limits.** Tables of second bases are not compared. Functions are told apart by name, so overloads that changed places
-go unseen.
+**Limits.** Vtables of secondary bases are not compared. Functions are identified by name, so overloads that swapped
+places go unnoticed.
 
-**Example.** `c10::impl::DeviceGuardImplInterface` gains a function in the middle: `exchangeStream` of an old device
-guard is called as `getNewStream`.
+**Example.** `c10::impl::DeviceGuardImplInterface` gained a function in the middle: a call of `getNewStream` runs
+`exchangeStream` of an older device guard.
 """
 
 from __future__ import annotations
@@ -28,30 +28,29 @@ from abiscan.linkage.layout_drift import LayoutDrift, TableDrift
 from abiscan.linkage.linkage import Linkage
 from abiscan.rules.advice import other_build
 from abiscan.torches.layout_changes import method
+from abiscan.words import listed, plural
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding for each class of torch that is derived from."""
+    """One finding for each base class in torch."""
     for drift in linkage.drifts:
         for table in drift.tables:
             yield _finding(linkage, drift, table)
 
 
 def _finding(linkage: Linkage, drift: LayoutDrift, table: TableDrift) -> Finding:
-    derived = [demangle_type(own.name) for own in table.derived]
-    names = ", ".join(derived[:3]) + (f" and {len(derived) - 3} more" if len(derived) > 3 else "")
-    if table.misplaced:
-        effect, what = (
-            Effect.CORRUPTS,
-            f"calls other functions than it means through {len(table.misplaced)} of its slots",
-        )
-    else:
-        effect, what = Effect.NOTE, f"has {len(table.missing)} more virtual functions, which it lacks"
+    names = listed(demangle_type(derived.name) for derived in table.derived)
     here = linkage.release
+    if table.misplaced:
+        effect = Effect.CORRUPTS
+        what = f"{here} calls the wrong functions through {plural(len(table.misplaced), 'vtable slot')}"
+    else:
+        effect = Effect.NOTE
+        what = f"{here} has {plural(len(table.missing), 'more virtual function')}, missing from its vtable"
     return Finding(
         rule=RULE.name,
         effect=effect,
-        message=f"{drift.name}, built for torch {drift.built_for}, derives {names} from {table.base}; {here} {what}",
+        message=f"{drift.name}, built for torch {drift.built_for}, derives {names} from {table.base}; {what}",
         evidence=tuple(
             Evidence(
                 subject=f"{table.base} slot {change.number}",

@@ -59,7 +59,7 @@ def test_what_fails_is_1(bad: Path, torch: Path) -> None:
     result = run(bad, "--torch", torch)
     assert (result.exit_code, result.stderr) == (1, "")
     assert result.stdout.startswith(
-        "error[undefined-symbol]: bad.so uses a symbol that torch 9.9.0+cpu does not have\n"
+        "error[undefined-symbol]: bad.so uses 1 symbol that torch 9.9.0+cpu does not have\n"
     )
     assert result.stdout.endswith(f"{bad}: fails on torch 9.9.0+cpu - bad.so: undefined symbol: {GONE}\n")
 
@@ -318,7 +318,7 @@ def test_a_terminal_that_is_not_utf8_gets_the_report(tmp_path: Path, torch: Path
     path = extension(undefined=symbols).write(tmp_path / "bad.so")
     done = program("check", path, "--torch", torch, PYTHONIOENCODING="ascii", PYTHONUTF8="0", LC_ALL="C")
     assert done.returncode == 1
-    assert "\\u2026 3 more, -v shows them" in done.stdout
+    assert "\\u2026 3 more (use -v to show them)" in done.stdout
 
 
 def test_nothing_of_torch_is_imported(bad: Path, torch: Path) -> None:

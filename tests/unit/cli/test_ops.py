@@ -57,7 +57,7 @@ def test_the_schema_asks_for_every_part(missing: str) -> None:
 
 def test_text_has_a_line_for_each_registration() -> None:
     lines = run(LOADS).splitlines()
-    assert lines[0].startswith(f"{LOADS}: 1 operators, 1 kernels, 0 fallbacks, 0 classes, 0 gaps; built for torch ")
+    assert lines[0].startswith(f"{LOADS}: 1 operator, 1 kernel, 0 fallbacks, 0 classes, 0 gaps; built for torch ")
     assert "operator abiscan_loads::double_it(Tensor x) -> Tensor" in lines
     assert "kernel abiscan_loads::double_it CPU" in lines
 
@@ -126,7 +126,7 @@ def test_whether_releases_changed_anything_for_an_extension() -> None:
     first, patch, _ = document["releases"]
     assert (first["version"], patch["changes"]) == (patch["version"], [])
     lines = run(LOADS, "--api-version", "--torch", ">=2.5,<2.6").splitlines()
-    assert lines[1:] == [f"torch 2.5.0  {first['version']}", f"torch 2.5.1  {first['version']}  the same"]
+    assert lines[1:] == [f"torch 2.5.0  {first['version']}", f"torch 2.5.1  {first['version']}  unchanged"]
     assert len(run(LOADS, "--api-version").splitlines()) == 1 + 46
 
 

@@ -49,7 +49,7 @@ def ailments(site: Path, code: int) -> list[dict[str, Any]]:
 
 def test_a_healthy_environment_is_silent(site: Path) -> None:
     result = run(site)
-    assert (result.exit_code, result.stdout) == (0, "the extension here fits torch 9.9.0+cpu\n")
+    assert (result.exit_code, result.stdout) == (0, "the only extension fits torch 9.9.0+cpu\n")
     assert run(site, "-q").stdout == ""
     assert ailments(site, 0) == []
 
@@ -62,7 +62,7 @@ def test_what_does_not_load_is_found(site: Path) -> None:
     assert found["extensions"] == ["bad/_C.so", "bad/_D.so"]
     assert found["commands"][-1] == "abiscan pip install --upgrade bad"
     text = run(site).stdout
-    assert "does not load: _C.so: undefined symbol: _ZN2at4goneEv" in text
+    assert "does not work: _C.so: undefined symbol: _ZN2at4goneEv" in text
     assert "good" not in text
 
 

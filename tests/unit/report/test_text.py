@@ -22,7 +22,7 @@ def test_a_finding_and_the_verdict() -> None:
         "error[a-rule]: it is so\n"
         "    f0()  (_C.so)\n"
         "      _Z0\n"
-        "      here: f0(int)\n"
+        "      found: f0(int)\n"
         "  = effect: load-fails\n"
         "  = fix: mend it\n"
         "  = help: abiscan explain a-rule\n"
@@ -42,7 +42,7 @@ def test_evidence_that_needs_no_translation_stands_alone() -> None:
 
 def test_evidence_is_capped() -> None:
     text = shown(failure(findings=(finding(proofs=15),)))
-    assert "    … 12 more, -v shows them\n" in text
+    assert "    … 12 more (use -v to show them)\n" in text
     assert ("f2()" in text, "f3()" in text) == (True, False)
     everything = shown(failure(findings=(finding(proofs=15),)), verbosity=1)
     assert "f14()" in everything
@@ -80,7 +80,7 @@ def test_an_error_without_an_object() -> None:
 
 def test_what_is_assumed_is_said() -> None:
     text = shown(result(external=("liba.so", "libb.so"), torch=None, torch_build=None))
-    expected = "loads on this torch, if liba.so, libb.so can be found when it is used\n"
+    expected = "loads on this torch if liba.so, libb.so can be found at run time\n"
     assert text.endswith(expected)
 
 

@@ -1,0 +1,30 @@
+"""How messages count and list things. Texts of every room use it, so nothing of the project may come in."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterable
+from typing import Final
+
+_SHOWN: Final = 3
+
+
+def plural(count: int, noun: str, many: str | None = None) -> str:
+    """A count with its noun: ``1 class``, ``2 classes``.
+
+    :param many: the plural, if it is not the noun with an ``s``
+    """
+    return f"{count} {noun if count == 1 else many or f'{noun}s'}"
+
+
+def listed(names: Iterable[str], shown: int = _SHOWN) -> str:
+    """The first few names, and how many more there are: ``a, b, c, and 2 more``."""
+    names = list(names)
+    more = f", and {len(names) - shown} more" if len(names) > shown else ""
+    return ", ".join(names[:shown]) + more
+
+
+def ranges(chosen: Collection[str], among: Iterable[str]) -> str:
+    """Releases, with those that follow each other ``among`` all releases as a range: ``2.4.0, 2.6.0-2.9.1``."""
+    runs = [list(run) for is_chosen, run in itertools.groupby(among, chosen.__contains__) if is_chosen]
+    return ", ".join("-".join(dict.fromkeys((run[0], run[-1]))) for run in runs)
