@@ -10,11 +10,12 @@ copyright = author  # noqa: A001 - the name that Sphinx reads
 version = release = abiscan.__version__
 
 extensions = ["myst_parser"]
-exclude_patterns = ["_build"]
 nitpicky = True
 myst_heading_anchors = 3
 
 html_theme = "furo"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 html_title = f"abiscan {release}"
 html_show_sphinx = False
 html_copy_source = False

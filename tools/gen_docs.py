@@ -32,7 +32,7 @@ else:
 ROOT: Final = Path(__file__).resolve().parent.parent
 DOCS: Final = ROOT / "docs"
 PACKAGE: Final = ROOT / "abiscan"
-HELP_WIDTH: Final = 92
+HELP_WIDTH: Final = 88
 """Characters in a line of a code block before the site needs a scroll bar."""
 
 
