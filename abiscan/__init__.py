@@ -1,3 +1,88 @@
-"""abiscan: will this compiled PyTorch extension load and work on that torch?"""
+"""abiscan: will this compiled PyTorch extension load and work on that torch?
+
+The names below are the public API, described in ``docs/api.md``. Each is imported when it is first used, so that
+``import abiscan`` takes milliseconds.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+TYPE_CHECKING = False  # what type checkers know by this name; the typing module takes longer to import than the rest
+if TYPE_CHECKING:
+    from abiscan.api import api_history, check, coverage, diff, matrix, operators, releases, torch_operators
+    from abiscan.dispatch.coverage import Coverage, MissingKernel
+    from abiscan.errors import AbiscanError, InputError
+    from abiscan.findings import Effect, Evidence, Finding, Rule
+    from abiscan.inputs.session import Session
+    from abiscan.results.api_history import ApiHistory
+    from abiscan.results.check import Gap, How, PredictedError, Report, Result, Suppressed, Verdict
+    from abiscan.results.coverage import BackendReport
+    from abiscan.results.diff import Comparison
+    from abiscan.results.matrix import Matrix, Row
+    from abiscan.results.operators import ExtensionOperators, TorchOperators
+    from abiscan.rules import RULES
 
 __version__ = "0.1.0"
+__all__ = [
+    "RULES",
+    "AbiscanError",
+    "ApiHistory",
+    "BackendReport",
+    "Comparison",
+    "Coverage",
+    "Effect",
+    "Evidence",
+    "ExtensionOperators",
+    "Finding",
+    "Gap",
+    "How",
+    "InputError",
+    "Matrix",
+    "MissingKernel",
+    "PredictedError",
+    "Report",
+    "Result",
+    "Row",
+    "Rule",
+    "Session",
+    "Suppressed",
+    "TorchOperators",
+    "Verdict",
+    "api_history",
+    "check",
+    "coverage",
+    "diff",
+    "matrix",
+    "operators",
+    "releases",
+    "torch_operators",
+]
+
+_MODULES = {
+    "abiscan.api": ("api_history", "check", "coverage", "diff", "matrix", "operators", "releases", "torch_operators"),
+    "abiscan.dispatch.coverage": ("Coverage", "MissingKernel"),
+    "abiscan.errors": ("AbiscanError", "InputError"),
+    "abiscan.findings": ("Effect", "Evidence", "Finding", "Rule"),
+    "abiscan.inputs.session": ("Session",),
+    "abiscan.results.api_history": ("ApiHistory",),
+    "abiscan.results.check": ("Gap", "How", "PredictedError", "Report", "Result", "Suppressed", "Verdict"),
+    "abiscan.results.coverage": ("BackendReport",),
+    "abiscan.results.diff": ("Comparison",),
+    "abiscan.results.matrix": ("Matrix", "Row"),
+    "abiscan.results.operators": ("ExtensionOperators", "TorchOperators"),
+    "abiscan.rules": ("RULES",),
+}
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name from the module that has it."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -28,7 +28,7 @@ READ: Final = """
 import sys
 from pathlib import Path
 from abiscan.inputs.files import Files, read_facts
-from abiscan.releases.from_libs import from_path, read_operators
+from abiscan.torches.from_libs import from_path, read_operators
 files = Files(read_facts)
 read_operators(from_path(Path(sys.argv[1]), files), files)
 """

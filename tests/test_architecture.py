@@ -25,8 +25,8 @@ MODULES: Final = {
 WRONG: Final = {
     "binary/elf.py": "from abiscan.inputs import files",
     "binary/ownership.py": "from abiscan.dispatch.operators import Operators",
-    "inputs/system.py": "from abiscan.releases import embedded",
-    "dispatch/tags.py": "from abiscan.releases.api_version import fingerprint",
+    "inputs/system.py": "from abiscan.torches import embedded",
+    "dispatch/tags.py": "from abiscan.torches.api_version import fingerprint",
     "emulation/strings.py": "import cxxfilt",
     "linkage/scope.py": "from abiscan.rules import RULES",
     "linkage/declaration.py": "from abiscan.findings import Finding",
@@ -35,7 +35,7 @@ WRONG: Final = {
     "report/markdown.py": "from abiscan.pipelines import matrix",
     "pipelines/api_history.py": "from abiscan.report import characters",
     "results/doctor.py": "import click",
-    "releases/model.py": "import sqlite3",
+    "torches/model.py": "import sqlite3",
     "report/junit.py": "import torch",
     "rules/symptom.py": "from abiscan.rules import undefined_symbol",
 }

@@ -32,7 +32,7 @@ from abiscan.linkage.layout_drift import crash, layout_drift, shared
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.resolve import resolve
 from abiscan.linkage.scope import Loader, SearchPath
-from abiscan.releases.model import TorchRelease
+from abiscan.torches.model import TorchRelease
 from tests.registrations import registering
 
 NEW_STRING: Final = "NSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"

@@ -1,4 +1,4 @@
-"""Make ``abiscan/releases/data/headers.bin``: where the headers of each torch release have assertions.
+"""Make ``abiscan/torches/data/headers.bin``: where the headers of each torch release have assertions.
 
 The headers are read from the wheels, which are fetched with pip and deleted: those for aarch64 where there are any, for
 they are small. What was read stays in the work folder, one text file for each release, so a second run only reads what
@@ -21,8 +21,8 @@ from typing import Final
 from packaging.version import Version
 
 from abiscan.binary.elf import Machine
-from abiscan.releases import headers
-from abiscan.releases.names import pack
+from abiscan.torches import headers
+from abiscan.torches.names import pack
 from tools.build_release_data import VERSIONS, python_of
 from tools.wheels import download
 

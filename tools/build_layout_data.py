@@ -1,4 +1,4 @@
-"""Make ``abiscan/releases/data/layouts.bin``: the layouts and virtual functions of torch's classes, release by release.
+"""Make ``abiscan/torches/data/layouts.bin``: the layouts and virtual functions of torch's classes, release by release.
 
 The headers in the wheel of each release are compiled (not linked, not run) by clang, which says how it lays out each
 class; with the ``std::string`` that the libraries in the same wheel use. What was read stays in the work folder as one
@@ -33,7 +33,7 @@ from typing import Any, Final, NamedTuple
 from packaging.version import Version
 
 from abiscan.binary.elf import ElfFile, Machine
-from abiscan.releases import layouts
+from abiscan.torches import layouts
 from tools.build_release_data import VERSIONS, python_of
 from tools.wheels import download
 

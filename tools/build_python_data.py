@@ -1,4 +1,4 @@
-"""Make ``abiscan/releases/data/pythons.txt``: the Pythons that the package index has wheels of a torch release for.
+"""Make ``abiscan/torches/data/pythons.txt``: the Pythons that the package index has wheels of a torch release for.
 
 python -m tools.build_python_data
 """
@@ -13,7 +13,7 @@ from typing import Final
 
 from packaging.version import Version
 
-from abiscan.releases import pythons
+from abiscan.torches import pythons
 from tools.build_release_data import VERSIONS
 
 OUTPUT: Final = Path(pythons.__file__).with_name("data") / "pythons.txt"

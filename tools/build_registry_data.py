@@ -1,4 +1,4 @@
-"""Add builds of torch to ``abiscan/releases/data/registries.json.gz``: what each has in its other registries.
+"""Add builds of torch to ``abiscan/torches/data/registries.json.gz``: what each has in its other registries.
 
     python -m tools.build_registry_data TORCH...
 
@@ -16,8 +16,8 @@ from typing import Final
 
 from abiscan.dispatch.operators import Entry
 from abiscan.inputs.files import Files, read_facts
-from abiscan.releases import embedded_registries
-from abiscan.releases.from_libs import from_path, read_operators
+from abiscan.torches import embedded_registries
+from abiscan.torches.from_libs import from_path, read_operators
 
 OUTPUT: Final = Path(embedded_registries.__file__).with_name("data") / embedded_registries.NAME
 

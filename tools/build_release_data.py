@@ -1,4 +1,4 @@
-"""Make the torch releases inside the package: ``exports.bin`` and ``operators.bin`` in ``abiscan/releases/data``.
+"""Make the torch releases inside the package: ``exports.bin`` and ``operators.bin`` in ``abiscan/torches/data``.
 
 Each release is read from the libraries in its wheel, which is fetched with pip, unpacked into the work folder as far as
 needed, and deleted. What was read stays there, two files per release and machine, so a second run only reads what is
@@ -32,8 +32,8 @@ from abiscan.binary.ownership import is_torch_library
 from abiscan.dispatch.operators import Operators
 from abiscan.inputs.files import Files, read_facts
 from abiscan.inputs.libraries import Libraries
-from abiscan.releases import embedded, from_libs, operator_store, operator_table
-from abiscan.releases.names import pack
+from abiscan.torches import embedded, from_libs, operator_store, operator_table
+from abiscan.torches.names import pack
 from tools.wheels import download
 
 DATA: Final = Path(embedded.__file__).with_name("data")

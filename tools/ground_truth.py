@@ -24,10 +24,12 @@ from typing import Any, Final
 
 from abiscan.binary.ownership import is_cxx_symbol, is_torch_library
 from abiscan.inputs import interpreter
+from abiscan.inputs.session import Session
 from abiscan.inputs.store import Store
-from abiscan.pipelines import check as scan
+from abiscan.pipelines.bench import Bench
 from abiscan.results.check import How, Result
 from abiscan.rules import RULES
+from abiscan.torches.torch import ReleaseNumber, TorchAt
 from tools.wheels import download
 
 RECORD: Final = Path(__file__).resolve().parent.parent / "tests" / "oracle" / "pairs.jsonl.gz"
@@ -146,14 +148,15 @@ def predict(pairs: Sequence[Pair], folder: Path, *, embedded: bool = False) -> I
     :param embedded: from the data in the package, not from the files of the torch
     """
     wheels = wheels_of(pairs, folder)
-    store = Store(folder / "cache")
-    learnt = scan.Learnt() if embedded else None
-    for torch in sorted({pair.torch for pair in pairs}):
+    session = Session(store=Store(folder / "cache"))
+    torches = sorted({pair.torch for pair in pairs})
+    every = Bench(list(map(ReleaseNumber, torches)), session) if embedded else None
+    for torch in torches:
+        bench = every or Bench([TorchAt(torch_of(torch, folder))], session)
         chosen = [pair for pair in pairs if pair.torch == torch]
         targets = [wheels[corpus] for corpus in dict.fromkeys(pair.corpus for pair in chosen)]
-        choice = scan.torch_numbered(torch) if embedded else scan.torch_at(torch_of(torch, folder))
-        report = scan.check(targets, choice, RULES, store, learnt=learnt)
-        results = {(result.target, result.path): result for result in report.results}
+        judged = (bench.judge(target, torch, RULES, keep=target is not targets[-1]) for target in targets)
+        results = {(result.target, result.path): result for found in judged for result in found}
         for pair in chosen:
             yield pair, results[str(wheels[pair.corpus]), pair.path]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from abiscan.cli.common import cache_folder, errors_reported
-from abiscan.inputs.store import Store
+from abiscan.cli.common import errors_reported
+from abiscan.inputs.session import Session
 
 
 @click.command()
@@ -18,7 +18,7 @@ def cache(*, clear: bool) -> None:
       abiscan cache
       abiscan cache --clear
     """
-    store = Store(cache_folder())
+    store = Session.of_user().store
     with errors_reported():
         count, size = store.clear() if clear else store.usage()
     what = "1 library" if count == 1 else f"{count} libraries"

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import datetime as dt
 import sys
-from collections.abc import Sequence
 from pathlib import Path
+from typing import TextIO
 
 import click
 
-from abiscan.cli.common import cache_folder, errors_reported, output_to, sources, torch_choices, working
+import abiscan
+from abiscan.cli.common import console, errors_reported, working, write
+from abiscan.cli.options import (
+    fail_options,
+    python_option,
+    quiet_option,
+    refuse_both,
+    report_options,
+    torch_option,
+    verbose_option,
+)
 from abiscan.findings import Effect, Rule
-from abiscan.inputs.interpreter import of_environment
-from abiscan.inputs.sources import Source
-from abiscan.inputs.store import Store
-from abiscan.pipelines import check as scan
-from abiscan.results.check import Report
+from abiscan.inputs.session import Session
 from abiscan.results.suppressions import EMPTY, Suppression, apply, configuration, read_baseline, read_suppressions
 from abiscan.rules import RULES
-
-_DECLARED = "declared"
-_FORMATS = ("text", "json", "sarif", "junit", "github", "markdown")
 
 
 def _rules(context: click.Context, parameter: click.Parameter, names: tuple[str, ...]) -> tuple[Rule, ...]:
@@ -32,37 +35,23 @@ def _rules(context: click.Context, parameter: click.Parameter, names: tuple[str,
 
 @click.command()
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
-@click.option(
-    "--torch",
-    metavar="SPEC",
-    help="The torch: a release number, several ('>=2.4,<2.7'), its folder, its lib, a libtorch_cpu.so, a wheel; or "
-    "`declared` for what the metadata of a wheel requires, judged as well. Default: that of the current environment.",
+@torch_option(
+    "The torch: a release number, a specifier ('>=2.4,<2.7'), its folder, its lib, a libtorch_cpu.so or a wheel; "
+    "`declared` to use, and judge, what the metadata of a wheel require. Default: the torch of the current environment."
 )
-@click.option("--python", metavar="EXE", help="Take the torch, and packages by name, of this Python instead.")
-@click.option(
-    "--format", "form", type=click.Choice(_FORMATS), default="text", show_default=True, help="Form of the report."
-)
-@click.option(
-    "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write the report there."
-)
-@click.option(
-    "--fail-on",
-    type=click.Choice([effect.value for effect in Effect]),
-    default=Effect.CORRUPTS.value,
-    show_default=True,
-    help="Exit with 1 for a finding of this effect or a worse one.",
-)
-@click.option("--strict", is_flag=True, help="Exit with 1 also if something could not be checked.")
+@python_option("Use the torch and the packages of this Python.")
+@report_options("text", "json", "sarif", "junit", "github", "markdown")
+@fail_options("Exit with 1 for a finding with this effect or a worse one.")
 @click.option("--select", multiple=True, metavar="RULE", callback=_rules, help="Run only this rule (repeatable).")
-@click.option("--ignore", multiple=True, metavar="RULE", callback=_rules, help="Leave this rule out (repeatable).")
+@click.option("--ignore", multiple=True, metavar="RULE", callback=_rules, help="Skip this rule (repeatable).")
 @click.option(
     "--baseline",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="A JSON report of before: what stands in it does not fail.",
+    help="An earlier JSON report: findings in it do not fail.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Show all evidence, and what could not be checked.")
-@click.option("-q", "--quiet", is_flag=True, help="Show only the verdicts.")
+@verbose_option("Show all evidence, and what could not be checked.")
+@quiet_option("Show only the verdicts.")
 def check(
     *,
     targets: tuple[str, ...],
@@ -112,33 +101,45 @@ def check(
       2  usage, or an input that cannot be read
       3  could not tell
     """
-    if torch and python:
-        raise click.UsageError("--torch and --python exclude each other")
-    if verbose and quiet:
-        raise click.UsageError("-v and -q exclude each other")
-    environment = python or of_environment()
+    refuse_both("--torch", torch, "--python", python)
+    refuse_both("-v", verbose, "-q", quiet)
     rules = [rule for rule in select or RULES if rule not in ignore]
+    worst = Effect(fail_on)
     with errors_reported():
         known = read_baseline(baseline) if baseline else EMPTY
         suppressions = _suppressions()
-        with working("checking") as progress, sources(targets, environment) as found:
-            report = _judge(found, torch, environment, rules, progress)
+        with working("checking") as progress:
+            report = abiscan.check(targets, torch, python=python, rules=rules, session=Session.of_user(progress))
         report = apply(report, suppressions, known)
-    worst = Effect(fail_on)
-    _write(report, form, output, worst, strict=strict, verbosity=int(verbose) - int(quiet))
+
+    def text(stream: TextIO) -> None:
+        from abiscan.report import text
+
+        text.render(report, console(stream), verbosity=int(verbose) - int(quiet))
+
+    def sarif(stream: TextIO) -> None:
+        from abiscan.report import sarif
+
+        stream.write(sarif.render(report, RULES))
+
+    def junit(stream: TextIO) -> None:
+        from abiscan.report import junit
+
+        stream.write(junit.render(report, worst, strict=strict))
+
+    def github(stream: TextIO) -> None:
+        from abiscan.report import github
+
+        stream.write(github.render(report))
+
+    def markdown(stream: TextIO) -> None:
+        from abiscan.report import markdown
+
+        stream.write(markdown.render(report))
+
+    views = {"text": text, "sarif": sarif, "junit": junit, "github": github, "markdown": markdown}
+    write(report, form, output, views)
     sys.exit(report.exit_code(worst, strict=strict))
-
-
-def _judge(
-    targets: Sequence[Source], torch: str | None, python: str | None, rules: Sequence[Rule], progress: scan.Progress
-) -> Report:
-    store = Store(cache_folder())
-    if torch == _DECLARED and not Path(torch).exists():
-        from abiscan.pipelines.matrix import check_declared
-
-        return check_declared(targets, rules, store, progress)
-    choices = torch_choices(torch) if torch else [scan.torch_of(python)]
-    return scan.check_each(targets, choices, rules, store, progress)
 
 
 def _suppressions() -> tuple[Suppression, ...]:
@@ -153,32 +154,3 @@ def _suppressions() -> tuple[Suppression, ...]:
             what = f"the suppression of {one.rule} for {one.target} ended on {one.until}"
             click.echo(f"abiscan: {file}: {what}: it counts again ({one.reason})", err=True)
     return tuple(one for one in found if one.until >= today)
-
-
-def _write(report: Report, form: str, output: Path | None, fail_on: Effect, *, strict: bool, verbosity: int) -> None:
-    # The views are imported when one is chosen: rich alone takes longer to import than a small extension to check.
-    with output_to(output) as stream:
-        if form == "json":
-            stream.write(report.to_json())
-        elif form == "sarif":
-            from abiscan.report import sarif
-
-            stream.write(sarif.render(report, RULES))
-        elif form == "junit":
-            from abiscan.report import junit
-
-            stream.write(junit.render(report, fail_on, strict=strict))
-        elif form == "github":
-            from abiscan.report import github
-
-            stream.write(github.render(report))
-        elif form == "markdown":
-            from abiscan.report import markdown
-
-            stream.write(markdown.render(report))
-        else:
-            from rich.console import Console
-
-            from abiscan.report import text
-
-            text.render(report, Console(file=stream, highlight=False), verbosity=verbosity)

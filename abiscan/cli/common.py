@@ -1,4 +1,4 @@
-"""What the commands share: errors, the cache folder, output."""
+"""What the commands share: errors, progress, output."""
 
 from __future__ import annotations
 
@@ -6,49 +6,32 @@ import contextlib
 import io
 import os
 import sys
-import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn, TextIO
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TextIO, TypeAlias
 
 import click
-import platformdirs
 
 from abiscan.errors import AbiscanError
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.status import Status
 
     from abiscan.hooks.install import Installer
-    from abiscan.inputs.sources import Source
-    from abiscan.pipelines.check import TorchChoice
 
 _PATIENCE_SECONDS: Final = 1.0
 
-
-def cache_folder() -> Path:
-    """Where facts of large libraries are kept between runs."""
-    return Path(platformdirs.user_cache_dir("abiscan", appauthor=False))
+View: TypeAlias = Callable[[TextIO], None]
+"""Writes a result in one form. Imports what it needs: rich alone takes longer than to check a small extension."""
 
 
-def torch_choice(spec: str) -> TorchChoice:
-    """What ``--torch SPEC`` means where one torch is meant: a path if there is one, else a release number."""
-    from abiscan.pipelines import check as scan
-    from abiscan.releases.embedded import is_version
+class HasJson(Protocol):
+    """A result of a command."""
 
-    path = Path(spec)
-    return scan.torch_numbered(spec) if is_version(spec) and not path.exists() else scan.torch_at(path)
-
-
-def torch_choices(spec: str) -> list[TorchChoice]:
-    """What ``--torch SPEC`` means where several may be: all releases that a version specifier admits."""
-    from abiscan.pipelines import check as scan
-    from abiscan.releases.embedded import admitted, is_version
-
-    if not Path(spec).exists() and not is_version(spec) and (versions := admitted(spec)):
-        return [scan.torch_numbered(str(version)) for version in versions]
-    return [torch_choice(spec)]
+    def to_json(self) -> str:
+        """The JSON document, version 1."""
 
 
 @contextlib.contextmanager
@@ -62,19 +45,6 @@ def errors_reported() -> Iterator[None]:
     except Exception as error:  # noqa: BLE001 - a bug of ours must not look like a finding (exit code 1)
         click.echo(f"abiscan: internal error, please report it: {type(error).__name__}: {error}", err=True)
         sys.exit(3)
-
-
-@contextlib.contextmanager
-def sources(words: Sequence[str], python: str | None) -> Iterator[list[Source]]:
-    """What the words for targets mean; wheels that had to be fetched are deleted in the end.
-
-    :param python: whose packages are meant, None for those of the running interpreter
-    :raises InputError: a word means nothing
-    """
-    from abiscan.inputs.packages import named
-
-    with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
-        yield [named(word, Path(folder), python) for word in words]
 
 
 @contextlib.contextmanager
@@ -139,13 +109,32 @@ def output_to(path: Path | None) -> Iterator[TextIO]:
         part.unlink(missing_ok=True)
 
 
+def write(found: HasJson, form: str, output: Path | None, views: Mapping[str, View]) -> None:
+    """Write a result to ``output``, or to stdout.
+
+    :param form: ``json``, or the name of one of ``views``
+    """
+    with output_to(output) as stream:
+        if form == "json":
+            stream.write(found.to_json())
+        else:
+            views[form](stream)
+
+
+def console(stream: TextIO) -> Console:
+    """What the views for people print on."""
+    from rich.console import Console
+
+    return Console(file=stream, highlight=False)
+
+
 def install_checked(installer: Installer, command: Callable[[], list[str]], words: Sequence[str]) -> NoReturn:
     """Hand over to an installer, after a check if it is to install something.
 
     :param command: makes the command to which ``words`` are given
     """
     from abiscan.hooks.install import InstallerError, Outcome, check
-    from abiscan.inputs.store import Store
+    from abiscan.inputs.session import Session
 
     given = [word for word in words if word != "--force"]
     outcome = Outcome(problems=(), notes=())
@@ -153,7 +142,7 @@ def install_checked(installer: Installer, command: Callable[[], list[str]], word
         if given[:1] == ["install"] and not {"-h", "--help"} & set(given):
             with working("") as progress:
                 try:
-                    outcome = check(installer, given[1:], Store(cache_folder()), progress)
+                    outcome = check(installer, given[1:], Session.of_user(progress))
                 except InstallerError as error:
                     click.echo(str(error), nl=False, err=True)
                     sys.exit(error.code)

@@ -4,40 +4,40 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TextIO
 
 import click
 
-from abiscan.cli.common import cache_folder, errors_reported, output_to, sources, torch_choice, working
+import abiscan
+from abiscan.cli.common import console, errors_reported, working, write
+from abiscan.cli.options import (
+    fail_options,
+    python_option,
+    refuse_both,
+    report_options,
+    torch_option,
+    verbose_option,
+)
 from abiscan.findings import Effect
-from abiscan.inputs.files import Files
-from abiscan.inputs.interpreter import of_environment
-from abiscan.inputs.store import Store
+from abiscan.inputs.session import Session
 
 
 @click.command()
 @click.argument("target")
+@torch_option("The torch: a release number, its folder or a wheel. Default: the torch of the current environment.")
+@python_option("Use the torch of this Python.")
 @click.option(
-    "--torch", metavar="SPEC", help="The torch: a release number, its folder, or a wheel. Default: the current one."
+    "--backend", metavar="KEY", help="The backend's dispatch key or name. Default: the key that most kernels are for."
 )
-@click.option("--python", metavar="EXE", help="Take the torch of this Python instead.")
-@click.option("--backend", metavar="KEY", help="The backend's dispatch key or name. Default: the one of most kernels.")
 @click.option(
     "--workload",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
-    help="Only what this model calls: a list of operators, a TorchScript archive, an exported program (.pt2).",
+    help="Check only what this model calls: a list of operators, a TorchScript archive or an exported program (.pt2).",
 )
-@click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True, help="Form.")
-@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write it there.")
-@click.option(
-    "--fail-on",
-    type=click.Choice([effect.value for effect in Effect]),
-    default=Effect.CORRUPTS.value,
-    show_default=True,
-    help="Exit with 1 for an effect as bad: a missing kernel is call-fails.",
-)
-@click.option("--strict", is_flag=True, help="Exit with 1 also if something could not be read.")
-@click.option("-v", "--verbose", is_flag=True, help="Show every operator, with what torch says.")
+@report_options("text", "json")
+@fail_options("Exit with 1 for this effect or a worse one; a missing kernel is call-fails.")
+@verbose_option("Show every operator, with torch's message.")
 def coverage(
     *,
     target: str,
@@ -70,30 +70,15 @@ def coverage(
       2  usage, or an input that cannot be read
       3  could not tell
     """
-    if torch and python:
-        raise click.UsageError("--torch and --python exclude each other")
-    from abiscan.pipelines import check as scan
-    from abiscan.pipelines.coverage import backend_report
+    refuse_both("--torch", torch, "--python", python)
+    with errors_reported(), working("computing") as progress:
+        session = Session.of_user(progress)
+        found = abiscan.coverage(target, torch, backend=backend, workload=workload, python=python, session=session)
 
-    environment = python or of_environment()
-    with errors_reported(), working("computing") as progress, sources([target], environment) as (source,):
-        store = Store(cache_folder())
-        chosen = (torch_choice(torch) if torch else scan.torch_of(environment))(Files(store.facts_of))
-        report = backend_report(
-            source,
-            store,
-            chosen.release_for,
-            lambda release: chosen.operators_for(release, None, store, progress),
-            backend=backend,
-            workload=workload,
-        )
-    with output_to(output) as stream:
-        if form == "json":
-            stream.write(report.to_json())
-        else:
-            from rich.console import Console
+    def text(stream: TextIO) -> None:
+        from abiscan.report import coverage_text
 
-            from abiscan.report import coverage_text
+        coverage_text.render(found, console(stream), verbose=verbose)
 
-            coverage_text.render(report, Console(file=stream, highlight=False), verbose=verbose)
-    sys.exit(report.exit_code(Effect(fail_on), strict=strict))
+    write(found, form, output, {"text": text})
+    sys.exit(found.exit_code(Effect(fail_on), strict=strict))

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TextIO
 
 import click
 
-from abiscan.binary.elf import Machine
-from abiscan.cli.common import cache_folder, errors_reported, output_to, sources
-from abiscan.inputs.interpreter import of_environment
-from abiscan.inputs.store import Store
-from abiscan.pipelines.operators import difference
+import abiscan
+from abiscan.cli.common import console, errors_reported, working, write
+from abiscan.cli.options import machine_option, report_options, verbose_option
+from abiscan.inputs.session import Session
 
 
 @click.command()
 @click.argument("old", metavar="SPEC")
 @click.argument("new", metavar="SPEC")
-@click.option("--used-by", metavar="TARGET", help="Only what this extension touches.")
-@click.option(
-    "--machine",
-    type=click.Choice([machine.value for machine in Machine]),
-    default=Machine.X86_64.value,
-    show_default=True,
-    help="Which build of a release number.",
-)
-@click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True, help="Form.")
-@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write it there.")
-@click.option("-v", "--verbose", is_flag=True, help="Show every symbol.")
+@click.option("--used-by", metavar="TARGET", help="Show only what this extension uses.")
+@machine_option
+@report_options("text", "json")
+@verbose_option("Show every symbol.")
 def diff(
     *, old: str, new: str, used_by: str | None, machine: str, form: str, output: Path | None, verbose: bool
 ) -> None:
@@ -40,14 +33,12 @@ def diff(
       abiscan diff 2.8.0 2.9.1 --used-by _C.so -v
       abiscan diff old/site-packages/torch new/site-packages/torch --format json
     """
-    with errors_reported(), sources([used_by] if used_by else [], of_environment()) as users:
-        comparison = difference(old, new, Machine(machine), next(iter(users), None), Store(cache_folder()))
-    with output_to(output) as stream:
-        if form == "json":
-            stream.write(comparison.to_json())
-        else:
-            from rich.console import Console
+    with errors_reported(), working("comparing") as progress:
+        found = abiscan.diff(old, new, used_by=used_by, machine=machine, session=Session.of_user(progress))
 
-            from abiscan.report import diff_text
+    def text(stream: TextIO) -> None:
+        from abiscan.report import diff_text
 
-            diff_text.render(comparison, Console(file=stream, highlight=False), verbose=verbose)
+        diff_text.render(found, console(stream), verbose=verbose)
+
+    write(found, form, output, {"text": text})

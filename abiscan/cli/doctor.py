@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TextIO
 
 import click
 
-from abiscan.cli.common import cache_folder, errors_reported, output_to, working
+from abiscan.cli.common import console, errors_reported, working, write
+from abiscan.cli.options import python_option, quiet_option, report_options
 from abiscan.inputs.interpreter import of_environment
-from abiscan.inputs.store import Store
+from abiscan.inputs.session import Session
+
+_LOG_WIDTH = 200  # a table in a log ends its lines by itself
 
 
 @click.command()
-@click.option("--python", metavar="EXE", help="The Python of the environment. Default: the active one.")
-@click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True, help="Form.")
-@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write it there.")
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing if all is well.")
+@python_option("The Python of the environment. Default: the active one.")
+@report_options("text", "json")
+@quiet_option("Print nothing if everything fits.")
 def doctor(*, python: str | None, form: str, output: Path | None, quiet: bool) -> None:
     """Does everything installed here fit the torch that is here?
 
@@ -39,17 +42,16 @@ def doctor(*, python: str | None, form: str, output: Path | None, quiet: bool) -
     from abiscan.hooks.doctor import diagnose
 
     with errors_reported(), working("looking for extensions of torch") as progress:
-        diagnosis = diagnose(python or of_environment(), Store(cache_folder()), progress)
-    with output_to(output) as stream:
-        if form == "json":
-            stream.write(diagnosis.to_json())
-        elif diagnosis.ailments or not quiet:
-            from rich.console import Console
+        diagnosis = diagnose(python or of_environment(), Session.of_user(progress))
 
-            from abiscan.report import doctor_text
+    def text(stream: TextIO) -> None:
+        from abiscan.report import doctor_text
 
-            console = Console(file=stream, highlight=False)
-            if not console.is_terminal:
-                console.width = 200  # a table, not the terminal, decides where the lines of a log end
-            doctor_text.render(diagnosis, console)
+        if diagnosis.ailments or not quiet:
+            page = console(stream)
+            if not page.is_terminal:
+                page.width = _LOG_WIDTH
+            doctor_text.render(diagnosis, page)
+
+    write(diagnosis, form, output, {"text": text})
     sys.exit(diagnosis.exit_code)

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TextIO
 
 import click
 
-from abiscan.cli.common import cache_folder, errors_reported, output_to, sources, torch_choices, working
+import abiscan
+from abiscan.cli.common import console, errors_reported, working, write
+from abiscan.cli.options import fail_options, python_option, report_options, verbose_option
 from abiscan.findings import Effect
-from abiscan.inputs.interpreter import of_environment
-from abiscan.inputs.store import Store
-from abiscan.pipelines import matrix as pipeline
-from abiscan.results.matrix import Matrix
-from abiscan.rules import RULES
-
-_FORMATS = ("text", "json", "html")
+from abiscan.inputs.session import Session
 
 
 @click.command()
@@ -25,21 +22,13 @@ _FORMATS = ("text", "json", "html")
     "torches",
     multiple=True,
     metavar="SPEC",
-    help="A torch for a column (repeatable): a release number, several ('>=2.4,<2.7'), a folder, a wheel. "
-    "Default: all releases in the package.",
+    help="A torch for a column (repeatable): a release number, a specifier ('>=2.4,<2.7'), a folder or a wheel. "
+    "Default: all embedded releases.",
 )
-@click.option("--python", metavar="EXE", help="Take packages by name of this Python.")
-@click.option("--format", "form", type=click.Choice(_FORMATS), default="text", show_default=True, help="Form.")
-@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write it there.")
-@click.option(
-    "--fail-on",
-    type=click.Choice([effect.value for effect in Effect]),
-    default=Effect.CORRUPTS.value,
-    show_default=True,
-    help="Exit with 1 if any cell has a finding of this effect or a worse one.",
-)
-@click.option("--strict", is_flag=True, help="Exit with 1 also if something could not be checked.")
-@click.option("-v", "--verbose", is_flag=True, help="Show why it fails, and all that tells what it was built for.")
+@python_option("Look up packages by name in this Python.")
+@report_options("text", "json", "html")
+@fail_options("Exit with 1 if any cell has a finding with this effect or a worse one.")
+@verbose_option("Show why it fails, and all evidence of what it was built for.")
 def matrix(
     *,
     targets: tuple[str, ...],
@@ -70,27 +59,19 @@ def matrix(
       2  usage, or an input that cannot be read
       3  could not tell
     """
-    environment = python or of_environment()
-    with errors_reported():
-        choices = [choice for spec in torches for choice in torch_choices(spec)]
-        with working("judging") as progress, sources(targets, environment) as read:
-            store = Store(cache_folder())
-            found = pipeline.matrix(read, choices, RULES, store, explained=form == "html", progress=progress)
-    _write(found, form, output, verbose=verbose)
+    with errors_reported(), working("judging") as progress:
+        session = Session.of_user(progress)
+        found = abiscan.matrix(targets, torches, python=python, explained=form == "html", session=session)
+
+    def text(stream: TextIO) -> None:
+        from abiscan.report import matrix_text
+
+        matrix_text.render(found, console(stream), verbose=verbose)
+
+    def html(stream: TextIO) -> None:
+        from abiscan.report import matrix_html
+
+        stream.write(matrix_html.render(found))
+
+    write(found, form, output, {"text": text, "html": html})
     sys.exit(found.exit_code(Effect(fail_on), strict=strict))
-
-
-def _write(found: Matrix, form: str, output: Path | None, *, verbose: bool) -> None:
-    with output_to(output) as stream:
-        if form == "json":
-            stream.write(found.to_json())
-        elif form == "html":
-            from abiscan.report import matrix_html
-
-            stream.write(matrix_html.render(found))
-        else:
-            from rich.console import Console
-
-            from abiscan.report import matrix_text
-
-            matrix_text.render(found, Console(file=stream, highlight=False), verbose=verbose)

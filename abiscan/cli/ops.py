@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TextIO
 
 import click
 
-from abiscan.binary.elf import Machine
-from abiscan.cli.common import cache_folder, errors_reported, output_to, sources
-from abiscan.inputs.store import Store
+import abiscan
+from abiscan.cli.common import console, errors_reported, working, write
+from abiscan.cli.options import machine_option, python_option, report_options, verbose_option
+from abiscan.inputs.session import Session
 
 
 @click.command()
@@ -18,22 +20,15 @@ from abiscan.inputs.store import Store
     "--torch",
     multiple=True,
     metavar="SPEC",
-    help="What this torch has itself: a release number, its folder, or a wheel. With TARGET and --api-version: "
-    "the releases to look at (repeatable; '>=2.4,<2.7' means several). Default: all.",
+    help="Show what this torch has itself: a release number, its folder or a wheel. With TARGET and --api-version: "
+    "the releases to compare (repeatable; '>=2.4,<2.7' means several). Default: all.",
 )
-@click.option("--api-version", is_flag=True, help="Fingerprints of schema and dispatch, to tell releases apart.")
-@click.option(
-    "--machine",
-    type=click.Choice([machine.value for machine in Machine]),
-    default=Machine.X86_64.value,
-    show_default=True,
-    help="Which build of a release number.",
-)
-@click.option("--live", is_flag=True, help="What a running torch has, Python's registrations included: it is imported.")
-@click.option("--python", metavar="EXE", help="With --live: the Python whose torch it is. Default: this one.")
-@click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True, help="Form.")
-@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write it there.")
-@click.option("-v", "--verbose", is_flag=True, help="Show sources, C++ signatures and inferred schemas, too.")
+@click.option("--api-version", is_flag=True, help="Show fingerprints of schema and dispatch, to compare releases.")
+@machine_option
+@click.option("--live", is_flag=True, help="Import a torch and show what it has, including what Python registers.")
+@python_option("With --live: the Python whose torch to import. Default: this one.")
+@report_options("text", "json")
+@verbose_option("Also show sources, C++ signatures and inferred schemas.")
 def ops(
     *,
     target: str | None,
@@ -73,60 +68,46 @@ def ops(
     elif target is not None:
         _of_target(target, form, output, verbose=verbose)
     else:
-        _of_torch(torch[0] if torch else None, Machine(machine), python, form, output, api_version=api_version)
+        _of_torch(torch[0] if torch else None, machine, python, form, output, api_version=api_version)
 
 
-# The pipelines and views are imported when they are called: see cli.check.
+def _of_target(target: str, form: str, output: Path | None, *, verbose: bool) -> None:
+    with errors_reported(), working("emulating") as progress:
+        found = abiscan.operators(target, session=Session.of_user(progress))
+
+    def text(stream: TextIO) -> None:
+        from abiscan.report import ops_text
+
+        color = False if os.environ.get("NO_COLOR") else None  # https://no-color.org
+        click.echo(ops_text.render(found, click.style, verbose=verbose), file=stream, nl=False, color=color)
+
+    write(found, form, output, {"text": text})
 
 
-def _of_target(word: str, form: str, output: Path | None, *, verbose: bool) -> None:
-    from abiscan.inputs.interpreter import of_environment
-    from abiscan.pipelines.operators import extension_operators
+def _history(target: str, torches: tuple[str, ...], form: str, output: Path | None, *, verbose: bool) -> None:
+    with errors_reported(), working("comparing") as progress:
+        found = abiscan.api_history(target, torches, session=Session.of_user(progress))
 
-    with errors_reported(), sources([word], of_environment()) as (source,):
-        found = extension_operators(source, Store(cache_folder()))
-    with output_to(output) as stream:
-        if form == "json":
-            stream.write(found.to_json())
-        else:
-            from abiscan.report import ops_text
+    def text(stream: TextIO) -> None:
+        from abiscan.report import api_history_text
 
-            color = False if os.environ.get("NO_COLOR") else None  # https://no-color.org
-            click.echo(ops_text.render(found, click.style, verbose=verbose), file=stream, nl=False, color=color)
+        api_history_text.render(found, console(stream), verbose=verbose)
 
-
-def _history(word: str, torches: tuple[str, ...], form: str, output: Path | None, *, verbose: bool) -> None:
-    from rich.console import Console
-
-    from abiscan.inputs.interpreter import of_environment
-    from abiscan.pipelines.operators import api_history
-    from abiscan.report import api_history_text
-
-    with errors_reported(), sources([word], of_environment()) as (source,):
-        found = api_history(source, torches, Store(cache_folder()))
-    with output_to(output) as stream:
-        if form == "json":
-            stream.write(found.to_json())
-        else:
-            api_history_text.render(found, Console(file=stream, highlight=False), verbose=verbose)
+    write(found, form, output, {"text": text})
 
 
 def _of_torch(
-    spec: str | None, machine: Machine, python: str | None, form: str, output: Path | None, *, api_version: bool
+    spec: str | None, machine: str, python: str | None, form: str, output: Path | None, *, api_version: bool
 ) -> None:
-    from abiscan.pipelines.operators import api_versions, live_operators, torch_operators
+    from abiscan.pipelines.operators import api_versions, live_operators
+
+    with errors_reported(), working("reading") as progress:
+        session = Session.of_user(progress)
+        found = abiscan.torch_operators(spec, machine=machine, session=session) if spec else live_operators(python)
     from abiscan.report import torch_ops_text
 
-    with errors_reported():
-        found = torch_operators(spec, machine, Store(cache_folder())) if spec else live_operators(python)
-    with output_to(output) as stream:
-        if api_version:
-            versions = api_versions(found)
-            if form == "json":
-                stream.write(versions.to_json())
-            else:
-                torch_ops_text.render_versions(versions, stream)
-        elif form == "json":
-            stream.write(found.to_json())
-        else:
-            torch_ops_text.render(found, stream)
+    if api_version:
+        versions = api_versions(found)
+        write(versions, form, output, {"text": lambda stream: torch_ops_text.render_versions(versions, stream)})
+    else:
+        write(found, form, output, {"text": lambda stream: torch_ops_text.render(found, stream)})

@@ -6,7 +6,7 @@ import itertools
 
 import click
 
-from abiscan.releases import embedded
+from abiscan.torches import embedded
 
 
 @click.command()

@@ -6,15 +6,16 @@ from pathlib import Path
 
 import click
 
-from abiscan.cli.common import cache_folder, errors_reported, torch_choice, working
+from abiscan.cli.common import errors_reported, working
+from abiscan.cli.options import python_option, refuse_both, torch_option
 from abiscan.inputs.interpreter import of_environment
-from abiscan.inputs.store import Store
+from abiscan.inputs.session import Session
 
 
 @click.command()
 @click.argument("wheel", type=click.Path(path_type=Path))
-@click.option("--torch", metavar="SPEC", help="The torch it was built for. Default: that of the environment.")
-@click.option("--python", metavar="EXE", help="Take the torch of this Python instead.")
+@torch_option("The torch that it was built for. Default: the torch of the current environment.")
+@python_option("Use the torch of this Python.")
 def stamp(*, wheel: Path, torch: str | None, python: str | None) -> None:
     """Write into a wheel what it relies on in torch, for its guard to check at import.
 
@@ -28,12 +29,11 @@ def stamp(*, wheel: Path, torch: str | None, python: str | None) -> None:
       abiscan stamp dist/pkg-1.0-cp311-cp311-linux_x86_64.whl --torch 2.9.1
     """
     from abiscan.hooks.stamp import stamp as write
-    from abiscan.pipelines import check as scan
+    from abiscan.torches.torch import TorchOf, torch_choice
 
-    if torch and python:
-        raise click.UsageError("--torch and --python exclude each other")
-    choice = torch_choice(torch) if torch else scan.torch_of(python or of_environment())
+    refuse_both("--torch", torch, "--python", python)
+    choice = torch_choice(torch) if torch else TorchOf(python or of_environment())
     with errors_reported(), working("stamping") as progress:
-        written = write(wheel, choice, Store(cache_folder()), progress)
+        written = write(wheel, choice, Session.of_user(progress))
     contents = f"{written.symbols} symbols, {written.keys} dispatch keys, {written.operators} operators"
     click.echo(f"{wheel}: {', '.join(written.members)}: {contents} of torch {written.built_for}")

@@ -14,7 +14,7 @@ from abiscan.dispatch.keys import DispatchKeys, keys_of
 from abiscan.dispatch.operators import Operators
 from abiscan.emulation.model import Registrations
 from abiscan.linkage.registering import Backend
-from abiscan.releases import embedded, embedded_operators
+from abiscan.torches import embedded, embedded_operators
 
 # Whatever the build at hand has: nobody brings these to a torch built without them.
 _OF_EVERY_TORCH: Final = frozenset({"CPU", "CUDA", "HIP"})
@@ -43,24 +43,22 @@ def brought_backend(
     built_for: Sequence[Version],
     version: Version,
     machine: Machine,
-    operators_of: Callable[[Collection[str] | None], Operators | None],
+    operators_of: Callable[[Collection[str] | None], Operators],
 ) -> Backend | None:
     """The backend that an extension brings to a torch; None if it is one that this torch has kernels for itself.
 
     :param version: of the torch
-    :param operators_of: those operators of the torch, all for None; None where they are not at hand
+    :param operators_of: those operators of the torch, all for None
     """
     found = meant_backend(registered, built_for)
     if found is None or found[0] in _OF_EVERY_TORCH:
         return None
     meant, reading = found
     makers = operators_of(_MAKERS)  # a few operators are found faster than all
-    key = key_in(makers.keys.values(), meant) if makers else None
-    if makers is None or key is None or _is_own(makers, key):
+    key = key_in(makers.keys.values(), meant)
+    if key is None or _is_own(makers, key):
         return None
     operators = operators_of(None)
-    if operators is None:
-        return None
     before = [each for each in built_for if keys_of(each).minor == reading.minor]
     old = embedded_operators.operators(str(before[-1]), machine) if before and version not in before else None
     return Backend(

@@ -24,8 +24,8 @@ from abiscan.binary.elf import Machine
 from abiscan.binary.ownership import is_torch_symbol
 from abiscan.dispatch.keys import keys_of
 from abiscan.inputs.sources import Extension, Target
-from abiscan.releases import embedded
-from abiscan.releases.headers import releases_asserting
+from abiscan.torches import embedded
+from abiscan.torches.headers import releases_asserting
 
 if TYPE_CHECKING:
     from abiscan.inputs.requirement import Metadata
@@ -74,20 +74,6 @@ def built_for(target: Target) -> dict[str, BuiltFor]:
         )
         for each in target.extensions
     }
-
-
-class Origins:
-    """What extensions were built for: worked out when first asked for, and once."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[str, str], BuiltFor] = {}
-
-    def of(self, target: Target, extension: Extension) -> BuiltFor:
-        """What one extension of a target was built for."""
-        key = target.name, extension.path
-        if key not in self._known:
-            self._known |= {(target.name, path): known for path, known in built_for(target).items()}
-        return self._known[key]
 
 
 def with_keys(known: BuiltFor, used_keys: Sequence[int], machine: Machine) -> BuiltFor:

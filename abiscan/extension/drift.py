@@ -1,74 +1,53 @@
-"""How the classes of torch that extensions were compiled with differ from those of a torch."""
+"""How the classes of torch that an extension was compiled with differ from those of the torch at hand."""
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Iterator
 
 from abiscan.binary.elf import SharedObject
 from abiscan.binary.ownership import is_torch_symbol
 from abiscan.binary.typeinfo import CxxClass, classes
 from abiscan.errors import NotElfError
-from abiscan.extension.built_for import Origins
+from abiscan.extension.examined import ExaminedExtension
 from abiscan.inputs.files import ElfSource, Files
-from abiscan.inputs.sources import Extension, Target
 from abiscan.linkage.layout_drift import LayoutDrift, Shared, layout_drift, shared
 from abiscan.linkage.model import Resolution
 from abiscan.linkage.registering import Registering
 
 
-class Drifts:
-    """Compares layouts, torch by torch; what is shared is read once.
+def drifts(
+    examined: ExaminedExtension, files: Files, resolution: Resolution, registering: Registering | None, torch: str
+) -> tuple[LayoutDrift, ...]:
+    """What differs for an extension and for the libraries it brings along.
 
-    :param origins: what the extensions were built for
+    :param registering: what the torch does about their registrations, None where there are none
+    :param torch: the number of the release that they are loaded into
     """
+    found = (layout_drift(each, torch) for each in _objects(examined, files, resolution, registering))
+    return tuple(each for each in found if each is not None)
 
-    def __init__(self, origins: Origins) -> None:
-        self._origins = origins
-        self._shared: dict[tuple[str, str], Shared] = {}
 
-    def of(
-        self,
-        files: Files,
-        target: Target,
-        extension: Extension,
-        resolution: Resolution,
-        registering: Registering | None,
-        torch: str,
-    ) -> tuple[LayoutDrift, ...]:
-        """What differs for an extension and for the libraries it brings along.
-
-        :param torch: the number of the release that they are loaded into
-        """
-        objects = self._objects(files, target, extension, resolution, registering)
-        found = (layout_drift(each, torch) for each in objects)
-        return tuple(each for each in found if each is not None)
-
-    def _objects(
-        self,
-        files: Files,
-        target: Target,
-        extension: Extension,
-        resolution: Resolution,
-        registering: Registering | None,
-    ) -> Iterator[Shared]:
-        if not _uses_cxx(extension.facts):
-            return
-        origin = registering.built_for if registering else self._origins.of(target, extension).releases
-        for module in resolution.closure.new if registering else ():
-            source = files.source(module.path)
-            registrations = registering.brought.get(module.name) if registering else None
-            if registrations is None or module.facts is None or source is None:
-                continue
-            key = target.name, module.path
-            if key not in self._shared:
-                self._shared[key] = shared(module.name, module.facts, _classes(source), registrations, origin)
-            yield self._shared[key]
-        key = target.name, extension.location
-        if key not in self._shared:
-            own, name = registering.own if registering else None, posixpath.basename(extension.path)
-            self._shared[key] = shared(name, extension.facts, _classes(extension.source), own, origin)
-        yield self._shared[key]
+def _objects(
+    examined: ExaminedExtension, files: Files, resolution: Resolution, registering: Registering | None
+) -> Iterator[Shared]:
+    """What each object shares with torch; read once for all torches."""
+    if not _uses_cxx(examined.facts):
+        return
+    origin = registering.built_for if registering else examined.origin.releases
+    known = examined.shared_types
+    for module in resolution.closure.new if registering else ():
+        source = files.source(module.path)
+        registrations = registering.brought.get(module.name) if registering else None
+        if registrations is None or module.facts is None or source is None:
+            continue
+        if module.path not in known:
+            known[module.path] = shared(module.name, module.facts, _classes(source), registrations, origin)
+        yield known[module.path]
+    location = examined.extension.location
+    if location not in known:
+        own = registering.own if registering else None
+        known[location] = shared(examined.name, examined.facts, _classes(examined.extension.source), own, origin)
+    yield known[location]
 
 
 def _uses_cxx(facts: SharedObject) -> bool:

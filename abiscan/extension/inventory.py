@@ -1,4 +1,4 @@
-"""The pipeline behind ``abiscan ops``: what the extensions of a target register, and for which torch they were made."""
+"""What one extension registers, with the names that the torch it was built for gives to the numbers in it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from abiscan.dispatch.keys import DispatchKeys, keys_of
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
 from abiscan.dispatch.tags import Tags, tags_of
 from abiscan.emulation import Gap, Registrations, recover
-from abiscan.extension.built_for import BuiltFor, Origins, with_keys
-from abiscan.inputs.files import ElfSource, Files
-from abiscan.inputs.sources import Extension, Source, Target, read_target
-from abiscan.inputs.store import Store
-from abiscan.releases import embedded
-from abiscan.releases.layouts import layout
+from abiscan.extension.built_for import BuiltFor, with_keys
+from abiscan.inputs.files import ElfSource
+from abiscan.inputs.sources import Extension
+from abiscan.torches import embedded
+from abiscan.torches.layouts import layout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,57 +41,14 @@ class Inventory:
         return self.origin.releases
 
 
-def inventory(source: Source, store: Store) -> tuple[Target, tuple[Inventory, ...]]:
-    """Recover the registrations of every extension in a target.
+def recover_inventory(extension: Extension, known: BuiltFor) -> Inventory:
+    """Recover what an extension registers.
 
-    :raises InputError: it cannot be read, or holds nothing that uses torch
+    :param known: what it was built for, as far as can be told without emulating it
     """
-    files = Files(store.facts_of)
-    target = read_target(source, files, embedded.SITE, torch_package=f"{embedded.SITE}/torch")
-    inventories = Inventories(Origins())
-    return target, tuple(inventories.of(target, extension) for extension in target.extensions)
-
-
-class Inventories:
-    """What extensions, and libraries that they bring along, register: recovered when first asked for, and once.
-
-    :param origins: what the extensions were built for
-    """
-
-    def __init__(self, origins: Origins) -> None:
-        self._origins = origins
-        self._found: dict[tuple[str, str], Inventory] = {}
-        self._libraries: dict[object, Registrations] = {}
-
-    def of(self, target: Target, extension: Extension) -> Inventory:
-        """What one extension of a target registers."""
-        key = target.name, extension.path
-        if key not in self._found:
-            self._found[key] = _recover(extension, self._origins.of(target, extension))
-        return self._found[key]
-
-    def origin(self, target: Target, extension: Extension) -> BuiltFor | None:
-        """What an extension was built for, as far as it is known: None if it was not asked what it registers."""
-        found = self._found.get((target.name, extension.path))
-        return found.origin if found else None
-
-    def of_library(
-        self, identity: object, source: ElfSource, facts: SharedObject, built_for: Sequence[Version]
-    ) -> Registrations:
-        """What a library registers.
-
-        :param identity: what tells it from other files
-        :param built_for: the releases that the extension which brings it can have been built for
-        """
-        if identity not in self._libraries:
-            self._libraries[identity] = _registrations(source, facts, built_for)
-        return self._libraries[identity]
-
-
-def _recover(extension: Extension, known: BuiltFor) -> Inventory:
     facts = extension.facts
-    registrations = _registrations(extension.source, facts, known.releases)
-    used = _used_keys(registrations)
+    found = registrations(extension.source, facts, known.releases)
+    used = _used_keys(found)
     origin = with_keys(known, used, facts.machine)
     assumed = (origin.releases or embedded.versions())[-1]
     return Inventory(
@@ -100,12 +56,12 @@ def _recover(extension: Extension, known: BuiltFor) -> Inventory:
         origin=origin,
         keys=keys_of(assumed),
         tags=tags_of(assumed),
-        registrations=registrations,
-        gaps=(*registrations.gaps, *_doubts(used, origin.releases, assumed)),
+        registrations=found,
+        gaps=(*found.gaps, *_doubts(used, origin.releases, assumed)),
     )
 
 
-def _registrations(source: ElfSource, facts: SharedObject, built_for: Sequence[Version]) -> Registrations:
+def registrations(source: ElfSource, facts: SharedObject, built_for: Sequence[Version]) -> Registrations:
     """What an object registers. A schema that the model of the dispatcher cannot read is a gap, and left out."""
     found = recover(source.open(), facts, _argument_tail(built_for, facts.machine))
     unread = {

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import posixpath
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
 
 from packaging.version import Version
 
@@ -35,17 +33,15 @@ from abiscan.dispatch.messages import Release
 from abiscan.dispatch.operators import Operators
 from abiscan.emulation import LibraryKind, Phase, Registrations
 from abiscan.extension.backend import brought_backend
-from abiscan.extension.inventory import Inventories, Inventory
+from abiscan.extension.examined import ExaminedExtension
 from abiscan.inputs.files import DiskFile, ElfSource, Files
-from abiscan.inputs.sources import Extension, Target
+from abiscan.inputs.sources import Target
 from abiscan.linkage.model import Resolution
 from abiscan.linkage.registering import Reaction, Registering
 from abiscan.linkage.resolve import relocation_order
-from abiscan.releases import embedded, embedded_registries
-from abiscan.releases.model import TorchRelease
-
-OperatorsFor: TypeAlias = Callable[[TorchRelease, Collection[str] | None], Operators | None]
-"""The operators of a torch, at least those that are named, all for None; None where they are not at hand."""
+from abiscan.torches import embedded, embedded_registries
+from abiscan.torches.model import TorchRelease
+from abiscan.torches.torch import Torch
 
 _LOADED = (Phase.STATIC_INIT, Phase.MODULE_INIT)
 # What a module made with pybind11 imports to turn whatever is thrown in PyInit_* into an ImportError.
@@ -118,22 +114,19 @@ class Replayer:
     that follow.
     """
 
+    torch: Torch
     files: Files
-    operators_for: OperatorsFor
-    inventories: Inventories
     _kept: list[tuple[str, Registrant]] = field(default_factory=list)  # with the package it comes from
 
-    def replay(
-        self, target: Target, extension: Extension, resolution: Resolution, release: TorchRelease
-    ) -> Registering:
+    def replay(self, examined: ExaminedExtension, resolution: Resolution, release: TorchRelease) -> Registering:
         """What the torch does about one extension and the libraries that it brings along."""
-        inventory = self._inventory(target, extension)
-        objects = self._objects(target, extension, resolution)
-        before = self._before(target)
+        inventory = examined.inventory
+        objects = self._objects(examined, resolution)
+        before = self._before(examined.target)
         loaded = {each.identity for each in before}
         new = [each for each in objects if each.identity not in loaded]
         names = {name for each in (*before, *new) for name in (*each.operators, *each.lookups)}
-        operators = self.operators_for(release, names) if any(each.registers for each in new) else None
+        operators = self.torch.operators_of(release, names) if any(each.registers for each in new) else None
         if operators and operators.entries is None and any(each.registrations.registries for each in new):
             entries = embedded_registries.entries(release.build or "", release.machine)
             operators = dataclasses.replace(operators, entries=entries)
@@ -150,13 +143,13 @@ class Replayer:
             meant=inventory.keys,
             keys=keys,
             operators=operators,
-            reactions=tuple(each for each in found if not self._is_defined_beside(target, extension, each)),
+            reactions=tuple(each for each in found if not _is_defined_beside(examined, each)),
             backend=brought_backend(
-                registered, built_for, version, machine, functools.partial(self.operators_for, release)
+                registered, built_for, version, machine, functools.partial(self.torch.operators_of, release)
             ),
         )
 
-    def keep(self, target: Target, extension: Extension, resolution: Resolution, registering: Registering) -> None:
+    def keep(self, examined: ExaminedExtension, resolution: Resolution, registering: Registering) -> None:
         """Leave an extension that loads in the process, for the extensions of other targets.
 
         Files of one wheel may stand in for each other, and only one of them is loaded. Those that cannot be loaded
@@ -164,28 +157,29 @@ class Replayer:
         """
         before = [each for _, each in self._kept]
         there = {each.identity for each in before}
-        new = [each for each in self._objects(target, extension, resolution) if each.identity not in there]
+        new = [each for each in self._objects(examined, resolution) if each.identity not in there]
         found = reactions(before, new, registering.operators, registering.keys, registering.release)
         if not any(each.fails and each.in_load for each in found):
-            self._kept += ((_package(target), each) for each in new)
+            self._kept += ((_package(examined.target), each) for each in new)
 
     def _before(self, target: Target) -> list[Registrant]:
         """What is in the process when the extensions of a target are loaded: no other build of the same package."""
         package = _package(target)
         return [each for owner, each in self._kept if owner != package]
 
-    def _objects(self, target: Target, extension: Extension, resolution: Resolution) -> list[Registrant]:
+    def _objects(self, examined: ExaminedExtension, resolution: Resolution) -> list[Registrant]:
         """What an extension brings along that registers, in the order of initialisation, and last itself."""
         own = Registrant(
-            name=posixpath.basename(extension.path),
-            identity=_identity(extension.source, extension.location),
-            registrations=self._inventory(target, extension).registrations,
+            name=examined.name,
+            identity=_identity(examined.extension.source, examined.extension.location),
+            registrations=examined.inventory.registrations,
             phases=(*_LOADED, Phase.ON_CALL),
-            catches=extension.facts.imports >= _CATCHING,
+            catches=examined.facts.imports >= _CATCHING,
         )
-        return [*self._libraries(resolution, self._inventory(target, extension).built_for), own]
+        return [*self._libraries(examined, resolution), own]
 
-    def _libraries(self, resolution: Resolution, built_for: Sequence[Version]) -> Iterator[Registrant]:
+    def _libraries(self, examined: ExaminedExtension, resolution: Resolution) -> Iterator[Registrant]:
+        built_for = examined.inventory.built_for
         for module in relocation_order(resolution.closure):
             if module is resolution.closure.modules[0] or module.facts is None or is_torch_library(module.name):
                 continue
@@ -196,25 +190,24 @@ class Replayer:
             yield Registrant(
                 name=module.name,
                 identity=identity,
-                registrations=self.inventories.of_library(identity, source, module.facts, built_for),
+                registrations=examined.owner.registrations_of_library(identity, source, module.facts, built_for),
                 phases=(Phase.STATIC_INIT,),
                 catches=False,
             )
 
-    def _inventory(self, target: Target, extension: Extension) -> Inventory:
-        return self.inventories.of(target, extension)
 
-    def _is_defined_beside(self, target: Target, extension: Extension, reaction: Reaction) -> bool:
-        """Whether another extension of the target defines an operator that would be dead without it."""
-        if reaction.outcome.kind is not OutcomeKind.DEAD:
-            return False
-        others = (each for each in target.extensions if each is not extension and registers(each.facts.imports))
-        subject = reaction.outcome.subject
-        return any(
-            subject == operator.name
-            for other in others
-            for operator in self._inventory(target, other).registrations.operators
-        )
+def _is_defined_beside(examined: ExaminedExtension, reaction: Reaction) -> bool:
+    """Whether another extension of the target defines an operator that would be dead without it."""
+    if reaction.outcome.kind is not OutcomeKind.DEAD:
+        return False
+    machine = examined.facts.machine
+    siblings = (other for other in examined.owner.extensions if other is not examined)
+    others = (other for other in siblings if other.facts.machine is machine and registers(other.facts.imports))
+    return any(
+        reaction.outcome.subject == operator.name
+        for other in others
+        for operator in other.inventory.registrations.operators
+    )
 
 
 def _package(target: Target) -> str:

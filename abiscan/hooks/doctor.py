@@ -18,13 +18,12 @@ from abiscan.errors import InputError
 from abiscan.findings import Effect
 from abiscan.hooks.judgement import Judgement, fitting, judge, worst_finding
 from abiscan.inputs import interpreter, packages, system
-from abiscan.inputs.files import Files
 from abiscan.inputs.packages import Distribution
+from abiscan.inputs.session import Session
 from abiscan.inputs.sources import uses_torch
-from abiscan.inputs.store import Store
-from abiscan.pipelines import check as scan
 from abiscan.results.check import Verdict
 from abiscan.results.doctor import Ailment, Diagnosis, Trouble
+from abiscan.torches.torch import TorchChoice, TorchOf
 
 # auditwheel renames what it puts into a wheel: libc10-5de87c2d.so.
 _COPY: Final = re.compile(r"(?P<stem>lib\w+)(?:-[0-9a-f]{8})?(?P<end>\.so)")
@@ -33,17 +32,16 @@ _ACCELERATORS: Final = (("hip", "rocm"), ("cuda", "cu"))
 _VERSION_FIELD: Final = re.compile(r"^(cuda|hip)\b[^=\n]*=\s*'([^']+)'", re.MULTILINE)
 
 
-def diagnose(python: str | None, store: Store, progress: scan.Progress) -> Diagnosis:
+def diagnose(python: str | None, session: Session) -> Diagnosis:
     """Look at every extension of torch that an environment has, installed or built on the fly.
 
     :param python: the interpreter of the environment, None for the running one
-    :param progress: is told what is looked at
     :raises InputError: it has no torch, or cannot be run
     """
     search_path = interpreter.search_path(python)
-    files = Files(store.facts_of)
-    choice = scan.torch_of(python)
-    torch = choice(files)
+    files = session.files()
+    choice = TorchOf(python)
+    torch = choice.open(files, session)
     ailments: list[Ailment] = []
     healthy: list[str] = []
     for distribution in packages.installed(search_path):
@@ -53,15 +51,15 @@ def diagnose(python: str | None, store: Store, progress: scan.Progress) -> Diagn
         if copies:
             ailments.append(_second_copy(distribution, copies))
         elif uses_torch(distribution, files):
-            progress(str(distribution))
-            found = _ailment(distribution, choice, torch.build, store, progress)
+            session.progress(str(distribution))
+            found = _ailment(distribution, choice, torch.build, session)
             ailments += [found] if found else []
             healthy += [] if found else [str(distribution)]
     ailments += _on_search_path(torch.package)
     tag = torch.interpreter.tag if torch.interpreter else None
     for build in _built_on_the_fly(Path(torch.package), str(tag).replace(".", "") if tag else ""):
-        progress(str(build))
-        found = _stale(build, choice, store, progress)
+        session.progress(str(build))
+        found = _stale(build, choice, session)
         ailments += [found] if found else []
         healthy += [] if found else [str(build)]
     return Diagnosis(
@@ -72,17 +70,15 @@ def diagnose(python: str | None, store: Store, progress: scan.Progress) -> Diagn
     )
 
 
-def _ailment(
-    distribution: Distribution, choice: scan.TorchChoice, torch: str | None, store: Store, progress: scan.Progress
-) -> Ailment | None:
+def _ailment(distribution: Distribution, choice: TorchChoice, torch: str | None, session: Session) -> Ailment | None:
     try:
-        judgement = judge(distribution, choice, store, progress)
+        judgement = judge(distribution, choice, session)
     except InputError as error:
         return _unknown(str(distribution), error.problem)
     if judgement is None:
         return None
     if judgement.broken:
-        trouble, commands = _way_out(distribution, judgement, torch, store)
+        trouble, commands = _way_out(distribution, judgement, torch, session)
         return _broken(str(distribution), trouble, judgement, commands)
     return _unknown(str(distribution), judgement.error) if judgement.unknown else None
 
@@ -104,7 +100,7 @@ def _unknown(subject: str, message: str) -> Ailment:
 
 
 def _way_out(
-    distribution: Distribution, judgement: Judgement, torch: str | None, store: Store
+    distribution: Distribution, judgement: Judgement, torch: str | None, session: Session
 ) -> tuple[Trouble, Sequence[str]]:
     """What is the matter, and what to type, the surest first."""
     if distribution.source:
@@ -119,7 +115,7 @@ def _way_out(
     if cpu and rules == {"missing-library"}:  # nothing else is wrong with it
         commands.append(f"abiscan pip install --force-reinstall --no-deps --index-url {_CPU_INDEX} {distribution}")
     # To pip, 2.8.0+cpu is a 2.8.0: it would leave it where it is.
-    fits = (Version(build).public for build in fitting(distribution, store))
+    fits = (Version(build).public for build in fitting(distribution, session))
     commands += [f"pip install {'--force-reinstall ' if fit == public else ''}torch=={fit}" for fit in islice(fits, 1)]
     commands.append(f"abiscan pip install --upgrade {distribution.name}")
     return Trouble.CPU_TORCH if cpu else Trouble.BROKEN, commands
@@ -186,9 +182,9 @@ def _accelerator(package: Path) -> str:
     return next(found, "cpu")
 
 
-def _stale(build: Path, choice: scan.TorchChoice, store: Store, progress: scan.Progress) -> Ailment | None:
+def _stale(build: Path, choice: TorchChoice, session: Session) -> Ailment | None:
     try:
-        judgement = judge(build, choice, store, progress)
+        judgement = judge(build, choice, session)
     except InputError as error:
         return _unknown(str(build), error.problem)
     if judgement is None:

@@ -10,7 +10,7 @@ import re
 import tempfile
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
@@ -22,12 +22,11 @@ from packaging.version import InvalidVersion, Version
 from abiscan.errors import InputError
 from abiscan.hooks.judgement import Judgement, fitting, judge
 from abiscan.inputs import interpreter, packages, system
-from abiscan.inputs.files import Files
 from abiscan.inputs.packages import FetchedWheel
+from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source, uses_torch
-from abiscan.inputs.store import Store
-from abiscan.pipelines import check as scan
-from abiscan.releases import embedded
+from abiscan.torches import embedded
+from abiscan.torches.torch import ReleaseNumber, TorchAt, TorchChoice, TorchOf
 
 _PURE: Final = re.compile(r"-none-any\.whl$")
 _OF_CUDA: Final = re.compile(r"(nvidia|cuda)-")
@@ -101,7 +100,7 @@ class Outcome:
     notes: tuple[str, ...]
 
 
-def check(installer: Installer, arguments: Sequence[str], store: Store, progress: Callable[[str], None]) -> Outcome:
+def check(installer: Installer, arguments: Sequence[str], session: Session) -> Outcome:
     """Check what an install would bring, before it does.
 
     :param arguments: those of ``install``
@@ -109,10 +108,10 @@ def check(installer: Installer, arguments: Sequence[str], store: Store, progress
     :raises InstallerError: the installer itself refuses
     :raises InputError: the interpreter or its torch cannot be read
     """
-    progress("asking what would be installed")
+    session.progress("asking what would be installed")
     plan = installer.plan(arguments)
     with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
-        inspection = _Inspection(plan, Path(folder), installer.index_options(arguments), installer, store, progress)
+        inspection = _Inspection(plan, Path(folder), installer.index_options(arguments), installer, session)
         problems = tuple(inspection.problems())
         return Outcome(problems=problems, notes=tuple(inspection.notes))
 
@@ -124,15 +123,13 @@ class _Inspection:
         folder: Path,
         options: Sequence[str],
         installer: Installer,
-        store: Store,
-        progress: Callable[[str], None],
+        session: Session,
     ) -> None:
         self._plan = plan
         self._folder = folder
         self._options = options
         self._installer = installer
-        self._store = store
-        self._progress = progress
+        self._session = session
         self.notes: list[str] = []
 
     def problems(self) -> Iterator[str]:
@@ -150,7 +147,7 @@ class _Inspection:
                 if any(_names_torch(text) for text in one.requires):
                     self.notes.append(f"{one} is not checked: there will be no torch")
             return
-        build = choice(Files(self._store.facts_of)).build
+        build = choice.open(self._session.files(), self._session).build
         for one in suspects:
             yield from self._of_wheel(one, choice, build)
         if torch is not None:
@@ -173,24 +170,24 @@ class _Inspection:
                 names += [needed for text in planned.requires if (needed := _needed(text))] if planned else []
         return found
 
-    def _torch(self, planned: Planned | None) -> scan.TorchChoice | None:
+    def _torch(self, planned: Planned | None) -> TorchChoice | None:
         """The torch of afterwards."""
         if planned is None:
-            choice = scan.torch_of(self._plan.python)
+            choice = TorchOf(self._plan.python)
             try:
-                choice(Files(self._store.facts_of))
+                choice.open(self._session.files(), self._session)
             except InputError:
                 return None
             return choice
         if build := _embedded_build(planned):
-            return scan.torch_numbered(build)
+            return ReleaseNumber(build)
         if not planned.wheel:
             return None
-        return scan.torch_at(self._wheel(planned).path)
+        return TorchAt(self._wheel(planned).path)
 
     def _wheel(self, planned: Planned) -> FetchedWheel:
         """The file of a package that would be installed, fetched unless it is at hand."""
-        self._progress(f"fetching {planned}")
+        self._session.progress(f"fetching {planned}")
         if planned.url is None:
             requirement = f"{planned.name}=={planned.version}"
         elif planned.url.startswith("file:"):
@@ -199,11 +196,11 @@ class _Inspection:
             requirement = f"{planned.name} @ {planned.url}"
         return FetchedWheel(path=packages.fetch(requirement, self._folder, self._plan.python, self._options))
 
-    def _of_wheel(self, one: Planned, choice: scan.TorchChoice, build: str | None) -> Iterator[str]:
+    def _of_wheel(self, one: Planned, choice: TorchChoice, build: str | None) -> Iterator[str]:
         try:
             wheel = self._wheel(one)
-            self._progress(f"checking {one}")
-            judgement = judge(wheel, choice, self._store, self._progress)
+            self._session.progress(f"checking {one}")
+            judgement = judge(wheel, choice, self._session)
         except InputError as error:
             self.notes.append(f"{one} is not checked: {error.problem}")
             return
@@ -215,8 +212,8 @@ class _Inspection:
             self.notes.append(f"{one} could not be checked whole: {judgement.error}")
 
     def _ways_out(self, one: Planned, wheel: FetchedWheel, build: str | None) -> str:
-        self._progress(f"looking for what fits {one}")
-        ways = [_fits(wheel, one.name, one.version, build, self._store)]
+        self._session.progress(f"looking for what fits {one}")
+        ways = [_fits(wheel, one.name, one.version, build, self._session)]
         if build and wheel.path.stat().st_size < _LARGE and (other := self._other(one, build)):
             ways.append(f"{one.name} {other} fits torch {build}")
         return "; ".join(filter(None, ways)) or f"it takes a build of {one.name} made for this torch"
@@ -230,22 +227,22 @@ class _Inspection:
             if other is None or not other.wheel or other.version == one.version:
                 return None
             torch = self._torch(plan.get("torch"))
-            judgement = judge(self._wheel(other), torch, self._store) if torch else None
+            judgement = judge(self._wheel(other), torch, self._session) if torch else None
         except (InstallerError, InputError):
             return None
         return other.version if judgement and not judgement.broken and not judgement.unknown else None
 
-    def _of_installed(self, choice: scan.TorchChoice, build: str | None) -> Iterator[str]:
+    def _of_installed(self, choice: TorchChoice, build: str | None) -> Iterator[str]:
         """What stays, and would meet another torch than before."""
-        files = Files(self._store.facts_of)
+        files = self._session.files()
         for distribution in packages.installed(interpreter.search_path(self._plan.python)):
             name = canonicalize_name(distribution.name)
             if name == "torch" or self._plan.get(name) is not None or not uses_torch(distribution, files):
                 continue
-            self._progress(f"checking {distribution}")
-            judgement = judge(distribution, choice, self._store, self._progress)
+            self._session.progress(f"checking {distribution}")
+            judgement = judge(distribution, choice, self._session)
             if judgement is not None and judgement.broken:
-                fits = _fits(distribution, distribution.name, distribution.version, build, self._store)
+                fits = _fits(distribution, distribution.name, distribution.version, build, self._session)
                 way = fits or f"install a {distribution.name} made for it in the same go"
                 yield _line(f"{distribution.name} {distribution.version}, which is installed,", judgement, build, way)
 
@@ -254,10 +251,10 @@ def _line(subject: str, judgement: Judgement, build: str | None, way: str) -> st
     return f"{subject} will not load on torch {build}: {judgement.error}; {way}"
 
 
-def _fits(source: Source, name: str, version: str, build: str | None, store: Store) -> str:
+def _fits(source: Source, name: str, version: str, build: str | None, session: Session) -> str:
     """Which torch it fits, and what to type; pip tells builds of one release apart by their index only."""
     here = build.partition("+")[0] if build else None
-    fits = fitting(source, store)
+    fits = fitting(source, session)
     others = list(dict.fromkeys(fit.partition("+")[0] for fit in fits if fit.partition("+")[0] != here))
     if others:
         return f"it fits torch {', '.join(others)} (abiscan pip install {name}=={version} torch=={others[0]})"

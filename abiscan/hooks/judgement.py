@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+import abiscan
 from abiscan.errors import NoExtensionError
 from abiscan.extension.built_for import releases_exporting_imports
+from abiscan.extension.examined import examine
 from abiscan.findings import Effect, Finding
-from abiscan.inputs.files import Files
-from abiscan.inputs.sources import Source, read_target
-from abiscan.inputs.store import Store
-from abiscan.pipelines import check as scan
-from abiscan.releases import embedded
+from abiscan.inputs.session import Session
+from abiscan.inputs.sources import Source
 from abiscan.results.check import Result, Verdict
-from abiscan.rules import RULES
+from abiscan.torches import embedded
+from abiscan.torches.torch import ReleaseNumber, TorchChoice
 
 # How many of the releases in question are tried: each takes as long as a check, and people need one.
 _TRIED: Final = 6
@@ -47,16 +47,13 @@ class Judgement:
         return found.message if found else next((gap.reason for gap in worst.gaps), "could not be judged")
 
 
-def judge(
-    source: Source, choice: scan.TorchChoice, store: Store, progress: scan.Progress = lambda _: None
-) -> Judgement | None:
+def judge(source: Source, choice: TorchChoice, session: Session) -> Judgement | None:
     """Judge one package; None if it has no extension of torch.
 
-    :param progress: is told what takes seconds
     :raises InputError: it cannot be read
     """
     try:
-        report = scan.check([source], choice, RULES, store, progress)
+        report = abiscan.check([source], choice, session=session)
     except NoExtensionError:
         return None
     return Judgement(results=tuple(sorted(report.results, key=_severity, reverse=True)))
@@ -72,15 +69,14 @@ def _severity(result: Result) -> tuple[int, int]:
     return found.effect.severity if found else -1, result.verdict is Verdict.UNKNOWN
 
 
-def fitting(source: Source, store: Store) -> tuple[str, ...]:
+def fitting(source: Source, session: Session) -> tuple[str, ...]:
     """The embedded builds on which all extensions of a package load, newest first, by full version: ``2.8.0+cu128``.
 
     The newest few releases that export what the package imports are tried, as a check would.
 
     :raises InputError: it cannot be read, or has no extension of torch
     """
-    files = Files(store.facts_of)
-    target = read_target(source, files, embedded.SITE, f"{embedded.SITE}/torch")
+    target = examine(source, session).target
     machines = {extension.facts.machine for extension in target.extensions}
     if len(machines) != 1:
         return ()
@@ -90,9 +86,9 @@ def fitting(source: Source, store: Store) -> tuple[str, ...]:
     admitted = [version for version in candidates if required is None or required.admits(version)] or candidates
     tried = sorted(admitted, reverse=True)[:_TRIED]
     builds = [(version, build) for version, of, build in embedded.builds() if of is machine and version in tried]
-    return tuple(build for _, build in sorted(builds, reverse=True) if _fits(source, build, store))
+    return tuple(build for _, build in sorted(builds, reverse=True) if _fits(source, build, session))
 
 
-def _fits(source: Source, build: str, store: Store) -> bool:
-    judgement = judge(source, scan.torch_numbered(build), store)
+def _fits(source: Source, build: str, session: Session) -> bool:
+    judgement = judge(source, ReleaseNumber(build), session)
     return judgement is not None and not judgement.broken and not judgement.unknown

@@ -22,16 +22,16 @@ import abiscan
 from abiscan.binary.elf import Machine
 from abiscan.binary.ownership import is_torch_library, is_torch_symbol
 from abiscan.errors import InputError
-from abiscan.extension.inventory import Inventory, inventory
+from abiscan.extension.examined import examine
+from abiscan.extension.inventory import Inventory
 from abiscan.findings import Effect
 from abiscan.hooks import guard
 from abiscan.hooks.judgement import judge
-from abiscan.inputs.files import Files, Wheel, unreadable
+from abiscan.inputs.files import Wheel, unreadable
+from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Extension, Target
-from abiscan.inputs.store import Store
-from abiscan.pipelines import check as scan
-from abiscan.pipelines.matrix import matrix
 from abiscan.rules import layout_drift, vtable_drift
+from abiscan.torches.torch import Torch, TorchChoice
 
 GUARD: Final = "_abiscan_guard.py"
 _NAME: Final = re.compile(r"(?P<name>[^-]+)-(?P<version>[^-]+)(-[^-]+)?-[^-]+-[^-]+-[^-]+\.whl")
@@ -50,31 +50,31 @@ class Stamp:
     operators: int
 
 
-def stamp(path: Path, choice: scan.TorchChoice, store: Store, progress: scan.Progress) -> Stamp:
+def stamp(path: Path, choice: TorchChoice, session: Session) -> Stamp:
     """Write into a wheel what it relies on, in place of what an earlier stamp said. Same wheel, same torch, same bytes.
 
     :param choice: the torch that it was built for, whose schemas are those it was compiled with
     :raises InputError: it is no wheel with the guard in it, or does not load on that torch
     """
     members = _places(path)
-    progress("checking that it loads")
-    judgement = judge(path, choice, store, progress)
-    files = Files(store.facts_of)
-    torch = choice(files)
+    session.progress("checking that it loads")
+    judgement = judge(path, choice, session)
+    torch = choice.open(session.files(), session)
     if judgement is None:
         raise InputError(str(path), "has no extension of torch, so nothing to guard", "stamp the wheel of an extension")
     if torch.build is None or judgement.broken or judgement.unknown:
         problem = f"does not load on torch {torch.build}: {judgement.error}"
         raise InputError(str(path), problem, "say with --torch which torch it was built for")
-    progress("looking for what it relies on")
-    target, inventories = inventory(path, store)
+    session.progress("looking for what it relies on")
+    examined = examine(path, session)
+    target, inventories = examined.target, [each.inventory for each in examined.extensions]
     built_for = torch.release_for(target.extensions[0].facts.machine).build or torch.build
 
     def schemas(machine: Machine, names: Collection[str]) -> Mapping[str, str]:
-        return _schemas(torch, machine, names, store, progress)
+        return _schemas(torch, machine, names)
 
-    progress("looking for releases with other layouts")
-    document = _document(path, built_for, target, inventories, schemas, _drifts(path, store))
+    session.progress("looking for releases with other layouts")
+    document = _document(path, built_for, target, inventories, schemas, _drifts(path, session))
     text = (json.dumps(document, indent=1, sort_keys=True) + "\n").encode()
     _rewrite(path, dict.fromkeys(members, text))
     return Stamp(
@@ -130,12 +130,12 @@ def _document(
     }
 
 
-def _drifts(path: Path, store: Store) -> dict[str, dict[str, str]]:
+def _drifts(path: Path, session: Session) -> dict[str, dict[str, str]]:
     """By extension and release: which class it cannot share with that torch, though every symbol is there.
 
     A running torch cannot be asked for the layout of its classes, so the embedded releases are.
     """
-    judged = matrix([path], (), (layout_drift.RULE, vtable_drift.RULE), store, explained=False)
+    judged = abiscan.matrix(path, rules=(layout_drift.RULE, vtable_drift.RULE), explained=False, session=session)
     return {
         row.path: {
             release: finding.message
@@ -174,10 +174,8 @@ def _foreign_operators(each: Inventory) -> set[str]:
     return (kernels | needed) - defined
 
 
-def _schemas(
-    torch: scan.Torch, machine: Machine, names: Collection[str], store: Store, progress: scan.Progress
-) -> Mapping[str, str]:
-    known = torch.operators_for(torch.release_for(machine), names, store, progress)
+def _schemas(torch: Torch, machine: Machine, names: Collection[str]) -> Mapping[str, str]:
+    known = torch.operators_of(torch.release_for(machine), names)
     found = known.operators if known else {}
     schemas = {name: found[name].schema for name in names if name in found}
     return {name: schema for name, schema in schemas.items() if schema is not None}

@@ -19,8 +19,8 @@ from abiscan.binary.mangling import demangle_type
 from abiscan.binary.ownership import is_torch_symbol
 from abiscan.linkage.model import LoadError
 from abiscan.linkage.shared_types import How, Touch, touches
-from abiscan.releases import layouts
-from abiscan.releases.layout_changes import LayoutChange, SlotChange, layout_change, method, slot_changes
+from abiscan.torches import layouts
+from abiscan.torches.layout_changes import LayoutChange, SlotChange, layout_change, method, slot_changes
 
 if TYPE_CHECKING:
     from abiscan.binary.elf import SharedObject

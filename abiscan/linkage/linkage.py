@@ -12,7 +12,7 @@ from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.layout_drift import LayoutDrift
 from abiscan.linkage.model import LoadError, Resolution, UndefinedSymbol
 from abiscan.linkage.registering import Registering
-from abiscan.releases.model import TorchRelease
+from abiscan.torches.model import TorchRelease
 
 
 @dataclass(frozen=True, kw_only=True)  # no slots: a property is cached

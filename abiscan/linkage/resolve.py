@@ -22,7 +22,7 @@ from abiscan.linkage.model import (
     Resolution,
     UndefinedSymbol,
 )
-from abiscan.releases.names import ColumnSymbols, NameTable
+from abiscan.torches.names import ColumnSymbols, NameTable
 
 NO_SUCH_FILE: Final = "cannot open shared object file: No such file or directory"
 

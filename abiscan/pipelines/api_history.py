@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from abiscan.dispatch.operators import Operators
-from abiscan.releases.api_version import ApiVersion, api_versions, fingerprint
 from abiscan.results.api_history import ApiHistory, Change, ReleaseApi
+from abiscan.torches.api_version import ApiVersion, api_versions, fingerprint
 
 
 def history(target: str, used: Iterable[str], torches: Mapping[str, Operators]) -> ApiHistory:

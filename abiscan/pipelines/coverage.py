@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from packaging.version import Version
 
-from abiscan.binary.elf import Machine
 from abiscan.dispatch.adapters import table_of
 from abiscan.dispatch.coverage import core_operators, cover, key_in
 from abiscan.dispatch.keys import DispatchKeys
@@ -19,14 +18,15 @@ from abiscan.dispatch.table import DispatchTable
 from abiscan.emulation.model import Registrations
 from abiscan.errors import InputError
 from abiscan.extension.backend import meant_backend, newest_core, registry
-from abiscan.extension.inventory import Inventory, inventory
+from abiscan.extension.examined import examine
+from abiscan.extension.inventory import Inventory
 from abiscan.inputs.packages import FetchedWheel
+from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
-from abiscan.inputs.store import Store
 from abiscan.inputs.workload import read_workload
-from abiscan.releases import embedded
-from abiscan.releases.model import TorchRelease
 from abiscan.results.coverage import BackendReport
+from abiscan.torches import embedded
+from abiscan.torches.torch import TorchChoice
 
 _PRIVATE_USE: Final = "PrivateUse1"
 _RENAMES: Final = re.compile(r"rename_privateuse1_backend\(\s*['\"](\w{1,50})['\"]\s*\)")
@@ -35,27 +35,24 @@ _MAX_MODULE: Final = 1 << 20
 
 def backend_report(
     source: Source,
-    store: Store,
-    release_for: Callable[[Machine], TorchRelease],
-    operators_for: Callable[[TorchRelease], Operators | None],
+    choice: TorchChoice,
+    session: Session,
     *,
     backend: str | None = None,
     workload: Path | None = None,
 ) -> BackendReport:
     """What the backend of a target cannot run on a torch.
 
-    :param release_for: the torch, for an extension made for a given machine
-    :param operators_for: all that it has in its dispatcher
     :param backend: a dispatch key, or what the backend calls itself; None for the one that most kernels are for
     :param workload: limits the answer to the operators in this file
     :raises InputError: something cannot be read; there is no such backend
     """
     names = read_workload(workload) if workload else None
-    target, inventories = inventory(source, store)
-    release = release_for(target.extensions[0].facts.machine)
-    operators = operators_for(release)
-    if operators is None:
-        raise InputError(str(release), "its operators are not at hand", "give the folder of this torch, or its wheel")
+    torch = choice.open(session.files(), session)
+    examined = examine(source, session)
+    inventories = [each.inventory for each in examined.extensions]
+    release = torch.release_for(examined.extensions[0].facts.machine)
+    operators = torch.operators_of(release)
     version = Version(release.version) if release.version else embedded.versions()[-1]
     registered = [each.registrations for each in inventories]
     table = table_of((version.major, version.minor), operators, registered)
@@ -65,7 +62,7 @@ def backend_report(
     core = core_operators(operators) or newest_core(release.machine)
     backend_name = own_name if key == _PRIVATE_USE else None
     return BackendReport(
-        target=target.name,
+        target=examined.target.name,
         paths=tuple(each.path for each in inventories),
         torch=release.version,
         release=str(release),

@@ -1,19 +1,24 @@
-"""What changed between two torches: symbols, operators, dispatch, numbers of dispatch keys, class layouts. Pure."""
+"""The pipeline behind ``abiscan diff``: what changed between two torches."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from abiscan.binary.elf import Machine
 from abiscan.dispatch.operators import Operators
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
+from abiscan.extension.examined import examine
+from abiscan.inputs.session import Session
+from abiscan.inputs.sources import Source
 from abiscan.linkage.shared_types import touches
-from abiscan.releases.api_version import api_versions, fingerprint, has_cuda, kernels_of, strategy
-from abiscan.releases.layout_changes import LayoutChange, layout_changes
-from abiscan.releases.layouts import is_known
+from abiscan.pipelines.use import Use, use_of
 from abiscan.results.diff import Comparison, DispatchChange, KeyChange, SchemaChange, SymbolChange
+from abiscan.torches.api_version import api_versions, fingerprint, has_cuda, kernels_of, strategy
+from abiscan.torches.layout_changes import LayoutChange, layout_changes
+from abiscan.torches.layouts import is_known
+from abiscan.torches.torch import TorchChoice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,12 +36,27 @@ class Side:
     machine: Machine = Machine.X86_64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Use:
-    """What an extension touches: the symbols it imports, the operators it registers for or fetches by name."""
+def diff(old: TorchChoice, new: TorchChoice, machine: Machine, used_by: Source | None, session: Session) -> Comparison:
+    """What changed from one torch to another.
 
-    symbols: Collection[str]
-    operators: Collection[str]
+    :param machine: which build of a release number
+    :param used_by: an extension; limits the answer to what it touches
+    :raises InputError: a torch or the extension cannot be read
+    """
+    before, after = (_side(choice, machine, session) for choice in (old, new))
+    return compare(before, after, use_of(examine(used_by, session)) if used_by else None)
+
+
+def _side(choice: TorchChoice, machine: Machine, session: Session) -> Side:
+    torch = choice.open(session.files(), session)
+    release = torch.release_for(machine)
+    return Side(
+        name=str(release),
+        exports=torch.exports(release),
+        operators=torch.operators_of(release),
+        release=release.version,
+        machine=release.machine,
+    )
 
 
 def compare(old: Side, new: Side, use: Use | None = None) -> Comparison:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TextIO
 
-from abiscan.releases.api_version import printed
 from abiscan.report.characters import clean
 from abiscan.results.operators import TorchApiVersions, TorchOperators
+from abiscan.torches.api_version import printed
 
 
 def render(result: TorchOperators, stream: TextIO) -> None:

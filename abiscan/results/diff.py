@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from abiscan.releases.layout_changes import LayoutChange
 from abiscan.results.document import rendered
+from abiscan.torches.layout_changes import LayoutChange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,9 +14,9 @@ from abiscan.dispatch.operators import Operators
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
 from abiscan.emulation.model import Fallback, Gap, Kernel, Library, Operator, Phase
 from abiscan.extension.inventory import Inventory
-from abiscan.releases.api_version import printed
-from abiscan.releases.model import TorchRelease
 from abiscan.results.document import rendered
+from abiscan.torches.api_version import printed
+from abiscan.torches.model import TorchRelease
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

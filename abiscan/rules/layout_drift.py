@@ -35,8 +35,8 @@ from abiscan.binary.ownership import is_torch_symbol
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.layout_drift import Certainty, LayoutDrift, TypeDrift
 from abiscan.linkage.linkage import Linkage
-from abiscan.releases.embedded import releases_exporting
 from abiscan.rules.advice import other_build
+from abiscan.torches.embedded import releases_exporting
 
 _SHIM: Final = re.compile(r"aoti_torch_|torch_")
 

@@ -26,8 +26,8 @@ from abiscan.binary.mangling import demangle_type
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.layout_drift import LayoutDrift, TableDrift
 from abiscan.linkage.linkage import Linkage
-from abiscan.releases.layout_changes import method
 from abiscan.rules.advice import other_build
+from abiscan.torches.layout_changes import method
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:

@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from abiscan import rules
-from abiscan.inputs.files import Files
+from abiscan.inputs.session import Session
 from abiscan.inputs.store import Store
-from abiscan.pipelines import check as scan
+from abiscan.pipelines.check import check
 from abiscan.pipelines.coverage import backend_report
 from abiscan.results.coverage import BackendReport
+from abiscan.torches.torch import TorchOf
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_binaries" / "coverage"
 BUILT_FOR = "2.13.0"
@@ -80,10 +81,7 @@ json.dump({
 
 
 def report(name: str, folder: Path, **options: Any) -> BackendReport:
-    store = Store(folder)
-    torch = scan.torch_of(None)(Files(store.facts_of))
-    operators_for = lambda release: torch.operators_for(release, None, store, lambda _: None)  # noqa: E731
-    return backend_report(SAMPLES / name, store, torch.release_for, operators_for, **options)
+    return backend_report(SAMPLES / name, TorchOf(None), Session(store=Store(folder)), **options)
 
 
 def ask(name: str, call: list[str]) -> Any:
@@ -146,7 +144,7 @@ print("[math kernel]" in table["AutogradXPU"], "[math kernel]" in table["Autogra
 def test_the_gradient_that_a_kernel_takes_away(folder: Path) -> None:
     rule = rules.by_name("lost-autograd")
     assert rule is not None
-    checked = scan.check([SAMPLES / "backend.so"], scan.torch_of(None), [rule], Store(folder))
+    checked = check([SAMPLES / "backend.so"], [TorchOf(None)], [rule], Session(store=Store(folder)))
     (finding,) = checked.results[0].findings
     assert [each.subject for each in finding.evidence] == ["aten::softmax.int"]
     command = [sys.executable, "-c", GRADIENT, str(SAMPLES / "backend.so")]

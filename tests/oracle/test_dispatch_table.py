@@ -26,9 +26,9 @@ from abiscan.dispatch.calls import printed_entry
 from abiscan.dispatch.operators import Operators
 from abiscan.dispatch.table import DispatchTable, Source
 from abiscan.inputs.files import Files, read_facts
-from abiscan.releases.from_libs import from_path, read_operators
-from abiscan.releases.from_python import _kernels
-from abiscan.releases.from_python import read_operators as read_live
+from abiscan.torches.from_libs import from_path, read_operators
+from abiscan.torches.from_python import _kernels
+from abiscan.torches.from_python import read_operators as read_live
 
 TRUTH, TORCHES = os.environ.get("ABISCAN_GROUND_TRUTH"), os.environ.get("ABISCAN_TORCHES")
 needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="needs torch in this interpreter")

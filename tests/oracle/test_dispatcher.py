@@ -43,7 +43,7 @@ from abiscan.dispatch.keys import DispatchKeys, keys_of
 from abiscan.dispatch.messages import has_message, message
 from abiscan.emulation import recover
 from abiscan.emulation.model import Phase
-from abiscan.releases import embedded_operators
+from abiscan.torches import embedded_operators
 
 FOLDER: Final = Path(__file__).parents[2] / "sample_binaries/registration_conflicts"
 RECORDED: Final = json.loads((FOLDER / "expected.json").read_text("utf-8"))

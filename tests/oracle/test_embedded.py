@@ -16,8 +16,8 @@ from abiscan.dispatch.tags import tags_of
 from abiscan.inputs import interpreter
 from abiscan.inputs.files import Files, read_facts
 from abiscan.inputs.libraries import Libraries
-from abiscan.releases import embedded, from_libs
-from abiscan.releases.model import TorchRelease
+from abiscan.torches import embedded, from_libs
+from abiscan.torches.model import TorchRelease
 
 RECORDED = "2.13.0"
 

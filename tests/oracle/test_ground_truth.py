@@ -15,12 +15,13 @@ from packaging.version import Version
 
 from abiscan.extension.built_for import built_for
 from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.session import Session
 from abiscan.inputs.sources import read_target
 from abiscan.inputs.store import Store
 from abiscan.pipelines.matrix import matrix
-from abiscan.releases.embedded import SITE
 from abiscan.results.check import How, PredictedError, Result, Verdict
 from abiscan.rules import RULES
+from abiscan.torches.embedded import SITE
 from tests.oracle.test_samples import TORCH, installed_torch
 from tests.unit.report.reports import failure, result
 from tools import ground_truth
@@ -63,7 +64,7 @@ def test_the_matrix_of_each_wheel_has_every_recorded_verdict_and_error() -> None
     folder.mkdir(parents=True, exist_ok=True)
     pairs = ground_truth.recorded()
     wheels = ground_truth.wheels_of(pairs, folder)
-    found = matrix(list(wheels.values()), (), RULES, Store(folder / "cache"), explained=False)
+    found = matrix(list(wheels.values()), (), RULES, Session(store=Store(folder / "cache")), explained=False)
     rows = {(row.target, row.path): row for row in found.rows}
     wrong = {}
     for pair in pairs:

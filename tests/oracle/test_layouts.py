@@ -17,11 +17,13 @@ import pytest
 from abiscan.binary.elf import ElfFile, Machine
 from abiscan.findings import Effect
 from abiscan.inputs import interpreter
+from abiscan.inputs.session import Session
 from abiscan.inputs.store import Store
-from abiscan.pipelines import check as scan
-from abiscan.releases import layouts
+from abiscan.pipelines.check import check
 from abiscan.results.check import How, Result, Verdict
 from abiscan.rules import RULES
+from abiscan.torches import layouts
+from abiscan.torches.torch import ReleaseNumber
 from tests.fakes import SAMPLES
 from tests.oracle.test_samples import TORCH, installed_torch
 
@@ -39,7 +41,7 @@ def predict(name: str, folder: Path, torch: str = TORCH) -> Result:
         archive.write(FOLDER / f"{name}.so", f"{name}.so")
         metadata = f"Metadata-Version: 2.1\nName: abiscan-layout\nVersion: 1.0\nRequires-Dist: torch=={BUILT_FOR}\n"
         archive.writestr("abiscan_layout-1.0.dist-info/METADATA", metadata)
-    report = scan.check([wheel], scan.torch_numbered(torch), RULES, Store(folder / "store"))
+    report = check([wheel], [ReleaseNumber(torch)], RULES, Session(store=Store(folder / "store")))
     (result,) = report.results
     return result
 

@@ -11,7 +11,7 @@ import pytest
 from abiscan.dispatch.operators import Kernel, Operators
 from abiscan.inputs import interpreter
 from abiscan.inputs.files import Files, read_facts
-from abiscan.releases import from_libs, from_python
+from abiscan.torches import from_libs, from_python
 
 
 @pytest.fixture(scope="module")

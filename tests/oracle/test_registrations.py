@@ -20,7 +20,9 @@ from packaging.version import Version
 from abiscan.binary.elf import ElfFile
 from abiscan.dispatch.keys import DispatchKeys, keys_of
 from abiscan.emulation import Phase, Registrations, recover
-from abiscan.extension.inventory import Inventory, inventory
+from abiscan.extension.examined import examine
+from abiscan.extension.inventory import Inventory
+from abiscan.inputs.session import Session
 from abiscan.inputs.store import Store
 from abiscan.results.operators import full_schema, key_name
 from tests.oracle import dispatch_dumps
@@ -62,7 +64,8 @@ def schemas(found: Registrations, release: Version, phases: Collection[Phase] = 
 def inventories(package: str, version: str) -> tuple[Inventory, ...]:
     assert CORPUS is not None
     wheel = ground_truth.wheel(package, version, Path(CORPUS))
-    return inventory(wheel, Store(Path(CORPUS) / "cache"))[1]
+    examined = examine(wheel, Session(store=Store(Path(CORPUS) / "cache")))
+    return tuple(extension.inventory for extension in examined.extensions)
 
 
 @pytest.mark.skipif(CORPUS is None, reason="needs ABISCAN_CORPUS, a folder for downloads")

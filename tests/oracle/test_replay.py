@@ -14,10 +14,12 @@ from typing import Any, Final
 import pytest
 
 from abiscan.findings import Effect
+from abiscan.inputs.session import Session
 from abiscan.inputs.store import Store
-from abiscan.pipelines import check as scan
+from abiscan.pipelines.check import check
 from abiscan.results.check import How, Verdict
 from abiscan.rules import RULES
+from abiscan.torches.torch import ReleaseNumber, TorchChoice, TorchOf
 from tests.oracle.test_samples import TORCH, installed_torch
 
 FOLDER: Final = Path(__file__).parents[2] / "sample_binaries/registration_conflicts"
@@ -40,7 +42,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 def test_a_recorded_load_is_predicted_from_the_number_of_the_release(
     torch: str, sample: str, store: Store, tmp_path: Path
 ) -> None:
-    agree(torch, sample, scan.torch_numbered(torch), store, tmp_path)
+    agree(torch, sample, ReleaseNumber(torch), store, tmp_path)
 
 
 @pytest.mark.skipif(installed_torch() != TORCH, reason=f"needs torch {TORCH}; here is {installed_torch()}")
@@ -48,17 +50,17 @@ def test_a_recorded_load_is_predicted_from_the_number_of_the_release(
 def test_a_recorded_load_is_predicted_from_the_installed_torch(
     torch: str, sample: str, store: Store, tmp_path: Path
 ) -> None:
-    agree(torch, sample, scan.torch_of(None), store, tmp_path)
+    agree(torch, sample, TorchOf(None), store, tmp_path)
 
 
-def agree(torch: str, sample: str, choice: scan.TorchChoice, store: Store, tmp_path: Path) -> None:
+def agree(torch: str, sample: str, choice: TorchChoice, store: Store, tmp_path: Path) -> None:
     case = cases()[torch, sample]
     paths = [FOLDER / sample]
     if "twice" in sample:
         copy = tmp_path / "copy.so"
         copy.write_bytes(paths[0].read_bytes())
         paths.append(copy)
-    *before, result = scan.check(paths, choice, RULES, store).results
+    *before, result = check(paths, [choice], RULES, Session(store=store)).results
     assert all(each.predicted_error is None for each in before)
     error = result.predicted_error
     if case["how"] == "loads":
@@ -104,13 +106,13 @@ def agree(torch: str, sample: str, choice: scan.TorchChoice, store: Store, tmp_p
     ],
 )
 def test_each_rule_fires_on_a_real_sample(sample: str, torch: str, rule: str, store: Store) -> None:
-    (result,) = scan.check([FOLDER / sample], scan.torch_numbered(torch), RULES, store).results
+    (result,) = check([FOLDER / sample], [ReleaseNumber(torch)], RULES, Session(store=store)).results
     assert rule in {finding.rule for finding in result.findings}
 
 
 def test_the_conflict_of_pytorch_issue_38973(store: Store) -> None:
     sample = FOLDER / "mini_ipex/built_for_1.4.0/mini_ipex.so"
-    (result,) = scan.check([sample], scan.torch_numbered("1.5.0"), RULES, store).results
+    (result,) = check([sample], [ReleaseNumber("1.5.0")], RULES, Session(store=store)).results
     (finding,) = (finding for finding in result.findings if finding.rule == "schema-conflict")
     said = cases()["1.5.0", "mini_ipex/built_for_1.4.0/mini_ipex.so"]["message"]
     assert finding.says == said
@@ -118,13 +120,15 @@ def test_the_conflict_of_pytorch_issue_38973(store: Store) -> None:
     assert "ImportError" in finding.message
     (both,) = finding.evidence
     assert said.endswith(f"different schemas: {both.readable} vs {str(both.instead).replace('«', '').replace('»', '')}")
-    (loads,) = scan.check([sample], scan.torch_numbered("1.4.0"), RULES, store).results
+    (loads,) = check([sample], [ReleaseNumber("1.4.0")], RULES, Session(store=store)).results
     assert loads.verdict is Verdict.LOADS
     assert {finding.rule for finding in loads.findings} == {"missing-kernel"}  # it loads, and is no whole backend
 
 
 def test_all_that_torch_refuses_is_in_one_finding(store: Store) -> None:
-    (result,) = scan.check([FOLDER / "several_conflicts-none.so"], scan.torch_numbered(TORCH), RULES, store).results
+    (result,) = check(
+        [FOLDER / "several_conflicts-none.so"], [ReleaseNumber(TORCH)], RULES, Session(store=store)
+    ).results
     (finding,) = (each for each in result.findings if each.effect is Effect.ABORTS)
     assert (finding.rule, result.predicted_error and result.predicted_error.message) == ("duplicate-def", finding.says)
     rest = "once that is put right, torch refuses 3 more: aten::sinh, aten::matrix_power, AutogradCPU"
@@ -138,7 +142,7 @@ def test_extensions_are_loaded_into_one_process(store: Store, tmp_path: Path) ->
     (tmp_path / "link.so").symlink_to(sample)
     (tmp_path / "copy.so").write_bytes(sample.read_bytes())
     paths = [sample, tmp_path / "link.so", tmp_path / "copy.so"]
-    first, link, copy = scan.check(paths, scan.torch_numbered(TORCH), RULES, store).results
+    first, link, copy = check(paths, [ReleaseNumber(TORCH)], RULES, Session(store=store)).results
     assert [first.verdict, link.verdict, copy.verdict] == [Verdict.LOADS, Verdict.LOADS, Verdict.FAILS]
     (finding,) = copy.findings
     assert finding.rule == "duplicate-library"

@@ -12,11 +12,13 @@ from typing import Any, Final
 import pytest
 
 from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.session import Session
 from abiscan.inputs.sources import read_target
 from abiscan.inputs.store import Store
-from abiscan.pipelines import check as scan
+from abiscan.pipelines.check import check
 from abiscan.results.check import PredictedError, Result
 from abiscan.rules import RULES
+from abiscan.torches.torch import TorchOf
 from tests.fakes import SAMPLES
 
 TORCH: Final = "2.13.0"
@@ -55,7 +57,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 
 def predict(path: Path, store: Store) -> Result:
-    report = scan.check([path], scan.torch_of(None), RULES, store)
+    report = check([path], [TorchOf(None)], RULES, Session(store=store))
     # The wheel brings a vendored library along, which is an extension of its own.
     return next(result for result in report.results if Path(result.path).name in {path.name, "_C.so"})
 

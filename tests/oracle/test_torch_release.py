@@ -26,8 +26,8 @@ import pytest
 from abiscan.binary.elf import Machine
 from abiscan.dispatch.operators import Entry, Kernel, Operators
 from abiscan.inputs.files import Files, read_facts
-from abiscan.releases import embedded_operators
-from abiscan.releases.from_libs import from_path, identities, read_operators
+from abiscan.torches import embedded_operators
+from abiscan.torches.from_libs import from_path, identities, read_operators
 from tests.oracle import dispatcher_digests
 from tests.oracle.dispatcher_digests import kernels_in, operators_in
 

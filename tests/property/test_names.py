@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abiscan.releases.names import NameTable, pack
+from abiscan.torches.names import NameTable, pack
 
 NAMES = st.text(alphabet=st.characters(min_codepoint=0x21, max_codepoint=0x7E), min_size=1, max_size=40)
 

@@ -8,7 +8,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from abiscan.inputs.requirement import simplest
-from abiscan.releases import embedded
+from abiscan.torches import embedded
 
 KNOWN = embedded.versions()
 

@@ -129,8 +129,8 @@ def test_usage_is_2(good: Path, torch: Path) -> None:
     for words, problem in (
         ((), "Missing argument 'TARGET...'"),
         ((good, "--no-such-option"), "No such option"),
-        ((good, "--torch", torch, "--python", "python"), "--torch and --python exclude each other"),
-        ((good, "-v", "-q"), "-v and -q exclude each other"),
+        ((good, "--torch", torch, "--python", "python"), "--torch and --python cannot be used together"),
+        ((good, "-v", "-q"), "-v and -q cannot be used together"),
         ((good, "--format", "xml"), "'xml' is not one of"),
         ((good, "--fail-on", "everything"), "'everything' is not one of"),
         ((good, "--select", "no-such-rule"), "no rule is called no-such-rule; there are: architecture-mismatch,"),

@@ -11,8 +11,8 @@ import jsonschema
 import pytest
 
 from abiscan.cli import main
-from abiscan.releases import embedded
 from abiscan.results.document import schema
+from abiscan.torches import embedded
 from tests.elf_builder import EM_AARCH64, Elf, uses
 from tests.fakes import SAMPLES, extension, torch_package, wheel
 

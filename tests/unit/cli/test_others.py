@@ -9,8 +9,8 @@ import pytest
 
 import abiscan
 from abiscan.cli import main
-from abiscan.cli.common import cache_folder
 from abiscan.findings import Rule
+from abiscan.inputs.session import Session
 from abiscan.rules import RULES
 
 
@@ -55,32 +55,32 @@ def test_explain_of_no_rule_is_2() -> None:
 
 
 def test_the_cache_is_where_the_system_says(cache_home: Path) -> None:
-    assert cache_folder() == cache_home / "abiscan"
+    assert Session.of_user().store.folder == cache_home / "abiscan"
 
 
 def test_an_empty_cache() -> None:
-    assert run("cache").stdout == f"{cache_folder()}: 0 libraries, 0.0 MB\n"
+    assert run("cache").stdout == f"{Session.of_user().store.folder}: 0 libraries, 0.0 MB\n"
 
 
 def test_a_cache_is_shown_and_cleared() -> None:
-    cache_folder().mkdir(parents=True)
-    (cache_folder() / "a.sqlite").write_bytes(bytes(1_500_000))
-    assert run("cache").stdout == f"{cache_folder()}: 1 library, 1.5 MB\n"
-    assert run("cache", "--clear").stdout == f"deleted from {cache_folder()}: 1 library, 1.5 MB\n"
-    assert run("cache").stdout == f"{cache_folder()}: 0 libraries, 0.0 MB\n"
+    Session.of_user().store.folder.mkdir(parents=True)
+    (Session.of_user().store.folder / "a.sqlite").write_bytes(bytes(1_500_000))
+    assert run("cache").stdout == f"{Session.of_user().store.folder}: 1 library, 1.5 MB\n"
+    assert run("cache", "--clear").stdout == f"deleted from {Session.of_user().store.folder}: 1 library, 1.5 MB\n"
+    assert run("cache").stdout == f"{Session.of_user().store.folder}: 0 libraries, 0.0 MB\n"
 
 
 def test_a_cache_that_cannot_be_cleared_is_2(monkeypatch: pytest.MonkeyPatch) -> None:
     def busy(self: Path, *, missing_ok: bool = False) -> None:
         raise PermissionError(13, "Permission denied", str(self), missing_ok)
 
-    cache_folder().mkdir(parents=True)
-    (cache_folder() / "a.sqlite").write_bytes(b"")
+    Session.of_user().store.folder.mkdir(parents=True)
+    (Session.of_user().store.folder / "a.sqlite").write_bytes(b"")
     monkeypatch.setattr(Path, "unlink", busy)
     result = run("cache", "--clear")
     assert (result.exit_code, result.stderr) == (
         2,
-        f"abiscan: {cache_folder()}: cannot be emptied: Permission denied\n",
+        f"abiscan: {Session.of_user().store.folder}: cannot be emptied: Permission denied\n",
     )
 
 

@@ -18,7 +18,7 @@ from abiscan.binary.elf import Machine
 from abiscan.dispatch.calls import failure, failure_message, lookup_message
 from abiscan.dispatch.operators import Fallback, Kernel, Operators
 from abiscan.dispatch.table import UNNAMED, DispatchTable, Source, no_key_of
-from abiscan.releases.embedded_operators import operators
+from abiscan.torches.embedded_operators import operators
 
 DATA: Final = Path(__file__).parents[2] / "data" / "dispatch_tables.json.xz"
 RECORDED: Final[dict[str, Any]] = json.loads(lzma.decompress(DATA.read_bytes()))

@@ -11,7 +11,7 @@ from abiscan.binary.elf import Machine, SourceLine
 from abiscan.extension.built_for import BuiltFor, Kind, built_for, with_keys
 from abiscan.inputs.files import Files, read_facts
 from abiscan.inputs.sources import read_target
-from abiscan.releases.headers import releases_asserting
+from abiscan.torches.headers import releases_asserting
 from tests.elf_builder import Elf, uses
 from tests.fakes import extension, wheel
 

@@ -7,20 +7,26 @@ import pytest
 from packaging.version import Version
 
 from abiscan.emulation import LibraryKind, Phase
-from abiscan.extension.inventory import inventory
+from abiscan.extension.examined import examine
+from abiscan.extension.inventory import Inventory
+from abiscan.inputs.session import Session
 from abiscan.inputs.store import Store
 
 SAMPLES = Path(__file__).resolve().parents[3] / "sample_binaries"
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "cache")
+def session(tmp_path: Path) -> Session:
+    return Session(store=Store(tmp_path / "cache"))
 
 
-def test_recovers_what_the_source_of_a_sample_registers(store: Store) -> None:
+def inventories(path: Path, session: Session) -> list[Inventory]:
+    return [each.inventory for each in examine(path, session).extensions]
+
+
+def test_recovers_what_the_source_of_a_sample_registers(session: Session) -> None:
     # sample_binaries/loads/loads.cpp has one TORCH_LIBRARY with one def, one TORCH_LIBRARY_IMPL with one impl.
-    _, (found,) = inventory(SAMPLES / "loads" / "loads.so", store)
+    (found,) = inventories(SAMPLES / "loads" / "loads.so", session)
     registrations = found.registrations
     assert [library.kind for library in registrations.libraries] == [LibraryKind.DEF, LibraryKind.IMPL]
     assert {library.namespace for library in registrations.libraries} == {"abiscan_loads"}
@@ -32,30 +38,31 @@ def test_recovers_what_the_source_of_a_sample_registers(store: Store) -> None:
     assert found.gaps == ()
 
 
-def test_the_sample_was_built_for_the_torch_that_it_was_built_for(store: Store) -> None:
-    _, (found,) = inventory(SAMPLES / "loads" / "loads.so", store)
+def test_the_sample_was_built_for_the_torch_that_it_was_built_for(session: Session) -> None:
+    (found,) = inventories(SAMPLES / "loads" / "loads.so", session)
     assert Version("2.13.0") in found.built_for
     assert Version("2.6.0") not in found.built_for
 
 
-def test_reads_every_extension_of_a_wheel(store: Store) -> None:
-    target, found = inventory(SAMPLES / "wheels" / "abiscan_sample-1.0-py3-none-linux_x86_64.whl", store)
-    assert [each.path for each in found] == [extension.path for extension in target.extensions]
+def test_reads_every_extension_of_a_wheel(session: Session) -> None:
+    found = inventories(SAMPLES / "wheels" / "abiscan_sample-1.0-py3-none-linux_x86_64.whl", session)
     assert [operator.name for each in found for operator in each.registrations.operators] == ["abiscan_sample::scale"]
 
 
-def test_an_extension_that_registers_nothing_has_an_empty_inventory(store: Store) -> None:
-    _, (found,) = inventory(SAMPLES / "weak_reference" / "weak_reference.so", store)
+def test_an_extension_that_registers_nothing_has_an_empty_inventory(session: Session) -> None:
+    (found,) = inventories(SAMPLES / "weak_reference" / "weak_reference.so", session)
     assert (found.registrations.operators, found.registrations.kernels, found.gaps) == ((), (), ())
 
 
 @pytest.mark.parametrize(("release", "number"), [("1_11_0", "1.11.0"), ("1_12_1", "1.12.1")])
-def test_objects_of_torch_are_as_long_as_in_the_torch_it_was_built_for(release: str, number: str, store: Store) -> None:
+def test_objects_of_torch_are_as_long_as_in_the_torch_it_was_built_for(
+    release: str, number: str, session: Session
+) -> None:
     """A ``c10::Argument`` is 16 bytes longer in 1.12 than in 1.11, which nothing in the file says: read with the other
     length, the first method of a class already throws. Both samples are what sample_binaries/registrations/classes.cpp
     says, and load in the torch that they were built for.
     """
-    _, (found,) = inventory(SAMPLES / "registrations" / f"classes_{release}.so", store)
+    (found,) = inventories(SAMPLES / "registrations" / f"classes_{release}.so", session)
     assert Version(number) in found.built_for
     assert {known.name: known.methods for known in found.registrations.classes} == {
         "class_sample.Plain": ("__init__",),
@@ -65,20 +72,20 @@ def test_objects_of_torch_are_as_long_as_in_the_torch_it_was_built_for(release: 
     assert found.gaps == ()
 
 
-def test_a_kernel_without_a_schema_of_1_12(store: Store) -> None:
-    _, (found,) = inventory(SAMPLES / "registrations" / "legacy_1_12_1.so", store)
+def test_a_kernel_without_a_schema_of_1_12(session: Session) -> None:
+    (found,) = inventories(SAMPLES / "registrations" / "legacy_1_12_1.so", session)
     schemas = {operator.name: operator.schema for operator in found.registrations.operators}
     assert schemas["legacy::power"] == "legacy::power(Tensor _0, int _1, bool _2) -> Tensor _0"
     assert found.gaps == ()
 
 
-def test_a_schema_that_cannot_be_read_is_a_gap_and_no_error(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
+def test_a_schema_that_cannot_be_read_is_a_gap_and_no_error(monkeypatch: pytest.MonkeyPatch, session: Session) -> None:
     """Whatever the emulator makes of a type that nobody has seen yet."""
-    _, (whole,) = inventory(SAMPLES / "loads" / "loads.so", store)
+    (whole,) = inventories(SAMPLES / "loads" / "loads.so", session)
     kernels = tuple(replace(each, inferred_schema="(<new type> _0) -> ()") for each in whole.registrations.kernels)
     strange = replace(whole.registrations, kernels=kernels)
     monkeypatch.setattr("abiscan.extension.inventory.recover", lambda *_: strange)
-    _, (found,) = inventory(SAMPLES / "loads" / "loads.so", store)
+    (found,) = inventories(SAMPLES / "loads" / "loads.so", session)
     assert [each.inferred_schema for each in found.registrations.kernels] == [None]
     assert [gap.reason for gap in found.gaps] == [
         "not readable: (<new type> _0) -> (), inferred for abiscan_loads::double_it"

@@ -12,14 +12,14 @@ from typing import Final
 import pytest
 
 from abiscan.binary.elf import Machine
-from abiscan.extension.built_for import Origins
-from abiscan.extension.inventory import Inventories
+from abiscan.extension.examined import ExaminedTarget
 from abiscan.extension.replay import Replayer
 from abiscan.inputs.files import Files, read_facts
-from abiscan.inputs.sources import Extension, Target, read_target
+from abiscan.inputs.sources import Extension, read_target
 from abiscan.linkage.model import Closure, Module, Resolution
 from abiscan.linkage.registering import Registering
-from abiscan.releases import embedded, embedded_operators
+from abiscan.torches import embedded
+from abiscan.torches.torch import EmbeddedTorch
 
 SAMPLES: Final = Path(__file__).parents[3] / "sample_binaries/registration_conflicts"
 TORCH: Final = "2.13.0"
@@ -33,18 +33,16 @@ class Loads:
         self.files = Files(read_facts)
         self.release = embedded.release(TORCH, Machine.X86_64, self.files)
         self.replayer = Replayer(
+            torch=EmbeddedTorch(build=TORCH, files=self.files),
             files=self.files,
-            operators_for=lambda release, names: embedded_operators.operators(TORCH, release.machine, names),
-            inventories=Inventories(Origins()),
         )
 
     def load(self, path: Path, *needed: Path, keep: bool = False) -> Registering:
-        target = read_target(path, self.files, "/site", "/site/torch")
-        (extension,) = target.extensions
-        resolution = self.resolution(extension, needed)
-        registering = self.replayer.replay(target, extension, resolution, self.release)
+        (examined,) = ExaminedTarget(read_target(path, self.files, "/site", "/site/torch")).extensions
+        resolution = self.resolution(examined.extension, needed)
+        registering = self.replayer.replay(examined, resolution, self.release)
         if keep:
-            self.replayer.keep(target, extension, resolution, registering)
+            self.replayer.keep(examined, resolution, registering)
         return registering
 
     def resolution(self, extension: Extension, needed: tuple[Path, ...]) -> Resolution:
@@ -103,7 +101,7 @@ def test_an_operator_that_no_extension_of_the_target_defines_is_dead(loads: Load
     folder.mkdir()
     for name in ("impl_without_def.so", "duplicate_library-twice.so"):
         shutil.copy(SAMPLES / name, folder / name)
-    target: Target = read_target(folder, loads.files, "/site", "/site/torch")
-    extension = next(each for each in target.extensions if each.path == "impl_without_def.so")
-    registering = loads.replayer.replay(target, extension, loads.resolution(extension, ()), loads.release)
+    target = ExaminedTarget(read_target(folder, loads.files, "/site", "/site/torch"))
+    examined = next(each for each in target.extensions if each.path == "impl_without_def.so")
+    registering = loads.replayer.replay(examined, loads.resolution(examined.extension, ()), loads.release)
     assert [reaction.outcome.subject for reaction in registering.reactions] == ["aten::refine_names"]

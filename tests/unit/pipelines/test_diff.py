@@ -3,7 +3,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from abiscan.dispatch.operators import Kernel, Operator, Operators
-from abiscan.pipelines.diff import Side, Use, compare
+from abiscan.pipelines.diff import Side, compare
+from abiscan.pipelines.use import Use
 from abiscan.results.diff import KeyChange, SymbolChange
 
 

@@ -35,4 +35,4 @@ def entries(build: str, machine: Machine) -> tuple[Entry, ...] | None:
 @functools.cache
 def data() -> Any:
     """The data file, read when it is first asked for."""
-    return json.loads(gzip.decompress(resources.files("abiscan.releases").joinpath(f"data/{NAME}").read_bytes()))
+    return json.loads(gzip.decompress(resources.files("abiscan.torches").joinpath(f"data/{NAME}").read_bytes()))

@@ -9,11 +9,12 @@ import pytest
 from abiscan.binary.elf import Machine
 from abiscan.dispatch.operators import Entry, Fallback, Kernel, Operator, Operators, Place
 from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.session import Session
 from abiscan.inputs.store import Store
-from abiscan.releases import operator_store
-from abiscan.releases.from_libs import operator_libraries
-from abiscan.releases.model import TorchRelease
-from abiscan.releases.operator_store import operators_of, pack, unpack
+from abiscan.torches import operator_store
+from abiscan.torches.from_libs import operator_libraries
+from abiscan.torches.model import TorchRelease
+from abiscan.torches.operator_store import operators_of, pack, unpack
 
 OPERATORS = Operators(
     operators={
@@ -47,6 +48,10 @@ def release(*libraries: str) -> TorchRelease:
         global_libraries=(),
         local_libraries=(),
     )
+
+
+def session_at(folder: Path) -> Session:
+    return Session(store=Store(folder))
 
 
 @pytest.mark.parametrize("operators", [OPERATORS, EMPTY])
@@ -100,19 +105,19 @@ def library(folder: Path, content: bytes) -> str:
 def test_the_libraries_are_read_once(tmp_path: Path, reads: list[TorchRelease]) -> None:
     given, cache = release(library(tmp_path, b"")), tmp_path / "cache"
     for _ in range(2):
-        assert operators_of(given, Files(read_facts), cache) == OPERATORS
+        assert operators_of(given, Files(read_facts), session_at(cache)) == OPERATORS
     assert len(reads) == 1
     assert Store(cache).usage()[0] == 1
 
 
 def test_a_damaged_file_is_made_anew(tmp_path: Path, reads: list[TorchRelease]) -> None:
     given, cache = release(library(tmp_path, b"")), tmp_path / "cache"
-    operators_of(given, Files(read_facts), cache)
+    operators_of(given, Files(read_facts), session_at(cache))
     (kept,) = cache.iterdir()
     whole = kept.read_bytes()
     for damaged in (b"", whole[:40], b"\0" * len(whole)):
         kept.write_bytes(damaged)
-        assert operators_of(given, Files(read_facts), cache) == OPERATORS
+        assert operators_of(given, Files(read_facts), session_at(cache)) == OPERATORS
         assert kept.read_bytes() == whole
     assert len(reads) == 4
 
@@ -120,7 +125,7 @@ def test_a_damaged_file_is_made_anew(tmp_path: Path, reads: list[TorchRelease]) 
 def test_another_library_has_another_file(tmp_path: Path, reads: list[TorchRelease]) -> None:
     cache = tmp_path / "cache"
     for content in (b"", b"another"):
-        operators_of(release(library(tmp_path, content)), Files(read_facts), cache)
+        operators_of(release(library(tmp_path, content)), Files(read_facts), session_at(cache))
     assert len(reads) == 2
 
 
@@ -129,5 +134,5 @@ def test_a_folder_that_cannot_be_written_costs_time_only(tmp_path: Path, reads: 
     blocked.write_text("in the way")
     given = release(library(tmp_path, b""))
     for _ in range(2):
-        assert operators_of(given, Files(read_facts), blocked / "cache") == OPERATORS
+        assert operators_of(given, Files(read_facts), session_at(blocked / "cache")) == OPERATORS
     assert len(reads) == 2

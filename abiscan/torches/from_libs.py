@@ -15,7 +15,7 @@ from abiscan.dispatch.tags import Tags, tags_of
 from abiscan.errors import InputError
 from abiscan.inputs.files import Files, Wheel
 from abiscan.inputs.interpreter import PythonTag
-from abiscan.releases.model import TorchRelease
+from abiscan.torches.model import TorchRelease
 
 if TYPE_CHECKING:
     from abiscan.emulation import TorchRegistrations

@@ -7,8 +7,8 @@ from typing import Final
 import pytest
 
 from abiscan.binary.elf import Machine
-from abiscan.releases import embedded, layouts
-from abiscan.releases.layouts import Base, Field, Layout
+from abiscan.torches import embedded, layouts
+from abiscan.torches.layouts import Base, Field, Layout
 
 X86: Final = Machine.X86_64
 RELEASES: Final = ("2.0.1", "2.2.2", "2.4.1", "2.5.1", "2.6.0", "2.7.1", "2.8.0", "2.9.1", "2.12.1", "2.13.0", "2.15.0")

@@ -7,7 +7,7 @@ from abiscan.binary.elf import Machine
 from abiscan.errors import InputError
 from abiscan.inputs.files import Files, read_facts
 from abiscan.linkage.scope import Loader, SearchPath
-from abiscan.releases import embedded
+from abiscan.torches import embedded
 
 # Facts about releases that everybody can look up: _ZN3c105ErrorC2E…Ss is the constructor of c10::Error with the old
 # std::string, which x86_64 wheels had up to 2.6; with the new one from 2.7 on.

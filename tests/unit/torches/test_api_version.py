@@ -5,8 +5,8 @@ import pytest
 from abiscan.binary.elf import Machine
 from abiscan.dispatch.operators import Kernel, Operator, Operators
 from abiscan.dispatch.schema import FunctionSchema
-from abiscan.releases import embedded, embedded_operators
-from abiscan.releases.api_version import api_versions, fingerprint, printed, strategy
+from abiscan.torches import embedded, embedded_operators
+from abiscan.torches.api_version import api_versions, fingerprint, printed, strategy
 
 NAME = "aten::f"
 

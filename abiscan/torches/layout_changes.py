@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from abiscan.binary.elf import Machine
-from abiscan.releases.layouts import Field, Layout, classes, layout, vtable
+from abiscan.torches.layouts import Field, Layout, classes, layout, vtable
 
 _DEEPEST: Final = 8  # classes inside of classes
 _HOLDING: Final = re.compile(

@@ -10,8 +10,8 @@ from abiscan.errors import InputError
 from abiscan.inputs.files import Files, read_facts
 from abiscan.inputs.interpreter import PythonTag
 from abiscan.inputs.libraries import Libraries
-from abiscan.releases.from_libs import WHEEL_MOUNT, from_path
-from abiscan.releases.model import TorchRelease
+from abiscan.torches.from_libs import WHEEL_MOUNT, from_path
+from abiscan.torches.model import TorchRelease
 from tests.elf_builder import EM_AARCH64, Elf, exports
 from tests.fakes import torch_libraries, torch_package, wheel
 

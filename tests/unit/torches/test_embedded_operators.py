@@ -6,8 +6,8 @@ from packaging.version import Version
 from abiscan.binary.elf import Machine
 from abiscan.dispatch.operators import Operators
 from abiscan.errors import InputError
-from abiscan.releases import embedded, embedded_operators
-from abiscan.releases.api_version import api_versions
+from abiscan.torches import embedded, embedded_operators
+from abiscan.torches.api_version import api_versions
 
 NAMES = ("aten::add.Tensor", "aten::cat", "aten::no_such_operator")
 

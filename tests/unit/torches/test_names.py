@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.releases.names import MAGIC, NameTable, pack
+from abiscan.torches.names import MAGIC, NameTable, pack
 
 
 def test_tells_who_exports_a_name() -> None:

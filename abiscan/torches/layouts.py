@@ -152,7 +152,7 @@ def _at(variants: Sequence[Sequence[Any]], column: int) -> Any:
 
 @functools.cache
 def _table() -> _Table:
-    return _Table(resources.files("abiscan.releases").joinpath("data/layouts.bin").read_bytes())
+    return _Table(resources.files("abiscan.torches").joinpath("data/layouts.bin").read_bytes())
 
 
 def pack(

@@ -10,16 +10,17 @@ import contextlib
 import hashlib
 import json
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from abiscan.dispatch.operators import Entry, Fallback, Kernel, Operator, Operators, Place
 from abiscan.inputs.files import Files
+from abiscan.inputs.session import Session
 from abiscan.inputs.store import identity_of, written_whole
-from abiscan.releases import embedded_operators
-from abiscan.releases.from_libs import identities, operator_libraries, read_operators
-from abiscan.releases.model import TorchRelease
+from abiscan.torches import embedded_operators
+from abiscan.torches.from_libs import identities, operator_libraries, read_operators
+from abiscan.torches.model import TorchRelease
 
 FORMAT: Final = 4
 """Part of every key: raise it when what is kept, or how it is recovered, changes."""
@@ -35,21 +36,19 @@ _FALLBACK_TEXTS: Final = (0, 2)
 def operators_of(
     release: TorchRelease,
     files: Files,
-    folder: Path,
-    progress: Callable[[str], None] = lambda _: None,
+    session: Session,
     names: Collection[str] | None = None,
 ) -> Operators:
-    """The operators of a torch, from ``folder`` if they are there; if not, they are put there.
+    """The operators of a torch: kept from an earlier run, or kept for the next one.
 
     Those of a build that is embedded come from inside the package, others are read from the libraries.
 
-    :param progress: is told what takes seconds
     :param names: the operators that are needed; others may be left out. Few are found faster inside the package
     :raises InputError: a library cannot be read
     """
     sources = [source for path in operator_libraries(release) if (source := files.source(path)) is not None]
     identity = " ".join((release.version or "", *map(identity_of, sources)))
-    path = folder / f"{hashlib.sha256(identity.encode()).hexdigest()[:40]}-v{FORMAT}{SUFFIX}"
+    path = session.store.folder / f"{hashlib.sha256(identity.encode()).hexdigest()[:40]}-v{FORMAT}{SUFFIX}"
     if names is None and (stored := _load(path)):
         return stored
     if build := embedded_operators.find(identities(release, files), release.machine):
@@ -59,7 +58,7 @@ def operators_of(
     elif stored := _load(path):
         return stored
     else:
-        progress(f"reading the operators of {release} from its libraries, once")
+        session.progress(f"reading the operators of {release} from its libraries, once")
         stored = read_operators(release, files)
     with contextlib.suppress(OSError), written_whole(path) as part:
         part.write_bytes(pack(stored))

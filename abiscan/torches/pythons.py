@@ -19,5 +19,5 @@ def runs_in(release: Version, python: str | None) -> bool:
 
 @functools.cache
 def _pythons() -> dict[str, frozenset[str]]:
-    text = resources.files("abiscan.releases").joinpath("data/pythons.txt").read_text("utf-8")
+    text = resources.files("abiscan.torches").joinpath("data/pythons.txt").read_text("utf-8")
     return {words[0]: frozenset(words[1:]) for words in map(str.split, text.splitlines())}

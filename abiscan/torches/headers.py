@@ -16,7 +16,7 @@ from typing import Final
 from packaging.version import Version
 
 from abiscan.binary.elf import SourceLine
-from abiscan.releases.names import NameTable
+from abiscan.torches.names import NameTable
 
 # The path of a header inside ``torch/include`` begins here; what is before it depends on the machine.
 _ROOT: Final = re.compile(r"(?<![^/])(?:ATen|c10|caffe2|torch)/")
@@ -45,4 +45,4 @@ def _versions(columns: int) -> frozenset[Version]:
 
 @functools.cache
 def _table() -> NameTable:
-    return NameTable(resources.files("abiscan.releases").joinpath("data/headers.bin").read_bytes())
+    return NameTable(resources.files("abiscan.torches").joinpath("data/headers.bin").read_bytes())

@@ -7,9 +7,9 @@ from typing import Final
 import pytest
 
 from abiscan.binary.elf import Machine
-from abiscan.releases import layout_changes
-from abiscan.releases.layout_changes import layout_change, method, slot_changes
-from abiscan.releases.layouts import Base, Field, Layout, VTable
+from abiscan.torches import layout_changes
+from abiscan.torches.layout_changes import layout_change, method, slot_changes
+from abiscan.torches.layouts import Base, Field, Layout, VTable
 
 X86: Final = Machine.X86_64
 

@@ -18,8 +18,8 @@ from packaging.version import InvalidVersion, Version
 from abiscan.binary.elf import Machine, SharedObject
 from abiscan.errors import InputError
 from abiscan.inputs.files import Files
-from abiscan.releases.model import TorchRelease
-from abiscan.releases.names import ColumnSymbols, NameTable
+from abiscan.torches.model import TorchRelease
+from abiscan.torches.names import ColumnSymbols, NameTable
 
 SITE: Final = "/site-packages"
 """The folder into which an embedded torch is taken to be installed. No real one has that path."""
@@ -39,7 +39,7 @@ def builds() -> tuple[tuple[Version, Machine, str], ...]:
 
 def sizes() -> dict[str, int]:
     """The files inside the package that hold them: name → bytes."""
-    folder = resources.files("abiscan.releases").joinpath("data")
+    folder = resources.files("abiscan.torches").joinpath("data")
     return {file.name: len(file.read_bytes()) for file in sorted(folder.iterdir(), key=lambda file: file.name)}
 
 
@@ -189,7 +189,7 @@ def _public(build: str) -> Version:
 @functools.cache
 def _table() -> NameTable:
     # Mapped: most of it is the text of names, which few questions need.
-    data = resources.files("abiscan.releases").joinpath("data/exports.bin")
+    data = resources.files("abiscan.torches").joinpath("data/exports.bin")
     with resources.as_file(data) as path, path.open("rb") as file:
         return NameTable(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 

@@ -16,8 +16,8 @@ from packaging.version import Version
 
 from abiscan.binary.elf import Machine
 from abiscan.dispatch.operators import Operators
-from abiscan.releases import embedded
-from abiscan.releases.operator_table import OperatorTable
+from abiscan.torches import embedded
+from abiscan.torches.operator_table import OperatorTable
 
 
 def operators(text: str, machine: Machine, names: Collection[str] | None = None) -> Operators:
@@ -61,4 +61,4 @@ def _numbers() -> dict[tuple[str, str], int]:
 @functools.cache
 def table() -> OperatorTable:
     """The data file, read when it is first asked for."""
-    return OperatorTable(resources.files("abiscan.releases").joinpath("data/operators.bin").read_bytes())
+    return OperatorTable(resources.files("abiscan.torches").joinpath("data/operators.bin").read_bytes())

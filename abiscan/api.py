@@ -1,0 +1,251 @@
+"""The public Python API: what the commands answer, as functions. ``import abiscan`` offers every name in ``__all__``.
+
+A target is what the commands take: the path of a shared object, of a wheel or of a folder, ``NAME==VERSION``, or the
+name of an installed package. So is a torch: a release number, a specifier (``>=2.4,<2.7``), or the path of its folder,
+of one of its libraries or of its wheel; None means the torch of the current environment.
+
+Every function raises ``AbiscanError`` for an input that cannot be read, and writes to no stream.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from abiscan.findings import Rule
+    from abiscan.inputs.session import Session
+    from abiscan.inputs.sources import Source
+    from abiscan.results.api_history import ApiHistory
+    from abiscan.results.check import Report
+    from abiscan.results.coverage import BackendReport
+    from abiscan.results.diff import Comparison
+    from abiscan.results.matrix import Matrix
+    from abiscan.results.operators import ExtensionOperators, TorchOperators
+    from abiscan.torches.torch import TorchChoice
+
+# What a function needs is imported when it is called: none waits for what another needs.
+
+TargetLike: TypeAlias = "str | os.PathLike[str] | Source"
+TorchLike: TypeAlias = "str | os.PathLike[str] | TorchChoice"
+DECLARED: Final = "declared"
+"""As the torch of ``check``: what the metadata of each wheel require, judged as well."""
+
+
+def check(
+    targets: TargetLike | Iterable[TargetLike],
+    torch: TorchLike | None = None,
+    *,
+    python: str | None = None,
+    rules: Sequence[Rule] | None = None,
+    session: Session | None = None,
+) -> Report:
+    """Judge every extension in some targets: will it load and work there?
+
+    Several targets are judged as loaded into one process, in their order.
+
+    :param torch: with a specifier, every embedded release that it admits; ``"declared"`` for what the metadata of each
+        wheel require
+    :param python: the interpreter whose torch and packages are meant where they are not named
+    :param rules: those that are run, all for None
+    :raises AbiscanError: a target, the torch or the interpreter cannot be read
+    """
+    session = _session(session)
+    with _sources(targets, python) as sources:
+        if torch == DECLARED and not Path(DECLARED).exists():
+            from abiscan.pipelines.declared import check_declared
+
+            return check_declared(sources, _rules(rules), session)
+        from abiscan.pipelines import check as pipeline
+
+        return pipeline.check(sources, _choices(torch, python), _rules(rules), session)
+
+
+def matrix(
+    targets: TargetLike | Iterable[TargetLike],
+    torches: TorchLike | Iterable[TorchLike] = (),
+    *,
+    python: str | None = None,
+    rules: Sequence[Rule] | None = None,
+    explained: bool = True,
+    session: Session | None = None,
+) -> Matrix:
+    """Judge every extension in some targets on each of several torches, each target by itself.
+
+    :param torches: the columns; all embedded releases if there are none
+    :param python: the interpreter whose packages are meant by name
+    :param explained: whether findings say what a torch has in place of what it lacks; the verdicts are the same without
+    :raises AbiscanError: a target or a torch cannot be read
+    """
+    from abiscan.pipelines import matrix as pipeline
+
+    choices = _each_choice(torches, python)
+    with _sources(targets, python) as sources:
+        return pipeline.matrix(sources, choices, _rules(rules), _session(session), explained=explained)
+
+
+def operators(target: TargetLike, *, python: str | None = None, session: Session | None = None) -> ExtensionOperators:
+    """What the extensions of a target register with torch: libraries, operators, kernels, fallbacks, classes.
+
+    :param python: the interpreter whose packages are meant by name
+    :raises AbiscanError: the target cannot be read
+    """
+    from abiscan.pipelines.operators import extension_operators
+
+    with _sources(target, python) as (source,):
+        return extension_operators(source, _session(session))
+
+
+def torch_operators(
+    torch: TorchLike | None = None, *, machine: str = "x86_64", session: Session | None = None
+) -> TorchOperators:
+    """What a torch itself has in its dispatcher.
+
+    :param machine: which build of a release number: ``x86_64`` or ``aarch64``
+    :raises AbiscanError: there is no such torch
+    """
+    from abiscan.binary.elf import Machine
+    from abiscan.pipelines import operators as pipeline
+
+    return pipeline.torch_operators(_choice(torch, None), Machine(machine), _session(session))
+
+
+def api_history(
+    target: TargetLike,
+    torches: str | Iterable[str] = (),
+    *,
+    python: str | None = None,
+    session: Session | None = None,
+) -> ApiHistory:
+    """Whether releases of torch changed anything for an extension.
+
+    :param torches: release numbers, specifiers, paths; all embedded releases if there are none
+    :param python: the interpreter whose packages are meant by name
+    :raises AbiscanError: the target or a torch cannot be read
+    """
+    from abiscan.pipelines import operators as pipeline
+
+    specs = [torches] if isinstance(torches, str) else list(torches)
+    with _sources(target, python) as (source,):
+        return pipeline.api_history(source, specs, _session(session))
+
+
+def coverage(
+    target: TargetLike,
+    torch: TorchLike | None = None,
+    *,
+    backend: str | None = None,
+    workload: str | os.PathLike[str] | None = None,
+    python: str | None = None,
+    session: Session | None = None,
+) -> BackendReport:
+    """Which operators have no kernel for the backend that a target brings.
+
+    :param backend: its dispatch key or name; None for the one that most kernels are for
+    :param workload: limits the answer to what this file of a model calls
+    :param python: the interpreter whose torch and packages are meant where they are not named
+    :raises AbiscanError: something cannot be read, or there is no such backend
+    """
+    from abiscan.pipelines.coverage import backend_report
+
+    with _sources(target, python) as (source,):
+        return backend_report(
+            source,
+            _choice(torch, python),
+            _session(session),
+            backend=backend,
+            workload=None if workload is None else Path(workload),
+        )
+
+
+def diff(
+    old: TorchLike,
+    new: TorchLike,
+    *,
+    used_by: TargetLike | None = None,
+    machine: str = "x86_64",
+    python: str | None = None,
+    session: Session | None = None,
+) -> Comparison:
+    """What changed from one torch to another: symbols, operators, dispatch, class layouts.
+
+    :param used_by: limits the answer to what this extension touches
+    :param machine: which build of a release number: ``x86_64`` or ``aarch64``
+    :param python: the interpreter whose packages are meant by name
+    :raises AbiscanError: a torch or the extension cannot be read
+    """
+    from abiscan.binary.elf import Machine
+    from abiscan.pipelines import diff as pipeline
+
+    with _sources(() if used_by is None else used_by, python) as sources:
+        user = next(iter(sources), None)
+        choices = _choice(old, python), _choice(new, python)
+        return pipeline.diff(*choices, Machine(machine), user, _session(session))
+
+
+def releases() -> tuple[str, ...]:
+    """The torch releases whose data are inside the package, oldest first: ``"1.4.0"``, …"""
+    from abiscan.torches import embedded
+
+    return tuple(map(str, embedded.versions()))
+
+
+def _session(session: Session | None) -> Session:
+    from abiscan.inputs.session import Session as NewSession
+
+    return session or NewSession.of_user()
+
+
+def _rules(rules: Sequence[Rule] | None) -> Sequence[Rule]:
+    from abiscan.rules import RULES
+
+    return RULES if rules is None else rules
+
+
+@contextlib.contextmanager
+def _sources(targets: TargetLike | Iterable[TargetLike], python: str | None) -> Iterator[list[Source]]:
+    """What targets mean; wheels that had to be fetched are deleted in the end."""
+    from abiscan.inputs.packages import named
+
+    environment = _environment(python)
+    with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
+
+        def source(target: TargetLike) -> Source:
+            if isinstance(target, str):
+                return named(target, Path(folder), environment)
+            return Path(target) if isinstance(target, os.PathLike) else target
+
+        yield [source(target) for target in _each(targets)]
+
+
+def _each(targets: TargetLike | Iterable[TargetLike]) -> Iterable[TargetLike]:
+    return targets if isinstance(targets, Iterable) and not isinstance(targets, str) else [targets]
+
+
+def _environment(python: str | None) -> str | None:
+    from abiscan.inputs.interpreter import of_environment
+
+    return python or of_environment()
+
+
+def _each_choice(torches: TorchLike | Iterable[TorchLike], python: str | None) -> list[TorchChoice]:
+    several = torches if isinstance(torches, Iterable) and not isinstance(torches, str) else [torches]
+    return [choice for torch in several for choice in _choices(torch, python)]
+
+
+def _choices(torch: TorchLike | None, python: str | None) -> Sequence[TorchChoice]:
+    from abiscan.torches.torch import torch_choices
+
+    return torch_choices(torch) if isinstance(torch, str) else [_choice(torch, python)]
+
+
+def _choice(torch: TorchLike | None, python: str | None) -> TorchChoice:
+    from abiscan.torches.torch import TorchOf, torch_choice
+
+    if torch is None:
+        return TorchOf(_environment(python))
+    return torch_choice(os.fspath(torch)) if isinstance(torch, str | os.PathLike) else torch

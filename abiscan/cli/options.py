@@ -1,0 +1,85 @@
+"""Options that several commands take, each with the same name, meaning and help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from abiscan.binary.elf import Machine
+from abiscan.findings import Effect
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_Option = Callable[[_Command], _Command]
+
+_FILE: Final = click.Path(path_type=Path, dir_okay=False)
+
+
+def report_options(*formats: str) -> _Option[Any]:
+    """``--format`` and ``--output``: parameters ``form`` and ``output``.
+
+    :param formats: those that the command has, the default first
+    """
+    form = click.option(
+        "--format", "form", type=click.Choice(formats), default=formats[0], show_default=True, help="Output format."
+    )
+    output = click.option("--output", type=_FILE, metavar="FILE", help="Write the output to this file.")
+    return lambda command: form(output(command))
+
+
+def fail_options(help_text: str) -> _Option[Any]:
+    """``--fail-on`` and ``--strict``.
+
+    :param help_text: what ``--fail-on`` means to the command
+    """
+    fail_on = click.option(
+        "--fail-on",
+        type=click.Choice([effect.value for effect in Effect]),
+        default=Effect.CORRUPTS.value,
+        show_default=True,
+        help=help_text,
+    )
+    flag = click.option("--strict", is_flag=True, help="Also exit with 1 if something could not be checked.")
+    return lambda command: fail_on(flag(command))
+
+
+def torch_option(help_text: str) -> _Option[Any]:
+    """``--torch SPEC``, once."""
+    return click.option("--torch", metavar="SPEC", help=help_text)
+
+
+def python_option(help_text: str) -> _Option[Any]:
+    """``--python EXE``."""
+    return click.option("--python", metavar="EXE", help=help_text)
+
+
+def machine_option(command: _Command) -> _Command:
+    """``--machine``: which build of a release number."""
+    return click.option(
+        "--machine",
+        type=click.Choice([machine.value for machine in Machine]),
+        default=Machine.X86_64.value,
+        show_default=True,
+        help="The build of a release number to use.",
+    )(command)
+
+
+def verbose_option(help_text: str) -> _Option[Any]:
+    """``-v``."""
+    return click.option("-v", "--verbose", is_flag=True, help=help_text)
+
+
+def quiet_option(help_text: str) -> _Option[Any]:
+    """``-q``."""
+    return click.option("-q", "--quiet", is_flag=True, help=help_text)
+
+
+def refuse_both(one: str, one_given: object, other: str, other_given: object) -> None:
+    """Refuse two options together.
+
+    :raises click.UsageError: both are given
+    """
+    if one_given and other_given:
+        raise click.UsageError(f"{one} and {other} cannot be used together")

@@ -1,0 +1,119 @@
+"""A target and its extensions, with all that is found out about them once, whatever torch they are judged on."""
+
+from __future__ import annotations
+
+import functools
+import posixpath
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from packaging.version import Version
+
+from abiscan.binary.elf import SharedObject
+from abiscan.extension.built_for import BuiltFor, built_for
+from abiscan.inputs.files import ElfSource
+from abiscan.inputs.session import Session
+from abiscan.inputs.sources import Extension, Source, Target, read_target
+from abiscan.linkage.layout_drift import Shared
+from abiscan.torches import embedded
+
+if TYPE_CHECKING:
+    from abiscan.emulation.model import Registrations
+    from abiscan.extension.inventory import Inventory
+
+
+def examine(source: Source, session: Session) -> ExaminedTarget:
+    """A target beside no torch in particular.
+
+    :raises InputError: it cannot be read, or holds nothing that uses torch
+    """
+    return ExaminedTarget(read_target(source, session.files(), embedded.SITE, f"{embedded.SITE}/torch"))
+
+
+class ExaminedTarget:
+    """A target.
+
+    :param target: as it was read beside one torch
+    :param twin: the same target, beside another torch: what is known of it holds here
+    """
+
+    def __init__(self, target: Target, twin: ExaminedTarget | None = None) -> None:
+        self.target = target
+        twins = {each.path: each for each in twin.extensions} if twin else {}
+        self.extensions: tuple[ExaminedExtension, ...] = tuple(
+            ExaminedExtension(self, extension, twins.get(extension.path)) for extension in target.extensions
+        )
+        self._libraries: dict[object, Registrations] = twin._libraries if twin else {}
+
+    @functools.cached_property
+    def origins(self) -> dict[str, BuiltFor]:
+        """What each extension was built for, by path, as far as can be told without emulating it."""
+        return built_for(self.target)
+
+    def registrations_of_library(
+        self, identity: object, source: ElfSource, facts: SharedObject, built_for: Sequence[Version]
+    ) -> Registrations:
+        """What a library registers that extensions of this target bring along.
+
+        :param identity: what tells it from other files
+        :param built_for: the releases that the extension which brings it can have been built for
+        """
+        if identity not in self._libraries:
+            from abiscan.extension.inventory import registrations
+
+            self._libraries[identity] = registrations(source, facts, built_for)
+        return self._libraries[identity]
+
+
+class ExaminedExtension:
+    """One extension of a target.
+
+    :param twin: the same extension of the same target, beside another torch
+    """
+
+    def __init__(self, owner: ExaminedTarget, extension: Extension, twin: ExaminedExtension | None) -> None:
+        self.owner = owner
+        self.extension = extension
+        self._twin = twin
+        self._inventory: Inventory | None = None
+        self.shared_types: dict[str, Shared] = twin.shared_types if twin else {}
+        """Which classes it, and each library that it brings along, share with torch, by path: see ``drift``."""
+
+    @property
+    def target(self) -> Target:
+        """What it is an extension of."""
+        return self.owner.target
+
+    @property
+    def path(self) -> str:
+        """Its path inside the target."""
+        return self.extension.path
+
+    @property
+    def name(self) -> str:
+        """The base name of its file."""
+        return posixpath.basename(self.path)
+
+    @property
+    def facts(self) -> SharedObject:
+        """What its ELF file says."""
+        return self.extension.facts
+
+    @property
+    def origin(self) -> BuiltFor:
+        """What it was built for, by all that is known so far: of its registrations, too, once they were asked for."""
+        if self._twin:
+            return self._twin.origin
+        return self._inventory.origin if self._inventory else self.owner.origins[self.path]
+
+    @property
+    def inventory(self) -> Inventory:
+        """What it registers: recovered when this is first asked for."""
+        if self._twin:
+            return self._twin.inventory
+        if self._inventory is None:
+            # The emulator takes longer to import than many checks take.
+            from abiscan.extension.inventory import recover_inventory
+
+            self._inventory = recover_inventory(self.extension, self.owner.origins[self.path])
+        return self._inventory

@@ -1,0 +1,109 @@
+"""Several torches beside each other, on which the same targets are judged: each target is read and examined once."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping, Sequence
+
+from packaging.version import Version
+
+from abiscan.binary.elf import Machine
+from abiscan.extension.examined import ExaminedTarget
+from abiscan.findings import Rule
+from abiscan.inputs.session import Session
+from abiscan.inputs.sources import Source, read_target
+from abiscan.linkage.declaration import Declaration
+from abiscan.linkage.resolve import Resolver
+from abiscan.pipelines.judge import Judge
+from abiscan.results.check import Result
+from abiscan.torches import embedded
+from abiscan.torches.torch import ReleaseNumber, Torch, TorchChoice
+
+
+class Bench:
+    """Some torches, each in a layer of its own over the same files.
+
+    ``names`` are what the torches are called, in their order: by their release, by their build where that is not
+    enough.
+
+    :param choices: the torches; none for all embedded releases
+    """
+
+    def __init__(self, choices: Sequence[TorchChoice], session: Session) -> None:
+        self._files = session.files()
+        self._all_embedded = not choices
+        choices = choices or list(map(ReleaseNumber, _all_builds()))
+        layers = [self._files.layer() for _ in choices]
+        torches = [choice.open(layer, session) for choice, layer in zip(choices, layers, strict=True)]
+        resolver = Resolver()
+        judges = [Judge(torch, layer, resolver) for torch, layer in zip(torches, layers, strict=True)]
+        self._judges = dict(zip(_names(torches), judges, strict=True))
+        self._targets: dict[tuple[Source, str], ExaminedTarget] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the torches are called."""
+        return tuple(self._judges)
+
+    def target(self, source: Source, name: str | None = None) -> ExaminedTarget:
+        """A target, laid beside the torch of a name; beside the first one for None.
+
+        :raises InputError: it cannot be read
+        """
+        package = self._judges[name or self.names[0]].torch.package
+        if (source, package) not in self._targets:
+            target = read_target(source, self._files, posixpath.dirname(package), package)
+            twin = next((known for (other, _), known in self._targets.items() if other == source), None)
+            self._targets[source, package] = ExaminedTarget(target, twin)
+        return self._targets[source, package]
+
+    def judge(
+        self,
+        source: Source,
+        name: str,
+        rules: Sequence[Rule],
+        *,
+        keep: bool = False,
+        explained: bool = True,
+        declarations: Mapping[str, Declaration] | None = None,
+    ) -> tuple[Result, ...]:
+        """What ``Judge.judge`` says of a target on the torch of a name.
+
+        On all embedded releases, extensions for machines that the release was not made for are left out.
+        """
+        target, extensions = self.target(source, name), None
+        if self._all_embedded:
+            extensions = [each for each in target.extensions if _is_for(name, each.facts.machine)]
+            if target.extensions and not extensions:
+                return ()
+        return self._judges[name].judge(
+            target, rules, extensions=extensions, keep=keep, explained=explained, declarations=declarations
+        )
+
+
+def _all_builds() -> list[str]:
+    """What to call every embedded build: by its release, and by its full version if its release means another build."""
+    further = {name for machine in Machine for name in embedded.further_builds(machine)}
+    return sorted({*map(str, embedded.versions()), *further}, key=Version)
+
+
+def _is_for(name: str, machine: Machine) -> bool:
+    """Whether an embedded build is one for a machine, and none that goes by a shorter name there."""
+    return name in embedded.further_builds(machine) or Version(name) in embedded.versions(machine)
+
+
+def _names(torches: Sequence[Torch]) -> list[str]:
+    """What to call torches: by their release, by their build if two are of one release, by their folder at last."""
+    for name in (_release, _build):
+        names = list(map(name, torches))
+        if len(set(names)) == len(names):
+            return names
+    return [f"{_build(torch)} ({number})" for number, torch in enumerate(torches, 1)]
+
+
+def _release(torch: Torch) -> str:
+    return _build(torch).partition("+")[0]
+
+
+def _build(torch: Torch) -> str:
+    return torch.build or torch.package

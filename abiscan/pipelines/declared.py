@@ -1,0 +1,73 @@
+"""The pipeline behind ``abiscan check --torch declared``: what a wheel requires, against what it loads on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from packaging.version import Version
+
+from abiscan.errors import InputError
+from abiscan.findings import Rule
+from abiscan.inputs.requirement import Metadata
+from abiscan.inputs.session import Session
+from abiscan.inputs.sources import Source
+from abiscan.linkage.declaration import Declaration, Outcome
+from abiscan.pipelines.bench import Bench
+from abiscan.pipelines.matrix import all_work, builds_of, rows_of, suggestion
+from abiscan.results.check import Report, Result
+from abiscan.results.matrix import Row, trouble
+from abiscan.torches.pythons import runs_in
+
+
+def check_declared(targets: Sequence[Source], rules: Sequence[Rule], session: Session) -> Report:
+    """Judge wheels on the torch that their metadata asks for, and the metadata by all embedded releases.
+
+    That torch is the newest embedded release that the requirement admits: the one that pip installs.
+
+    :raises InputError: a target cannot be read, has no metadata, or admits no embedded release
+    """
+    results: list[Result] = []
+    for source in targets:
+        bench = Bench((), session)
+        target = bench.target(source).target
+        if target.metadata is None:
+            raise InputError(target.name, "has no metadata to declare a torch in", "give a wheel, or name the torch")
+        rows = rows_of(bench, source, rules, session, explained=False)
+        builds = builds_of(rows)
+        admitted = {release for release in builds if _admits(target.metadata, release)}
+        if not admitted:
+            required = target.metadata.requires_torch or "any torch"
+            problem = f"requires {required}, which no embedded release for its Python and machine satisfies"
+            raise InputError(target.name, problem, "correct the requirement, or name the torch")
+        declarations = _declarations(target.metadata, rows, builds, admitted)
+        results += bench.judge(source, builds[max(admitted)], rules, declarations=declarations)
+    return Report(results=tuple(results))
+
+
+def _admits(metadata: Metadata, release: Version) -> bool:
+    """Whether pip may install a release beside the wheel: required as the metadata do, in a Python that it is for."""
+    required = metadata.requires_torch
+    return (required is None or required.admits(release)) and runs_in(release, metadata.python)
+
+
+def _declarations(
+    metadata: Metadata, rows: Sequence[Row], builds: dict[Version, str], admitted: set[Version]
+) -> dict[str, Declaration]:
+    required = suggestion(rows)
+    return {
+        row.path: Declaration(
+            requirement=str(metadata.requires_torch) if metadata.requires_torch else None,
+            outcomes=tuple(
+                Outcome(
+                    release=str(release),
+                    admitted=release in admitted,
+                    error=trouble(row.results[name]),
+                    wheel_works=all_work(rows, name),
+                )
+                for release, name in builds.items()
+                if name in row.results and runs_in(release, metadata.python)
+            ),
+            suggestion=required,
+        )
+        for row in rows
+    }

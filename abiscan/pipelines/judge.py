@@ -1,0 +1,229 @@
+"""One torch, and what it makes of the extensions of one target after the other: files → linkage → findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from abiscan.binary.elf import Machine
+from abiscan.binary.ownership import registers
+from abiscan.errors import InputError
+from abiscan.extension.drift import drifts
+from abiscan.extension.examined import ExaminedExtension, ExaminedTarget
+from abiscan.findings import Finding, Rule
+from abiscan.inputs import system
+from abiscan.inputs.files import Files
+from abiscan.inputs.libraries import Libraries
+from abiscan.inputs.sources import Target
+from abiscan.linkage.declaration import Declaration
+from abiscan.linkage.first_error import first_error
+from abiscan.linkage.layout_drift import LayoutDrift, crash
+from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.model import Absence, LoadError, Process, Resolution
+from abiscan.linkage.registering import Registering
+from abiscan.linkage.resolve import Resolver, resolve
+from abiscan.linkage.scope import Loader, SearchPath
+from abiscan.pipelines.gaps import gaps_of
+from abiscan.results.check import Gap, How, PredictedError, Result, Verdict
+from abiscan.torches.model import TorchRelease
+from abiscan.torches.torch import Torch
+
+if TYPE_CHECKING:
+    from abiscan.extension.replay import Replayer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Setting:
+    """What all extensions of a target that are made for one machine are judged with.
+
+    ``process`` is as ``import torch`` leaves it.
+    """
+
+    release: TorchRelease
+    libraries: Libraries
+    siblings: Libraries
+    loader: Loader
+    process: Process
+
+
+class Judge:
+    """Judges extensions on one torch.
+
+    :param files: those that the targets and the torch were read from
+    :param resolver: may be shared by the judges of several torches over the same files
+    """
+
+    def __init__(self, torch: Torch, files: Files, resolver: Resolver) -> None:
+        self.torch = torch
+        self._files = files
+        self._resolver = resolver
+        self._replayer: Replayer | None = None
+
+    def judge(
+        self,
+        target: ExaminedTarget,
+        rules: Sequence[Rule],
+        *,
+        extensions: Sequence[ExaminedExtension] | None = None,
+        keep: bool = False,
+        explained: bool = True,
+        declarations: Mapping[str, Declaration] | None = None,
+    ) -> tuple[Result, ...]:
+        """Judge every extension of a target.
+
+        :param extensions: those of the target that are judged; all for None
+        :param keep: whether what loads stays in the process, for the extensions of further targets
+        :param explained: whether findings say what the torch has in place of what it lacks; to find that takes longer
+            than the verdict, which is the same without
+        :param declarations: by the path of the extension, what the metadata declare, if that is to be judged as well
+        """
+        declared = (declarations or {}).get
+        linkages = [
+            (each, self._link(each, setting, explained=explained, declaration=declared(each.path)))
+            for each, setting in self._settings(target, target.extensions if extensions is None else extensions)
+        ]
+        findings = [[finding for rule in rules for finding in rule.check(linkage)] for _, linkage in linkages]
+        unread = self._files.take_unread()
+        if keep:
+            self._keep(linkages)
+        return (
+            *(
+                _result(examined, linkage, found, unread)
+                for (examined, linkage), found in zip(linkages, findings, strict=True)
+            ),
+            *(_unread(target.target, self.torch, path, error) for path, error in target.target.unreadable),
+        )
+
+    def _settings(
+        self, target: ExaminedTarget, extensions: Sequence[ExaminedExtension]
+    ) -> Iterator[tuple[ExaminedExtension, _Setting]]:
+        """Each extension with its setting, one for each machine."""
+        for machine in dict.fromkeys(each.facts.machine for each in extensions):
+            setting = self._setting(target, machine)
+            yield from ((each, setting) for each in extensions if each.facts.machine is machine)
+
+    def _setting(self, target: ExaminedTarget, machine: Machine) -> _Setting:
+        torch, siblings = self.torch, target.target.siblings
+        release = torch.release_for(machine)
+        search = SearchPath(
+            environment=system.environment_folders() if torch.here else (),
+            siblings=siblings,
+            system=system.library_folders(release.machine) if torch.here else (),
+            native=torch.here,
+        )
+        loader = Loader(self._files, search, release.machine)
+        executable = torch.interpreter.executable if torch.interpreter else None
+        return _Setting(
+            release=release,
+            libraries=Libraries(release.own_libraries, self._files),
+            siblings=Libraries(siblings, self._files),
+            loader=loader,
+            process=loader.start(
+                (str(executable),) if executable else (),
+                global_libraries=release.global_libraries,
+                libraries=release.local_libraries,
+            ),
+        )
+
+    def _link(
+        self, examined: ExaminedExtension, setting: _Setting, *, explained: bool, declaration: Declaration | None
+    ) -> Linkage:
+        """What becomes of one extension: mapped and bound, then registered, then laid out in memory."""
+        release, interpreter, name = setting.release, self.torch.interpreter, examined.path
+        resolution = self._resolve(examined, setting)
+        # What torch would do about the registrations of what does not get that far is part of the explanation only.
+        replayed = resolution if resolution is None or explained or resolution.error is None else None
+        registering = self._replay(examined, replayed, release) if replayed else None
+        drifting: tuple[LayoutDrift, ...] = ()
+        if resolution is not None and resolution.error is None and release.version is not None:
+            drifting = drifts(examined, self._files, resolution, registering, release.version)
+        crashes = crash(drifting, release.version)
+        return Linkage(
+            name=examined.name,
+            facts=examined.facts,
+            release=release,
+            interpreter=interpreter,
+            torch_libraries=setting.libraries,
+            resolution=resolution,
+            error=first_error(name, examined.facts, resolution, interpreter, registering, crashes),
+            requires_torch=_required(examined.target),
+            siblings=setting.siblings,
+            here=self.torch.here,
+            registering=registering,
+            explained=explained,
+            declaration=declaration,
+            drifts=drifting,
+        )
+
+    def _resolve(self, examined: ExaminedExtension, setting: _Setting) -> Resolution | None:
+        """What ``ld.so`` does; None where the extension is made for another machine than the torch."""
+        if examined.facts.machine is not setting.release.machine:
+            return None
+        opened = setting.loader.open(setting.process, examined.extension.location)
+        return resolve(setting.process, opened, self._resolver)
+
+    def _replay(self, examined: ExaminedExtension, resolution: Resolution, release: TorchRelease) -> Registering | None:
+        """What torch does about the registrations of an extension and its libraries; None if there are none."""
+        facts = (module.facts for module in resolution.closure.new)
+        if not any(registers(each.imports) for each in facts if each is not None):
+            return None
+        if self._replayer is None:
+            # The model of the dispatcher takes longer to import than many checks take.
+            from abiscan.extension.replay import Replayer
+
+            self._replayer = Replayer(torch=self.torch, files=self._files)
+        return self._replayer.replay(examined, resolution, release)
+
+    def _keep(self, linkages: Sequence[tuple[ExaminedExtension, Linkage]]) -> None:
+        """Leave the extensions that load in the process into which those of the next target are loaded."""
+        for examined, linkage in linkages:
+            if self._replayer and linkage.resolution and linkage.registering and linkage.error is None:
+                self._replayer.keep(examined, linkage.resolution, linkage.registering)
+
+
+def _required(target: Target) -> str | None:
+    """The requirement on torch in a target's metadata, if it says which torch."""
+    requirement = target.metadata.requires_torch if target.metadata else None
+    return str(requirement) if requirement and not requirement.admits_all else None
+
+
+def _result(
+    examined: ExaminedExtension, linkage: Linkage, findings: Sequence[Finding], unread: Sequence[InputError]
+) -> Result:
+    error, resolution = linkage.error, linkage.resolution
+    missing = resolution.closure.missing if resolution else ()
+    return Result(
+        target=examined.target.name,
+        path=examined.path,
+        sha256=examined.extension.source.sha256(),
+        torch=linkage.release.version,
+        torch_build=linkage.release.build,
+        verdict=Verdict.FAILS if error else Verdict.LOADS,
+        predicted_error=_predicted(error) if error else None,
+        undefined_symbols=tuple(dict.fromkeys(str(symbol.reference) for symbol in linkage.undefined)),
+        external=tuple(dict.fromkeys(library.name for library in missing if library.absence is Absence.EXTERNAL)),
+        findings=tuple(findings),
+        gaps=(*gaps_of(linkage), *(Gap(stage="elf", reason=str(error)) for error in unread)),
+    )
+
+
+def _predicted(error: LoadError) -> PredictedError:
+    how = How.ABORTS if error.aborts else How.RAISES
+    return PredictedError(how=how, object=error.object, message=error.message, exact=error.exact)
+
+
+def _unread(target: Target, torch: Torch, path: str, error: InputError) -> Result:
+    return Result(
+        target=target.name,
+        path=path,
+        sha256=None,
+        torch=torch.build.partition("+")[0] if torch.build else None,
+        torch_build=torch.build,
+        verdict=Verdict.UNKNOWN,
+        predicted_error=None,
+        undefined_symbols=(),
+        external=(),
+        findings=(),
+        gaps=(Gap(stage="elf", reason=f"{error.problem} ({error.fix})" if error.fix else error.problem),),
+    )

@@ -1,1 +1,0 @@
-"""The target torch: what its files say about it."""

@@ -1,0 +1,215 @@
+"""A torch to judge against: one that is embedded, or one that is installed. And how a user says which."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from abiscan.binary.elf import Machine
+from abiscan.dispatch.operators import Operators
+from abiscan.errors import InputError
+from abiscan.inputs import interpreter as python
+from abiscan.inputs import system
+from abiscan.inputs.files import Files
+from abiscan.inputs.interpreter import Interpreter
+from abiscan.inputs.libraries import Libraries
+from abiscan.inputs.session import Session
+from abiscan.torches import embedded, embedded_operators, from_libs
+from abiscan.torches.model import TorchRelease
+from abiscan.torches.operator_store import operators_of
+
+
+class Torch(Protocol):
+    """A torch, open for questions."""
+
+    @property
+    def package(self) -> str:
+        """The folder of its package."""
+
+    @property
+    def build(self) -> str | None:
+        """Its full version, None if unknown: ``2.13.0+cpu``; of an embedded one as the user wrote it."""
+
+    @property
+    def interpreter(self) -> Interpreter | None:
+        """The Python that it runs in, None if none is meant in particular."""
+
+    @property
+    def here(self) -> bool:
+        """Whether it will run on this system, whose libraries then count."""
+
+    def release_for(self, machine: Machine) -> TorchRelease:
+        """What is known of it, for an extension made for a given machine.
+
+        :raises InputError: it does not exist for that machine
+        """
+
+    def operators_of(self, release: TorchRelease, names: Collection[str] | None = None) -> Operators:
+        """What it has in its dispatcher.
+
+        :param release: what ``release_for`` gave
+        :param names: the operators that are needed, others may be left out; all for None
+        """
+
+    def exports(self, release: TorchRelease) -> Mapping[str, frozenset[str]]:
+        """All names that its own libraries export, by library.
+
+        :param release: what ``release_for`` gave
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddedTorch:
+    """A release inside the package, on no system in particular.
+
+    ``build`` is the number that it was asked for by; ``files`` get its libraries.
+    """
+
+    build: str
+    files: Files
+
+    @property
+    def package(self) -> str:
+        """A folder that no real torch has."""
+        return posixpath.join(embedded.SITE, "torch")
+
+    @property
+    def interpreter(self) -> None:
+        """Any Python will do."""
+        return
+
+    @property
+    def here(self) -> bool:
+        """Its system is not known."""
+        return False
+
+    def release_for(self, machine: Machine) -> TorchRelease:
+        """The build for a machine.
+
+        :raises InputError: none is embedded
+        """
+        return embedded.release(self.build, machine, self.files)
+
+    def operators_of(self, release: TorchRelease, names: Collection[str] | None = None) -> Operators:
+        """What it has in its dispatcher, from inside the package."""
+        return embedded_operators.operators(self.build, release.machine, names)
+
+    def exports(self, release: TorchRelease) -> Mapping[str, frozenset[str]]:
+        """All names that its own libraries export, by library."""
+        return embedded.exports(self.build, release.machine)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstalledTorch:
+    """A torch with files of its own: in a folder, or in a wheel as if it were installed."""
+
+    release: TorchRelease
+    interpreter: Interpreter | None
+    files: Files
+    session: Session
+
+    @property
+    def package(self) -> str:
+        """The folder of its package."""
+        return self.release.package
+
+    @property
+    def build(self) -> str | None:
+        """Its full version, None if its files do not say."""
+        return self.release.build
+
+    @property
+    def here(self) -> bool:
+        """Whether it is made for the machine that this runs on."""
+        return self.release.machine is system.machine()
+
+    def release_for(self, machine: Machine) -> TorchRelease:  # noqa: ARG002 - it is made for one machine
+        """The torch itself, whatever the extension is made for."""
+        return self.release
+
+    def operators_of(self, release: TorchRelease, names: Collection[str] | None = None) -> Operators:
+        """What it has in its dispatcher: known, kept, or read from its libraries."""
+        return operators_of(release, self.files, self.session, names)
+
+    def exports(self, release: TorchRelease) -> Mapping[str, frozenset[str]]:
+        """All names that its own libraries export, by library."""
+        libraries = Libraries(release.own_libraries, self.files)
+        return {name: frozenset(facts.symbols.starting_with("")) for name, facts in libraries.items()}
+
+
+class TorchChoice(Protocol):
+    """Which torch is meant, before anything of it is read."""
+
+    def open(self, files: Files, session: Session) -> Torch:
+        """Open it.
+
+        :param files: get its libraries, where they are not on disk
+        :raises InputError: there is no such torch
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseNumber:
+    """An embedded release, by its number or the full version of a build: ``2.6.0``, ``2.13.0+cu130``."""
+
+    number: str
+
+    def open(self, files: Files, session: Session) -> Torch:  # noqa: ARG002 - nothing of it takes seconds
+        """Open it. Whether it is embedded shows when a machine is known."""
+        return EmbeddedTorch(build=self.number, files=files)
+
+
+@dataclass(frozen=True, slots=True)
+class TorchAt:
+    """The torch in a folder, of a library, or in a wheel, with the interpreter that it belongs to."""
+
+    path: Path
+
+    def open(self, files: Files, session: Session) -> Torch:
+        """Open it.
+
+        :raises InputError: there is none
+        """
+        release = from_libs.from_path(self.path, files)
+        interpreter = python.of_torch(Path(release.package), release.python)
+        return InstalledTorch(release=release, interpreter=interpreter, files=files, session=session)
+
+
+@dataclass(frozen=True, slots=True)
+class TorchOf:
+    """The torch of an interpreter; of the running one for None."""
+
+    executable: str | None
+
+    def open(self, files: Files, session: Session) -> Torch:
+        """Open it.
+
+        :raises InputError: it has none
+        """
+        if self.executable is None:
+            interpreter, package = python.running(), python.installed_torch()
+        else:
+            interpreter, package = python.ask(self.executable)
+        if package is None:
+            raise InputError(str(interpreter.executable), "has no torch", "say which torch with --torch or --python")
+        release = from_libs.from_path(package, files)
+        return InstalledTorch(release=release, interpreter=interpreter, files=files, session=session)
+
+
+def torch_choice(spec: str) -> TorchChoice:
+    """What SPEC means where one torch is meant: a path if there is one, else a release number."""
+    path = Path(spec)
+    return ReleaseNumber(spec) if embedded.is_version(spec) and not path.exists() else TorchAt(path)
+
+
+def torch_choices(spec: str) -> tuple[TorchChoice, ...]:
+    """What SPEC means where several may be meant: all embedded releases that a version specifier admits.
+
+    :raises InputError: it is a specifier, and admits none
+    """
+    if not Path(spec).exists() and not embedded.is_version(spec) and (versions := embedded.admitted(spec)):
+        return tuple(ReleaseNumber(str(version)) for version in versions)
+    return (torch_choice(spec),)

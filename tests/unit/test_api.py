@@ -1,0 +1,132 @@
+"""The public API as a user of the package meets it: see docs/api.md."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import abiscan
+from tests.fakes import SAMPLES, torch_package
+
+SAMPLE = SAMPLES / "undefined_symbol_signature" / "undefined_symbol_signature.so"
+LOADS = SAMPLES / "loads" / "loads.so"
+
+
+def test_every_public_name_is_there_and_comes_from_where_it_is_said_to() -> None:
+    for name in abiscan.__all__:
+        assert getattr(abiscan, name) is getattr(importlib.import_module(abiscan._HOMES[name]), name)
+    assert set(abiscan.__all__) == set(abiscan._HOMES)
+    assert set(abiscan.__all__) <= set(dir(abiscan))
+
+
+def test_no_public_name_is_that_of_a_room() -> None:
+    """Importing a room sets its name in the package, and would hide the function."""
+    rooms = {module.name for module in pkgutil.iter_modules(abiscan.__path__)}
+    assert rooms & set(abiscan.__all__) == set()
+
+
+def test_every_public_function_and_type_is_documented() -> None:
+    assert [name for name in abiscan.__all__ if name != "RULES" and not inspect.getdoc(getattr(abiscan, name))] == []
+
+
+def test_a_name_that_is_not_there() -> None:
+    with pytest.raises(AttributeError, match="module 'abiscan' has no attribute 'nothing'"):
+        abiscan.__getattr__("nothing")
+
+
+def test_importing_it_imports_nothing_else() -> None:
+    code = "import sys; before = set(sys.modules); import abiscan; print(*sorted(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert {name for name in done.stdout.split() if not name.startswith("importlib")} <= {
+        "abiscan",
+        "__future__",
+        "warnings",
+    }
+
+
+def test_check_says_what_the_command_says() -> None:
+    report = abiscan.check(SAMPLE, "2.13.0")
+    (result,) = report.results
+    assert result.verdict is abiscan.Verdict.FAILS
+    assert report.exit_code(abiscan.Effect.CORRUPTS, strict=False) == 1
+    command = [sys.executable, "-m", "abiscan", "check", str(SAMPLE), "--torch", "2.13.0", "--format", "json"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert report.to_json() == printed.stdout
+
+
+def test_targets_and_torches_are_words_or_paths(tmp_path: Path) -> None:
+    package = torch_package(tmp_path)
+    (by_path,) = abiscan.check([SAMPLE], package).results
+    (by_word,) = abiscan.check(str(SAMPLE), str(package)).results
+    assert by_path == by_word
+    assert by_path.torch_build == "9.9.0+cpu"
+
+
+def test_a_specifier_means_several_releases() -> None:
+    report = abiscan.check(LOADS, ">=2.12,<2.14")
+    assert [result.torch for result in report.results] == ["2.12.0", "2.12.1", "2.13.0"]
+
+
+def test_only_the_rules_that_are_asked_for_run() -> None:
+    (rule,) = (rule for rule in abiscan.RULES if rule.name == "missing-library")
+    assert abiscan.check(SAMPLE, "2.13.0", rules=[rule]).results[0].findings == ()
+
+
+def test_matrix() -> None:
+    found = abiscan.matrix(LOADS, ["2.12.0", "2.13.0"])
+    assert found.releases == ("2.12.0", "2.13.0")
+    assert json.loads(found.to_json())["results"][0]["path"] == "loads.so"
+
+
+def test_operators() -> None:
+    (inventory,) = abiscan.operators(LOADS).inventories
+    assert [operator.name for operator in inventory.registrations.operators] == ["abiscan_loads::double_it"]
+
+
+def test_torch_operators() -> None:
+    found = abiscan.torch_operators("2.6.0", machine="aarch64")
+    assert found.operators.operators["aten::tanh"].schema == "aten::tanh(Tensor self) -> Tensor"
+
+
+def test_api_history() -> None:
+    found = abiscan.api_history(LOADS, ["2.12.0", "2.13.0"])
+    assert [release.torch for release in found.releases] == ["2.12.0", "2.13.0"]
+
+
+def test_coverage() -> None:
+    found = abiscan.coverage(SAMPLES / "coverage" / "backend.so", "2.13.0", backend="PrivateUse1")
+    assert found.backend == "PrivateUse1"
+    assert "aten::tanh.out" in {missing.operator for missing in found.coverage.missing}
+
+
+def test_diff() -> None:
+    assert "aten::_grouped_mm" in abiscan.diff("2.7.0", "2.8.0").operators_added
+
+
+def test_releases() -> None:
+    found = abiscan.releases()
+    assert found[0] == "1.4.0"
+    assert {"1.5.0", "2.6.0", "2.13.0"} <= set(found)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: abiscan.check("absent.so", "2.13.0"),
+        lambda: abiscan.check(LOADS, "0.0.1"),
+        lambda: abiscan.matrix(LOADS, "absent/torch"),
+        lambda: abiscan.operators(__file__),
+        lambda: abiscan.coverage(LOADS, "2.13.0", backend="NoSuchKey"),
+        lambda: abiscan.diff("2.13.0", "absent"),
+    ],
+)
+def test_bad_input_is_an_error_of_abiscan(call) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(abiscan.AbiscanError):
+        call()
