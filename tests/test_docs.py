@@ -10,6 +10,7 @@ repository, the pages of ``docs`` in ``sample_binaries``.
 from __future__ import annotations
 
 import doctest
+import inspect
 import json
 import re
 import shlex
@@ -93,8 +94,8 @@ def test_commands_print_what_the_page_says(
 
 
 def test_every_command_is_run_somewhere() -> None:
-    run = {line.split()[2] for page in RUN for body in fences(page, "console") for line in body.splitlines()
-           if line.startswith("$ abiscan ")}  # fmt: skip
+    lines = [line for page in RUN for body in fences(page, "console") for line in body.splitlines()]
+    run = {line.split()[2] for line in lines if line.startswith("$ abiscan ")}
     # The others change an environment or a wheel, or look at what is installed.
     assert run == set(gen_docs.commands()) - {"cache", "doctor", "pip", "stamp", "uv"}
 
@@ -116,6 +117,15 @@ def test_python_examples(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     doctest.DocTestRunner(optionflags=flags).run(test, out=report.append)
     assert not report, "".join(report)
+
+
+def test_the_whole_api_is_documented_and_every_function_called() -> None:
+    page = DOCS / "api.md"
+    examples = "".join(fences(page, "pycon"))
+    functions = [name for name in abiscan.__all__ if inspect.isfunction(getattr(abiscan, name))]
+    assert len(functions) > 5
+    assert [name for name in functions if f"abiscan.{name}(" not in examples] == []
+    assert [name for name in abiscan.__all__ if name not in page.read_text("utf-8")] == []
 
 
 def test_generated_parts_are_up_to_date() -> None:

@@ -1,4 +1,4 @@
-"""Write the generated parts of the documentation: rules, help texts, and the picture of the rooms.
+"""Write the generated parts of the documentation: rules, help texts, the Python API, and the picture of the rooms.
 
 python -m tools.gen_docs           rewrites each part between its markers, in the pages of docs/
 python -m tools.gen_docs --check   changes nothing; exits with 1 if a page is out of date
@@ -11,6 +11,9 @@ from __future__ import annotations
 
 import argparse
 import ast
+import dataclasses
+import enum
+import inspect
 import re
 import sys
 import textwrap
@@ -20,6 +23,7 @@ from typing import Final
 
 import click.testing
 
+import abiscan
 from abiscan.cli import main as program
 from abiscan.findings import Rule
 from abiscan.rules import RULES
@@ -98,6 +102,53 @@ def picture() -> str:
     return "".join(["```text\n", *(f"{line}\n" for line in lines), "```\n"])
 
 
+def function(name: str) -> str:
+    """A function of the public API: its signature and its documentation, from the source of ``abiscan/api.py``."""
+    source = PACKAGE.joinpath("api.py").read_text("utf-8")
+    node = next(node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef) and node.name == name)
+    lines = source.splitlines()[node.lineno - 1 : node.body[0].lineno - 1]
+    text, *fields = re.split(r"^:", ast.get_docstring(node) or "", flags=re.MULTILINE)
+    signature = "\n".join(lines).removesuffix(":")
+    rows = []
+    for field in fields:
+        subject, _, meaning = field.partition(": ")
+        kind, _, name = subject.partition(" ")
+        rows.append(f"- {'raises ' if kind == 'raises' else ''}`{name}`: {' '.join(meaning.split())}\n")
+    paragraphs = [f"```python\n{signature}\n```\n", f"{text.strip()}\n", "".join(rows)]
+    return markdown("\n".join(filter(None, paragraphs)))
+
+
+def markdown(text: str) -> str:
+    """Code in Markdown, not in reStructuredText."""
+    return re.sub(r"(?<!`)``(?!`)", "`", text)
+
+
+def public_types() -> str:
+    """The types of the public API, each with what it is, its fields and its methods."""
+    rows = []
+    for name in abiscan.__all__:
+        value = getattr(abiscan, name)
+        if not inspect.isclass(value):
+            continue
+        summary = re.split(r"\n\n", inspect.getdoc(value) or "")[0]
+        members = [f"`{member}`" for member in members_of(value)]
+        rows.append(f"| `{name}` | {markdown(' '.join(summary.split()))} | {', '.join(members)} |\n")
+    return "".join(["| type | what it is | has |\n", "|---|---|---|\n", *rows])
+
+
+def members_of(value: type) -> Iterator[str]:
+    """The public fields, methods and values of a class, in the order of its source."""
+    if issubclass(value, enum.Enum):
+        yield from value.__members__
+    if dataclasses.is_dataclass(value):
+        yield from (field.name for field in dataclasses.fields(value))
+    for name, member in vars(value).items():
+        if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, classmethod)):
+            yield f"{name}()"
+        elif not name.startswith("_") and isinstance(member, property):
+            yield name
+
+
 def parts() -> Iterator[tuple[Path, str, str]]:
     """Every generated part: its page, its name, its text."""
     yield DOCS / "rules/index.md", "rules", rule_table()
@@ -105,6 +156,10 @@ def parts() -> Iterator[tuple[Path, str, str]]:
         yield DOCS / f"rules/{rule.name}.md", "rule", rule_page(rule)
     for command in commands():
         yield DOCS / f"commands/{command}.md", "help", help_text(command)
+    for name in abiscan.__all__:
+        if inspect.isfunction(getattr(abiscan, name)):
+            yield DOCS / "api.md", name, function(name)
+    yield DOCS / "api.md", "types", public_types()
     yield DOCS / "design.md", "rooms", picture()
 
 
