@@ -111,9 +111,9 @@ def function(name: str) -> str:
     signature = "\n".join(lines).removesuffix(":")
     rows = []
     for field in fields:
-        subject, _, meaning = field.partition(": ")
-        kind, _, name = subject.partition(" ")
-        rows.append(f"- {'raises ' if kind == 'raises' else ''}`{name}`: {' '.join(meaning.split())}\n")
+        heading, _, meaning = field.partition(": ")
+        kind, _, subject = heading.partition(" ")
+        rows.append(f"- {'raises ' if kind == 'raises' else ''}`{subject}`: {' '.join(meaning.split())}\n")
     paragraphs = [f"```python\n{signature}\n```\n", f"{text.strip()}\n", "".join(rows)]
     return markdown("\n".join(filter(None, paragraphs)))
 
