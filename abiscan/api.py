@@ -48,8 +48,8 @@ def check(
 
     Several targets are checked as if loaded into one process, in the order given.
 
-    :param torch: a specifier means every embedded release that it admits; ``"declared"`` means what the metadata of each
-        wheel requires
+    :param torch: a specifier means every embedded release that it admits; ``"declared"`` means what the metadata of
+        each wheel requires
     :param python: the interpreter whose torch and installed packages are used; by default that of the environment
     :param rules: the rules to run; by default all
     :raises AbiscanError: a target, the torch or the interpreter cannot be read

@@ -128,6 +128,12 @@ def test_the_whole_api_is_documented_and_every_function_called() -> None:
     assert [name for name in abiscan.__all__ if name not in page.read_text("utf-8")] == []
 
 
+def test_the_index_says_which_releases_there_are() -> None:
+    releases = abiscan.releases()
+    said = f"{len(releases)} releases, {releases[0]} to {releases[-1]},"
+    assert said in " ".join(DOCS.joinpath("index.md").read_text("utf-8").split())
+
+
 def test_generated_parts_are_up_to_date() -> None:
     assert [name_of(page) for page in gen_docs.stale()] == []
     assert gen_docs.left_over() == []
