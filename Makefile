@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: first-run setup check lint test truth bench gen new-rule
+.PHONY: first-run setup check lint test docs truth bench gen new-rule
 
 first-run: $(BIN)/abiscan  ## judge a sample with what is inside the package; nothing else is installed
 	$(BIN)/abiscan check sample_binaries/undefined_symbol_signature/undefined_symbol_signature.so --torch 2.13.0 || test $$? -eq 1
@@ -15,9 +15,9 @@ $(BIN)/abiscan:
 
 setup:  ## install the package editable, with the test tools and the torch that the tests load extensions into
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable '.[test]' 'torch==2.13.0'
+	$(BIN)/python -m pip install --quiet --editable '.[test,docs]' 'torch==2.13.0'
 
-check: lint test  ## everything CI checks
+check: lint docs test  ## everything CI checks
 
 lint:  ## style, types, generated files
 	$(BIN)/ruff check .
@@ -29,13 +29,16 @@ lint:  ## style, types, generated files
 test:  ## all tests; those on recorded loads need ABISCAN_CORPUS, a folder for downloads
 	$(BIN)/python -m pytest
 
+docs:  ## the documentation site, in build/docs; warnings are errors
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet docs build/docs
+
 truth:  ## slow: every recorded pair of extension and torch (downloads 4 GB, unpacks 6 GB)
 	$(BIN)/python -m tools.ground_truth
 
 bench:  ## ratios against auditwheel, abi3audit and importing torch
 	$(BIN)/python -m benchmarks.run
 
-gen:  ## regenerate what is generated: the table of rules in the README
+gen:  ## regenerate the generated parts of the documentation
 	$(BIN)/python -m tools.gen_docs
 
 new-rule:  ## make new-rule NAME=some-rule

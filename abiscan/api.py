@@ -45,14 +45,14 @@ def check(
     rules: Sequence[Rule] | None = None,
     session: Session | None = None,
 ) -> Report:
-    """Judge every extension in some targets: will it load and work there?
+    """Check every extension in the targets: will it load and work on that torch?
 
-    Several targets are judged as loaded into one process, in their order.
+    Several targets are checked as if loaded into one process, in the order given.
 
-    :param torch: with a specifier, every embedded release that it admits; ``"declared"`` for what the metadata of each
-        wheel require
-    :param python: the interpreter whose torch and packages are meant where they are not named
-    :param rules: those that are run, all for None
+    :param torch: a specifier means every embedded release that it admits; ``"declared"`` means what the metadata of
+        each wheel requires
+    :param python: the interpreter whose torch and installed packages are used; by default that of the environment
+    :param rules: the rules to run; by default all
     :raises AbiscanError: a target, the torch or the interpreter cannot be read
     """
     session = _session(session)
@@ -75,11 +75,11 @@ def matrix(
     explained: bool = True,
     session: Session | None = None,
 ) -> Matrix:
-    """Judge every extension in some targets on each of several torches, each target by itself.
+    """Check every extension in the targets on each of several torches, each target by itself.
 
-    :param torches: the columns; all embedded releases if there are none
-    :param python: the interpreter whose packages are meant by name
-    :param explained: whether findings say what a torch has in place of what it lacks; the verdicts are the same without
+    :param torches: the columns; by default all embedded releases
+    :param python: the interpreter whose installed packages are used; by default that of the environment
+    :param explained: whether findings say what a torch has instead of what it lacks; the verdicts do not depend on it
     :raises AbiscanError: a target or a torch cannot be read
     """
     from abiscan.pipelines import matrix as pipeline
@@ -92,7 +92,7 @@ def matrix(
 def operators(target: TargetLike, *, python: str | None = None, session: Session | None = None) -> ExtensionOperators:
     """What the extensions of a target register with torch: libraries, operators, kernels, fallbacks, classes.
 
-    :param python: the interpreter whose packages are meant by name
+    :param python: the interpreter whose installed packages are used; by default that of the environment
     :raises AbiscanError: the target cannot be read
     """
     from abiscan.pipelines.operators import extension_operators
@@ -104,7 +104,7 @@ def operators(target: TargetLike, *, python: str | None = None, session: Session
 def torch_operators(
     torch: TorchLike | None = None, *, machine: str = "x86_64", session: Session | None = None
 ) -> TorchOperators:
-    """What a torch itself has in its dispatcher.
+    """What torch itself registers with its dispatcher.
 
     :param machine: which build of a release number: ``x86_64`` or ``aarch64``
     :raises AbiscanError: there is no such torch
@@ -124,8 +124,8 @@ def api_history(
 ) -> ApiHistory:
     """Whether releases of torch changed anything for an extension.
 
-    :param torches: release numbers, specifiers, paths; all embedded releases if there are none
-    :param python: the interpreter whose packages are meant by name
+    :param torches: release numbers, specifiers or paths; by default all embedded releases
+    :param python: the interpreter whose installed packages are used; by default that of the environment
     :raises AbiscanError: the target or a torch cannot be read
     """
     from abiscan.pipelines import operators as pipeline
@@ -144,11 +144,11 @@ def coverage(
     python: str | None = None,
     session: Session | None = None,
 ) -> BackendReport:
-    """Which operators have no kernel for the backend that a target brings.
+    """Which operators have no kernel for the backend that a target implements.
 
-    :param backend: its dispatch key or name; None for the one that most kernels are for
-    :param workload: limits the answer to what this file of a model calls
-    :param python: the interpreter whose torch and packages are meant where they are not named
+    :param backend: its dispatch key or name; by default the one that most kernels are for
+    :param workload: a file of a model, which limits the answer to the operators that it calls
+    :param python: the interpreter whose torch and installed packages are used; by default that of the environment
     :raises AbiscanError: something cannot be read, or there is no such backend
     """
     from abiscan.pipelines.coverage import backend_report
@@ -174,9 +174,9 @@ def diff(
 ) -> Comparison:
     """What changed from one torch to another: symbols, operators, dispatch, class layouts.
 
-    :param used_by: limits the answer to what this extension touches
+    :param used_by: an extension, which limits the answer to what it uses
     :param machine: which build of a release number: ``x86_64`` or ``aarch64``
-    :param python: the interpreter whose packages are meant by name
+    :param python: the interpreter whose installed packages are used; by default that of the environment
     :raises AbiscanError: a torch or the extension cannot be read
     """
     from abiscan.binary.elf import Machine
@@ -189,7 +189,7 @@ def diff(
 
 
 def releases() -> tuple[str, ...]:
-    """The torch releases whose data are inside the package, oldest first: ``"1.4.0"``, …"""
+    """The torch releases whose data is inside the package, oldest first: ``"1.4.0"``, …"""
     from abiscan.torches import embedded
 
     return tuple(map(str, embedded.versions()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class AbiscanError(Exception):
-    """Base of every error that a user can mend. ``exit_code`` follows the table of exit codes in the README."""
+    """Base of every error that a user can mend. ``exit_code`` is explained in ``docs/effects.md``."""
 
     exit_code = 2
 

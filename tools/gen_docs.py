@@ -1,44 +1,206 @@
-"""Write the table of rules into the README, from the docstrings of the rules.
+"""Write the generated parts of the documentation: rules, help texts, the Python API, and the picture of the rooms.
 
-python -m tools.gen_docs           rewrites the part of README.md between the markers
-python -m tools.gen_docs --check   exits with 1 if that would change it
+python -m tools.gen_docs           rewrites each part between its markers, in the pages of docs/
+python -m tools.gen_docs --check   changes nothing; exits with 1 if a page is out of date
+
+A generated part stands between ``<!-- generated: NAME -->`` and ``<!-- end: NAME -->``; the rest of the page is
+written by hand.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
+import dataclasses
+import enum
+import inspect
+import re
 import sys
+import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+import click.testing
+
+import abiscan
+from abiscan.cli import main as program
+from abiscan.findings import Rule
 from abiscan.rules import RULES
 
-README: Final = Path(__file__).resolve().parent.parent / "README.md"
-BEGIN: Final = "<!-- rules: made by tools/gen_docs.py from the docstrings in abiscan/rules -->\n"
-END: Final = "<!-- end of rules -->\n"
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+DOCS: Final = ROOT / "docs"
+PACKAGE: Final = ROOT / "abiscan"
+HELP_WIDTH: Final = 88
+"""Characters in a line of a code block before the site needs a scroll bar."""
 
 
-def table() -> str:
-    """The rules as a Markdown table."""
-    rows = [f"| `{rule.name}` | {rule.summary} |\n" for rule in RULES]
-    return "".join(["| rule | what it means |\n", "|---|---|\n", *rows])
+def commands() -> list[str]:
+    """The names of all commands."""
+    return program.list_commands(click.Context(program))
+
+
+def rule_table() -> str:
+    """The rules as a Markdown table, and as the contents of the chapter."""
+    rows = [f"| [`{rule.name}`]({rule.name}.md) | {rule.summary} |\n" for rule in RULES]
+    pages = [f"{rule.name}\n" for rule in RULES]
+    table = ["| rule | what it means |\n", "|---|---|\n", *rows]
+    return "".join([*table, "\n```{toctree}\n:hidden:\n\n", *pages, "```\n"])
+
+
+def rule_page(rule: Rule) -> str:
+    """The documentation of a rule, with links to the pages of the rules that it names."""
+    text = rule.documentation
+    for other in RULES:
+        if other is not rule:
+            text = re.sub(rf"(?<!`)`{other.name}`(?!`)", f"[`{other.name}`]({other.name}.md)", text)
+    return f"# {rule.name}\n\n{text}\n"
+
+
+def help_text(command: str) -> str:
+    """What ``abiscan COMMAND --help`` prints."""
+    words = [command, "--help"]
+    result = click.testing.CliRunner().invoke(program, words, prog_name="abiscan", terminal_width=HELP_WIDTH)
+    return f"```text\n{result.output}```\n"
+
+
+def rooms() -> list[list[str]]:
+    """The layers of the package from the top, as import-linter keeps them; each is one room or several."""
+    config = tomllib.loads(ROOT.joinpath("pyproject.toml").read_text("utf-8"))
+    contracts = config["tool"]["importlinter"]["contracts"]
+    layers = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
+    return [re.split(r"\s*[|:]\s*", layer) for layer in layers]
+
+
+def purpose(room: str) -> str:
+    """The first sentence of the docstring of a room."""
+    folder = PACKAGE / room
+    file = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
+    docstring = ast.get_docstring(ast.parse(file.read_text("utf-8"))) or ""
+    sentence = re.split(r"(?<=[.;?])\s", " ".join(docstring.split()), maxsplit=1)[0]
+    return sentence.replace("``", "").rstrip(";.")
+
+
+def picture() -> str:
+    """The rooms from the top of the house to the bottom, each with what it is for."""
+    layers = rooms()
+    width = max(len(room) for layer in layers for room in layer)
+    lines = [f"┌─{'─' * width}─┐"]
+    for number, layer in enumerate(layers):
+        if number:
+            lines.append(f"├─{'─' * width}─┤")
+        for room in layer:
+            first, *rest = textwrap.wrap(purpose(room), HELP_WIDTH - width - 6)
+            lines.append(f"│ {room:{width}} │  {first}")
+            lines += [f"│ {'':{width}} │  {line}" for line in rest]
+    lines.append(f"└─{'─' * width}─┘")
+    return "".join(["```text\n", *(f"{line}\n" for line in lines), "```\n"])
+
+
+def function(name: str) -> str:
+    """A function of the public API: its signature and its documentation, from the source of ``abiscan/api.py``."""
+    source = PACKAGE.joinpath("api.py").read_text("utf-8")
+    node = next(node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef) and node.name == name)
+    lines = source.splitlines()[node.lineno - 1 : node.body[0].lineno - 1]
+    text, *fields = re.split(r"^:", ast.get_docstring(node) or "", flags=re.MULTILINE)
+    signature = "\n".join(lines).removesuffix(":")
+    rows = []
+    for field in fields:
+        heading, _, meaning = field.partition(": ")
+        kind, _, subject = heading.partition(" ")
+        rows.append(f"- {'raises ' if kind == 'raises' else ''}`{subject}`: {' '.join(meaning.split())}\n")
+    paragraphs = [f"```python\n{signature}\n```\n", f"{text.strip()}\n", "".join(rows)]
+    return markdown("\n".join(filter(None, paragraphs)))
+
+
+def markdown(text: str) -> str:
+    """Code in Markdown, not in reStructuredText."""
+    return re.sub(r"(?<!`)``(?!`)", "`", text)
+
+
+def public_types() -> str:
+    """The types of the public API, each with what it is, its fields and its methods."""
+    rows = []
+    for name in abiscan.__all__:
+        value = getattr(abiscan, name)
+        if not inspect.isclass(value):
+            continue
+        summary = re.split(r"\n\n", inspect.getdoc(value) or "")[0]
+        members = [f"`{member}`" for member in members_of(value)]
+        rows.append(f"| `{name}` | {markdown(' '.join(summary.split()))} | {', '.join(members)} |\n")
+    return "".join(["| type | what it is | has |\n", "|---|---|---|\n", *rows])
+
+
+def members_of(value: type) -> Iterator[str]:
+    """The public fields, methods and values of a class, in the order of its source."""
+    if issubclass(value, enum.Enum):
+        yield from value.__members__
+    if dataclasses.is_dataclass(value):
+        yield from (field.name for field in dataclasses.fields(value))
+    for name, member in vars(value).items():
+        if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, classmethod)):
+            yield f"{name}()"
+        elif not name.startswith("_") and isinstance(member, property):
+            yield name
+
+
+def parts() -> Iterator[tuple[Path, str, str]]:
+    """Every generated part: its page, its name, its text."""
+    yield DOCS / "rules/index.md", "rules", rule_table()
+    for rule in RULES:
+        yield DOCS / f"rules/{rule.name}.md", "rule", rule_page(rule)
+    for command in commands():
+        yield DOCS / f"commands/{command}.md", "help", help_text(command)
+    for name in abiscan.__all__:
+        if inspect.isfunction(getattr(abiscan, name)):
+            yield DOCS / "api.md", name, function(name)
+    yield DOCS / "api.md", "types", public_types()
+    yield DOCS / "design.md", "rooms", picture()
+
+
+def replaced(text: str, name: str, fresh: str) -> str:
+    """A page with one of its generated parts rewritten; a page without the part gets it at the top."""
+    begin, end = f"<!-- generated: {name} -->\n", f"<!-- end: {name} -->\n"
+    before, found, rest = text.partition(begin)
+    if not found:
+        return f"{begin}{fresh}{end}{text}"
+    return f"{before}{begin}{fresh}{end}{rest.partition(end)[2]}"
+
+
+def stale() -> dict[Path, str]:
+    """The pages that are out of date, with the text that each should have."""
+    pages: dict[Path, str] = {}
+    for page, name, fresh in parts():
+        text = pages.get(page) or (page.read_text("utf-8") if page.is_file() else "")
+        pages[page] = replaced(text, name, fresh)
+    return {page: text for page, text in pages.items() if not page.is_file() or page.read_text("utf-8") != text}
+
+
+def left_over() -> list[Path]:
+    """Pages of rules and commands that no longer exist."""
+    known = {page for page, _, _ in parts()} | {DOCS / "commands/index.md"}
+    return sorted({*DOCS.glob("rules/*.md"), *DOCS.glob("commands/*.md")} - known)
 
 
 def main() -> int:
-    """Rewrite the table, or only compare it."""
+    """Rewrite the pages, or only compare them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="change nothing; exit with 1 if README.md is out of date")
+    parser.add_argument("--check", action="store_true", help="change nothing; exit with 1 if a page is out of date")
     check = parser.parse_args().check
-    text = README.read_text("utf-8")
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    fresh = f"{before}{BEGIN}{table()}{END}{after}"
-    if check:
-        if fresh != text:
-            print("README.md is out of date: run `make gen`")
-        return int(fresh != text)
-    README.write_text(fresh, "utf-8")
-    return 0
+    pages, unknown = stale(), left_over()
+    for page in unknown:
+        print(f"{page.relative_to(ROOT)} is about nothing that exists: delete it")
+    for page, text in pages.items():
+        if check:
+            print(f"{page.relative_to(ROOT)} is out of date: run `make gen`")
+        else:
+            page.write_text(text, "utf-8")
+    return int(bool(unknown) or (check and bool(pages)))
 
 
 if __name__ == "__main__":
