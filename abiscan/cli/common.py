@@ -28,8 +28,12 @@ _PATIENCE_SECONDS: Final = 1.0
 
 
 def cache_folder() -> Path:
-    """Where facts of large libraries are kept between runs."""
-    return Path(platformdirs.user_cache_dir("abiscan", appauthor=False))
+    """Where facts of large libraries are kept between runs; no possible folder for a user who has no home."""
+    with contextlib.suppress(RuntimeError):
+        folder = Path(platformdirs.user_cache_dir("abiscan", appauthor=False))
+        if folder.parts[0] != "~":  # which older releases of platformdirs return, instead of an error
+            return folder
+    return Path(os.devnull, "abiscan")
 
 
 def torch_choice(spec: str) -> TorchChoice:
