@@ -55,35 +55,13 @@ def site(environment: Path) -> Path:
     return environment / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
 
 
-@pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """The pip of a machine where other projects are worked on: no test here would pass with these settings."""
-    constraints, configuration = tmp_path / "machine-constraints.txt", tmp_path / "machine-pip.conf"
-    constraints.write_text("good<1\nbad<1\nplain<1\ntorch<2\n", encoding="utf-8")
-    settings = f"constraint = {constraints}\nrequire-hashes = true\ntarget = {tmp_path / 'elsewhere'}\n"
-    configuration.write_text(f"[global]\n{settings}", encoding="utf-8")
-    monkeypatch.setenv("PIP_CONFIG_FILE", str(configuration))
-    monkeypatch.setenv("PIP_CONSTRAINT", str(constraints))
-    monkeypatch.setenv("PIP_NO_DEPS", "1")
-    return monkeypatch
-
-
 @pytest.fixture(autouse=True)
-def index(tmp_path: Path, machine: pytest.MonkeyPatch) -> Path:
-    """A folder of wheels, which is all that pip is told: how the machine configures pip does not count."""
-    folder = tmp_path / "index"
-    folder.mkdir()
-    for name in list(os.environ):
-        if name.startswith("PIP_"):
-            machine.delenv(name)
-    machine.setenv("PIP_CONFIG_FILE", os.devnull)  # of all files, those of the machine and of the user too
-    machine.setenv("PIP_NO_INDEX", "1")
-    machine.setenv("PIP_FIND_LINKS", str(folder))
-    machine.setenv("PIP_DISABLE_PIP_VERSION_CHECK", "1")
-    package_wheel(folder, "good", {"good/_C.so": extension(undefined=THREADS)})
-    package_wheel(folder, "bad", {"bad/_C.so": extension(undefined=GONE)})
-    package_wheel(folder, "plain", {"plain.so": extension(needed=("libc.so.6",))})
-    return folder
+def index(wheel_index: Path) -> Path:
+    """The index with three packages."""
+    package_wheel(wheel_index, "good", {"good/_C.so": extension(undefined=THREADS)})
+    package_wheel(wheel_index, "bad", {"bad/_C.so": extension(undefined=GONE)})
+    package_wheel(wheel_index, "plain", {"plain.so": extension(needed=("libc.so.6",))})
+    return wheel_index
 
 
 @pytest.fixture(autouse=True)
