@@ -7,6 +7,7 @@ Golden files hold what a command prints. After a change that is meant to alter i
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,6 +29,34 @@ def cache_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
     for name in ("LD_LIBRARY_PATH", "VIRTUAL_ENV"):
         monkeypatch.delenv(name, raising=False)
+    return folder
+
+
+@pytest.fixture
+def machine_of_other_projects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """A machine whose pip is configured for other projects: nothing that a test makes could be installed."""
+    constraints, configuration = tmp_path / "machine-constraints.txt", tmp_path / "machine-pip.conf"
+    constraints.write_text("good<1\nbad<1\nplain<1\ntorch<2\nabiscan-sample<1\n", encoding="utf-8")
+    settings = f"constraint = {constraints}\nrequire-hashes = true\ntarget = {tmp_path / 'elsewhere'}\n"
+    configuration.write_text(f"[global]\n{settings}", encoding="utf-8")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(configuration))
+    monkeypatch.setenv("PIP_CONSTRAINT", str(constraints))
+    monkeypatch.setenv("PIP_NO_DEPS", "1")
+    return monkeypatch
+
+
+@pytest.fixture
+def wheel_index(tmp_path: Path, machine_of_other_projects: pytest.MonkeyPatch) -> Path:
+    """A folder of wheels, the only one that pip knows: how the machine configures pip does not count."""
+    folder = tmp_path / "index"
+    folder.mkdir()
+    for name in list(os.environ):
+        if name.startswith("PIP_"):
+            machine_of_other_projects.delenv(name)
+    machine_of_other_projects.setenv("PIP_CONFIG_FILE", os.devnull)  # instead of those of the machine and of the user
+    machine_of_other_projects.setenv("PIP_NO_INDEX", "1")
+    machine_of_other_projects.setenv("PIP_FIND_LINKS", str(folder))
+    machine_of_other_projects.setenv("PIP_DISABLE_PIP_VERSION_CHECK", "1")
     return folder
 
 

@@ -1,9 +1,8 @@
-"""ELF facts of one shared object, copied out of the file at once. The only importer of lief.
+"""ELF facts of one shared object, copied out of the file at once.
 
 The file is mapped and decoded in place: a few pages of it are all that is touched, whatever its size, and nothing is
-read that ``ld.so`` would not read (section headers, for one, may be stripped or lie). lief has names for what is not
-supported, and is the second opinion on every fact in the tests; parsing with it would read the whole file, and to
-import it takes longer than most checks.
+read that ``ld.so`` would not read (section headers, for one, may be stripped or lie). lief is the second opinion on
+every fact in the tests; it would read the whole file, and importing it takes longer than most checks.
 
 Terms and layouts are those of the ELF gABI, chapters 4 and 5, and of the LSB for symbol versions.
 """
@@ -21,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
+from abiscan.binary import by_lief
 from abiscan.errors import InputError, NotElfError
 
 MAGIC: Final = b"\x7fELF"
@@ -322,7 +322,9 @@ class ElfFile:
         if file_type not in (_ET_DYN, _ET_EXEC):
             raise NotElfError(subject, "an object file or core dump, not a shared object", "give the linked .so")
         if machine not in _MACHINES:
-            raise NotElfError(subject, f"made for {_machine_name(machine)}", "only x86_64 and aarch64 are supported")
+            raise NotElfError(
+                subject, f"made for {by_lief.machine_name(machine)}", "only x86_64 and aarch64 are supported"
+            )
         self.machine = _MACHINES[machine]
         self.is_fixed = file_type == _ET_EXEC
         if count > _MOST_SEGMENTS or program_headers + count * _PHDR.size > len(self.data):
@@ -438,15 +440,6 @@ def _dynamic_entries(section: memoryview) -> Iterator[tuple[int, int]]:
         if tag == 0:  # DT_NULL ends the section
             return
         yield tag, value
-
-
-def _machine_name(number: int) -> str:
-    import lief
-
-    try:
-        return str(lief.ELF.ARCH(number).name)
-    except ValueError:
-        return f"machine number {number}"
 
 
 class _Reader:

@@ -8,8 +8,11 @@ from __future__ import annotations
 import difflib
 import functools
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
+
+from abiscan.binary import by_lief
 
 _LONGEST: Final = 16_384  # characters; a longer name is no name of a program but an attack on the demangler
 # Each substitution can double the text before it. Of 185,000 names that five releases of torch export, 3 in 1,000 use
@@ -35,28 +38,38 @@ _NESTED: Final = re.compile(r"_ZN[rVK]*[RO]?")
 
 
 @functools.cache
-def _demangler() -> Any:
-    """cxxfilt or None, loaded when the first name is to be demangled: it runs a program to find the library of C++."""
+def _demangler() -> Callable[[str], str | None]:
+    """What returns the C++ name of a mangled one, or None if it is not mangled.
+
+    That is the C++ runtime of this machine. cxxfilt runs programs to find it (``ldconfig``, ``gcc``), so that it finds
+    nothing where those are missing; lief is linked to it.
+    """
     try:
         import cxxfilt
-    except (ImportError, OSError):  # no libstdc++ or libc++abi on this machine: names stay mangled
+
+        found = isinstance(cxxfilt.default_demangler, cxxfilt.Demangler)
+    except (ImportError, OSError):
+        found = False
+    return _by_cxxfilt if found else by_lief.demangle
+
+
+def _by_cxxfilt(name: str) -> str | None:
+    import cxxfilt
+
+    try:
+        text: str = cxxfilt.demangle(name)
+    except (cxxfilt.InvalidName, UnicodeError, MemoryError):
         return None
-    return cxxfilt
+    return text
 
 
 @functools.lru_cache(maxsize=65_536)
 def demangle(name: str) -> str:
     """The C++ name of a mangled one, in its usual short spelling; ``name`` itself if it is not mangled."""
-    cxxfilt = _demangler() if name.startswith("_Z") and len(name) <= _LONGEST else None
-    if cxxfilt is None:
+    if not name.startswith("_Z") or len(name) > _LONGEST or len(set(_SUBSTITUTION.findall(name))) > _MOST_SUBSTITUTIONS:
         return name
-    if len(set(_SUBSTITUTION.findall(name))) > _MOST_SUBSTITUTIONS:
-        return name
-    try:
-        text: str = cxxfilt.demangle(name)
-    except (cxxfilt.InvalidName, UnicodeError, MemoryError):
-        return name
-    if len(text) > _LONGEST:
+    text = _demangler()(name)
+    if not text or len(text) > _LONGEST:
         return name
     for pattern, short in _SPELLINGS:
         text = pattern.sub(short, text)

@@ -164,7 +164,8 @@ def _built_on_the_fly(package: Path, python: str) -> Iterator[Path]:
     if chosen:
         root = Path(chosen)
     else:
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        # As torch does; Path.home() would raise an error for a user who has no home.
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))  # noqa: PTH111
         root = cache / "torch_extensions" / f"py{python}_{_accelerator(package)}"
     for folder in sorted(root.glob("*/")):
         if any(folder.glob("*.so")):

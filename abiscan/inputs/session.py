@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,10 +33,19 @@ class Session:
     @classmethod
     def of_user(cls, progress: Progress = _silent) -> Session:
         """A run that keeps facts in the user's cache folder."""
-        import platformdirs
-
-        return cls(store=Store(Path(platformdirs.user_cache_dir("abiscan", appauthor=False))), progress=progress)
+        return cls(store=Store(_cache_folder()), progress=progress)
 
     def files(self) -> Files:
         """The files of the disk, with no wheel laid over them yet; facts of large ones are kept."""
         return Files(self.store.facts_of)
+
+
+def _cache_folder() -> Path:
+    """Where facts are kept; a folder that cannot exist for a user who has no home."""
+    import platformdirs
+
+    with contextlib.suppress(RuntimeError):
+        folder = Path(platformdirs.user_cache_dir("abiscan", appauthor=False))
+        if folder.parts[0] != "~":  # which older releases of platformdirs return, instead of an error
+            return folder
+    return Path(os.devnull, "abiscan")

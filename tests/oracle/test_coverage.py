@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from importlib import metadata
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +17,10 @@ from abiscan.pipelines.check import check
 from abiscan.pipelines.coverage import backend_report
 from abiscan.results.coverage import BackendReport
 from abiscan.torches.torch import TorchOf
+from tests import live_torch
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_binaries" / "coverage"
 BUILT_FOR = "2.13.0"
-is_built_for = find_spec("torch") is not None and metadata.version("torch").partition("+")[0] == BUILT_FOR
 OF_PYTHON_OR_WITHOUT_TENSORS = {
     "_c10d_functional_autograd",
     "_native",
@@ -33,7 +31,9 @@ OF_PYTHON_OR_WITHOUT_TENSORS = {
     "symm_mem",
 }
 OTHERWISE_IN_PYTHON = {"aten::linalg_lu_solve.out"}  # torch/_refs registers a kernel for MPS, so MPS is in the list
-pytestmark = pytest.mark.skipif(not is_built_for, reason=f"needs torch {BUILT_FOR} in this interpreter")
+pytestmark = pytest.mark.skipif(
+    live_torch.version() != BUILT_FOR, reason=f"needs torch {BUILT_FOR} in this interpreter"
+)
 
 # Loads a sample, and calls operators with arguments made from their schemas: tensors of the backend, and its device.
 CALL = """

@@ -22,15 +22,17 @@ from abiscan.pipelines.matrix import matrix
 from abiscan.results.check import How, PredictedError, Result, Verdict
 from abiscan.rules import RULES
 from abiscan.torches.embedded import SITE
-from tests.oracle.test_samples import TORCH, installed_torch
+from tests import live_torch
+from tests.oracle.test_samples import TORCH
 from tests.unit.report.reports import failure, result
 from tools import ground_truth
 
+RECORDED: Final = f"{TORCH}+cpu"
 CORPUS: Final = os.environ.get("ABISCAN_CORPUS")
 
 
 @pytest.mark.skipif(not CORPUS, reason="needs ABISCAN_CORPUS, the folder for downloaded wheels")
-@pytest.mark.skipif(installed_torch() != TORCH, reason=f"needs torch {TORCH}; here is {installed_torch()}")
+@pytest.mark.skipif(live_torch.build() != RECORDED, reason=f"needs torch {RECORDED}; here is {live_torch.build()}")
 def test_every_recorded_load_is_predicted() -> None:
     folder = Path(CORPUS or "")
     folder.mkdir(parents=True, exist_ok=True)

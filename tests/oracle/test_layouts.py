@@ -24,14 +24,15 @@ from abiscan.results.check import How, Result, Verdict
 from abiscan.rules import RULES
 from abiscan.torches import layouts
 from abiscan.torches.torch import ReleaseNumber
+from tests import live_torch
 from tests.fakes import SAMPLES
-from tests.oracle.test_samples import TORCH, installed_torch
+from tests.oracle.test_samples import TORCH
 
 FOLDER: Final = SAMPLES / "layout_drift"
 BUILT_FOR: Final = "2.8.0"
 RULES_HERE: Final = ("layout-drift", "vtable-drift")
 
-needs_torch = pytest.mark.skipif(installed_torch() != TORCH, reason=f"needs torch {TORCH}")
+needs_torch = pytest.mark.skipif(live_torch.version() != TORCH, reason=f"needs torch {TORCH}")
 
 
 def predict(name: str, folder: Path, torch: str = TORCH) -> Result:

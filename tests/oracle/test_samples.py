@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
 import json
 from pathlib import Path
@@ -19,17 +18,11 @@ from abiscan.pipelines.check import check
 from abiscan.results.check import PredictedError, Result
 from abiscan.rules import RULES
 from abiscan.torches.torch import TorchOf
+from tests import live_torch
 from tests.fakes import SAMPLES
 
 TORCH: Final = "2.13.0"
 EXPECTED: Final = json.loads((SAMPLES / "expected.json").read_text("utf-8"))["samples"]
-
-
-def installed_torch() -> str | None:
-    try:
-        return importlib.metadata.version("torch").partition("+")[0]
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def recorder() -> ModuleType:
@@ -45,8 +38,8 @@ def recorder() -> ModuleType:
 RECORD: Final = recorder()
 
 pytestmark = pytest.mark.skipif(
-    installed_torch() != TORCH,
-    reason=f"needs torch {TORCH}, for which the samples are made; here is {installed_torch()}",
+    live_torch.version() != TORCH,
+    reason=f"needs torch {TORCH}, for which the samples are made; here is {live_torch.build()}",
 )
 
 

@@ -9,7 +9,6 @@ import random
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -95,10 +94,8 @@ def disagreements(texts: list[str]) -> Iterator[tuple[str, list[str | None], lis
 
 def test_all_schemas_of_torch(schemas: list[str]) -> None:
     assert list(disagreements(schemas)) == []
-    start = time.perf_counter()
     parsed = [FunctionSchema.parse(text) for text in schemas]
     again = [str(schema) for schema in parsed]
-    assert time.perf_counter() - start < 2
     assert [FunctionSchema.parse(text) for text in again] == parsed
 
 

@@ -16,7 +16,6 @@ import subprocess
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -26,8 +25,9 @@ import pytest
 from abiscan.binary.elf import Machine
 from abiscan.dispatch.operators import Kernel, Operators, RegistryEntry
 from abiscan.inputs.files import Files, read_facts
-from abiscan.torches import embedded_operators
+from abiscan.torches import embedded, embedded_operators
 from abiscan.torches.from_libs import from_path, identities, read_operators
+from tests import live_torch
 from tests.oracle import dispatcher_digests
 from tests.oracle.dispatcher_digests import kernels_in, operators_in
 
@@ -78,11 +78,7 @@ def of_torch(code: str, given: object = None) -> Any:
     return json.loads(done.stdout)
 
 
-def is_live() -> bool:
-    return find_spec("torch") is not None and metadata.version("torch").partition("+")[0] == LIVE
-
-
-needs_torch = pytest.mark.skipif(not is_live(), reason=f"needs torch {LIVE} in this interpreter")
+needs_torch = pytest.mark.skipif(live_torch.version() != LIVE, reason=f"needs torch {LIVE} in this interpreter")
 
 
 def read(package: Path) -> Operators:
@@ -170,14 +166,23 @@ def test_recorded_releases(version: str) -> None:
     check_dumps(read(Path(TORCHES) / version / "torch"), truth["dumps"])
 
 
-@needs_torch
-def test_the_package_knows_what_the_dispatcher_says(live: Any) -> None:
-    check_dumps(embedded_operators.operators(f"{LIVE}+cpu", Machine.X86_64), live["dumps"])
+@pytest.fixture(scope="module")
+def known() -> Operators:
+    """What the package knows of the very build that is installed: one for CPUs has not the kernels of one with CUDA."""
+    build = live_torch.build()
+    assert build is not None
+    if build not in {full for _, machine, full in embedded.builds() if machine is Machine.X86_64}:
+        pytest.skip(f"torch {build} is not embedded")
+    return embedded_operators.operators(build, Machine.X86_64)
 
 
 @needs_torch
-def test_the_package_knows_what_is_read_from_the_libraries(recovered: Operators) -> None:
-    known = embedded_operators.operators(f"{LIVE}+cpu", Machine.X86_64)
+def test_the_package_knows_what_the_dispatcher_says(known: Operators, live: Any) -> None:
+    check_dumps(known, live["dumps"])
+
+
+@needs_torch
+def test_the_package_knows_what_is_read_from_the_libraries(known: Operators, recovered: Operators) -> None:
     assert known.operators == recovered.operators
     assert by_operator(known.kernels) == by_operator(recovered.kernels)
     assert (known.fallbacks, known.namespaces, known.classes) == (

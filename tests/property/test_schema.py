@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-import time
 
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -161,8 +160,6 @@ def check_only_schema_errors(text: str, *, strict: bool) -> None:
 @given(st.lists(pieces, max_size=40).map(" ".join) | st.lists(pieces, max_size=40).map("".join) | st.text() | schemas())
 @example("a::b" * 100)
 def test_nothing_else_is_ever_raised(text: str) -> None:
-    start = time.perf_counter()
     check_only_schema_errors(text, strict=False)
     check_only_schema_errors(text, strict=True)
     check_only_schema_errors(text[: len(text) // 2], strict=False)
-    assert time.perf_counter() - start < 1

@@ -1,35 +1,38 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Final, NoReturn
+
+import cxxfilt
 import pytest
 
-from abiscan.binary import mangling
-from abiscan.binary.mangling import Signature, demangle, same_name_prefixes, uses_cxx11_string
+from abiscan.binary import by_lief, mangling
+from abiscan.binary.mangling import Signature, demangle, demangle_type, same_name_prefixes, uses_cxx11_string
 
 OLD = "_ZN3c105ErrorC2ENS_14SourceLocationESs"
 NEW = "_ZN3c105ErrorC2ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
 
 
 # c++filt, with its long spellings of strings and vectors cut short by hand.
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("_ZN2at4fillERNS_6TensorEd", "at::fill(at::Tensor&, double)"),
-        ("_ZNK2at6Tensor4dataEv", "at::Tensor::data() const"),
-        ("_ZTVN3c105ErrorE", "vtable for c10::Error"),
-        (OLD, "c10::Error::Error(c10::SourceLocation, std::string)"),
-        (NEW, "c10::Error::Error(c10::SourceLocation, std::__cxx11::string)"),
-        ("_ZN2at4nameB5cxx11Ev", "at::name[abi:cxx11]()"),
-        ("_ZN2at3addESt6vectorISsSaISsEE", "at::add(std::vector<std::string>)"),
-        ("_Z1fSt6vectorIiSaIiEE", "f(std::vector<int>)"),
-    ],
-)
+WORDS: Final = {
+    "_ZN2at4fillERNS_6TensorEd": "at::fill(at::Tensor&, double)",
+    "_ZNK2at6Tensor4dataEv": "at::Tensor::data() const",
+    "_ZTVN3c105ErrorE": "vtable for c10::Error",
+    OLD: "c10::Error::Error(c10::SourceLocation, std::string)",
+    NEW: "c10::Error::Error(c10::SourceLocation, std::__cxx11::string)",
+    "_ZN2at4nameB5cxx11Ev": "at::name[abi:cxx11]()",
+    "_ZN2at3addESt6vectorISsSaISsEE": "at::add(std::vector<std::string>)",
+    "_Z1fSt6vectorIiSaIiEE": "f(std::vector<int>)",
+}
+UNMANGLED: Final = ("", "malloc", "_Z", "_ZN", "_Zwhat is this", "_ZN2at", "_Z\x00f", "_Z9999999999a", "é")
+
+
+@pytest.mark.parametrize(("name", "text"), WORDS.items())
 def test_demangle(name: str, text: str) -> None:
     assert demangle(name) == text
 
 
-@pytest.mark.parametrize(
-    "name", ["", "malloc", "_Z", "_ZN", "_Zwhat is this", "_ZN2at", "_Z\x00f", "_Z9999999999a", "é"]
-)
+@pytest.mark.parametrize("name", UNMANGLED)
 def test_what_is_not_mangled_stays(name: str) -> None:
     assert demangle(name) == name
 
@@ -52,9 +55,37 @@ def test_deep_nesting_ends() -> None:
     assert demangle(name) in {name, "f(int" + "*" * 10_000 + ")"}
 
 
+@pytest.fixture
+def without_cxxfilt(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """cxxfilt as it is imported where ``ctypes.util.find_library`` finds nothing."""
+    error = cxxfilt.LibraryNotFound()
+    monkeypatch.setattr(cxxfilt, "default_demangler", cxxfilt.DeferedErrorDemangler(error))
+    demangle.cache_clear()
+    mangling._demangler.cache_clear()
+    yield
+    demangle.cache_clear()
+    mangling._demangler.cache_clear()
+
+
+@pytest.mark.usefixtures("without_cxxfilt")
+@pytest.mark.parametrize("name", [*WORDS, *UNMANGLED, "_Z\ud800"])
+def test_lief_demangles_where_cxxfilt_finds_no_library(name: str) -> None:
+    assert demangle(name) == WORDS.get(name, name)
+
+
+@pytest.mark.usefixtures("without_cxxfilt")
+def test_lief_demangles_types() -> None:
+    assert demangle_type("FN2at6TensorERKS0_E") == "at::Tensor (at::Tensor const&)"
+    assert demangle_type("no type") == "no type"
+
+
+@pytest.mark.usefixtures("without_cxxfilt")
 def test_without_a_demangler_names_stay_mangled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mangling, "_demangler", lambda: None)
-    assert demangle("_ZN2at11not_yet_seenEv") == "_ZN2at11not_yet_seenEv"
+    def absent() -> NoReturn:
+        raise ImportError("libstdc++.so.6: cannot open shared object file")
+
+    monkeypatch.setattr(by_lief, "_lief", absent)
+    assert demangle(OLD) == OLD
 
 
 @pytest.mark.parametrize(

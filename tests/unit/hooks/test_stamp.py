@@ -20,6 +20,7 @@ import pytest
 
 from abiscan.cli import main
 from abiscan.hooks import guard
+from tests import live_torch
 from tests.elf_builder import Elf, exports, uses
 from tests.fakes import SAMPLES, extension, package_wheel, torch_package
 
@@ -123,17 +124,19 @@ def test_the_guard_is_one_file_for_old_pythons() -> None:
 # Beside a real torch.
 
 needs_torch = pytest.mark.skipif(
-    (platform.system(), platform.machine(), sys.version_info[:2]) != ("Linux", "x86_64", (3, 11)),
+    (platform.system(), platform.machine(), sys.version_info[:2], live_torch.version())
+    != ("Linux", "x86_64", (3, 11), "2.13.0"),
     reason="the samples are for torch 2.13.0 on Python 3.11 and x86_64 Linux",
 )
 INIT = "from . import _abiscan_guard\n_abiscan_guard.check()\n"
 LOAD = "import os, torch\ntorch.ops.load_library(os.path.join(os.path.dirname(__file__), '_C.so'))\n"
 TIMED = """
-import sys, time, torch
-start = time.perf_counter()
+import time
+import torch
+imported = time.process_time()
 from pkg import _abiscan_guard
 _abiscan_guard.check()
-print((time.perf_counter() - start) * 1000)
+print((time.process_time() - imported) / imported)
 """
 
 
@@ -166,7 +169,7 @@ def installed_torch() -> Path:
 
 
 @needs_torch
-def test_the_right_torch_costs_milliseconds(tmp_path: Path, installed_torch: Path) -> None:
+def test_the_right_torch_costs_next_to_nothing(tmp_path: Path, installed_torch: Path) -> None:
     sample = SAMPLES / "registration_conflicts" / "kernel_override.so"
     folder = unpacked(tmp_path, sample.read_bytes(), installed_torch, "")
     found = json.loads((folder / STAMP).read_text("utf-8"))
@@ -174,7 +177,8 @@ def test_the_right_torch_costs_milliseconds(tmp_path: Path, installed_torch: Pat
     assert list(found["keys"]) == ["CPU"]
     runs = [python(folder, TIMED, "details") for _ in range(3)]
     assert {(done.returncode, done.stderr.count("could not check")) for done in runs} == {(0, 0)}
-    assert min(float(done.stdout) for done in runs) < 20
+    # 10 ms, where Python and torch take 1.5 s to start.
+    assert min(float(done.stdout) for done in runs) < 0.03
 
 
 @needs_torch
@@ -187,7 +191,7 @@ def test_the_wrong_torch_is_one_line(tmp_path: Path) -> None:
     assert done.returncode == 1
     (line,) = (line for line in done.stderr.splitlines() if line.startswith("ImportError"))
     assert line.startswith(
-        "ImportError: pkg 1.0 was built for torch 2.6.0+cu124 and does not work with torch 2.13.0+cpu: "
+        f"ImportError: pkg 1.0 was built for torch 2.6.0+cu124 and does not work with torch {live_torch.build()}: "
     )
     assert "OSError" not in done.stderr  # the extension was not touched
     assert gone not in done.stderr

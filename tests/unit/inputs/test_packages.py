@@ -111,14 +111,9 @@ def test_a_word_that_means_nothing(word: str, problem: str, tmp_path: Path) -> N
 
 
 @pytest.fixture
-def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def index(wheel_index: Path) -> None:
     """An index with one wheel, as a user would set it."""
-    folder = tmp_path / "index"
-    folder.mkdir()
-    shutil.copy(WHEEL, folder)
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
-    return folder
+    shutil.copy(WHEEL, wheel_index)
 
 
 @pytest.mark.usefixtures("index")
