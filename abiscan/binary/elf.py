@@ -296,12 +296,12 @@ def check_header(head: bytes, subject: str) -> None:
     """
     if not head.startswith(MAGIC):
         raise NotElfError(
-            subject, f"{describe_other_format(head)}, not a Linux shared object", "give the .so or the wheel"
+            subject, f"{describe_other_format(head)}, not a Linux shared object", "pass the .so or the wheel"
         )
     if len(head) < _EHDR.size:
-        raise NotElfError(subject, "truncated inside the ELF header", "fetch it again")
+        raise NotElfError(subject, "truncated inside the ELF header", "download it again")
     if head[4] != _ELFCLASS64:
-        raise NotElfError(subject, "a 32-bit ELF file; torch exists for 64-bit machines only", "give the 64-bit build")
+        raise NotElfError(subject, "a 32-bit ELF file; torch is 64-bit only", "pass the 64-bit build")
     if head[5] != _ELFDATA2LSB:
         raise NotElfError(subject, "a big-endian ELF file", "only x86_64 and aarch64 are supported")
 
@@ -320,13 +320,13 @@ class ElfFile:
         header = _EHDR.unpack_from(self.data)
         file_type, machine, program_headers, count = header[1], header[2], header[5], header[10]
         if file_type not in (_ET_DYN, _ET_EXEC):
-            raise NotElfError(subject, "an object file or core dump, not a shared object", "give the linked .so")
+            raise NotElfError(subject, "an object file or core dump, not a shared object", "pass the linked .so")
         if machine not in _MACHINES:
-            raise NotElfError(subject, f"made for {_machine_name(machine)}", "only x86_64 and aarch64 are supported")
+            raise NotElfError(subject, f"built for {_machine_name(machine)}", "only x86_64 and aarch64 are supported")
         self.machine = _MACHINES[machine]
         self.is_fixed = file_type == _ET_EXEC
         if count > _MOST_SEGMENTS or program_headers + count * _PHDR.size > len(self.data):
-            raise NotElfError(subject, "truncated inside the program headers", "fetch it again")
+            raise NotElfError(subject, "truncated inside the program headers", "download it again")
         headers = list(_PHDR.iter_unpack(self.data[program_headers : program_headers + count * _PHDR.size]))
         self.segments = tuple(
             Segment(address=address, size=size, offset=offset, file_size=file_size, flags=flags)
@@ -334,11 +334,11 @@ class ElfFile:
             if kind == _PT_LOAD
         )
         if any(segment.offset + segment.file_size > len(self.data) for segment in self.segments):
-            raise NotElfError(subject, "truncated: a segment ends beyond the end of the file", "fetch it again")
+            raise NotElfError(subject, "truncated: a segment extends past the end of the file", "download it again")
         self.notes = tuple(self.data[h[2] : h[2] + h[5]] for h in headers if h[0] == _PT_NOTE)
         section = next((self.data[h[2] : h[2] + h[5]] for h in headers if h[0] == _PT_DYNAMIC), None)
         if section is None:
-            raise NotElfError(subject, "without a dynamic section: not a shared object", "give the linked .so")
+            raise NotElfError(subject, "not a shared object: it has no dynamic section", "pass the linked .so")
         self.entries = tuple(_dynamic_entries(section))
         self.dynamic = dict(self.entries)
 
@@ -376,7 +376,9 @@ class ElfFile:
             start = address - segment.address
             if start >= 0 and start + size <= segment.file_size:
                 return self.data[segment.offset + start : segment.offset + start + size]
-        raise NotElfError(self.subject, f"damaged: no segment holds {size} bytes at {address:#x}", "fetch it again")
+        raise NotElfError(
+            self.subject, f"damaged: no segment contains {size} bytes at {address:#x}", "download it again"
+        )
 
     def tail_at(self, address: int) -> memoryview:
         """Everything from a virtual address to the end of its segment, from the file."""
@@ -384,7 +386,7 @@ class ElfFile:
             if 0 <= address - segment.address < segment.file_size:
                 start = segment.offset + address - segment.address
                 return self.data[start : segment.offset + segment.file_size]
-        raise NotElfError(self.subject, f"damaged: no segment holds the address {address:#x}", "fetch it again")
+        raise NotElfError(self.subject, f"damaged: no segment contains the address {address:#x}", "download it again")
 
     def find_in_data(self, text: bytes) -> Iterator[int]:
         """The file offsets at which ``text`` stands among the data.
@@ -430,7 +432,7 @@ def _damage_reported(subject: str) -> Iterator[None]:
     try:
         yield
     except (ValueError, OverflowError, MemoryError, struct.error) as error:
-        raise NotElfError(subject, f"damaged: {error}", "fetch it again") from error
+        raise NotElfError(subject, f"damaged: {error}", "download it again") from error
 
 
 def _dynamic_entries(section: memoryview) -> Iterator[tuple[int, int]]:
@@ -490,7 +492,7 @@ class _Reader:
     def _name(self, offset: int) -> str:
         end = self.strings.find(b"\0", offset)
         if end < 0:
-            raise NotElfError(self.file.subject, "damaged: a name lies outside the string table", "fetch it again")
+            raise NotElfError(self.file.subject, "damaged: a name is outside the string table", "download it again")
         return self.strings[offset:end].decode("utf-8", "backslashreplace")
 
     def _search_path(self, tag: Tag) -> tuple[str, ...]:
@@ -530,7 +532,7 @@ class _Reader:
             buckets, first, bloom_words, _ = struct.unpack("<4I", self.file.bytes_at(address, 16))
             table = self.file.tail_at(address)[16 + 8 * bloom_words :]
             if 4 * buckets > len(table):
-                raise NotElfError(self.file.subject, "damaged: the hash table is cut off", "fetch it again")
+                raise NotElfError(self.file.subject, "damaged: the hash table is truncated", "download it again")
             last = max(table[: 4 * buckets].cast("I"), default=0)
             if last < first:
                 return self._highest_relocated_symbol(first)
@@ -596,7 +598,7 @@ class _Reader:
         references: dict[tuple[str, SymbolVersion | None], Reference] = {}
         for index in order:
             if index >= len(symbols.names):
-                raise NotElfError(self.file.subject, "damaged: a relocation names no symbol", "fetch it again")
+                raise NotElfError(self.file.subject, "damaged: a relocation refers to no symbol", "download it again")
             binding = symbols.kinds[index] >> 4
             if symbols.sections[index] != _SHN_UNDEF or binding == 0:
                 continue

@@ -47,10 +47,14 @@ class Pip:
         try:
             document = json.loads(text) if text else {"version": _REPORT_VERSION, "install": []}
             if document["version"] != _REPORT_VERSION:
-                raise InputError("pip", f"writes reports of version {document['version']}", "update abiscan")
+                raise InputError(
+                    "pip",
+                    f"writes reports of version {document['version']}, which abiscan does not know",
+                    "update abiscan",
+                )
             planned = tuple(map(_planned, document["install"]))
         except (ValueError, KeyError, TypeError) as error:
-            raise InputError("pip", "wrote no report that can be read", "update pip to 23 or newer") from error
+            raise InputError("pip", "wrote no readable report", "update pip to 23 or newer") from error
         return Plan(python=self.python, packages=planned)
 
     def index_options(self, arguments: Sequence[str]) -> list[str]:

@@ -35,6 +35,7 @@ from abiscan.releases import embedded, embedded_operators, from_libs
 from abiscan.releases.model import TorchRelease
 from abiscan.releases.operator_store import operators_of
 from abiscan.results.check import Gap, How, PredictedError, Report, Result, Verdict
+from abiscan.words import plural
 
 if TYPE_CHECKING:
     from abiscan.extension.inventory import Inventories
@@ -185,7 +186,7 @@ def torch_of(executable: str | None) -> TorchChoice:
         else:
             interpreter, package = python.ask(executable)
         if package is None:
-            raise InputError(str(interpreter.executable), "has no torch", "say which torch with --torch or --python")
+            raise InputError(str(interpreter.executable), "has no torch", "name one with --torch or --python")
         return _known(from_libs.from_path(package, files), interpreter, files)
 
     return read
@@ -246,7 +247,7 @@ def _settings(target: Target, torch: Torch, files: Files) -> Iterator[tuple[Exte
 
 
 class Learnt:
-    """What is learnt of extensions once, for all torches: what they register, share, and do not have themselves."""
+    """What is learnt about extensions once for all torches: what they register, share and do not define."""
 
     def __init__(self) -> None:
         self.resolver = Resolver()
@@ -267,7 +268,7 @@ class Learnt:
 
 
 class Replays:
-    """What one torch does about the registrations of extensions."""
+    """How one torch reacts to the registrations of extensions."""
 
     def __init__(
         self, torch: Torch, files: Files, store: Store, learnt: Learnt, progress: Progress = lambda _: None
@@ -280,7 +281,7 @@ class Replays:
     def of(
         self, target: Target, extension: Extension, resolution: Resolution, release: TorchRelease
     ) -> Registering | None:
-        """What it does about one extension and what that brings along, None where none of them registers anything."""
+        """How it reacts to one extension and the libraries it brings along; None if none of them registers anything."""
         facts = (module.facts for module in resolution.closure.new)
         if not any(registers(each.imports) for each in facts if each is not None):
             return None
@@ -294,7 +295,7 @@ class Replays:
     def drifts(
         self, target: Target, extension: Extension, resolution: Resolution, registering: Registering | None, torch: str
     ) -> tuple[LayoutDrift, ...]:
-        """Which classes of this torch, a release number, lie otherwise in memory than an extension was compiled for."""
+        """Which classes of this torch, a release number, differ in layout from those an extension was compiled with."""
         return self._learnt.drifts.of(self._files, target, extension, resolution, registering, torch)
 
     def keep(self, target: Target, linkages: Sequence[tuple[Extension, Linkage]]) -> None:
@@ -387,25 +388,23 @@ def _gaps(linkage: Linkage) -> Iterator[Gap]:
         yield from _registration_gaps(linkage.registering, linkage.release)
     for drift in linkage.drifts:
         if drift.doubts:
-            releases = f"torch {drift.candidates[0]} to {drift.candidates[-1]}"
-            reason = (
-                f"{drift.name} can be built for {releases}, of which some lay out {', '.join(drift.doubts)} otherwise"
-            )
-            yield Gap(stage="layouts", reason=f"{reason} than {linkage.release}")
+            releases = f"torch {drift.candidates[0]}-{drift.candidates[-1]}"
+            reason = f"{drift.name} may be built for {releases}; not all of them lay out {', '.join(drift.doubts)} like"
+            yield Gap(stage="layouts", reason=f"{reason} {linkage.release}")
     interpreter, unchecked = linkage.interpreter, linkage.resolution.unchecked
     if interpreter and interpreter.executable is None and any(is_python_symbol(each.name) for each in unchecked):
         which = f"Python {interpreter.tag}"
-        yield Gap(stage="linkage", reason=f"{which} is not on this machine: symbols of its C API were not checked")
+        yield Gap(stage="linkage", reason=f"{which} is not on this machine: its C API symbols were not checked")
     assumed = [library for library in linkage.resolution.closure.missing if library.absence is Absence.SYSTEM]
     if assumed:
         names = ", ".join(dict.fromkeys(library.name for library in assumed))
-        yield Gap(stage="linkage", reason=f"not the system of this machine: {names} were not checked")
+        yield Gap(stage="linkage", reason=f"different target system: {names} not checked")
     external = [library.name for library in linkage.resolution.closure.missing if library.absence is Absence.EXTERNAL]
     if external:
         names, count = ", ".join(dict.fromkeys(external)), len(unchecked)
         yield Gap(
             stage="linkage",
-            reason=f"not at hand: {names}; symbols that may be theirs, and were not checked: {count}",
+            reason=f"not available: {names}; {plural(count, 'unresolved symbol')} not checked",
         )
 
 
@@ -415,16 +414,16 @@ def _registration_gaps(registering: Registering, release: TorchRelease) -> Itera
             where = f" (in {gap.symbol})" if gap.symbol else ""
             yield Gap(stage=gap.stage, reason=gap.reason + where)
     if registering.operators is None:
-        reason = (
-            f"what {release} has in its dispatcher is not at hand: only conflicts of the extension with itself are seen"
-        )
+        reason = f"the operators of {release} are not available: only conflicts within the extension are found"
         yield Gap(stage="dispatch", reason=reason)
     elif registering.operators.gaps:
         count = len(registering.operators.gaps)
-        yield Gap(stage="dispatch", reason=f"not everything that {release} registers could be read: {count} gaps")
+        yield Gap(
+            stage="dispatch", reason=f"not everything that {release} registers could be read: {plural(count, 'gap')}"
+        )
     if registering.operators is not None and registering.operators.entries is None and registering.filled:
         names = ", ".join(registering.filled)
-        reason = f"what {release} itself has entered in {names} is not at hand: a key that it has taken is not seen"
+        reason = f"the entries of {release} in {names} are not available: conflicts with them are not found"
         yield Gap(stage="dispatch", reason=reason)
 
 

@@ -55,7 +55,7 @@ def backend_report(
     release = release_for(target.extensions[0].facts.machine)
     operators = operators_for(release)
     if operators is None:
-        raise InputError(str(release), "its operators are not at hand", "give the folder of this torch, or its wheel")
+        raise InputError(str(release), "its operators are not available", "pass the folder of this torch, or its wheel")
     version = Version(release.version) if release.version else embedded.versions()[-1]
     registered = [each.registrations for each in inventories]
     table = table_of((version.major, version.minor), operators, registered)
@@ -84,13 +84,13 @@ def backend_report(
 def _key(table: DispatchTable, wanted: str | None, own_name: str | None, found: tuple[str, DispatchKeys] | None) -> str:
     if wanted is None:
         if found is None:
-            raise InputError("the target", "registers no kernels for a backend", "say which one with --backend KEY")
+            raise InputError("the target", "registers no kernels for a backend", "name one with --backend KEY")
         wanted = found[0]
     elif own_name is not None and wanted.lower() == own_name.lower():
         wanted = _PRIVATE_USE
     key = key_in(table.keys, wanted)
     if key is None:
-        raise InputError(wanted, "is no dispatch key of this torch", f"it has: {', '.join(table.keys)}")
+        raise InputError(wanted, "is not a dispatch key of this torch", f"it has: {', '.join(table.keys)}")
     return key
 
 
@@ -140,8 +140,8 @@ def _notes(
         here = operators.keys.get(number, f"Unknown({number})")
         if key_in([here], meant) is None:
             yield (
-                f"its kernels are for dispatch key {number}, which torch {reading.minor} calls {meant} and {release} "
-                f"{here}: there, none of them is for {key}"
+                f"its kernels are registered for dispatch key {number}, which is {meant} in torch {reading.minor} but "
+                f"{here} in {release}, so none of them is for {key}"
             )
 
 

@@ -1,4 +1,4 @@
-"""What changed between two torches: symbols, operators, dispatch, numbers of dispatch keys, class layouts. Pure."""
+"""What changed between two torches: symbols, operators, dispatch, dispatch key numbers, class layouts. Pure."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def compare(old: Side, new: Side, use: Use | None = None) -> Comparison:
         gaps=(
             *(f"{old.name}: {gap}" for gap in before.gaps),
             *(f"{new.name}: {gap}" for gap in after.gaps),
-            *(f"{side.name}: its class layouts are not known" for side in (old, new) if not _has_layouts(side)),
+            *(f"{side.name}: class layouts are unknown" for side in (old, new) if not _has_layouts(side)),
         ),
         layouts=_layouts(old, new, use),
     )

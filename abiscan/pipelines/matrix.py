@@ -69,13 +69,15 @@ def check_declared(
         bench = _Bench((), store, progress)
         target = bench.target(source)
         if target.metadata is None:
-            raise InputError(target.name, "has no metadata to declare a torch in", "give a wheel, or name the torch")
+            raise InputError(
+                target.name, "has no metadata that could declare a torch", "pass a wheel, or name the torch"
+            )
         rows = bench.rows(source, rules, explained=False)
         builds = _builds(rows)
         admitted = {release for release in builds if _admits(target.metadata, release)}
         if not admitted:
             required = target.metadata.requires_torch or "any torch"
-            problem = f"requires {required}, which no embedded release for its Python and machine satisfies"
+            problem = f"requires {required}, but no embedded release for its Python and machine satisfies that"
             raise InputError(target.name, problem, "correct the requirement, or name the torch")
         declarations = _declarations(target.metadata, rows, builds, admitted)
         results += bench.judge(source, builds[max(admitted)], rules, declarations=declarations)

@@ -110,7 +110,7 @@ def admitted(text: str) -> tuple[Version, ...]:
         return ()
     found = tuple(filter(specifier.contains, versions()))
     if not found:
-        raise InputError(f"torch {text}", "admits no embedded release", "see: abiscan releases")
+        raise InputError(f"torch {text}", "matches no embedded release", "run abiscan releases for a list")
     return found
 
 
@@ -145,7 +145,7 @@ def _record(text: str, machine: Machine) -> dict[str, Any]:
     found = [record for record in same if version.local in (None, Version(record["build"]).local)]
     if not found:
         there = [record["build"] for record in same] or versions(machine)
-        fix = f"there are: {', '.join(map(str, there))}"
+        fix = f"available: {', '.join(map(str, there))}"
         raise InputError(f"torch {text}", f"not among the embedded releases for {machine.value}", fix)
     return min(found, key=lambda record: ("libtorch_cuda.so" in record["libraries"], record["build"]))
 

@@ -83,8 +83,8 @@ def read_operators(executable: str) -> Operators:
         )
         answer = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
-        fix = "give a Python with torch 2.0 or newer; it is asked for torch._C._dispatch_dump"
-        raise InputError(executable, "does not say what its torch has", fix) from error
+        fix = "use a Python with torch 2.0 or newer, which has torch._C._dispatch_dump"
+        raise InputError(executable, "could not list the operators of its torch", fix) from error
     return _operators(answer)
 
 

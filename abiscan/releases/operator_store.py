@@ -59,7 +59,7 @@ def operators_of(
     elif stored := _load(path):
         return stored
     else:
-        progress(f"reading the operators of {release} from its libraries, once")
+        progress(f"reading the operators of {release} from its libraries (only once)")
         stored = read_operators(release, files)
     with contextlib.suppress(OSError), written_whole(path) as part:
         part.write_bytes(pack(stored))

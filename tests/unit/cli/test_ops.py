@@ -76,7 +76,7 @@ def test_what_cannot_be_read_is_one_line_and_exit_2(tmp_path: Path) -> None:
     file = tmp_path / "broken.so"
     file.write_bytes(b"\x7fELF")
     output = run(str(file), code=2)
-    assert output.splitlines() == [f"abiscan: {file}: truncated inside the ELF header (fetch it again)"]
+    assert output.splitlines() == [f"abiscan: {file}: truncated inside the ELF header (download it again)"]
 
 
 @pytest.mark.parametrize("arguments", [(), (LOADS, "--torch", "."), (LOADS, "--live")])
@@ -136,7 +136,7 @@ def test_whether_releases_changed_anything_for_an_extension() -> None:
         (("--torch", "2.6.0", "--torch", "2.7.0"), "give one of"),
         ((LOADS, "--torch", "2.6.0"), "give one of"),
         (("--torch", "2.99.0"), "not among the embedded releases"),
-        ((LOADS, "--api-version", "--torch", ">=9"), "admits no embedded release"),
+        ((LOADS, "--api-version", "--torch", ">=9"), "matches no embedded release"),
         ((LOADS, "--api-version", "--torch", "nowhere/torch"), "does not exist"),
     ],
 )

@@ -80,7 +80,7 @@ def test_a_cache_that_cannot_be_cleared_is_2(monkeypatch: pytest.MonkeyPatch) ->
     result = run("cache", "--clear")
     assert (result.exit_code, result.stderr) == (
         2,
-        f"abiscan: {cache_folder()}: cannot be emptied: Permission denied\n",
+        f"abiscan: {cache_folder()}: cannot be cleared: Permission denied\n",
     )
 
 

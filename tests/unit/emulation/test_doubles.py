@@ -116,7 +116,7 @@ def test_a_giant_allocation_stops(process: Process) -> None:
 
 
 def test_a_giant_string_stops(process: Process) -> None:
-    with pytest.raises(Stop, match=f"a string of {1 << 60} bytes"):
+    with pytest.raises(Stop, match=f"string of {1 << 60} bytes"):
         call(process, "_ZNSs12_S_constructEmcRKSaIcE", 1 << 60, ord("x"))
 
 
@@ -417,7 +417,7 @@ def test_a_tree_with_a_ring_stops(process: Process) -> None:
     node = process.allocate(32)
     process.machine.write(node, struct.pack("<4Q", 1, node, node, node))
     for name in ("_ZSt18_Rb_tree_incrementPSt18_Rb_tree_node_base", "_ZSt18_Rb_tree_decrementPSt18_Rb_tree_node_base"):
-        with pytest.raises(Stop, match="a tree without an end"):
+        with pytest.raises(Stop, match="tree does not end"):
             call(process, name, node)
 
 
