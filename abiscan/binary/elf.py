@@ -1,9 +1,9 @@
 """ELF facts of one shared object, copied out of the file at once. The only importer of lief.
 
-The file is mapped and decoded in place: a few pages of it are all that is touched, whatever its size, and nothing is
-read that ``ld.so`` would not read (section headers, for one, may be stripped or lie). lief has names for what is not
-supported, and is the second opinion on every fact in the tests; parsing with it would read the whole file, and to
-import it takes longer than most checks.
+The file is mapped and decoded in place, so only a few pages of it are touched, whatever its size. Nothing is read that
+``ld.so`` would not read: section headers, for example, may be stripped or wrong. lief names what is not supported, and
+the tests use it as a second opinion on every fact; parsing with it would read the whole file, and importing it takes
+longer than most checks.
 
 Terms and layouts are those of the ELF gABI, chapters 4 and 5, and of the LSB for symbol versions.
 """
@@ -75,7 +75,7 @@ _PYTHON_VERSION: Final = re.compile(rb"(?<![0-9.])(3\.[0-9]{1,2})\0")
 
 
 class Machine(enum.Enum):
-    """The processor an object is made for (``e_machine``)."""
+    """The processor an object is built for (``e_machine``)."""
 
     X86_64 = "x86_64"
     AARCH64 = "aarch64"
@@ -195,7 +195,7 @@ class _Columns(NamedTuple):
 
 
 class _Undecoded(SymbolTable):
-    """The same, decoded when something is looked up: of a large library that takes longer than all the rest."""
+    """The same, decoded on the first lookup: for a large library, decoding takes longer than everything else."""
 
     __slots__ = ("_columns", "_strings", "_version_names", "_versions")
 
@@ -247,10 +247,10 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedObject:
-    """What the loader, and we, need to know of one ELF object.
+    """What the loader, and abiscan, need to know about one ELF object.
 
     ``executable`` tells a program, position-independent or not, from a library.
-    ``references`` stand in the order in which ``ld.so`` meets them: ``.rela.dyn``, then ``.rela.plt``; each once.
+    ``references`` are in the order in which ``ld.so`` processes them: ``.rela.dyn``, then ``.rela.plt``; each once.
     ``imports`` are all undefined names of the dynamic symbol table, used by a relocation or not.
     ``version_definitions`` is None where the object has no DT_VERDEF, which ``ld.so`` treats unlike an empty one.
     """

@@ -48,7 +48,7 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clue:
-    """One thing that tells releases apart: what was ``seen``, and which releases it leaves open, oldest first."""
+    """One thing that tells releases apart: what was ``seen``, and which releases it leaves, oldest first."""
 
     kind: Kind
     seen: str
@@ -57,7 +57,7 @@ class Clue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltFor:
-    """The releases that an extension can have been built for, oldest first, and why; none if nothing tells."""
+    """The releases that an extension can have been built for, oldest first, and why; none if it is unknown."""
 
     releases: tuple[Version, ...]
     clues: tuple[Clue, ...]
@@ -78,7 +78,7 @@ def built_for(target: Target) -> dict[str, BuiltFor]:
 
 
 class Origins:
-    """What extensions were built for: worked out when first asked for, and once."""
+    """What extensions were built for, inferred once, on first use."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], BuiltFor] = {}

@@ -54,7 +54,7 @@ def inventory(source: Source, store: Store) -> tuple[Target, tuple[Inventory, ..
 
 
 class Inventories:
-    """What extensions, and libraries that they bring along, register: recovered when first asked for, and once.
+    """What extensions, and libraries that they bring along, register, recovered once, on first use.
 
     :param origins: what the extensions were built for
     """

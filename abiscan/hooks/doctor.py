@@ -1,4 +1,4 @@
-"""Everything in an environment that was compiled for a torch, against the torch that is there."""
+"""Checks everything in an environment that was compiled for torch against the installed torch."""
 
 from __future__ import annotations
 

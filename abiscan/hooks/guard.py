@@ -6,9 +6,10 @@ its ``__init__.py``, before anything compiled is loaded::
     from . import _abiscan_guard
     _abiscan_guard.check()
 
-It reads the stamp that ``abiscan stamp WHEEL`` leaves beside it, asks the libraries of the running torch for the
-symbols, its dispatcher for the operators and the numbers of the keys. That takes milliseconds. Users get one line;
-``ABISCAN_GUARD`` set to ``details`` shows everything, ``warn`` turns the error into a warning, ``off`` switches it off.
+It reads the stamp that ``abiscan stamp WHEEL`` puts next to it, looks up the symbols in the libraries of the running
+torch, and asks its dispatcher for the operators and the dispatch key numbers. That takes milliseconds. Users get one
+line; ``ABISCAN_GUARD`` set to ``details`` shows everything, ``warn`` turns the error into a warning, ``off`` disables
+the guard.
 
 A running torch cannot report the layouts of its classes, so for those the guard relies on the stamp, which covers the
 releases known when it was made. What the guard cannot check it leaves alone: it must not break what works.

@@ -83,7 +83,7 @@ class Installer(Protocol):
 
 
 class InstallerError(Exception):
-    """The installer cannot do it, and ended with an exit code.
+    """The installer failed, with an exit code.
 
     :param said: what it said, if the user has not seen it yet
     """
@@ -95,7 +95,7 @@ class InstallerError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What is to be said, a line each: ``problems`` forbid the install, ``notes`` do not."""
+    """What to tell the user, one line each: ``problems`` prevent the install, ``notes`` do not."""
 
     problems: tuple[str, ...]
     notes: tuple[str, ...]

@@ -29,7 +29,7 @@ class Pip:
     python: str | None
 
     def plan(self, arguments: Sequence[str], *, silent: bool = False) -> Plan:
-        """Ask it. Its complaints go where they would go without us, unless that shall be ``silent``.
+        """Ask it. Its errors are shown as usual, unless ``silent``.
 
         :raises InstallerError: it cannot find, or put together, what is wanted
         :raises InputError: it is too old to say what it would do

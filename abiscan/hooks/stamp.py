@@ -40,7 +40,7 @@ _SIGNATURES: Final = ("/RECORD.jws", "/RECORD.p7s")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stamp:
-    """What was written: the members of the wheel that hold it, and how much it says."""
+    """What was written: the members of the wheel that contain it, and how much it covers."""
 
     members: tuple[str, ...]
     fingerprint: str

@@ -1,7 +1,7 @@
-"""Where ELF objects come from: the disk, with the contents of wheels laid over it as if they were installed.
+"""Where ELF objects come from: the disk, overlaid with the contents of wheels as if they were installed.
 
-A wheel is read in place. Mounted at a folder, its members answer for the paths they would have after installation, so
-that ``$ORIGIN/../torch/lib`` means the same before the installation as after it.
+A wheel is read in place. When it is mounted at a folder, its members are found at the paths that they would have after
+installation, so ``$ORIGIN/../torch/lib`` means the same before the installation as after it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The Python that will import the extension: found, asked at most for its version, never made to import torch."""
+"""The Python that will import the extension: found, at most asked for its version, and never made to import torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packages by name: those installed in an environment, and wheels fetched through its pip."""
+"""Packages by name: those installed in an environment, and wheels downloaded by its pip."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Distribution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedWheel:
-    """A wheel that lies in a temporary folder, which is not worth naming."""
+    """A wheel in a temporary folder, whose path means nothing to the user."""
 
     path: Path
 

@@ -1,7 +1,7 @@
 """Facts of large libraries, kept on disk between runs.
 
-One SQLite file per library, written whole and renamed into place, never changed afterwards: readers and writers of
-several runs cannot meet. A lookup touches a few pages of it, where reading a ``libtorch_cpu.so`` anew takes a second.
+One SQLite file per library, written completely, renamed into place and never changed afterwards, so concurrent runs
+cannot interfere. A lookup touches a few pages of it, where reading a ``libtorch_cpu.so`` anew takes a second.
 A store that cannot be written (full disk, read-only home) costs time, not the answer.
 """
 

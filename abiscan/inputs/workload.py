@@ -1,7 +1,7 @@
 """Which operators a model calls: from a list of names, a TorchScript archive, or an exported program.
 
-Archives are read as data: the code of a TorchScript archive is text, the graph of an exported program is JSON. What is
-pickled in them is not looked at.
+Archives are read as data: the code of a TorchScript archive is text, the graph of an exported program is JSON. Pickled
+data in them is not read.
 """
 
 from __future__ import annotations

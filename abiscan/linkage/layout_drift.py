@@ -1,7 +1,7 @@
-"""What becomes of the classes that an extension shares with torch where the two were compiled with other layouts.
+"""Classes that an extension shares with torch, but was compiled with a different layout for.
 
-No symbol shows it: everything resolves, and one side writes where the other does not look, or beyond the end of what
-the other has allocated.
+No symbol shows it: everything resolves, and one side writes where the other does not look, or past the end of what the
+other has allocated.
 """
 
 from __future__ import annotations

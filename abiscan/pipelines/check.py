@@ -120,15 +120,15 @@ def judge(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Torch:
-    """The torch to judge against.
+    """The torch to check against.
 
     :param package: the folder of its package
     :param build: its version, None if unknown
     :param interpreter: the Python it runs in, None if none is meant in particular
     :param here: whether it will run on this system, whose libraries then count
     :param release_for: what is known of it, for an extension made for a given machine
-    :param operators_for: what it has in its dispatcher, of some operators at least, of all for None; None where that
-        is not at hand
+    :param operators_for: what it has in its dispatcher, for at least some operators, or for all if None; None if that
+        is not available
     """
 
     package: str

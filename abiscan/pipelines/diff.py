@@ -21,7 +21,7 @@ class Side:
     """One of the two.
 
     ``exports`` are the names that each library exports; ``release`` its number, None if unknown, which with ``machine``
-    tells how classes lie in memory.
+    determines the class layouts.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """What an extension touches: the symbols it imports, the operators it registers for or fetches by name."""
+    """What an extension uses: the symbols it imports, the operators it registers for or looks up by name."""
 
     symbols: Collection[str]
     operators: Collection[str]

@@ -1,6 +1,6 @@
-"""The pipeline behind ``abiscan matrix``: the judgement of ``check`` on many torches, with each target read once.
+"""The pipeline behind ``abiscan matrix``: ``check`` on many torches, with each target read once.
 
-And behind ``check --torch declared``, which holds what a wheel requires against what it loads on.
+It is also behind ``check --torch declared``, which compares what a wheel requires with what it loads on.
 """
 
 from __future__ import annotations

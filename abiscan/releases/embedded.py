@@ -1,4 +1,4 @@
-"""The torch releases inside the package: asked for by number, nothing installed.
+"""The torch releases inside the package, by number; nothing needs to be installed.
 
 ``data/exports.bin`` is made by ``tools/build_release_data.py`` from the wheels of the releases. It has what a load
 needs to know of torch: its libraries, what they need, and which names they export.

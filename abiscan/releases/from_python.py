@@ -1,4 +1,4 @@
-"""The operators of a running torch: asked of it, in a process of its own, by an interpreter that has it.
+"""The operators of a running torch, listed by an interpreter that has it, in a separate process.
 
 What the libraries alone do not show is here too: decompositions, Meta kernels and whatever else Python code registers
 when torch is imported. It takes an import of torch, which nothing else in abiscan does.

@@ -1,4 +1,4 @@
-"""The answers of ``abiscan ops``, for an extension and for a torch. Their JSON Schema is ``schema/ops-v1.json``."""
+"""The results of ``abiscan ops``, for an extension and for a torch. Their JSON Schema is ``schema/ops-v1.json``."""
 
 from __future__ import annotations
 
