@@ -26,7 +26,7 @@ _FORMATS = ("text", "json", "sarif", "junit", "github", "markdown")
 def _rules(context: click.Context, parameter: click.Parameter, names: tuple[str, ...]) -> tuple[Rule, ...]:
     known = {rule.name: rule for rule in RULES}
     if unknown := [name for name in names if name not in known]:
-        raise click.BadParameter(f"no rule is called {unknown[0]}; there are: {', '.join(known)}", context, parameter)
+        raise click.BadParameter(f"there is no rule {unknown[0]}; rules: {', '.join(known)}", context, parameter)
     return tuple(known[name] for name in names)
 
 
@@ -35,34 +35,33 @@ def _rules(context: click.Context, parameter: click.Parameter, names: tuple[str,
 @click.option(
     "--torch",
     metavar="SPEC",
-    help="The torch: a release number, several ('>=2.4,<2.7'), its folder, its lib, a libtorch_cpu.so, a wheel; or "
-    "`declared` for what the metadata of a wheel requires, judged as well. Default: that of the current environment.",
+    help="The torch to check against: a release number, a version specifier ('>=2.4,<2.7'), a torch folder or its lib, "
+    "a libtorch_cpu.so, a wheel; or `declared` for the torch that a wheel's metadata requires, which also checks that "
+    "requirement. Default: the torch of the current environment.",
 )
-@click.option("--python", metavar="EXE", help="Take the torch, and packages by name, of this Python instead.")
+@click.option("--python", metavar="EXE", help="Use the torch and the installed packages of this Python.")
+@click.option("--format", "form", type=click.Choice(_FORMATS), default="text", show_default=True, help="Output format.")
 @click.option(
-    "--format", "form", type=click.Choice(_FORMATS), default="text", show_default=True, help="Form of the report."
-)
-@click.option(
-    "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write the report there."
+    "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write the report to FILE."
 )
 @click.option(
     "--fail-on",
     type=click.Choice([effect.value for effect in Effect]),
     default=Effect.CORRUPTS.value,
     show_default=True,
-    help="Exit with 1 for a finding of this effect or a worse one.",
+    help="Exit with 1 if a finding has this effect or a worse one.",
 )
-@click.option("--strict", is_flag=True, help="Exit with 1 also if something could not be checked.")
+@click.option("--strict", is_flag=True, help="Also exit with 1 if something could not be checked.")
 @click.option("--select", multiple=True, metavar="RULE", callback=_rules, help="Run only this rule (repeatable).")
-@click.option("--ignore", multiple=True, metavar="RULE", callback=_rules, help="Leave this rule out (repeatable).")
+@click.option("--ignore", multiple=True, metavar="RULE", callback=_rules, help="Skip this rule (repeatable).")
 @click.option(
     "--baseline",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="A JSON report of before: what stands in it does not fail.",
+    help="A JSON report from an earlier run: findings in it do not fail.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Show all evidence, and what could not be checked.")
-@click.option("-q", "--quiet", is_flag=True, help="Show only the verdicts.")
+@click.option("-q", "--quiet", is_flag=True, help="Show only verdicts.")
 def check(
     *,
     targets: tuple[str, ...],
@@ -78,10 +77,10 @@ def check(
     verbose: bool,
     quiet: bool,
 ) -> None:
-    """Will it load there?
+    """Check whether extensions will load and work on a torch.
 
-    TARGET is a shared object, a wheel (read in place), a folder, NAME==VERSION (its wheel is fetched through pip) or
-    the name of an installed package; every extension of torch in it is judged.
+    TARGET is a shared object, a wheel (read in place), a folder, NAME==VERSION (pip downloads the wheel) or the name
+    of an installed package. Every extension of torch in it is checked.
 
     \b
     Examples:
@@ -97,7 +96,7 @@ def check(
       abiscan check dist/*.whl --torch 2.9.1 --format sarif --output abiscan.sarif
       abiscan check dist/*.whl --torch 2.9.1 --baseline known.json
 
-    What is known and accepted is left out by --baseline, or in pyproject.toml, with a reason and an end:
+    Accept known findings with --baseline, or in pyproject.toml, with a reason and an expiry date:
 
     \b
       [tool.abiscan]
@@ -109,13 +108,13 @@ def check(
     Exit codes, the same in every format:
       0  no finding at or above --fail-on
       1  such a finding
-      2  usage, or an input that cannot be read
-      3  could not tell
+      2  usage error, or an input that cannot be read
+      3  the verdict is unknown
     """
     if torch and python:
-        raise click.UsageError("--torch and --python exclude each other")
+        raise click.UsageError("--torch and --python cannot be combined")
     if verbose and quiet:
-        raise click.UsageError("-v and -q exclude each other")
+        raise click.UsageError("-v and -q cannot be combined")
     environment = python or of_environment()
     rules = [rule for rule in select or RULES if rule not in ignore]
     with errors_reported():
@@ -142,7 +141,7 @@ def _judge(
 
 
 def _suppressions() -> tuple[Suppression, ...]:
-    """Those in force here and today; what has expired is said."""
+    """Those in force here and today; expired ones are reported."""
     file = configuration(Path.cwd())
     if file is None:
         return ()
@@ -150,8 +149,8 @@ def _suppressions() -> tuple[Suppression, ...]:
     found = read_suppressions(file, [rule.name for rule in RULES])
     for one in found:
         if one.until < today:
-            what = f"the suppression of {one.rule} for {one.target} ended on {one.until}"
-            click.echo(f"abiscan: {file}: {what}: it counts again ({one.reason})", err=True)
+            what = f"the suppression of {one.rule} for {one.target} expired on {one.until}"
+            click.echo(f"abiscan: {file}: {what} and no longer applies ({one.reason})", err=True)
     return tuple(one for one in found if one.until >= today)
 
 

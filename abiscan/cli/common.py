@@ -53,7 +53,7 @@ def torch_choices(spec: str) -> list[TorchChoice]:
 
 @contextlib.contextmanager
 def errors_reported() -> Iterator[None]:
-    """Turn what a user can mend into one line on stderr and the exit code that goes with it."""
+    """Turn an error that a user can fix into one line on stderr and its exit code."""
     try:
         yield
     except AbiscanError as error:
@@ -66,7 +66,7 @@ def errors_reported() -> Iterator[None]:
 
 @contextlib.contextmanager
 def sources(words: Sequence[str], python: str | None) -> Iterator[list[Source]]:
-    """What the words for targets mean; wheels that had to be fetched are deleted in the end.
+    """The sources that the words for targets name; downloaded wheels are deleted at the end.
 
     :param python: whose packages are meant, None for those of the running interpreter
     :raises InputError: a word means nothing
@@ -79,9 +79,9 @@ def sources(words: Sequence[str], python: str | None) -> Iterator[list[Source]]:
 
 @contextlib.contextmanager
 def working(at: str) -> Iterator[Callable[[str], None]]:
-    """Show on a terminal what goes on, once it has gone on for a second.
+    """Show progress on a terminal, once the work has taken a second.
 
-    :return: takes what is done now
+    :return: is called with what is being done
     """
     if not sys.stderr.isatty():
         yield lambda _: None
@@ -140,7 +140,7 @@ def output_to(path: Path | None) -> Iterator[TextIO]:
 
 
 def install_checked(installer: Installer, command: Callable[[], list[str]], words: Sequence[str]) -> NoReturn:
-    """Hand over to an installer, after a check if it is to install something.
+    """Hand over to an installer, after a check if it will install something.
 
     :param command: makes the command to which ``words`` are given
     """
@@ -160,7 +160,7 @@ def install_checked(installer: Installer, command: Callable[[], list[str]], word
         for line in (*outcome.notes, *outcome.problems):
             click.echo(f"abiscan: {line}", err=True)
         if outcome.problems and "--force" not in words:
-            click.echo("abiscan: nothing was installed; --force does it all the same", err=True)
+            click.echo("abiscan: nothing was installed; use --force to install anyway", err=True)
             sys.exit(1)
         program = [*command(), *given]
     sys.stdout.flush()

@@ -17,27 +17,33 @@ from abiscan.inputs.store import Store
 @click.command()
 @click.argument("target")
 @click.option(
-    "--torch", metavar="SPEC", help="The torch: a release number, its folder, or a wheel. Default: the current one."
+    "--torch", metavar="SPEC", help="The torch: a release number, its folder or a wheel. Default: the current one."
 )
-@click.option("--python", metavar="EXE", help="Take the torch of this Python instead.")
-@click.option("--backend", metavar="KEY", help="The backend's dispatch key or name. Default: the one of most kernels.")
+@click.option("--python", metavar="EXE", help="Use the torch of this Python.")
+@click.option(
+    "--backend", metavar="KEY", help="The backend's dispatch key or name. Default: the key with the most kernels."
+)
 @click.option(
     "--workload",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
-    help="Only what this model calls: a list of operators, a TorchScript archive, an exported program (.pt2).",
+    help="Only check operators of this model: an operator list, a TorchScript archive, an exported program (.pt2).",
 )
-@click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True, help="Form.")
-@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write it there.")
+@click.option(
+    "--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True, help="Output format."
+)
+@click.option(
+    "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write the report to FILE."
+)
 @click.option(
     "--fail-on",
     type=click.Choice([effect.value for effect in Effect]),
     default=Effect.CORRUPTS.value,
     show_default=True,
-    help="Exit with 1 for an effect as bad: a missing kernel is call-fails.",
+    help="Exit with 1 for this effect or a worse one; a missing kernel is call-fails.",
 )
-@click.option("--strict", is_flag=True, help="Exit with 1 also if something could not be read.")
-@click.option("-v", "--verbose", is_flag=True, help="Show every operator, with what torch says.")
+@click.option("--strict", is_flag=True, help="Also exit with 1 if something could not be read.")
+@click.option("-v", "--verbose", is_flag=True, help="Show every operator, with torch's error message.")
 def coverage(
     *,
     target: str,
@@ -51,10 +57,10 @@ def coverage(
     strict: bool,
     verbose: bool,
 ) -> None:
-    """Which operators have no kernel for the extension's backend there?
+    """List the operators without a kernel for the extension's backend.
 
-    Computes the dispatch table that torch will have after loading TARGET: a shared object, a wheel or a folder. Those
-    that raise "Could not run 'aten::…' with arguments from the '…' backend" are listed, the most used ones first.
+    Computes the dispatch table of torch after loading TARGET (a shared object, a wheel or a folder), and lists the
+    operators that raise "Could not run 'aten::…' with arguments from the '…' backend", the most used first.
 
     \b
     Examples:
@@ -67,11 +73,11 @@ def coverage(
     Exit codes:
       0  nothing at or above --fail-on
       1  a missing kernel, with --fail-on call-fails
-      2  usage, or an input that cannot be read
-      3  could not tell
+      2  usage error, or an input that cannot be read
+      3  something could not be read
     """
     if torch and python:
-        raise click.UsageError("--torch and --python exclude each other")
+        raise click.UsageError("--torch and --python cannot be combined")
     from abiscan.pipelines import check as scan
     from abiscan.pipelines.coverage import backend_report
 

@@ -16,23 +16,28 @@ from abiscan.pipelines.operators import difference
 @click.command()
 @click.argument("old", metavar="SPEC")
 @click.argument("new", metavar="SPEC")
-@click.option("--used-by", metavar="TARGET", help="Only what this extension touches.")
+@click.option("--used-by", metavar="TARGET", help="Only compare what this extension uses.")
 @click.option(
     "--machine",
     type=click.Choice([machine.value for machine in Machine]),
     default=Machine.X86_64.value,
     show_default=True,
-    help="Which build of a release number.",
+    help="The machine for which to take a release number.",
 )
-@click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True, help="Form.")
-@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write it there.")
+@click.option(
+    "--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True, help="Output format."
+)
+@click.option(
+    "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write the report to FILE."
+)
 @click.option("-v", "--verbose", is_flag=True, help="Show every symbol.")
 def diff(
     *, old: str, new: str, used_by: str | None, machine: str, form: str, output: Path | None, verbose: bool
 ) -> None:
-    """What changed from one torch to another: symbols, operators, dispatch, class layouts.
+    """Show what changed between two torches.
 
-    SPEC is a release number, a torch folder, or a wheel.
+    Compares symbols, operators, dispatch keys, kernels and class layouts. SPEC is a release number, a torch folder or a
+    wheel.
 
     \b
     Examples:

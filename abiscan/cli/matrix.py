@@ -25,21 +25,23 @@ _FORMATS = ("text", "json", "html")
     "torches",
     multiple=True,
     metavar="SPEC",
-    help="A torch for a column (repeatable): a release number, several ('>=2.4,<2.7'), a folder, a wheel. "
-    "Default: all releases in the package.",
+    help="A torch to check on (repeatable): a release number, a version specifier ('>=2.4,<2.7'), a folder or a wheel. "
+    "Default: all embedded releases.",
 )
-@click.option("--python", metavar="EXE", help="Take packages by name of this Python.")
-@click.option("--format", "form", type=click.Choice(_FORMATS), default="text", show_default=True, help="Form.")
-@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write it there.")
+@click.option("--python", metavar="EXE", help="Look up installed packages in this Python.")
+@click.option("--format", "form", type=click.Choice(_FORMATS), default="text", show_default=True, help="Output format.")
+@click.option(
+    "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write the report to FILE."
+)
 @click.option(
     "--fail-on",
     type=click.Choice([effect.value for effect in Effect]),
     default=Effect.CORRUPTS.value,
     show_default=True,
-    help="Exit with 1 if any cell has a finding of this effect or a worse one.",
+    help="Exit with 1 if any finding has this effect or a worse one.",
 )
-@click.option("--strict", is_flag=True, help="Exit with 1 also if something could not be checked.")
-@click.option("-v", "--verbose", is_flag=True, help="Show why it fails, and all that tells what it was built for.")
+@click.option("--strict", is_flag=True, help="Also exit with 1 if something could not be checked.")
+@click.option("-v", "--verbose", is_flag=True, help="Show why it fails, and every clue to the torch it was built for.")
 def matrix(
     *,
     targets: tuple[str, ...],
@@ -51,10 +53,10 @@ def matrix(
     strict: bool,
     verbose: bool,
 ) -> None:
-    """On which torch releases does it load, and what to require?
+    """Show which torch releases an extension works on.
 
-    TARGET is a shared object, a wheel, a folder, NAME==VERSION or the name of an installed package: each extension in
-    it is judged on each release as `abiscan check` would. Also says which torch it was built for, as its bytes show.
+    TARGET is a shared object, a wheel, a folder, NAME==VERSION or the name of an installed package. Each extension in
+    it is checked on each release, as by `abiscan check`. Also shows which torch it was built for, and what to require.
 
     \b
     Examples:
@@ -67,13 +69,13 @@ def matrix(
     Exit codes:
       0  no finding at or above --fail-on on any of the releases
       1  such a finding
-      2  usage, or an input that cannot be read
-      3  could not tell
+      2  usage error, or an input that cannot be read
+      3  a verdict is unknown
     """
     environment = python or of_environment()
     with errors_reported():
         choices = [choice for spec in torches for choice in torch_choices(spec)]
-        with working("judging") as progress, sources(targets, environment) as read:
+        with working("checking") as progress, sources(targets, environment) as read:
             store = Store(cache_folder())
             found = pipeline.matrix(read, choices, RULES, store, explained=form == "html", progress=progress)
     _write(found, form, output, verbose=verbose)

@@ -18,22 +18,26 @@ from abiscan.inputs.store import Store
     "--torch",
     multiple=True,
     metavar="SPEC",
-    help="What this torch has itself: a release number, its folder, or a wheel. With TARGET and --api-version: "
-    "the releases to look at (repeatable; '>=2.4,<2.7' means several). Default: all.",
+    help="Show what this torch registers: a release number, its folder or a wheel. With TARGET and --api-version: "
+    "the releases to compare (repeatable; '>=2.4,<2.7' means several). Default: all.",
 )
-@click.option("--api-version", is_flag=True, help="Fingerprints of schema and dispatch, to tell releases apart.")
+@click.option("--api-version", is_flag=True, help="Show fingerprints of schema and dispatch, to compare releases.")
 @click.option(
     "--machine",
     type=click.Choice([machine.value for machine in Machine]),
     default=Machine.X86_64.value,
     show_default=True,
-    help="Which build of a release number.",
+    help="The machine for which to take a release number.",
 )
-@click.option("--live", is_flag=True, help="What a running torch has, Python's registrations included: it is imported.")
-@click.option("--python", metavar="EXE", help="With --live: the Python whose torch it is. Default: this one.")
-@click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True, help="Form.")
-@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write it there.")
-@click.option("-v", "--verbose", is_flag=True, help="Show sources, C++ signatures and inferred schemas, too.")
+@click.option("--live", is_flag=True, help="Import torch, and show all that it registers, including from Python.")
+@click.option("--python", metavar="EXE", help="With --live: the Python that imports torch. Default: this one.")
+@click.option(
+    "--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True, help="Output format."
+)
+@click.option(
+    "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write the report to FILE."
+)
+@click.option("-v", "--verbose", is_flag=True, help="Also show source lines, C++ signatures and inferred schemas.")
 def ops(
     *,
     target: str | None,
@@ -46,10 +50,11 @@ def ops(
     output: Path | None,
     verbose: bool,
 ) -> None:
-    """What it registers: libraries, operators, kernels, fallbacks, classes.
+    """List what an extension, or torch itself, registers.
 
-    TARGET is a shared object, a wheel, a folder, NAME==VERSION or an installed package. Its initialisers are emulated;
-    nothing of it runs on this machine. What could not be seen is listed as a gap.
+    Lists libraries, operators, kernels, fallbacks, classes, entries in other registries and operator lookups. TARGET
+    is a shared object, a wheel, a folder, NAME==VERSION or an installed package. Its initialisers run in an emulator,
+    never on this machine. Anything that could not be read is listed as a gap.
 
     \b
     Examples:
@@ -60,16 +65,16 @@ def ops(
       abiscan ops --live --python ~/venv/bin/python
 
     \b
-    Must it be built again for a new release? Not if no operator that it uses has another version there:
+    Does it need a rebuild for a new release? Not if every operator that it uses has the same version there:
       abiscan ops _C.so --api-version --torch '>=2.5,<2.7'
       abiscan ops --torch 2.6.0 --api-version
     """
     if python and not live:
-        raise click.UsageError("--python goes with --live")
+        raise click.UsageError("--python requires --live")
     if target is not None and api_version and not live:
         _history(target, torch, form, output, verbose=verbose)
     elif (target is not None) + len(torch) + live != 1:
-        raise click.UsageError("give one of: a TARGET, --torch SPEC, --live")
+        raise click.UsageError("pass exactly one of TARGET, --torch SPEC and --live")
     elif target is not None:
         _of_target(target, form, output, verbose=verbose)
     else:

@@ -9,18 +9,21 @@ import click
 from abiscan.cli.common import cache_folder, errors_reported, torch_choice, working
 from abiscan.inputs.interpreter import of_environment
 from abiscan.inputs.store import Store
+from abiscan.words import plural
 
 
 @click.command()
 @click.argument("wheel", type=click.Path(path_type=Path))
-@click.option("--torch", metavar="SPEC", help="The torch it was built for. Default: that of the environment.")
-@click.option("--python", metavar="EXE", help="Take the torch of this Python instead.")
+@click.option(
+    "--torch", metavar="SPEC", help="The torch it was built for. Default: the torch of the current environment."
+)
+@click.option("--python", metavar="EXE", help="Use the torch of this Python.")
 def stamp(*, wheel: Path, torch: str | None, python: str | None) -> None:
-    """Write into a wheel what it relies on in torch, for its guard to check at import.
+    """Record in a wheel what it needs from torch.
 
-    Symbols, numbers of dispatch keys and schemas of operators go into a small file beside the guard in the wheel,
-    which has to be there (abiscan guard --write). The wheel must load on the torch that it was built for. It is
-    replaced whole or not at all; the same wheel and torch give the same bytes.
+    The guard in the wheel checks it at import. Symbols, dispatch key numbers and operator schemas go into a small file
+    next to the guard, which the wheel must contain (abiscan guard --write). The wheel must load on the torch that it
+    was built for. It is replaced atomically; the same wheel and torch give the same bytes.
 
     \b
     Examples:
@@ -31,9 +34,15 @@ def stamp(*, wheel: Path, torch: str | None, python: str | None) -> None:
     from abiscan.pipelines import check as scan
 
     if torch and python:
-        raise click.UsageError("--torch and --python exclude each other")
+        raise click.UsageError("--torch and --python cannot be combined")
     choice = torch_choice(torch) if torch else scan.torch_of(python or of_environment())
     with errors_reported(), working("stamping") as progress:
         written = write(wheel, choice, Store(cache_folder()), progress)
-    contents = f"{written.symbols} symbols, {written.keys} dispatch keys, {written.operators} operators"
+    contents = ", ".join(
+        (
+            plural(written.symbols, "symbol"),
+            plural(written.keys, "dispatch key"),
+            plural(written.operators, "operator"),
+        )
+    )
     click.echo(f"{wheel}: {', '.join(written.members)}: {contents} of torch {written.built_for}")

@@ -129,12 +129,12 @@ def test_usage_is_2(good: Path, torch: Path) -> None:
     for words, problem in (
         ((), "Missing argument 'TARGET...'"),
         ((good, "--no-such-option"), "No such option"),
-        ((good, "--torch", torch, "--python", "python"), "--torch and --python exclude each other"),
-        ((good, "-v", "-q"), "-v and -q exclude each other"),
+        ((good, "--torch", torch, "--python", "python"), "--torch and --python cannot be combined"),
+        ((good, "-v", "-q"), "-v and -q cannot be combined"),
         ((good, "--format", "xml"), "'xml' is not one of"),
         ((good, "--fail-on", "everything"), "'everything' is not one of"),
-        ((good, "--select", "no-such-rule"), "no rule is called no-such-rule; there are: architecture-mismatch,"),
-        ((good, "--ignore", "no-such-rule"), "no rule is called no-such-rule"),
+        ((good, "--select", "no-such-rule"), "there is no rule no-such-rule; rules: architecture-mismatch,"),
+        ((good, "--ignore", "no-such-rule"), "there is no rule no-such-rule"),
     ):
         result = run(*words)
         assert (result.exit_code, result.stdout) == (2, "")
@@ -199,7 +199,7 @@ def test_suppressions_count_until_their_day(
 ) -> None:
     monkeypatch.chdir(bad.parent)
     entry = 'suppress = [{rule = "undefined-symbol", target = "bad.so", reason = "it is optional", until = %s}]'
-    for until, code, said in (("9999-01-01", 0, ""), ("2020-01-31", 1, "ended on 2020-01-31: it counts again")):
+    for until, code, said in (("9999-01-01", 0, ""), ("2020-01-31", 1, "expired on 2020-01-31 and no longer applies")):
         (tmp_path / "pyproject.toml").write_text(f"[tool.abiscan]\n{entry % until}\n", encoding="utf-8")
         result = run("bad.so", "--torch", torch)
         assert result.exit_code == code
