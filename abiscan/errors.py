@@ -1,16 +1,16 @@
-"""What abiscan raises when it cannot do what was asked: every message names the file and the fix."""
+"""What abiscan raises when it cannot do what it was asked to: every message names the file and the fix."""
 
 from __future__ import annotations
 
 
 class AbiscanError(Exception):
-    """Base of every error that a user can mend. ``exit_code`` is explained in ``docs/effects.md``."""
+    """Base of every error that a user can fix. ``exit_code`` is explained in ``docs/effects.md``."""
 
     exit_code = 2
 
 
 class InputError(AbiscanError):
-    """A target, a torch or an interpreter that cannot be read as what it should be.
+    """A target, a torch or an interpreter that cannot be read as such.
 
     :param subject: the file (or wheel member) at fault, as the user named it
     :param problem: what is wrong with it, in one clause
@@ -29,4 +29,4 @@ class NotElfError(InputError):
 
 
 class NoExtensionError(InputError):
-    """A target that can be read, and has no extension of torch in it."""
+    """A readable target without an extension of torch."""

@@ -1,4 +1,4 @@
-"""What a rule says: findings, their effect and their evidence."""
+"""What a rule reports: findings, their effect and their evidence."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 
 
 class Effect(enum.Enum):
-    """What happens to a user who meets the finding, the mildest first."""
+    """What a finding leads to, the mildest first."""
 
     NOTE = "note"
-    """Nothing by itself; worth knowing."""
+    """No harm by itself, but worth knowing."""
 
     OVERRIDES = "overrides"
-    """It works, and silently replaces something of torch."""
+    """It works, but replaces part of torch or of another extension."""
 
     CALL_FAILS = "call-fails"
-    """It loads; calling what is concerned raises."""
+    """It loads, but calling the affected operator raises."""
 
     CORRUPTS = "corrupts"
-    """It loads and may read or write memory that is not its own."""
+    """It loads, but may read or write the wrong memory."""
 
     LOAD_FAILS = "load-fails"
     """Importing or loading it raises."""
@@ -34,16 +34,16 @@ class Effect(enum.Enum):
 
     @property
     def severity(self) -> int:
-        """Its place in the order above, from 0."""
+        """Its position in the order above, from 0."""
         return list(Effect).index(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """One proof of a finding.
+    """One piece of evidence for a finding.
 
-    ``subject`` is the symbol, library or version concerned, as the file spells it; ``readable`` the same for people;
-    ``object`` the base name of the object it was seen in; ``instead`` what the target torch has in its place.
+    ``subject`` is the symbol, library or version concerned, as the file spells it; ``readable`` the same in readable
+    form; ``object`` the base name of the object it was found in; ``instead`` what was found in its place.
     """
 
     subject: str
@@ -54,10 +54,10 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One cause of trouble, with everything that shows it.
+    """One problem, with all its evidence.
 
-    ``says`` is what torch itself says about it, word for word, where it says anything; ``symptom`` what users see who
-    do not see the error itself, since the package ignores it.
+    ``says`` is what torch itself says about it, word for word, if it says anything; ``symptom`` is what users see if
+    the package hides the error itself.
     """
 
     rule: str

@@ -1,1 +1,1 @@
-"""What the bytes of one ELF object say; nothing in here knows of a second object, of a torch, or of a file on disk."""
+"""What the bytes of one ELF object say. Nothing here knows about a second object, a torch, or the file system."""

@@ -1,8 +1,8 @@
 """ELF facts of one shared object, copied out of the file at once.
 
-The file is mapped and decoded in place: a few pages of it are all that is touched, whatever its size, and nothing is
-read that ``ld.so`` would not read (section headers, for one, may be stripped or lie). lief is the second opinion on
-every fact in the tests; it would read the whole file, and importing it takes longer than most checks.
+The file is mapped and decoded in place, so only a few pages of it are touched, whatever its size. Nothing is read that
+``ld.so`` would not read: section headers, for example, may be stripped or wrong. The tests use lief as a second opinion
+on every fact; parsing with it would read the whole file, and importing it takes longer than most checks.
 
 Terms and layouts are those of the ELF gABI, chapters 4 and 5, and of the LSB for symbol versions.
 """
@@ -75,7 +75,7 @@ _PYTHON_VERSION: Final = re.compile(rb"(?<![0-9.])(3\.[0-9]{1,2})\0")
 
 
 class Machine(enum.Enum):
-    """The processor an object is made for (``e_machine``)."""
+    """The processor an object is built for (``e_machine``)."""
 
     X86_64 = "x86_64"
     AARCH64 = "aarch64"
@@ -195,7 +195,7 @@ class _Columns(NamedTuple):
 
 
 class _Undecoded(SymbolTable):
-    """The same, decoded when something is looked up: of a large library that takes longer than all the rest."""
+    """The same, decoded on the first lookup: for a large library, decoding takes longer than everything else."""
 
     __slots__ = ("_columns", "_strings", "_version_names", "_versions")
 
@@ -247,10 +247,10 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedObject:
-    """What the loader, and we, need to know of one ELF object.
+    """What the loader, and abiscan, need to know about one ELF object.
 
     ``executable`` tells a program, position-independent or not, from a library.
-    ``references`` stand in the order in which ``ld.so`` meets them: ``.rela.dyn``, then ``.rela.plt``; each once.
+    ``references`` are in the order in which ``ld.so`` processes them: ``.rela.dyn``, then ``.rela.plt``; each once.
     ``imports`` are all undefined names of the dynamic symbol table, used by a relocation or not.
     ``version_definitions`` is None where the object has no DT_VERDEF, which ``ld.so`` treats unlike an empty one.
     """
@@ -296,12 +296,12 @@ def check_header(head: bytes, subject: str) -> None:
     """
     if not head.startswith(MAGIC):
         raise NotElfError(
-            subject, f"{describe_other_format(head)}, not a Linux shared object", "give the .so or the wheel"
+            subject, f"{describe_other_format(head)}, not a Linux shared object", "pass the .so or the wheel"
         )
     if len(head) < _EHDR.size:
-        raise NotElfError(subject, "truncated inside the ELF header", "fetch it again")
+        raise NotElfError(subject, "truncated inside the ELF header", "download it again")
     if head[4] != _ELFCLASS64:
-        raise NotElfError(subject, "a 32-bit ELF file; torch exists for 64-bit machines only", "give the 64-bit build")
+        raise NotElfError(subject, "a 32-bit ELF file; torch is 64-bit only", "pass the 64-bit build")
     if head[5] != _ELFDATA2LSB:
         raise NotElfError(subject, "a big-endian ELF file", "only x86_64 and aarch64 are supported")
 
@@ -320,15 +320,15 @@ class ElfFile:
         header = _EHDR.unpack_from(self.data)
         file_type, machine, program_headers, count = header[1], header[2], header[5], header[10]
         if file_type not in (_ET_DYN, _ET_EXEC):
-            raise NotElfError(subject, "an object file or core dump, not a shared object", "give the linked .so")
+            raise NotElfError(subject, "an object file or core dump, not a shared object", "pass the linked .so")
         if machine not in _MACHINES:
             raise NotElfError(
-                subject, f"made for {by_lief.machine_name(machine)}", "only x86_64 and aarch64 are supported"
+                subject, f"built for {by_lief.machine_name(machine)}", "only x86_64 and aarch64 are supported"
             )
         self.machine = _MACHINES[machine]
         self.is_fixed = file_type == _ET_EXEC
         if count > _MOST_SEGMENTS or program_headers + count * _PHDR.size > len(self.data):
-            raise NotElfError(subject, "truncated inside the program headers", "fetch it again")
+            raise NotElfError(subject, "truncated inside the program headers", "download it again")
         headers = list(_PHDR.iter_unpack(self.data[program_headers : program_headers + count * _PHDR.size]))
         self.segments = tuple(
             Segment(address=address, size=size, offset=offset, file_size=file_size, flags=flags)
@@ -336,11 +336,11 @@ class ElfFile:
             if kind == _PT_LOAD
         )
         if any(segment.offset + segment.file_size > len(self.data) for segment in self.segments):
-            raise NotElfError(subject, "truncated: a segment ends beyond the end of the file", "fetch it again")
+            raise NotElfError(subject, "truncated: a segment extends past the end of the file", "download it again")
         self.notes = tuple(self.data[h[2] : h[2] + h[5]] for h in headers if h[0] == _PT_NOTE)
         section = next((self.data[h[2] : h[2] + h[5]] for h in headers if h[0] == _PT_DYNAMIC), None)
         if section is None:
-            raise NotElfError(subject, "without a dynamic section: not a shared object", "give the linked .so")
+            raise NotElfError(subject, "not a shared object: it has no dynamic section", "pass the linked .so")
         self.entries = tuple(_dynamic_entries(section))
         self.dynamic = dict(self.entries)
 
@@ -378,7 +378,9 @@ class ElfFile:
             start = address - segment.address
             if start >= 0 and start + size <= segment.file_size:
                 return self.data[segment.offset + start : segment.offset + start + size]
-        raise NotElfError(self.subject, f"damaged: no segment holds {size} bytes at {address:#x}", "fetch it again")
+        raise NotElfError(
+            self.subject, f"damaged: no segment contains {size} bytes at {address:#x}", "download it again"
+        )
 
     def tail_at(self, address: int) -> memoryview:
         """Everything from a virtual address to the end of its segment, from the file."""
@@ -386,7 +388,7 @@ class ElfFile:
             if 0 <= address - segment.address < segment.file_size:
                 start = segment.offset + address - segment.address
                 return self.data[start : segment.offset + segment.file_size]
-        raise NotElfError(self.subject, f"damaged: no segment holds the address {address:#x}", "fetch it again")
+        raise NotElfError(self.subject, f"damaged: no segment contains the address {address:#x}", "download it again")
 
     def find_in_data(self, text: bytes) -> Iterator[int]:
         """The file offsets at which ``text`` stands among the data.
@@ -432,7 +434,7 @@ def _damage_reported(subject: str) -> Iterator[None]:
     try:
         yield
     except (ValueError, OverflowError, MemoryError, struct.error) as error:
-        raise NotElfError(subject, f"damaged: {error}", "fetch it again") from error
+        raise NotElfError(subject, f"damaged: {error}", "download it again") from error
 
 
 def _dynamic_entries(section: memoryview) -> Iterator[tuple[int, int]]:
@@ -483,7 +485,7 @@ class _Reader:
     def _name(self, offset: int) -> str:
         end = self.strings.find(b"\0", offset)
         if end < 0:
-            raise NotElfError(self.file.subject, "damaged: a name lies outside the string table", "fetch it again")
+            raise NotElfError(self.file.subject, "damaged: a name is outside the string table", "download it again")
         return self.strings[offset:end].decode("utf-8", "backslashreplace")
 
     def _search_path(self, tag: Tag) -> tuple[str, ...]:
@@ -523,7 +525,7 @@ class _Reader:
             buckets, first, bloom_words, _ = struct.unpack("<4I", self.file.bytes_at(address, 16))
             table = self.file.tail_at(address)[16 + 8 * bloom_words :]
             if 4 * buckets > len(table):
-                raise NotElfError(self.file.subject, "damaged: the hash table is cut off", "fetch it again")
+                raise NotElfError(self.file.subject, "damaged: the hash table is truncated", "download it again")
             last = max(table[: 4 * buckets].cast("I"), default=0)
             if last < first:
                 return self._highest_relocated_symbol(first)
@@ -589,7 +591,7 @@ class _Reader:
         references: dict[tuple[str, SymbolVersion | None], Reference] = {}
         for index in order:
             if index >= len(symbols.names):
-                raise NotElfError(self.file.subject, "damaged: a relocation names no symbol", "fetch it again")
+                raise NotElfError(self.file.subject, "damaged: a relocation refers to no symbol", "download it again")
             binding = symbols.kinds[index] >> 4
             if symbols.sections[index] != _SHN_UNDEF or binding == 0:
                 continue

@@ -1,4 +1,4 @@
-"""C++ names for people. The only importer of cxxfilt.
+"""Demangled C++ names. The only importer of cxxfilt.
 
 Mangled names are those of the Itanium C++ ABI, section 5.1.
 """

@@ -1,6 +1,6 @@
-"""Whose symbol is it, and whose library: told from the name alone.
+"""Which project a symbol or a library belongs to, by its name alone.
 
-Needed where a library was not found: it may define anything but what belongs to torch, to Python or to the C++ library.
+Needed when a library was not found: it may define anything except what belongs to torch, Python or the C++ library.
 """
 
 from __future__ import annotations

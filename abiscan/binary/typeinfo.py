@@ -1,4 +1,4 @@
-"""The C++ classes of an object, read from its type information and virtual tables, stripped or not.
+"""The C++ classes of an object, read from its type information and vtables, even if it is stripped.
 
 Layouts are those of the Itanium C++ ABI: 2.9.5 (``std::type_info`` and its kinds) and 2.5 (virtual tables).
 """

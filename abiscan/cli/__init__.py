@@ -15,7 +15,7 @@ _YOUNG_OBJECTS: Final = 200_000
 
 
 class _Commands(click.Group):
-    """The commands, each in the module of its name, imported when it is called: none waits for what another needs."""
+    """The commands, each in the module of its name, imported only when called: none pays for another's imports."""
 
     NAMES = (
         *("cache", "check", "coverage", "diff", "doctor", "explain"),
@@ -23,10 +23,10 @@ class _Commands(click.Group):
     )
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run one, without looking for garbage on the way or at the end.
+        """Run a command with almost no garbage collection.
 
-        What a command makes lives until the process ends, and then goes with it: to look for garbage among a million
-        objects, again and again, is vain.
+        What a command creates lives until the process ends, so collecting garbage among a million objects is wasted
+        time.
         """
         gc.set_threshold(_YOUNG_OBJECTS)
         atexit.register(gc.freeze)
@@ -49,7 +49,7 @@ class _Commands(click.Group):
 def main() -> None:
     """Will this compiled PyTorch extension load on that torch?
 
-    Answered from the bytes of both; nothing is imported, nothing of the extension runs.
+    abiscan answers from the files of both. It never imports or runs the extension.
 
     \b
     Examples:
@@ -62,7 +62,7 @@ def main() -> None:
       abiscan explain undefined-symbol
 
     \b
-    Completion, in the configuration of the shell:
+    Shell completion, for your shell's configuration file:
       eval "$(_ABISCAN_COMPLETE=bash_source abiscan)"   or zsh_source
       _ABISCAN_COMPLETE=fish_source abiscan | source
     """

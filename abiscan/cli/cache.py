@@ -6,12 +6,13 @@ import click
 
 from abiscan.cli.common import errors_reported
 from abiscan.inputs.session import Session
+from abiscan.words import plural
 
 
 @click.command()
-@click.option("--clear", is_flag=True, help="Delete what is kept.")
+@click.option("--clear", is_flag=True, help="Delete everything in the cache.")
 def cache(*, clear: bool) -> None:
-    """What is kept between runs, and where.
+    """Show or clear the cache of large libraries and torch operators.
 
     \b
     Examples:
@@ -21,5 +22,5 @@ def cache(*, clear: bool) -> None:
     store = Session.of_user().store
     with errors_reported():
         count, size = store.clear() if clear else store.usage()
-    what = "1 library" if count == 1 else f"{count} libraries"
+    what = plural(count, "library", "libraries")
     click.echo(f"{'deleted from ' if clear else ''}{store.folder}: {what}, {size / 1e6:.1f} MB")

@@ -29,29 +29,30 @@ from abiscan.rules import RULES
 def _rules(context: click.Context, parameter: click.Parameter, names: tuple[str, ...]) -> tuple[Rule, ...]:
     known = {rule.name: rule for rule in RULES}
     if unknown := [name for name in names if name not in known]:
-        raise click.BadParameter(f"no rule is called {unknown[0]}; there are: {', '.join(known)}", context, parameter)
+        raise click.BadParameter(f"there is no rule {unknown[0]}; rules: {', '.join(known)}", context, parameter)
     return tuple(known[name] for name in names)
 
 
 @click.command()
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @torch_option(
-    "The torch: a release number, a specifier ('>=2.4,<2.7'), its folder, its lib, a libtorch_cpu.so or a wheel; "
-    "`declared` to use, and judge, what the metadata of a wheel require. Default: the torch of the current environment."
+    "The torch to check against: a release number, a version specifier ('>=2.4,<2.7'), a torch folder or its lib, a "
+    "libtorch_cpu.so, a wheel; or `declared` for the torch that a wheel's metadata requires, which also checks that "
+    "requirement. Default: the torch of the current environment."
 )
-@python_option("Use the torch and the packages of this Python.")
+@python_option("Use the torch and the installed packages of this Python.")
 @report_options("text", "json", "sarif", "junit", "github", "markdown")
-@fail_options("Exit with 1 for a finding with this effect or a worse one.")
+@fail_options("Exit with 1 if a finding has this effect or a worse one.")
 @click.option("--select", multiple=True, metavar="RULE", callback=_rules, help="Run only this rule (repeatable).")
 @click.option("--ignore", multiple=True, metavar="RULE", callback=_rules, help="Skip this rule (repeatable).")
 @click.option(
     "--baseline",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="An earlier JSON report: findings in it do not fail.",
+    help="A JSON report from an earlier run: findings in it do not fail.",
 )
 @verbose_option("Show all evidence, and what could not be checked.")
-@quiet_option("Show only the verdicts.")
+@quiet_option("Show only verdicts.")
 def check(
     *,
     targets: tuple[str, ...],
@@ -67,10 +68,10 @@ def check(
     verbose: bool,
     quiet: bool,
 ) -> None:
-    """Will it load there?
+    """Check whether extensions will load and work on a torch.
 
-    TARGET is a shared object, a wheel (read in place), a folder, NAME==VERSION (its wheel is fetched through pip) or
-    the name of an installed package; every extension of torch in it is judged.
+    TARGET is a shared object, a wheel (read in place), a folder, NAME==VERSION (pip downloads the wheel) or the name
+    of an installed package. Every extension of torch in it is checked.
 
     \b
     Examples:
@@ -86,7 +87,7 @@ def check(
       abiscan check dist/*.whl --torch 2.9.1 --format sarif --output abiscan.sarif
       abiscan check dist/*.whl --torch 2.9.1 --baseline known.json
 
-    What is known and accepted is left out by --baseline, or in pyproject.toml, with a reason and an end:
+    Accept known findings with --baseline, or in pyproject.toml, with a reason and an expiry date:
 
     \b
       [tool.abiscan]
@@ -98,8 +99,8 @@ def check(
     Exit codes, the same in every format:
       0  no finding at or above --fail-on
       1  such a finding
-      2  usage, or an input that cannot be read
-      3  could not tell
+      2  usage error, or an input that cannot be read
+      3  the verdict is unknown
     """
     refuse_both("--torch", torch, "--python", python)
     refuse_both("-v", verbose, "-q", quiet)
@@ -143,7 +144,7 @@ def check(
 
 
 def _suppressions() -> tuple[Suppression, ...]:
-    """Those in force here and today; what has expired is said."""
+    """Those in force here and today; expired ones are reported."""
     file = configuration(Path.cwd())
     if file is None:
         return ()
@@ -151,6 +152,6 @@ def _suppressions() -> tuple[Suppression, ...]:
     found = read_suppressions(file, [rule.name for rule in RULES])
     for one in found:
         if one.until < today:
-            what = f"the suppression of {one.rule} for {one.target} ended on {one.until}"
-            click.echo(f"abiscan: {file}: {what}: it counts again ({one.reason})", err=True)
+            what = f"the suppression of {one.rule} for {one.target} expired on {one.until}"
+            click.echo(f"abiscan: {file}: {what} and no longer applies ({one.reason})", err=True)
     return tuple(one for one in found if one.until >= today)

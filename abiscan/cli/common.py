@@ -36,7 +36,7 @@ class HasJson(Protocol):
 
 @contextlib.contextmanager
 def errors_reported() -> Iterator[None]:
-    """Turn what a user can mend into one line on stderr and the exit code that goes with it."""
+    """Turn an error that a user can fix into one line on stderr and its exit code."""
     try:
         yield
     except AbiscanError as error:
@@ -49,9 +49,9 @@ def errors_reported() -> Iterator[None]:
 
 @contextlib.contextmanager
 def working(at: str) -> Iterator[Callable[[str], None]]:
-    """Show on a terminal what goes on, once it has gone on for a second.
+    """Show progress on a terminal, once the work has taken a second.
 
-    :return: takes what is done now
+    :return: is called with what is being done
     """
     if not sys.stderr.isatty():
         yield lambda _: None
@@ -129,7 +129,7 @@ def console(stream: TextIO) -> Console:
 
 
 def install_checked(installer: Installer, command: Callable[[], list[str]], words: Sequence[str]) -> NoReturn:
-    """Hand over to an installer, after a check if it is to install something.
+    """Hand over to an installer, after a check if it will install something.
 
     :param command: makes the command to which ``words`` are given
     """
@@ -149,7 +149,7 @@ def install_checked(installer: Installer, command: Callable[[], list[str]], word
         for line in (*outcome.notes, *outcome.problems):
             click.echo(f"abiscan: {line}", err=True)
         if outcome.problems and "--force" not in words:
-            click.echo("abiscan: nothing was installed; --force does it all the same", err=True)
+            click.echo("abiscan: nothing was installed; use --force to install anyway", err=True)
             sys.exit(1)
         program = [*command(), *given]
     sys.stdout.flush()

@@ -27,17 +27,17 @@ from abiscan.inputs.session import Session
 @torch_option("The torch: a release number, its folder or a wheel. Default: the torch of the current environment.")
 @python_option("Use the torch of this Python.")
 @click.option(
-    "--backend", metavar="KEY", help="The backend's dispatch key or name. Default: the key that most kernels are for."
+    "--backend", metavar="KEY", help="The backend's dispatch key or name. Default: the key with the most kernels."
 )
 @click.option(
     "--workload",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
-    help="Check only what this model calls: a list of operators, a TorchScript archive or an exported program (.pt2).",
+    help="Only check operators of this model: an operator list, a TorchScript archive, an exported program (.pt2).",
 )
 @report_options("text", "json")
 @fail_options("Exit with 1 for this effect or a worse one; a missing kernel is call-fails.")
-@verbose_option("Show every operator, with torch's message.")
+@verbose_option("Show every operator, with torch's error message.")
 def coverage(
     *,
     target: str,
@@ -51,10 +51,10 @@ def coverage(
     strict: bool,
     verbose: bool,
 ) -> None:
-    """Which operators have no kernel for the extension's backend there?
+    """List the operators without a kernel for the extension's backend.
 
-    Computes the dispatch table that torch will have after loading TARGET: a shared object, a wheel or a folder. Those
-    that raise "Could not run 'aten::…' with arguments from the '…' backend" are listed, the most used ones first.
+    Computes the dispatch table of torch after loading TARGET (a shared object, a wheel or a folder), and lists the
+    operators that raise "Could not run 'aten::…' with arguments from the '…' backend", the most used first.
 
     \b
     Examples:
@@ -67,8 +67,8 @@ def coverage(
     Exit codes:
       0  nothing at or above --fail-on
       1  a missing kernel, with --fail-on call-fails
-      2  usage, or an input that cannot be read
-      3  could not tell
+      2  usage error, or an input that cannot be read
+      3  something could not be read
     """
     refuse_both("--torch", torch, "--python", python)
     with errors_reported(), working("computing") as progress:

@@ -16,16 +16,17 @@ from abiscan.inputs.session import Session
 @click.command()
 @click.argument("old", metavar="SPEC")
 @click.argument("new", metavar="SPEC")
-@click.option("--used-by", metavar="TARGET", help="Show only what this extension uses.")
+@click.option("--used-by", metavar="TARGET", help="Only compare what this extension uses.")
 @machine_option
 @report_options("text", "json")
 @verbose_option("Show every symbol.")
 def diff(
     *, old: str, new: str, used_by: str | None, machine: str, form: str, output: Path | None, verbose: bool
 ) -> None:
-    """What changed from one torch to another: symbols, operators, dispatch, class layouts.
+    """Show what changed between two torches.
 
-    SPEC is a release number, a torch folder, or a wheel.
+    Compares symbols, operators, dispatch keys, kernels and class layouts. SPEC is a release number, a torch folder or a
+    wheel.
 
     \b
     Examples:

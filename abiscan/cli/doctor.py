@@ -17,14 +17,14 @@ _LOG_WIDTH = 200  # a table in a log ends its lines by itself
 
 
 @click.command()
-@python_option("The Python of the environment. Default: the active one.")
+@python_option("The Python of the environment. Default: the active environment.")
 @report_options("text", "json")
-@quiet_option("Print nothing if everything fits.")
+@quiet_option("Print nothing if there are no problems.")
 def doctor(*, python: str | None, form: str, output: Path | None, quiet: bool) -> None:
-    """Does everything installed here fit the torch that is here?
+    """Check that everything installed works with the installed torch.
 
-    Looks at every installed package with extensions of torch, at what torch compiled on the fly, and at copies of
-    torch's libraries that get in the way. One table, worst first, with what to type; one line if all is well.
+    Checks every installed package with extensions of torch, the extensions that torch compiled on the fly, and extra
+    copies of torch's libraries. Prints a table of problems, worst first, with the commands that fix them.
 
     \b
     Examples:
@@ -34,10 +34,10 @@ def doctor(*, python: str | None, form: str, output: Path | None, quiet: bool) -
 
     \b
     Exit codes:
-      0  all is well
-      1  something does not fit
-      2  usage, or an environment without torch
-      3  something could not be judged
+      0  no problems
+      1  something does not work with torch
+      2  usage error, or an environment without torch
+      3  something could not be checked
     """
     from abiscan.hooks.doctor import diagnose
 

@@ -10,7 +10,7 @@ from abiscan.rules import RULES, by_name
 @click.command()
 @click.argument("rule", required=False)
 def explain(rule: str | None) -> None:
-    """What a rule finds, why it fails, and what to do. Without RULE: all rules, a line each.
+    """Explain what a rule finds, why it fails and how to fix it. Without RULE, list all rules.
 
     \b
     Examples:
@@ -24,5 +24,5 @@ def explain(rule: str | None) -> None:
         return
     found = by_name(rule)
     if found is None:
-        raise click.BadParameter(f"no rule is called {rule}; there are: {', '.join(each.name for each in RULES)}")
+        raise click.BadParameter(f"there is no rule {rule}; rules: {', '.join(each.name for each in RULES)}")
     click.echo(f"{found.name}\n\n{found.documentation}")

@@ -15,12 +15,13 @@ from abiscan.cli.common import errors_reported, output_to
     "--write",
     type=click.Path(path_type=Path),
     metavar="PATH",
-    help="Write the guard to this file, or into this folder. Default: print it.",
+    help="Write the guard to this file or folder. Default: print it.",
 )
 def guard(*, write: Path | None) -> None:
-    """The import-time guard: one file to vendor, which tells users in one line that torch does not fit.
+    """Write the import-time guard, a file to vendor into a package.
 
-    Put it into the package, call it first thing in its __init__.py, and stamp each wheel:
+    If the running torch does not match, users get one clear line instead of a crash. Put the guard into the package,
+    call it at the top of __init__.py, and stamp each wheel:
 
     \b
       from . import _abiscan_guard

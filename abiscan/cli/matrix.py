@@ -22,13 +22,13 @@ from abiscan.inputs.session import Session
     "torches",
     multiple=True,
     metavar="SPEC",
-    help="A torch for a column (repeatable): a release number, a specifier ('>=2.4,<2.7'), a folder or a wheel. "
+    help="A torch to check on (repeatable): a release number, a version specifier ('>=2.4,<2.7'), a folder or a wheel. "
     "Default: all embedded releases.",
 )
-@python_option("Look up packages by name in this Python.")
+@python_option("Look up installed packages in this Python.")
 @report_options("text", "json", "html")
-@fail_options("Exit with 1 if any cell has a finding with this effect or a worse one.")
-@verbose_option("Show why it fails, and all evidence of what it was built for.")
+@fail_options("Exit with 1 if any finding has this effect or a worse one.")
+@verbose_option("Show why it fails, and every clue to the torch it was built for.")
 def matrix(
     *,
     targets: tuple[str, ...],
@@ -40,10 +40,10 @@ def matrix(
     strict: bool,
     verbose: bool,
 ) -> None:
-    """On which torch releases does it load, and what to require?
+    """Show which torch releases an extension works on.
 
-    TARGET is a shared object, a wheel, a folder, NAME==VERSION or the name of an installed package: each extension in
-    it is judged on each release as `abiscan check` would. Also says which torch it was built for, as its bytes show.
+    TARGET is a shared object, a wheel, a folder, NAME==VERSION or the name of an installed package. Each extension in
+    it is checked on each release, as by `abiscan check`. Also shows which torch it was built for, and what to require.
 
     \b
     Examples:
@@ -56,10 +56,10 @@ def matrix(
     Exit codes:
       0  no finding at or above --fail-on on any of the releases
       1  such a finding
-      2  usage, or an input that cannot be read
-      3  could not tell
+      2  usage error, or an input that cannot be read
+      3  a verdict is unknown
     """
-    with errors_reported(), working("judging") as progress:
+    with errors_reported(), working("checking") as progress:
         session = Session.of_user(progress)
         found = abiscan.matrix(targets, torches, python=python, explained=form == "html", session=session)
 

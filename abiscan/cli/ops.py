@@ -20,15 +20,15 @@ from abiscan.inputs.session import Session
     "--torch",
     multiple=True,
     metavar="SPEC",
-    help="Show what this torch has itself: a release number, its folder or a wheel. With TARGET and --api-version: "
+    help="Show what this torch registers: a release number, its folder or a wheel. With TARGET and --api-version: "
     "the releases to compare (repeatable; '>=2.4,<2.7' means several). Default: all.",
 )
 @click.option("--api-version", is_flag=True, help="Show fingerprints of schema and dispatch, to compare releases.")
 @machine_option
-@click.option("--live", is_flag=True, help="Import a torch and show what it has, including what Python registers.")
-@python_option("With --live: the Python whose torch to import. Default: this one.")
+@click.option("--live", is_flag=True, help="Import torch, and show all that it registers, including from Python.")
+@python_option("With --live: the Python that imports torch. Default: this one.")
 @report_options("text", "json")
-@verbose_option("Also show sources, C++ signatures and inferred schemas.")
+@verbose_option("Also show source lines, C++ signatures and inferred schemas.")
 def ops(
     *,
     target: str | None,
@@ -41,10 +41,11 @@ def ops(
     output: Path | None,
     verbose: bool,
 ) -> None:
-    """What it registers: libraries, operators, kernels, fallbacks, classes.
+    """List what an extension, or torch itself, registers.
 
-    TARGET is a shared object, a wheel, a folder, NAME==VERSION or an installed package. Its initialisers are emulated;
-    nothing of it runs on this machine. What could not be seen is listed as a gap.
+    Lists libraries, operators, kernels, fallbacks, classes, entries in other registries and operator lookups. TARGET
+    is a shared object, a wheel, a folder, NAME==VERSION or an installed package. Its initialisers run in an emulator,
+    never on this machine. Anything that could not be read is listed as a gap.
 
     \b
     Examples:
@@ -55,16 +56,16 @@ def ops(
       abiscan ops --live --python ~/venv/bin/python
 
     \b
-    Must it be built again for a new release? Not if no operator that it uses has another version there:
+    Does it need a rebuild for a new release? Not if every operator that it uses has the same version there:
       abiscan ops _C.so --api-version --torch '>=2.5,<2.7'
       abiscan ops --torch 2.6.0 --api-version
     """
     if python and not live:
-        raise click.UsageError("--python goes with --live")
+        raise click.UsageError("--python requires --live")
     if target is not None and api_version and not live:
         _history(target, torch, form, output, verbose=verbose)
     elif (target is not None) + len(torch) + live != 1:
-        raise click.UsageError("give one of: a TARGET, --torch SPEC, --live")
+        raise click.UsageError("pass exactly one of TARGET, --torch SPEC and --live")
     elif target is not None:
         _of_target(target, form, output, verbose=verbose)
     else:

@@ -25,7 +25,7 @@ def report_options(*formats: str) -> _Option[Any]:
     form = click.option(
         "--format", "form", type=click.Choice(formats), default=formats[0], show_default=True, help="Output format."
     )
-    output = click.option("--output", type=_FILE, metavar="FILE", help="Write the output to this file.")
+    output = click.option("--output", type=_FILE, metavar="FILE", help="Write the report to FILE.")
     return lambda command: form(output(command))
 
 
@@ -62,7 +62,7 @@ def machine_option(command: _Command) -> _Command:
         type=click.Choice([machine.value for machine in Machine]),
         default=Machine.X86_64.value,
         show_default=True,
-        help="The build of a release number to use.",
+        help="The machine for which to take a release number.",
     )(command)
 
 
@@ -82,4 +82,4 @@ def refuse_both(one: str, one_given: object, other: str, other_given: object) ->
     :raises click.UsageError: both are given
     """
     if one_given and other_given:
-        raise click.UsageError(f"{one} and {other} cannot be used together")
+        raise click.UsageError(f"{one} and {other} cannot be combined")

@@ -10,17 +10,17 @@ CONTEXT = {"ignore_unknown_options": True, "allow_interspersed_args": False, "he
 
 
 @click.command(context_settings=CONTEXT)
-@click.option("--python", metavar="EXE", help="The Python to install for. Default: the active environment's.")
+@click.option("--python", metavar="EXE", help="The Python to install for. Default: that of the active environment.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="install ARGUMENTS...")
 def pip(*, python: str | None, words: tuple[str, ...]) -> None:
-    """pip install, if what it brings fits the torch that will be there.
+    """Run pip install, unless it would break an extension of torch.
 
-    pip is asked what it would install. Every wheel with compiled extensions is checked against the torch that will be
-    there afterwards; so are extensions that are installed already, if torch changes. If something does not fit, there
-    is one line about it with the way out, and nothing is installed; else pip does what it was told to.
+    abiscan asks pip what it would install. It checks every wheel with compiled extensions against the torch that will
+    then be installed, and the extensions that are already installed if torch changes. For each one that does not work,
+    it prints one line with a way out, and nothing is installed. Otherwise pip runs as usual.
 
-    All arguments are pip's, but for --force, which stands for none of its own: what does not fit is said, and installed
-    all the same. Other commands than install go to pip as they are.
+    All arguments go to pip, except --force, which installs anyway after printing the problems. Commands other than
+    install go to pip unchanged.
 
     \b
     Examples:
@@ -33,7 +33,7 @@ def pip(*, python: str | None, words: tuple[str, ...]) -> None:
     \b
     Exit codes:
       those of pip, and
-      1  something does not fit: nothing was installed
+      1  something does not work with torch: nothing was installed
     """
     from abiscan.hooks.pip import Pip
     from abiscan.inputs import packages

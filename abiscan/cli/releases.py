@@ -11,10 +11,10 @@ from abiscan.torches import embedded
 
 @click.command()
 def releases() -> None:
-    """The torch releases inside the package: those that --torch takes by number.
+    """List the embedded torch releases, which --torch takes by number.
 
-    A line each: the number, then the builds by their full version, which --torch takes, too. Where there are two for
-    one machine, the number alone means the build for CPUs.
+    Each line has a release number and the full versions of its builds; --torch takes both. If a machine has two builds
+    of a release, the number alone means the CPU build.
 
     \b
     Example:

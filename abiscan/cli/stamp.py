@@ -14,14 +14,14 @@ from abiscan.inputs.session import Session
 
 @click.command()
 @click.argument("wheel", type=click.Path(path_type=Path))
-@torch_option("The torch that it was built for. Default: the torch of the current environment.")
+@torch_option("The torch it was built for. Default: the torch of the current environment.")
 @python_option("Use the torch of this Python.")
 def stamp(*, wheel: Path, torch: str | None, python: str | None) -> None:
-    """Write into a wheel what it relies on in torch, for its guard to check at import.
+    """Record in a wheel what it needs from torch.
 
-    Symbols, numbers of dispatch keys and schemas of operators go into a small file beside the guard in the wheel,
-    which has to be there (abiscan guard --write). The wheel must load on the torch that it was built for. It is
-    replaced whole or not at all; the same wheel and torch give the same bytes.
+    The guard in the wheel checks it at import. Symbols, dispatch key numbers and operator schemas go into a small file
+    next to the guard, which the wheel must contain (abiscan guard --write). The wheel must load on the torch that it
+    was built for. It is replaced atomically; the same wheel and torch give the same bytes.
 
     \b
     Examples:

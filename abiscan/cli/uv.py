@@ -11,9 +11,9 @@ from abiscan.cli.pip import CONTEXT
 @click.command(context_settings=CONTEXT)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="pip install ARGUMENTS...")
 def uv(*, words: tuple[str, ...]) -> None:
-    """uv pip install, if what it brings fits the torch that will be there.
+    """Run uv pip install, unless it would break an extension of torch.
 
-    As abiscan pip, with uv. Wheels are fetched for the check by pip: uv has no command for that.
+    Like abiscan pip, but with uv. pip downloads the wheels for the check, since uv has no command for that.
 
     \b
     Examples:
@@ -23,7 +23,7 @@ def uv(*, words: tuple[str, ...]) -> None:
     \b
     Exit codes:
       those of uv, and
-      1  something does not fit: nothing was installed
+      1  something does not work with torch: nothing was installed
     """
     from abiscan.hooks.uv import Uv
 

@@ -1,4 +1,4 @@
-"""What comes of calling an operator with a tensor of one backend, or of looking it up by name.
+"""What happens when an operator is called with a tensor of one backend, or looked up by name.
 
 Only the end of the way is judged: whether there is a kernel for the backend's own key. What lies before it - autograd,
 BackendSelect, autocast - hands the call on. A composite kernel that allocates the result and lets another operator do

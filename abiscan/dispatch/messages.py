@@ -1,4 +1,4 @@
-"""What torch says when a registration fails, is replaced or goes nowhere: one template per wording and its releases.
+"""What torch says when a registration fails, is replaced or has no effect: one template per wording and its releases.
 
 The ids group the wordings of one check. Sources: ``aten/src/ATen/core/{library.cpp, custom_class.cpp}``,
 ``aten/src/ATen/core/dispatch/{Dispatcher, OperatorEntry}.cpp`` (up to 1.5 ``DispatchTable.h`` too) and

@@ -1,4 +1,4 @@
-"""What a torch has in its dispatcher: operators, kernels, fallbacks, dispatch keys."""
+"""What torch has in its dispatcher: operators, kernels, fallbacks, dispatch keys."""
 
 from __future__ import annotations
 

@@ -291,7 +291,7 @@ class OperatorName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """The first thing in which two schemas differ: ``place`` is ``argument 9 'include_last_offset'``, for example.
+    """The first difference between two schemas: ``place`` is ``argument 9 'include_last_offset'``, for example.
 
     ``what`` is the property that differs there, in a word; ``first`` and ``second`` are its two values, or empty where
     one schema has nothing at that place.
@@ -304,8 +304,8 @@ class Difference:
 
     def __str__(self) -> str:
         if not (self.first and self.second):
-            return f"{self.place} is in one only: {self.first or self.second}"
-        return f"{self.place} differs in its {self.what}: {self.first} vs {self.second}"
+            return f"only one of them has {self.place}: {self.first or self.second}"
+        return f"{self.place} has a different {self.what}: {self.first} vs {self.second}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

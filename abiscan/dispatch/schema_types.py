@@ -1,4 +1,4 @@
-"""The types that a schema can speak of, as torch knows them: ``aten/src/ATen/core/{jit_type.h, union_type.cpp}``."""
+"""The types that a schema can contain, as torch defines them: ``aten/src/ATen/core/{jit_type.h, union_type.cpp}``."""
 
 from __future__ import annotations
 

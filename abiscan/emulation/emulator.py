@@ -194,7 +194,7 @@ class Emulator:
                 return bytes(found + chunk[:end])
             found += chunk
             address += len(chunk)
-        raise Stop(f"text of more than {limit} bytes", self.vm.pc)
+        raise Stop(f"string of more than {limit} bytes", self.vm.pc)
 
     def is_writable_scratch(self, address: int) -> bool:
         """Whether ``address`` lies in the stack."""
@@ -299,7 +299,7 @@ class Emulator:
                     self._break()
                     continue
                 if status == RunStatus.InstructionLimit:
-                    raise Stop("out of its budget of instructions", vm.pc)
+                    raise Stop("instruction budget exhausted", vm.pc)
                 raise Stop(f"the emulator stopped: {status}", vm.pc)
             code = vm.exception_code
             if code == ExceptionCode.ExecViolation:
@@ -358,7 +358,7 @@ class Emulator:
         pages = (pc & _PAGE_MASK, (pc + _CODE_WINDOW - 1) & _PAGE_MASK)
         here = (pc, self.vm.icount)
         if not self._map_one_of(pages) and here == self._last_fault:
-            raise Stop(f"jump to {pc:#x}, where there is no code", pc)
+            raise Stop(f"jump to {pc:#x}, which is not code", pc)
         self._last_fault = here
 
     def _access(self, address: int) -> None:
@@ -379,8 +379,8 @@ def _describe(code: ExceptionCode, value: int) -> str:
         (ExceptionCode.Syscall, "a system call"),
         (ExceptionCode.WritePerm, f"write to read-only memory at {value:#x}"),
         (ExceptionCode.ReadPerm, f"read of protected memory at {value:#x}"),
-        (ExceptionCode.SelfModifyingCode, "code that modifies itself"),
-        (ExceptionCode.OutOfMemory, "out of its budget of memory"),
+        (ExceptionCode.SelfModifyingCode, "self-modifying code"),
+        (ExceptionCode.OutOfMemory, "memory budget exhausted"),
         (ExceptionCode.DivisionException, "division by zero"),
     )
     known = next((text for known, text in names if known == code), None)

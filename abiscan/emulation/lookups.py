@@ -44,12 +44,14 @@ def imported_operators(imports: Iterable[str]) -> Iterator[Lookup | EmulationGap
         if len(operators) == 1:
             yield Lookup(operator=operators[0], function=_STRUCTS, address=None)
         else:
-            reason = f"of {' or '.join(operators)}" if operators else "of no release that is known"
-            yield EmulationGap(stage=LOOKUPS, reason=f"a struct in {_STRUCTS} {reason}", address=None, symbol=symbol)
+            reason = f"could be that of {' or '.join(operators)}" if operators else "is in no known release"
+            yield EmulationGap(
+                stage=LOOKUPS, reason=f"the imported struct of {_STRUCTS} {reason}", address=None, symbol=symbol
+            )
 
 
 class LookupReader:
-    """Reads the names at calls of the functions that fetch operators by name.
+    """Reads the names passed to the functions that look up operators.
 
     :param run: runs the function at an emulated address, with arguments, for at most a number of instructions
     """
@@ -83,7 +85,7 @@ class LookupReader:
                 if is_operator(name):
                     yield Lookup(operator=name, function=function, address=site.address)
             if not names:
-                reason = f"what {function} is asked for is not a constant"
+                reason = f"calls {function} with a name that is not a constant"
                 symbol = self._process.image.nearest_symbol(site.address)
                 yield EmulationGap(stage=LOOKUPS, reason=reason, address=site.address, symbol=symbol)
 

@@ -123,7 +123,7 @@ class EmulatedProcess:
         address = -(-self.machine.word(_HEAP_TOP) // alignment) * alignment
         top = address + (max(size, 1) + 15 & ~15)
         if top > self.heap_limit:
-            raise Stop("out of its budget of memory", self.machine.vm.pc)
+            raise Stop("memory budget exhausted", self.machine.vm.pc)
         self.machine.set_word(_HEAP_TOP, top)
         self._sizes[address] = size
         return address
@@ -296,7 +296,7 @@ class EmulatedProcess:
         found = self._doubles.get(address)
         if found is None:
             if (address - IMPORT_BASE) % IMPORT_SLOT:
-                raise Stop(f"jump into the datum {self.name_at(address)}", self.machine.vm.pc)
+                raise Stop(f"jump into data: {self.name_at(address)}", self.machine.vm.pc)
             name = self.name_at(address) or ""
             if name.startswith("ifunc:"):
                 self._jump_to_chosen(int(name[6:], 16))
@@ -309,7 +309,7 @@ class EmulatedProcess:
             self.call_sites.add(call.return_address)
         self.calls += 1
         if self.calls > self.call_limit:
-            raise Stop("out of its budget of calls", call.return_address)
+            raise Stop("call budget exhausted", call.return_address)
         if double is None:
             self.unknown[name] += 1
             call.finish(0)
@@ -375,7 +375,7 @@ class Call:
         """
         times = self.argument(count)
         if times > _MAX_ALLOCATION:
-            raise Stop(f"a string of {times} bytes", self.return_address)
+            raise Stop(f"string of {times} bytes", self.return_address)
         return bytes((self.argument(character) & 0xFF,)) * times
 
     def views(self, first: int, count: int) -> list[tuple[int, int]]:

@@ -59,7 +59,7 @@ _FLAT_MAP: Final = b"_ZN3ska8detailv317sherwood_v3_table"
 _CLASS_BASE: Final = b"_ZN5torch6detail10class_baseC"
 # A "?" for a type, and not one behind it: see TorchState.type_text.
 _UNKNOWN_TYPE: Final = re.compile(r"(?<![\w\])])\?")
-# What nonsense in the file, or in the emulated process, comes to in the code that reads it.
+# What the code that reads a damaged file or emulated process may raise.
 _DAMAGE: Final = (
     *(NotElfError, MemoryException, OverflowError, ValueError, struct.error),
     *(RecursionError, IndexError, KeyError, TypeError),
@@ -165,7 +165,7 @@ class _Recovery:
         """A schema, or None, and a gap, for one that was inferred with a type which is not known here."""
         if schema is None or not _UNKNOWN_TYPE.search(schema):
             return schema
-        reason = f"what torch infers as the schema of {operator} has a type that is not known here"
+        reason = f"the schema that torch infers for {operator} has an unknown type"
         if not any(gap.reason == reason for gap in self.gaps):
             self.report(reason, None)
         return None
@@ -188,7 +188,7 @@ class _Recovery:
         process.call_limit = process.calls + _CALLS_PER_FUNCTION
         process.heap_limit = top + _HEAP_PER_FUNCTION
         if left <= 0:
-            return Stop("out of the budget of instructions for the whole object", address)
+            return Stop("instruction budget for the whole object exhausted", address)
         try:
             return machine.start(address, tuple(arguments), min(left, instructions))
         except _DAMAGE as error:
@@ -246,7 +246,7 @@ class _Recovery:
     def report_missing(self, sites: list[CallSite]) -> None:
         for site in sites:
             if not self.is_executed(site):
-                self.report(f"a call of {site.target} was not executed", site.address)
+                self.report(f"a call to {site.target} was not reached", site.address)
 
     def report(self, reason: str, address: int | None) -> None:
         symbol = None if address is None else self.process.image.nearest_symbol(address)

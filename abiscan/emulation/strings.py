@@ -37,9 +37,9 @@ class _Cxx11:
     def read(self, process: EmulatedProcess, address: int) -> bytes:
         pointer, length = process.machine.words(address, 2)
         if not pointer:
-            raise Stop(f"no text at {address:#x}", process.machine.vm.pc)
+            raise Stop(f"no string at {address:#x}", process.machine.vm.pc)
         if length > _MAX_LENGTH:
-            raise Stop(f"text of {length} bytes", process.machine.vm.pc)
+            raise Stop(f"string of {length} bytes", process.machine.vm.pc)
         return process.machine.read(pointer, length) if length else b""
 
     def create(self, process: EmulatedProcess, address: int, text: bytes) -> None:
@@ -58,7 +58,7 @@ class _Cow:
         pointer = process.machine.word(address)
         length = process.machine.word(pointer - REP_SIZE)
         if length > _MAX_LENGTH:
-            raise Stop(f"text of {length} bytes", process.machine.vm.pc)
+            raise Stop(f"string of {length} bytes", process.machine.vm.pc)
         return process.machine.read(pointer, length) if length else b""
 
     def create(self, process: EmulatedProcess, address: int, text: bytes) -> None:

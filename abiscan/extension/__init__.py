@@ -1,1 +1,1 @@
-"""One extension, examined: what it was built for, what it registers, and what a given torch does about that."""
+"""One extension, examined: what it was built for, what it registers, and how a given torch reacts."""

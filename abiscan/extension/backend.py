@@ -1,4 +1,4 @@
-"""Which backend an extension brings, told from what it registers."""
+"""Which backend an extension provides, inferred from what it registers."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Which torch an extension was built for, told from what the build left in it.
+"""Which torch an extension was built for, inferred from traces of the build.
 
-There are clues of several kinds, each of which leaves some releases open: the names that it imports (a release that
-lacks them cannot have linked it), where the assertions stand that it inlined from torch's headers, what the wheel says
-of itself, and the numbers of the dispatch keys that it registers for. They are followed one after the other; one that
-would leave nothing is set aside. The extensions of one package were built together, so each narrows the others.
+There are several kinds of clues, each of which leaves some releases: the symbols that it imports (a release without
+them cannot have linked it), the line numbers of assertions that it inlined from torch's headers, the metadata of the
+wheel, and the numbers of the dispatch keys that it registers for. They are followed one after the other; a clue that
+would leave nothing is ignored. The extensions of one package were built together, so each narrows down the others.
 
-What an extension *defines* is no clue: torch's libraries export an inline function of the headers in some releases and
-not in others, while the headers have it in all of them.
+What an extension *defines* is not a clue: torch's libraries export an inline function of the headers in some releases
+and not in others, while the headers have it in all of them.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from abiscan.inputs.sources import Extension, Target
 from abiscan.inputs.version import TorchVersion
 from abiscan.torches import embedded
 from abiscan.torches.headers import releases_asserting
+from abiscan.words import plural
 
 if TYPE_CHECKING:
     from abiscan.inputs.requirement import Metadata
@@ -46,7 +47,7 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clue:
-    """One thing that tells releases apart: what was ``seen``, and which releases it leaves open, oldest first."""
+    """One thing that tells releases apart: what was ``seen``, and which releases it leaves, oldest first."""
 
     kind: Kind
     seen: str
@@ -55,7 +56,7 @@ class Clue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltFor:
-    """The releases that an extension can have been built for, oldest first, and why; none if nothing tells."""
+    """The releases that an extension can have been built for, oldest first, and why; none if it is unknown."""
 
     releases: tuple[TorchVersion, ...]
     clues: tuple[Clue, ...]
@@ -83,7 +84,7 @@ def with_keys(known: BuiltFor, used_keys: Sequence[int], machine: Machine) -> Bu
     if not used_keys:
         return known
     fitting = tuple(each for each in embedded.versions(machine) if all(map(keys_of(each).can_register, used_keys)))
-    seen = f"registers for the dispatch keys {', '.join(map(str, used_keys))}"
+    seen = f"registers for dispatch keys {', '.join(map(str, used_keys))}"
     return _follow(known, machine, [Clue(kind=Kind.DISPATCH_KEYS, seen=seen, releases=fitting)])
 
 
@@ -108,10 +109,10 @@ def _own_clues(extension: Extension) -> Iterator[Clue]:
     machine = extension.facts.machine
     lines = dict(filter(None, map(releases_asserting, sorted(extension.assertions))))
     if found := _agreeing(lines, machine):
-        where = "an assertion" if len(lines) == 1 else f"{len(lines)} assertions"
+        where = plural(len(lines), "assertion")
         yield Clue(
             kind=Kind.HEADERS,
-            seen=f"{where} of torch's headers, such as {_rarest(lines, found)}",
+            seen=f"inlines {where} from torch's headers, such as {_rarest(lines, found)}",
             releases=found,
         )
     imports = _imports([extension])
@@ -160,10 +161,10 @@ def _bounds(imports: Mapping[str, frozenset[TorchVersion]], found: Sequence[Torc
     gone_name = min(known, key=lambda name: (last_of(known[name]) < newest, last_of(known[name]), name))
     parts = []
     if (first := first_of(known[newest_name])) > every[0]:
-        parts.append(f"{newest_name}, which torch has from {first} on")
+        parts.append(f"{newest_name} (in torch since {first})")
     if (last := last_of(known[gone_name])) < every[-1]:
-        parts.append(f"{gone_name}, which it has up to {last}")
-    return f"imports {' and '.join(parts)}" if parts else f"imports {len(known)} names of torch"
+        parts.append(f"{gone_name} (in torch up to {last})")
+    return f"imports {' and '.join(parts)}" if parts else f"imports {plural(len(known), 'symbol')} of torch"
 
 
 def _sibling_clues(target: Target, extension: Extension, known: Mapping[str, BuiltFor]) -> Iterator[Clue]:

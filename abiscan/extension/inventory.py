@@ -73,7 +73,10 @@ def registrations(source: ElfSource, facts: SharedObject, built_for: Sequence[To
     kernels = (replace(each, inferred_schema=None) if each.operator in unread else each for each in found.kernels)
     gaps = (
         EmulationGap(
-            stage="dispatch", reason=f"not readable: {schema}, inferred for {operator}", address=None, symbol=None
+            stage="dispatch",
+            reason=f"the schema inferred for {operator} cannot be parsed: {schema}",
+            address=None,
+            symbol=None,
         )
         for operator, schema in unread.items()
     )
@@ -110,8 +113,8 @@ def _doubts(used: list[int], built_for: tuple[TorchVersion, ...], assumed: Torch
     readings = {tuple(map(keys_of(version).name, used)) for version in built_for}
     if used and len(readings) != 1:
         if built_for:
-            why = f"built for torch {built_for[0]} to {built_for[-1]}, which number dispatch keys differently"
+            why = f"may be built for torch {built_for[0]}-{built_for[-1]}, which number dispatch keys differently"
         else:
-            why = "built for no torch known here"
-        reason = f"{why}: they are named as torch {assumed} names them"
+            why = "built for an unknown torch"
+        reason = f"{why}; dispatch keys are named as in torch {assumed}"
         yield EmulationGap(stage="keys", reason=reason, address=None, symbol=None)

@@ -1,7 +1,7 @@
-"""What a torch does about the registrations of extensions: they are recovered, then replayed on its operators.
+"""How torch reacts to the registrations of extensions: they are recovered, then replayed on its operators.
 
-Everything here takes the emulator and the model of the dispatcher, whose import alone takes longer than to check a
-small extension: import this module where an extension registers something.
+Everything here needs the emulator and the model of the dispatcher. Importing these takes longer than checking a small
+extension, so import this module only for an extension that registers something.
 """
 
 from __future__ import annotations

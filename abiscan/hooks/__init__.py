@@ -1,1 +1,1 @@
-"""Where people meet abiscan: before an install, in an environment, at an import."""
+"""Where abiscan hooks into other tools: before an install, in an environment, at an import."""

@@ -1,4 +1,4 @@
-"""Everything in an environment that was compiled for a torch, against the torch that is there."""
+"""Checks everything in an environment that was compiled for torch against the installed torch."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _unknown(subject: str, message: str) -> Ailment:
 def _way_out(
     distribution: Distribution, judgement: Judgement, torch: str | None, session: Session
 ) -> tuple[Trouble, Sequence[str]]:
-    """What is the matter, and what to type, the surest first."""
+    """What is wrong, and the commands that fix it, the most reliable first."""
     if distribution.source:
         return Trouble.BROKEN, [f"pip install --no-build-isolation -e {shlex.quote(distribution.source)}"]
     findings = (finding for result in judgement.broken for finding in result.findings)
@@ -131,7 +131,7 @@ def _second_copy(distribution: Distribution, copies: Sequence[str]) -> Ailment:
         subject=str(distribution),
         trouble=Trouble.SECOND_LIBTORCH,
         effect=Effect.CORRUPTS,
-        message=f"brings its own copy of torch's libraries ({names}): two dispatchers in one process",
+        message=f"bundles its own copy of torch's libraries ({names}), so a process may have two dispatchers",
         extensions=tuple(copies),
         commands=(f"pip uninstall {distribution.name}",),
     )
@@ -152,7 +152,7 @@ def _on_search_path(package: str) -> Iterator[Ailment]:
                 subject=f"LD_LIBRARY_PATH={folder}",
                 trouble=Trouble.SECOND_LIBTORCH,
                 effect=Effect.CORRUPTS,
-                message=f"has libraries of another torch, which are found before this one's: {', '.join(copies)}",
+                message=f"contains libraries of another torch, which the loader finds first: {', '.join(copies)}",
                 extensions=(),
                 commands=(f"export LD_LIBRARY_PATH={shlex.quote(rest)}" if rest else "unset LD_LIBRARY_PATH",),
             )

@@ -1,4 +1,4 @@
-"""The import-time guard of abiscan: does the torch that runs have what this package was compiled for?
+"""The import-time guard of abiscan: does the running torch have what this package was compiled against?
 
 One file without dependencies, to be vendored into a package (``abiscan guard --write PKG/``) and called at the top of
 its ``__init__.py``, before anything compiled is loaded::
@@ -6,12 +6,13 @@ its ``__init__.py``, before anything compiled is loaded::
     from . import _abiscan_guard
     _abiscan_guard.check()
 
-It reads the stamp that ``abiscan stamp WHEEL`` leaves beside it, asks the libraries of the running torch for the
-symbols, its dispatcher for the operators and the numbers of the keys. That takes milliseconds. Users get one line;
-``ABISCAN_GUARD`` set to ``details`` shows everything, ``warn`` turns the error into a warning, ``off`` switches it off.
+It reads the stamp that ``abiscan stamp WHEEL`` puts next to it, looks up the symbols in the libraries of the running
+torch, and asks its dispatcher for the operators and the dispatch key numbers. That takes milliseconds. Users get one
+line; ``ABISCAN_GUARD`` set to ``details`` shows everything, ``warn`` turns the error into a warning, ``off`` disables
+the guard.
 
-Of changed layouts of classes it knows what the stamp says of the releases known when it was made: a running torch
-cannot be asked. What it cannot do it leaves alone: it must not break what works.
+A running torch cannot report the layouts of its classes, so for those the guard relies on the stamp, which covers the
+releases known when it was made. What the guard cannot check it leaves alone: it must not break what works.
 """
 
 # For Python 3.8 and newer, whatever abiscan itself needs: it runs where the package runs.
@@ -73,7 +74,7 @@ def _line(expected: Any, running: str, switch: str) -> str:
         wanted, here = built_for, running
     other = f"install torch=={wanted}, or a {package} built for torch {here}"
     which = f"{package} {expected['package_version']} was built for torch {built_for}"
-    hint = "" if switch == "details" else f" ({SWITCH}=details shows why)"
+    hint = "" if switch == "details" else f" (set {SWITCH}=details to see why)"
     return f"{which} and does not work with torch {running}: {other}{hint}"
 
 
@@ -87,13 +88,13 @@ def _problems(expected: Any, only: Iterable[str], torch: Any) -> Iterator[str]:
     for name, number in expected["keys"].items():
         key = _key(name, torch)
         if key != number:
-            yield f"dispatch key {name}: {'gone' if key is None else key}, was {number}"
+            yield f"dispatch key {name}: {'removed' if key is None else f'now {key}'}, was {number}"
     for name, schema in expected["operators"].items():
         found = _schema(name, torch)
         if found is None:
-            yield f"operator {name}: gone"
+            yield f"operator {name}: removed"
         elif found != torch._C.parse_schema(schema):
-            yield f"operator {name}: {found}, was {schema}"
+            yield f"operator {name}: now {found}, was {schema}"
 
 
 def _unresolved(extension: Any, torch: Any) -> Iterator[str]:

@@ -1,6 +1,6 @@
-"""Before an install: what will be there afterwards, and whether it fits together.
+"""Before an install: what will be installed afterwards, and whether it works together.
 
-An installer says what it would do (``Plan``); the torch that will be there then is known, and every wheel with compiled
+An installer reports what it would do (``Plan``). That tells which torch will be there, and every wheel with compiled
 extensions is checked against it before anything is installed.
 """
 
@@ -82,7 +82,7 @@ class Installer(Protocol):
 
 
 class InstallerError(Exception):
-    """The installer cannot do it, and ended with an exit code.
+    """The installer failed, with an exit code.
 
     :param said: what it said, if the user has not seen it yet
     """
@@ -94,7 +94,7 @@ class InstallerError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstallCheck:
-    """What is to be said, a line each: ``problems`` forbid the install, ``notes`` do not."""
+    """What to tell the user, one line each: ``problems`` prevent the install, ``notes`` do not."""
 
     problems: tuple[str, ...]
     notes: tuple[str, ...]
@@ -108,7 +108,7 @@ def check(installer: Installer, arguments: Sequence[str], session: Session) -> I
     :raises InstallerError: the installer itself refuses
     :raises InputError: the interpreter or its torch cannot be read
     """
-    session.progress("asking what would be installed")
+    session.progress("resolving what would be installed")
     plan = installer.plan(arguments)
     with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
         inspection = _Inspection(plan, Path(folder), installer.index_options(arguments), installer, session)
@@ -136,7 +136,7 @@ class _Inspection:
         """A line for each package that does not fit the torch of afterwards."""
         for one in self._plan.packages:
             if not one.wheel:
-                self.notes.append(f"{one} is built from source: not checked")
+                self.notes.append(f"{one} is not checked: it will be built from source")
         suspects = [one for one in self._plan.packages if self._may_have_extensions(one)]
         torch = self._plan.get("torch")
         if not suspects and torch is None:
@@ -145,7 +145,7 @@ class _Inspection:
         if choice is None:
             for one in suspects:
                 if any(_names_torch(text) for text in one.requires):
-                    self.notes.append(f"{one} is not checked: there will be no torch")
+                    self.notes.append(f"{one} is not checked: torch will not be installed")
             return
         build = choice.open(self._session.files(), self._session).build
         for one in suspects:
@@ -209,14 +209,14 @@ class _Inspection:
         if judgement.broken:
             yield _line(str(one), judgement, build, self._ways_out(one, wheel, build))
         elif judgement.unknown:
-            self.notes.append(f"{one} could not be checked whole: {judgement.error}")
+            self.notes.append(f"{one} could not be checked completely: {judgement.error}")
 
     def _ways_out(self, one: Planned, wheel: FetchedWheel, build: str | None) -> str:
-        self._session.progress(f"looking for what fits {one}")
+        self._session.progress(f"looking for a torch that works with {one}")
         ways = [_fits(wheel, one.name, one.version, build, self._session)]
         if build and wheel.path.stat().st_size < _LARGE and (other := self._other(one, build)):
-            ways.append(f"{one.name} {other} fits torch {build}")
-        return "; ".join(filter(None, ways)) or f"it takes a build of {one.name} made for this torch"
+            ways.append(f"{one.name} {other} works with torch {build}")
+        return "; ".join(filter(None, ways)) or f"use a build of {one.name} made for this torch"
 
     def _other(self, one: Planned, build: str) -> str | None:
         """The version that the installer would choose for this torch, if that one fits it."""
@@ -243,12 +243,12 @@ class _Inspection:
             judgement = judge(distribution, choice, self._session)
             if judgement is not None and judgement.broken:
                 fits = _fits(distribution, distribution.name, distribution.version, build, self._session)
-                way = fits or f"install a {distribution.name} made for it in the same go"
-                yield _line(f"{distribution.name} {distribution.version}, which is installed,", judgement, build, way)
+                way = fits or f"install a build of {distribution.name} made for it in the same command"
+                yield _line(f"the installed {distribution.name} {distribution.version}", judgement, build, way)
 
 
 def _line(subject: str, judgement: Judgement, build: str | None, way: str) -> str:
-    return f"{subject} will not load on torch {build}: {judgement.error}; {way}"
+    return f"{subject} will not work with torch {build}: {judgement.error}; {way}"
 
 
 def _fits(source: Source, name: str, version: str, build: str | None, session: Session) -> str:
@@ -257,8 +257,8 @@ def _fits(source: Source, name: str, version: str, build: str | None, session: S
     fits = fitting(source, session)
     others = list(dict.fromkeys(number for fit in fits if (number := number_of(fit)) != here))
     if others:
-        return f"it fits torch {', '.join(others)} (abiscan pip install {name}=={version} torch=={others[0]})"
-    return f"it fits torch {', '.join(fits)}" if fits else ""
+        return f"it works with torch {', '.join(others)} (abiscan pip install {name}=={version} torch=={others[0]})"
+    return f"it works with torch {', '.join(fits)}" if fits else ""
 
 
 def _embedded_build(torch: Planned) -> str | None:

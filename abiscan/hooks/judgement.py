@@ -1,4 +1,4 @@
-"""One package against one torch, as the doors need it: the worst of it, and which torch it would fit."""
+"""One package checked against one torch, for all hooks: the worst of it, and which torch it would work with."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class Judgement:
 
     @property
     def error(self) -> str:
-        """What the loader will say of the worst; what is wrong in our words where it says nothing."""
+        """The error of the loader for the worst one; our own message where the loader has none."""
         worst = self.results[0]
         if worst.predicted_error:
             where = f"{worst.predicted_error.object}: " if worst.predicted_error.object else ""
             return f"{where}{worst.predicted_error.message}"
         found = worst_finding(worst)
-        return found.message if found else next((gap.reason for gap in worst.gaps), "could not be judged")
+        return found.message if found else next((gap.reason for gap in worst.gaps), "could not be checked")
 
 
 def judge(source: Source, choice: TorchChoice, session: Session) -> Judgement | None:

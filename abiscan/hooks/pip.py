@@ -29,7 +29,7 @@ class Pip:
     python: str | None
 
     def plan(self, arguments: Sequence[str], *, silent: bool = False) -> Plan:
-        """Ask it. Its complaints go where they would go without us, unless that shall be ``silent``.
+        """Ask it. Its errors are shown as usual, unless ``silent``.
 
         :raises InstallerError: it cannot find, or put together, what is wanted
         :raises InputError: it is too old to say what it would do
@@ -47,10 +47,14 @@ class Pip:
         try:
             document = json.loads(text) if text else {"version": _REPORT_VERSION, "install": []}
             if document["version"] != _REPORT_VERSION:
-                raise InputError("pip", f"writes reports of version {document['version']}", "update abiscan")
+                raise InputError(
+                    "pip",
+                    f"writes reports of version {document['version']}, which abiscan does not know",
+                    "update abiscan",
+                )
             planned = tuple(map(_planned, document["install"]))
         except (ValueError, KeyError, TypeError) as error:
-            raise InputError("pip", "wrote no report that can be read", "update pip to 23 or newer") from error
+            raise InputError("pip", "wrote no readable report", "update pip to 23 or newer") from error
         return Plan(python=self.python, packages=planned)
 
     def index_options(self, arguments: Sequence[str]) -> list[str]:

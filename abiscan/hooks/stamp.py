@@ -40,7 +40,7 @@ _SIGNATURES: Final = ("/RECORD.jws", "/RECORD.p7s")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stamp:
-    """What was written: the members of the wheel that hold it, and how much it says."""
+    """What was written: the members of the wheel that contain it, and how much it covers."""
 
     members: tuple[str, ...]
     fingerprint: str
@@ -61,11 +61,13 @@ def stamp(path: Path, choice: TorchChoice, session: Session) -> Stamp:
     judgement = judge(path, choice, session)
     torch = choice.open(session.files(), session)
     if judgement is None:
-        raise InputError(str(path), "has no extension of torch, so nothing to guard", "stamp the wheel of an extension")
+        raise InputError(
+            str(path), "has no extension of torch, so there is nothing to guard", "pass the wheel of an extension"
+        )
     if torch.build is None or judgement.broken or judgement.unknown:
         problem = f"does not load on torch {torch.build}: {judgement.error}"
-        raise InputError(str(path), problem, "say with --torch which torch it was built for")
-    session.progress("looking for what it relies on")
+        raise InputError(str(path), problem, "name the torch that it was built for with --torch")
+    session.progress("collecting what it relies on")
     examined = examine(path, session)
     target, inventories = examined.target, [each.inventory for each in examined.extensions]
     built_for = torch.release_for(target.extensions[0].facts.machine).build or torch.build
@@ -73,7 +75,7 @@ def stamp(path: Path, choice: TorchChoice, session: Session) -> Stamp:
     def schemas(machine: Machine, names: Collection[str]) -> Mapping[str, str]:
         return _schemas(torch, machine, names)
 
-    session.progress("looking for releases with other layouts")
+    session.progress("looking for releases with different class layouts")
     document = _document(path, built_for, target, inventories, schemas, _drifts(path, session))
     text = (json.dumps(document, indent=1, sort_keys=True) + "\n").encode()
     _rewrite(path, dict.fromkeys(members, text))
@@ -91,11 +93,11 @@ def _places(path: Path) -> tuple[str, ...]:
     """Where the stamp goes: beside each copy of the guard."""
     wheel = Wheel(path)
     if any(name.endswith(_SIGNATURES) for name in wheel.names()):
-        raise InputError(str(path), "is signed, and would be so no longer", "sign it after stamping")
+        raise InputError(str(path), "is signed, and stamping would invalidate the signature", "sign it after stamping")
     places = [posixpath.dirname(name) for name in wheel.names() if posixpath.basename(name) == GUARD]
     if not places:
-        fix = f"vendor it first: abiscan guard --write PACKAGE/{GUARD}, and call its check() in PACKAGE/__init__.py"
-        raise InputError(str(path), "has no guard to read a stamp", fix)
+        fix = f"first run abiscan guard --write PACKAGE/{GUARD}, and call its check() in PACKAGE/__init__.py"
+        raise InputError(str(path), "has no guard that would read a stamp", fix)
     return tuple(posixpath.join(place, guard.STAMP) for place in places)
 
 

@@ -33,7 +33,7 @@ class Uv:
         """
         found = shutil.which("uv")
         if found is None:
-            raise InputError("uv", "is not installed", "see https://docs.astral.sh/uv, or use: abiscan pip install")
+            raise InputError("uv", "is not installed", "see https://docs.astral.sh/uv, or use abiscan pip install")
         return found
 
     def plan(self, arguments: Sequence[str], *, silent: bool = False) -> Plan:
@@ -76,5 +76,5 @@ class Uv:
         command = [self.executable, "python", "find", *system, *wanted[-1:]]
         found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
         if found.returncode:
-            raise InputError("uv", f"finds no Python: {found.stderr.strip()}", "make one with: uv venv")
+            raise InputError("uv", f"finds no Python: {found.stderr.strip()}", "create an environment with uv venv")
         return found.stdout.strip()

@@ -1,7 +1,7 @@
-"""Where ELF objects come from: the disk, with the contents of wheels laid over it as if they were installed.
+"""Where ELF objects come from: the disk, overlaid with the contents of wheels as if they were installed.
 
-A wheel is read in place. Mounted at a folder, its members answer for the paths they would have after installation, so
-that ``$ORIGIN/../torch/lib`` means the same before the installation as after it.
+A wheel is read in place. When it is mounted at a folder, its members are found at the paths that they would have after
+installation, so ``$ORIGIN/../torch/lib`` means the same before the installation as after it.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class Wheel:
         except OSError as error:
             raise unreadable(path, error) from error
         except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
-            raise InputError(str(path), "not a readable wheel (zip archive)", "fetch it again") from error
+            raise InputError(str(path), "not a readable wheel", "pass a .whl file, or download it again") from error
 
     def names(self) -> Iterator[str]:
         """The members that are files, by their path inside the wheel."""
@@ -190,8 +190,8 @@ class Wheel:
     def _member_errors(self, info: zipfile.ZipInfo) -> Iterator[None]:
         subject = f"{self.path}!{info.filename}"
         if info.file_size > _LARGEST_MEMBER:
-            problem = f"claims to be {info.file_size >> 30} GiB large"
-            raise InputError(subject, problem, "the wheel is damaged or hostile")
+            problem = f"claims to be {info.file_size >> 30} GiB in size"
+            raise InputError(subject, problem, "the wheel is damaged or malicious")
         try:
             yield
         except (
@@ -203,9 +203,9 @@ class Wheel:
             OSError,
             ValueError,
         ) as error:
-            raise InputError(subject, f"cannot be unpacked: {error}", "fetch the wheel again") from error
+            raise InputError(subject, f"cannot be unpacked: {error}", "download the wheel again") from error
         except MemoryError as error:
-            raise InputError(subject, "does not fit into memory", "unpack the wheel and give the folder") from error
+            raise InputError(subject, "does not fit in memory", "unpack the wheel and pass the folder") from error
 
 
 class Files:

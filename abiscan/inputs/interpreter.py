@@ -1,4 +1,4 @@
-"""The Python that will import the extension: found, asked at most for its version, never made to import torch."""
+"""The Python that will import the extension: found, at most asked for its version, and never made to import torch."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def ask(executable: str) -> tuple[Interpreter, Path | None]:
         path = Path(executable).resolve(strict=True) if "/" in executable else Path(_which(executable))
     except (OSError, subprocess.SubprocessError, ValueError, TypeError, StopIteration) as error:
         raise InputError(
-            executable, "is not a Python that can be run", "give the path of a Python executable"
+            executable, "is not a Python that can be run", "pass the path of a Python executable"
         ) from error
     return Interpreter(tag=tag, executable=path, full_version=version), Path(origin).parent if origin else None
 
@@ -114,7 +114,7 @@ def search_path(executable: str | None) -> tuple[str, ...]:
         return tuple(map(str, json.loads(answer.stdout)))
     except (OSError, subprocess.SubprocessError, ValueError, TypeError) as error:
         raise InputError(
-            executable, "is not a Python that can be run", "give the path of a Python executable"
+            executable, "is not a Python that can be run", "pass the path of a Python executable"
         ) from error
 
 

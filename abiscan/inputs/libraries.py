@@ -1,4 +1,4 @@
-"""Libraries by base name, read when somebody asks for one."""
+"""Libraries by base name, read on first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packages by name: those installed in an environment, and wheels fetched through its pip."""
+"""Packages by name: those installed in an environment, and wheels downloaded by its pip."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Distribution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedWheel:
-    """A wheel that lies in a temporary folder, which is not worth naming."""
+    """A wheel in a temporary folder, whose path means nothing to the user."""
 
     path: Path
 
@@ -158,16 +158,16 @@ def fetch(requirement: str, folder: Path, python: str | None, options: Sequence[
     done = subprocess.run([*pip(python), *words], capture_output=True, text=True, check=False)  # noqa: S603
     fetched = next((path for path in folder.iterdir() if path not in before and path.suffix == ".whl"), None)
     if done.returncode or fetched is None:
-        problem = f"no wheel could be fetched: {said(done.stderr)}"
-        raise InputError(requirement, problem, "is there a wheel of it for this Python and machine?")
+        problem = f"could not download a wheel: {said(done.stderr)}"
+        raise InputError(requirement, problem, "check that there is a wheel for this Python and machine")
     return fetched
 
 
 def said(stderr: str) -> str:
-    """The last thing that pip complained of."""
+    """The last error that pip printed."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
-    return (errors or lines or ["pip said nothing"])[-1]
+    return (errors or lines or ["pip gave no reason"])[-1]
 
 
 def named(word: str, folder: Path, python: str | None) -> Path | Distribution | FetchedWheel:
@@ -190,13 +190,13 @@ def named(word: str, folder: Path, python: str | None) -> Path | Distribution | 
     if pins:
         return FetchedWheel(path=fetch(str(requirement), folder, python))
     if requirement.specifier:
-        raise InputError(word, "not one version", f"give {requirement.name}==VERSION")
+        raise InputError(word, "is not a single version", f"pass {requirement.name}==VERSION")
     found = find(requirement.name, interpreter.search_path(python))
     if found is None:
-        whose = f"by {python}" if python else "here"
+        whose = f"for {python}" if python else "in this environment"
         raise InputError(
             word,
             f"does not exist, and no package of that name is installed {whose}",
-            "give a .so, a wheel, a folder, NAME==VERSION or the name of an installed package",
+            "pass a .so, a wheel, a folder, NAME==VERSION or the name of an installed package",
         )
     return found

@@ -1,4 +1,4 @@
-"""What a wheel's metadata asks of torch, and what it should ask: requirements over release numbers."""
+"""What a wheel's metadata requires of torch, and what it should require, in terms of release numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LOCAL_TAG: Final = re.compile(r"(?:torch|pt)[._]?([0-9])\.?([0-9]{1,2})(?:\.?([
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metadata:
-    """What a wheel, or an installed package, says of itself.
+    """The metadata of a wheel or an installed package.
 
     ``requires_torch`` is its requirement on torch, None if it has none; ``torch_in_version`` the torch named by the
     local tag of its own version (``2.8``); ``python`` the one Python that it is for (``3.11``), None for several.

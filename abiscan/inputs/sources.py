@@ -74,7 +74,7 @@ def read_target(source: Source, files: Files, site: str, torch_package: str) -> 
     if path.suffix == ".whl":
         return _read_wheel(path, files, site, name=str(path))
     if not path.is_file():
-        fix = "give a .so, a wheel, a folder, NAME==VERSION or the name of an installed package"
+        fix = "pass a .so, a wheel, a folder, NAME==VERSION or the name of an installed package"
         raise InputError(str(path), "does not exist", fix)
     return _read_object(path, files)
 
@@ -84,7 +84,7 @@ def _read_object(path: Path, files: Files) -> Target:
     extension = _extension(path.name, location, DiskFile(path))
     facts = extension.facts
     if facts.executable:
-        raise InputError(str(path), "a program, not a shared object", "give the .so of the extension")
+        raise InputError(str(path), "a program, not a shared object", "pass the .so of the extension")
     files.put(location, facts)
     folder = posixpath.dirname(location)
     siblings = {posixpath.basename(file): file for file in files.list(folder) if SHARED_OBJECT.search(file)}
@@ -174,7 +174,7 @@ def _read_members(
         files.put(location, objects[location].facts)
     if not objects and not unreadable:
         raise NoExtensionError(
-            name, "holds no shared object (ELF)", "give the .so, the wheel or the folder of an extension"
+            name, "contains no ELF shared object", "pass the .so, the wheel or the folder of an extension"
         )
     siblings: dict[str, str] = {}
     for location, member in objects.items():
@@ -183,9 +183,7 @@ def _read_members(
             siblings.setdefault(member.facts.soname, location)
     extensions = tuple(member for location, member in objects.items() if location in _users_of_torch(objects, siblings))
     if not extensions and not unreadable:
-        raise NoExtensionError(
-            name, f"none of its {len(objects)} shared objects uses torch", "give an extension of torch"
-        )
+        raise NoExtensionError(name, "contains no shared object that uses torch", "pass an extension of torch")
     return Target(
         name=name,
         root=root,

@@ -1,7 +1,7 @@
 """Facts of large libraries, kept on disk between runs.
 
-One SQLite file per library, written whole and renamed into place, never changed afterwards: readers and writers of
-several runs cannot meet. A lookup touches a few pages of it, where reading a ``libtorch_cpu.so`` anew takes a second.
+One SQLite file per library, written completely, renamed into place and never changed afterwards, so concurrent runs
+cannot interfere. A lookup touches a few pages of it, where reading a ``libtorch_cpu.so`` anew takes a second.
 A store that cannot be written (full disk, read-only home) costs time, not the answer.
 """
 
@@ -67,7 +67,7 @@ class StoredSymbols:
         try:
             return self._connection.execute(query, values).fetchall()
         except sqlite3.Error as error:
-            raise AbiscanError(f"{self._path}: damaged cache file ({error}); delete it and run again") from error
+            raise AbiscanError(f"{self._path}: damaged cache file ({error}); delete it and try again") from error
 
 
 class Store:
@@ -111,7 +111,7 @@ class Store:
             for file in self._files():
                 file.unlink(missing_ok=True)
         except OSError as error:
-            raise InputError(str(self.folder), f"cannot be emptied: {error.strerror or error}") from error
+            raise InputError(str(self.folder), f"cannot be cleared: {error.strerror or error}") from error
         return usage
 
     def _files(self) -> list[Path]:

@@ -1,4 +1,4 @@
-"""The libraries of the system at hand: where ``ld.so`` looks when an object does not say itself."""
+"""The libraries of this system: where ``ld.so`` looks if an object does not specify a path."""
 
 from __future__ import annotations
 

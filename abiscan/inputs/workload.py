@@ -1,7 +1,7 @@
 """Which operators a model calls: from a list of names, a TorchScript archive, or an exported program.
 
-Archives are read as data: the code of a TorchScript archive is text, the graph of an exported program is JSON. What is
-pickled in them is not looked at.
+Archives are read as data: the code of a TorchScript archive is text, the graph of an exported program is JSON. Pickled
+data in them is not read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MAX_NAME: Final = 200
 _CODE: Final = re.compile(r"[^/]+/code/.*\.py")
 _GRAPH: Final = re.compile(r"(?:[^/]+/)?(?:models/[^/]+\.json|serialized_exported_program\.json)")
 _FIX: Final = (
-    "give a list of operators (aten::add.Tensor, one a line), a file of torch.jit.save or of torch.export.save"
+    "pass a list of operators (aten::add.Tensor, one per line), or a file from torch.jit.save or torch.export.save"
 )
 
 _STRING: Final = re.compile(r"'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\"")
@@ -66,7 +66,7 @@ def _listed(path: Path) -> Iterator[str]:
             continue
         match = _LISTED.fullmatch(text) if len(text) <= _MAX_NAME else None
         if match is None:
-            raise InputError(f"{path}:{number}", f"is no operator: {text[:_MAX_NAME]!r}", _FIX)
+            raise InputError(f"{path}:{number}", f"is not an operator: {text[:_MAX_NAME]!r}", _FIX)
         yield _name(match)
 
 
@@ -79,7 +79,7 @@ def _archived(path: Path) -> Iterator[str]:
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()
         if len(members) > _MAX_MEMBERS:
-            raise InputError(str(path), f"has {len(members)} members, more than any model", _FIX)
+            raise InputError(str(path), f"has {len(members)} members, too many for a model", _FIX)
         code = [member for member in members if _CODE.fullmatch(member.filename)]
         graphs = [member for member in members if _GRAPH.fullmatch(member.filename)]
         if not code and not graphs:

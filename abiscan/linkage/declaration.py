@@ -1,4 +1,4 @@
-"""What a wheel declares about torch, held against the releases on which it loads."""
+"""What a wheel declares about torch, compared with the releases on which it loads."""
 
 from __future__ import annotations
 

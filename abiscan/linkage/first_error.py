@@ -1,4 +1,4 @@
-"""What a load ends in, of all that is wrong with it: files are mapped, initialised and imported in this order."""
+"""The error that a load ends with, of all its problems: files are mapped, initialised and imported, in this order."""
 
 from __future__ import annotations
 

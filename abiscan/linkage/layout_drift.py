@@ -1,7 +1,7 @@
-"""What becomes of the classes that an extension shares with torch where the two were compiled with other layouts.
+"""Classes that an extension shares with torch, but was compiled with a different layout for.
 
-No symbol shows it: everything resolves, and one side writes where the other does not look, or beyond the end of what
-the other has allocated.
+No symbol shows it: everything resolves, and one side writes where the other does not look, or past the end of what the
+other has allocated.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ _PASSES: Final = (TypeUse.CONSTRUCTS, TypeUse.BY_VALUE, TypeUse.ELEMENTS, TypeUs
 
 
 class Certainty(enum.Enum):
-    """When the difference does harm."""
+    """When a difference does harm."""
 
-    AT_LOAD = "as it is loaded"
+    AT_LOAD = "when it is loaded"
     ON_USE = "when it is used"
-    POSSIBLE = "if inlined code reads what moved"
+    POSSIBLE = "if inlined code reads a member that moved"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeDrift:
-    """A class that the extension shares with torch and that lies otherwise in this torch's memory."""
+    """A class that the extension shares with torch, with a different layout in this torch."""
 
     change: LayoutChange
     certainty: Certainty
@@ -52,10 +52,10 @@ class TypeDrift:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDrift:
-    """A class of torch, the base of ``derived``, through whose slots this torch calls other functions.
+    """A class of torch, the base of ``derived``, with other functions in the slots of its vtable in this torch.
 
-    ``misplaced`` are slots that the extension's tables fill with another function than torch calls through them,
-    ``missing`` those behind the end of its tables.
+    ``misplaced`` are slots in which the extension's vtables have a different function than torch calls; ``missing`` are
+    those past the end of its vtables.
     """
 
     base: str
@@ -260,12 +260,12 @@ def _tables(shared: Shared, candidates: Sequence[str], target: str) -> Iterable[
 
 
 def crash(drifts: Iterable[LayoutDrift], target: str | None) -> LoadError | None:
-    """How the load ends if objects of another layout cross the border in it: undefined, so all that is said is why."""
+    """How the load ends if it passes objects with another layout: undefined, so the message only says why."""
     for drift in drifts:
         for each in drift.at_load:
             change = each.change
             difference = f"{change.old.size} → {change.new.size} bytes" if change.resized else change.differences[0]
-            where = f"from torch {drift.built_for}, for which {drift.name} was built, to {target}"
+            where = f"between torch {drift.built_for}, which {drift.name} was built for, and {target}"
             return LoadError(
                 object=None, message=f"{change.name} changed {where}: {difference}", aborts=True, exact=False
             )

@@ -17,15 +17,15 @@ from abiscan.torches.model import TorchRelease
 
 @dataclass(frozen=True, kw_only=True)  # no slots: a property is cached
 class Linkage:
-    """One load, judged.
+    """One load, analysed.
 
     ``name`` is the base name of the extension; ``torch_libraries`` are all libraries of the torch by base name, loaded
-    or not, ``siblings`` those beside the extension; ``resolution`` is None where the extension is made for another
-    machine, which ends the matter; ``here`` says whether libraries were looked for on this system (for a release number
-    they are not). ``registering`` is what is registered with torch, None where nothing is; ``explained`` whether rules
-    are to look for what the torch has in place of what it lacks; ``declaration`` is what the metadata declare, where
-    that is judged as well. ``drifts`` say which classes lie otherwise in memory than the extension, or a
-    library that it brings, was compiled for.
+    or not, ``siblings`` those next to the extension; ``resolution`` is None if the extension is built for another
+    machine, so that there is nothing to resolve; ``here`` says whether libraries were looked for on this system (for a
+    release number they are not). ``registering`` is what is registered with torch, None if nothing is; ``explained``
+    says whether rules look for what the torch has in place of what it lacks; ``declaration`` is what the metadata
+    declare, if that is checked. ``drifts`` say which classes differ in layout from those that the extension, or a
+    library that it brings along, was compiled with.
     """
 
     name: str

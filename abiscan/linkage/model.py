@@ -1,4 +1,4 @@
-"""What the model of ``ld.so`` speaks of."""
+"""The terms of the model of ``ld.so``."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Process:
 
 
 class Absence(enum.Enum):
-    """What it means that a needed library is nowhere."""
+    """What it means that a needed library was not found."""
 
     TORCH = "torch"
     """It belongs to torch, and this torch has none: ``ld.so`` will stop here."""
@@ -111,7 +111,7 @@ class LoadError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolution:
-    """Everything that is wrong with one load, and the error that comes first.
+    """Every problem of one load, and the error that comes first.
 
     ``unchecked`` are references, of any of the modules, that a library which was not found is expected to define.
     """

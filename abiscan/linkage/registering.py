@@ -1,4 +1,4 @@
-"""What an extension registers with torch as it is loaded, and what torch does about it."""
+"""What an extension registers with torch while loading, and how torch reacts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reaction:
-    """What torch does about one registration that it does not simply accept.
+    """How torch reacts to one registration that it does not simply accept.
 
     ``object`` is the base name of the object that registers, ``phase`` when it does. ``met`` is the base name of the
     object with whose registration it meets, None if that is torch's or the object's own. ``aborts`` tells that the

@@ -1,6 +1,6 @@
-"""What goes wrong in a load, and what first: the second half of ``dlopen(RTLD_NOW)``.
+"""What fails in a load, and what fails first: the second half of ``dlopen(RTLD_NOW)``.
 
-Held against thousands of recorded failures, the order is: the first library that cannot be found ends the search; then
+Thousands of recorded failures confirm the order: the first library that cannot be found ends the search; then
 symbol versions are checked, object by object in search order; then objects are relocated, dependencies before
 dependents, and in one object the first unresolved relocation is the one named.
 """

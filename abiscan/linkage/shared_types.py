@@ -1,8 +1,9 @@
-"""Which classes of torch an extension shares with it, and how: told from the names that cross the border.
+"""Which classes of torch an extension shares with it, and how: inferred from its imported and exported names.
 
-A name says much: whoever imports a constructor allocates the object himself, with the size that he was compiled with;
-a parameter that is no reference is laid out by the caller; a member function of torch that the extension defines itself
-is inline code of a header, compiled with the layout of that header; type information says what derives from what.
+A name says much: an extension that imports a constructor allocates the object itself, with the size it was compiled
+with; a parameter that is not a reference is laid out by the caller; a member function of torch that the extension
+defines itself is inline code from a header, compiled with the layout of that header; type information shows what
+derives from what.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class TypeUse(enum.Enum):
-    """How an extension uses a class of torch, what depends most on the layout first."""
+    """How an extension uses a class of torch, the use that depends most on its layout first."""
 
-    CONSTRUCTS = "allocates it, and torch initialises, copies or destroys it"
+    CONSTRUCTS = "allocates it; torch constructs, copies or destroys it"
     DERIVES = "derives from it"
     BY_VALUE = "passes it by value"
-    ELEMENTS = "passes many of it, one after the other"
-    HAS_STRUCTOR = "has its constructor or destructor compiled in"
-    COMPILED = "has functions of it compiled in"
+    ELEMENTS = "passes an array of it"
+    HAS_STRUCTOR = "compiles in its constructor or destructor"
+    COMPILED = "compiles in its member functions"
     REFERS = "passes a reference to it"
 
 

@@ -80,13 +80,13 @@ def backend_report(
 def _key(table: DispatchTable, wanted: str | None, own_name: str | None, found: tuple[str, DispatchKeys] | None) -> str:
     if wanted is None:
         if found is None:
-            raise InputError("the target", "registers no kernels for a backend", "say which one with --backend KEY")
+            raise InputError("the target", "registers no kernels for a backend", "name one with --backend KEY")
         wanted = found[0]
     elif own_name is not None and wanted.lower() == own_name.lower():
         wanted = _PRIVATE_USE
     key = key_in(table.keys, wanted)
     if key is None:
-        raise InputError(wanted, "is no dispatch key of this torch", f"it has: {', '.join(table.keys)}")
+        raise InputError(wanted, "is not a dispatch key of this torch", f"it has: {', '.join(table.keys)}")
     return key
 
 

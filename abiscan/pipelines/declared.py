@@ -30,13 +30,15 @@ def check_declared(targets: Sequence[Source], rules: Sequence[Rule], session: Se
         bench = Bench((), session)
         target = bench.target(source).target
         if target.metadata is None:
-            raise InputError(target.name, "has no metadata to declare a torch in", "give a wheel, or name the torch")
+            raise InputError(
+                target.name, "has no metadata that could declare a torch", "pass a wheel, or name the torch"
+            )
         rows = rows_of(bench, source, rules, session, explained=False)
         builds = builds_of(rows)
         admitted = {release for release in builds if _admits(target.metadata, release)}
         if not admitted:
             required = target.metadata.requires_torch or "any torch"
-            problem = f"requires {required}, which no embedded release for its Python and machine satisfies"
+            problem = f"requires {required}, but no embedded release for its Python and machine satisfies that"
             raise InputError(target.name, problem, "correct the requirement, or name the torch")
         declarations = _declarations(target.metadata, rows, builds, admitted)
         results += bench.judge(source, builds[max(admitted)], rules, declarations=declarations)

@@ -26,7 +26,7 @@ class Side:
     """One of the two.
 
     ``exports`` are the names that each library exports; ``release`` its number, None if unknown, which with ``machine``
-    tells how classes lie in memory.
+    determines the class layouts.
     """
 
     name: str
@@ -83,7 +83,7 @@ def compare(old: Side, new: Side, use: Use | None = None) -> Comparison:
         gaps=(
             *(f"{old.name}: {gap}" for gap in before.gaps),
             *(f"{new.name}: {gap}" for gap in after.gaps),
-            *(f"{side.name}: its class layouts are not known" for side in (old, new) if not _has_layouts(side)),
+            *(f"{side.name}: class layouts are unknown" for side in (old, new) if not _has_layouts(side)),
         ),
         layouts=_layouts(old, new, use),
     )

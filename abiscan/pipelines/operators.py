@@ -63,7 +63,7 @@ def live_operators(executable: str | None) -> TorchOperators:
 
     package = python.installed_torch() if executable is None else python.ask(executable)[1]
     if package is None:
-        raise InputError(executable or sys.executable, "has no torch", "say with --python which Python has one")
+        raise InputError(executable or sys.executable, "has no torch", "name a Python that has one with --python")
     release = from_libs.from_path(package, Files(read_facts))
     return TorchOperators(release=release, operators=from_python.read_operators(executable or sys.executable))
 

@@ -1,1 +1,1 @@
-"""What the commands answer: one frozen type for each command, and the JSON document that is published of it."""
+"""The results of the commands: one frozen type per command, and its published JSON document."""

@@ -1,4 +1,4 @@
-"""The answer of ``abiscan ops TARGET --api-version``: whether releases changed anything for an extension."""
+"""The result of ``abiscan ops TARGET --api-version``: whether releases changed anything for an extension."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The answer of ``abiscan check``. Its JSON Schema is ``schema/check-v1.json``."""
+"""The result of ``abiscan check``. Its JSON Schema is ``schema/check-v1.json``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Verdict(enum.Enum):
 
 
 class How(enum.Enum):
-    """How a failure shows: as a Python exception, or as the end of the process."""
+    """How a failure appears: as a Python exception, or as the end of the process."""
 
     RAISES = "raises"
     ABORTS = "aborts"
@@ -40,7 +40,7 @@ class PredictedError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """Something that could not be looked at, at one stage of the analysis."""
+    """Something that could not be analysed, and at which stage."""
 
     stage: str
     reason: str
@@ -48,9 +48,9 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suppressed:
-    """A finding that the user knows of and lives with: it is shown, and fails nothing.
+    """A finding that the user accepts: it is shown, but does not fail anything.
 
-    ``reason`` is the user's own, or that it stands in the baseline.
+    ``reason`` is the user's, or says that the finding is in the baseline.
     """
 
     finding: Finding
@@ -59,7 +59,7 @@ class Suppressed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """The judgement on one extension. The verdict is about the load, whatever of the findings is suppressed."""
+    """The result for one extension. The verdict is about the load, even if findings are suppressed."""
 
     target: str
     path: str

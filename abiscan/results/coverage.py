@@ -1,4 +1,4 @@
-"""The answer of ``abiscan coverage``: what a backend cannot run. Its JSON Schema is ``schema/coverage-v1.json``."""
+"""The result of ``abiscan coverage``: what a backend cannot run. Its JSON Schema is ``schema/coverage-v1.json``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class BackendReport:
 
     ``paths`` are the extensions of the target, which all count as loaded; ``built_for`` the releases that they can have
     been built for, oldest first. ``kernels`` counts those that they register for the backend there, ``has_fallback``
-    tells whether they serve every operator besides. ``notes`` are for people; ``gaps`` what could not be read.
+    tells whether they serve every operator besides. ``notes`` are for readers; ``gaps`` what could not be read.
     """
 
     target: str

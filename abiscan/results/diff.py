@@ -1,4 +1,4 @@
-"""The answer of ``abiscan diff``: what changed between two torches. Its JSON Schema is ``schema/diff-v1.json``."""
+"""The result of ``abiscan diff``: what changed between two torches. Its JSON Schema is ``schema/diff-v1.json``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from abiscan.torches.layout_changes import LayoutChange
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SymbolChange:
-    """What one library exports more and less than before, sorted."""
+    """The symbols that one library added and removed, sorted."""
 
     library: str
     added: tuple[str, ...]
@@ -20,7 +20,7 @@ class SymbolChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaChange:
-    """An operator with another schema; ``difference`` is the first one, in words, where it is one that torch minds."""
+    """An operator with a changed schema; ``difference`` is the first one that torch cares about, in words."""
 
     operator: str
     old: str
@@ -30,7 +30,7 @@ class SchemaChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchChange:
-    """An operator with kernels for other keys than before, sorted."""
+    """An operator whose kernels are for different keys than before, sorted."""
 
     operator: str
     added: tuple[str, ...]
@@ -39,7 +39,7 @@ class DispatchChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyChange:
-    """A dispatch key with another number; None where it does not exist."""
+    """A dispatch key with a changed number; None if it does not exist."""
 
     key: str
     old: int | None

@@ -1,4 +1,4 @@
-"""The answer of ``abiscan doctor``: the state of an environment. Its JSON Schema is ``schema/doctor-v1.json``."""
+"""The result of ``abiscan doctor``: the state of an environment. Its JSON Schema is ``schema/doctor-v1.json``."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from abiscan.results.document import rendered, tool
 
 
 class Trouble(enum.Enum):
-    """What kind of trouble."""
+    """The kind of a problem."""
 
     BROKEN = "broken"
-    """A package and the torch do not fit."""
+    """A package does not work with this torch."""
 
     CPU_TORCH = "cpu-torch"
     """A package was built for a torch with a GPU; this one has none."""
@@ -25,15 +25,15 @@ class Trouble(enum.Enum):
     """Something that torch compiled on the fly was compiled for another torch."""
 
     UNKNOWN = "unknown"
-    """It could not be judged."""
+    """It could not be checked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ailment:
-    """One trouble.
+    """One problem.
 
     ``subject`` is ``NAME==VERSION``, a folder, or a setting; ``message`` is what the loader says, or what is wrong;
-    ``commands`` are ways out, each to be typed as it is, the surest first; ``effect`` is None if nothing could be told.
+    ``commands`` are alternative fixes, ready to type, the most reliable first; ``effect`` is None if it is unknown.
     """
 
     subject: str
@@ -51,7 +51,7 @@ class Ailment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """The state of an environment; its ailments worst first."""
+    """The state of an environment; its problems are in ``ailments``, worst first."""
 
     torch: str | None
     python: str | None
@@ -60,7 +60,7 @@ class Diagnosis:
 
     @property
     def exit_code(self) -> int:
-        """0: all is well; 1: something is not; 3: something could not be judged, and nothing worse."""
+        """0: no problems; 1: a problem; 3: something could not be checked, and there is nothing worse."""
         if any(ailment.effect for ailment in self.ailments):
             return 1
         return 3 if self.ailments else 0

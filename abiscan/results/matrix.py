@@ -1,4 +1,4 @@
-"""The answer of ``abiscan matrix``: extensions by releases. Its JSON Schema is ``schema/matrix-v1.json``."""
+"""The result of ``abiscan matrix``: extensions by releases. Its JSON Schema is ``schema/matrix-v1.json``."""
 
 from __future__ import annotations
 

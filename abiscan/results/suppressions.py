@@ -1,4 +1,4 @@
-"""Findings that the user knows of and lives with: a baseline, and the suppressions of ``pyproject.toml``.
+"""Findings that the user accepts: a baseline, and the suppressions in ``pyproject.toml``.
 
 They change what fails, not what is true: the verdict stays, and a suppressed finding is shown as such in every view.
 """
@@ -31,7 +31,7 @@ class Suppression:
 
     :param target: a pattern (``*``, ``?``, ``[…]``) for the path of the extension inside its target, or for the name of
         the target
-    :param until: the last day on which it counts
+    :param until: the last day on which it applies
     """
 
     rule: str
@@ -40,7 +40,7 @@ class Suppression:
     until: dt.date
 
     def covers(self, result: Result, finding: Finding) -> bool:
-        """Whether it is about this finding."""
+        """Whether it applies to this finding."""
         names = (result.path, result.target, posixpath.basename(result.target))
         return finding.rule == self.rule and any(fnmatch.fnmatchcase(name, self.target) for name in names)
 
@@ -52,14 +52,14 @@ _Cause = tuple[str, str | None, str]
 class Baseline:
     """What an earlier report found: the evidence of each rule, by extension, torch and rule.
 
-    A finding is known if all of its evidence is: one more missing symbol is news, one less is none. Where a wheel lies
-    and how it is called does not count, nor does the local tag of the torch.
+    A finding is known if all of its evidence is known: one more missing symbol makes it new, one less does not. The
+    path and name of a wheel do not count, and neither does the local version label of the torch.
     """
 
     evidence: Mapping[_Cause, frozenset[tuple[str, str | None]]]
 
     def knows(self, result: Result, finding: Finding) -> bool:
-        """Whether the finding was there before."""
+        """Whether an earlier report has the finding."""
         known = self.evidence.get((result.path, result.torch, finding.rule))
         return known is not None and known >= {(one.subject, one.object) for one in finding.evidence}
 
@@ -72,17 +72,17 @@ def read_baseline(path: Path) -> Baseline:
 
     :raises InputError: there is none, or it is something else
     """
-    fix = "write it with: abiscan check … --format json --output FILE"
+    fix = "create it with: abiscan check … --format json --output FILE"
     try:
         document = json.loads(path.read_text("utf-8"))
     except OSError as error:
         raise InputError(str(path), f"cannot be read: {error.strerror or error}", fix) from error
     except ValueError as error:
-        raise InputError(str(path), "no JSON, so no baseline", fix) from error
+        raise InputError(str(path), "not JSON, so not a baseline", fix) from error
     try:
         return Baseline(evidence={cause: frozenset(proofs) for cause, proofs in _evidence(document).items()})
     except (KeyError, TypeError, AttributeError) as error:
-        raise InputError(str(path), "not a report of abiscan check, version 1, so no baseline", fix) from error
+        raise InputError(str(path), "not a version 1 report of abiscan check, so not a baseline", fix) from error
 
 
 def _evidence(document: Any) -> dict[_Cause, set[tuple[str, str | None]]]:
@@ -109,11 +109,11 @@ def read_suppressions(file: Path, rules: Collection[str]) -> tuple[Suppression, 
     """The suppressions in a ``pyproject.toml``, expired ones included.
 
     :param rules: the names of all rules
-    :raises InputError: one has no reason, no end, an unknown rule, or is otherwise not what it should be
+    :raises InputError: one has no reason, no expiry date, an unknown rule, or is otherwise invalid
     """
     table = _table(file)["tool"]["abiscan"]
     if unknown := sorted(set(table) - {"suppress"}):
-        raise InputError(str(file), f"[tool.abiscan] has no setting {unknown[0]}", "it takes: suppress")
+        raise InputError(str(file), f"[tool.abiscan] has no setting {unknown[0]}", "the only setting is suppress")
     entries = table.get("suppress", [])
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise InputError(str(file), "[tool.abiscan] suppress is not a list of tables", f"write: [{_EXAMPLE}]")
@@ -131,22 +131,22 @@ def _table(file: Path) -> dict[str, Any]:
     except OSError as error:
         raise InputError(str(file), f"cannot be read: {error.strerror or error}") from error
     except ValueError as error:
-        raise InputError(str(file), f"no TOML: {error}") from error
+        raise InputError(str(file), f"not TOML: {error}") from error
 
 
 def _suppression(file: Path, number: int, entry: Mapping[str, Any], rules: Collection[str]) -> Suppression:
     subject = f"{file}: suppression {number} of [tool.abiscan]"
     if unknown := sorted(set(entry) - _FIELDS):
-        raise InputError(subject, f"has no field {unknown[0]}", f"write: {_EXAMPLE}")
+        raise InputError(subject, f"unknown field {unknown[0]}", f"write: {_EXAMPLE}")
     for field in ("rule", "target", "reason"):
         value = entry.get(field)
         if not isinstance(value, str) or not value.strip():
-            raise InputError(subject, f"has no {field}", f"write: {_EXAMPLE}")
+            raise InputError(subject, f"{field} is missing", f"write: {_EXAMPLE}")
     if entry["rule"] not in rules:
-        raise InputError(subject, f"no rule is called {entry['rule']}", f"there are: {', '.join(sorted(rules))}")
+        raise InputError(subject, f"there is no rule {entry['rule']}", f"rules: {', '.join(sorted(rules))}")
     until = entry.get("until")
     if not isinstance(until, dt.date) or isinstance(until, dt.datetime):
-        raise InputError(subject, "has no until, the last day on which it counts", f"write: {_EXAMPLE}")
+        raise InputError(subject, "until, the expiry date, is missing", f"write: {_EXAMPLE}")
     return Suppression(rule=entry["rule"], target=entry["target"], reason=entry["reason"].strip(), until=until)
 
 

@@ -50,7 +50,8 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         if isinstance(reaction.outcome.event, Enter) and kind in (OutcomeKind.OVERRIDES, OutcomeKind.SKIPS):
             what, other = _what(reaction.outcome.event), other_side(linkage, reaction)
             overrides = kind is OutcomeKind.OVERRIDES
-            effect = f"replacing that of {other}" if overrides else f"but that of {other} has priority"
+            existing = "its own" if other == f"{reaction.object} itself" else f"that of {other}"
+            effect = f"replacing {existing}" if overrides else f"but {existing} has priority"
             yield Finding(
                 rule=RULE.name,
                 effect=Effect.OVERRIDES if overrides else Effect.NOTE,

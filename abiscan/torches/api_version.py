@@ -1,6 +1,6 @@
 """Versions of an operator's interface: short fingerprints of its schema and of how it is dispatched.
 
-Two releases in which an operator has the same version differ in nothing that a caller or another kernel of it can see.
+If an operator has the same version in two releases, no caller and no other kernel of it can see a difference.
 The first half is of the schema as torch prints it; the second of the dispatch strategy: the keys that have kernels, so
 whether it is composite or has one for each backend, and which of them fall through. Sources and lines are not part of
 it, nor are kernels for CUDA devices: a build either has a CUDA or not, and the operator is the same.

@@ -1,4 +1,4 @@
-"""The torch releases inside the package: asked for by number, nothing installed.
+"""The torch releases inside the package, by number; nothing needs to be installed.
 
 ``data/exports.bin`` is made by ``tools/build_release_data.py`` from the wheels of the releases. It has what a load
 needs to know of torch: its libraries, what they need, and which names they export.
@@ -105,7 +105,7 @@ def admitted(text: str) -> tuple[TorchVersion, ...]:
         return ()
     found = tuple(filter(specifier.contains, versions()))
     if not found:
-        raise InputError(f"torch {text}", "admits no embedded release", "see: abiscan releases")
+        raise InputError(f"torch {text}", "matches no embedded release", "run abiscan releases for a list")
     return found
 
 
@@ -139,7 +139,7 @@ def _record(text: str, machine: Machine) -> dict[str, Any]:
     found = [record for record in same if version.local in (None, TorchVersion(record["build"]).local)]
     if not found:
         there = [record["build"] for record in same] or versions(machine)
-        fix = f"there are: {', '.join(map(str, there))}"
+        fix = f"available: {', '.join(map(str, there))}"
         raise InputError(f"torch {text}", f"not among the embedded releases for {machine.value}", fix)
     return min(found, key=lambda record: ("libtorch_cuda.so" in record["libraries"], record["build"]))
 

@@ -1,4 +1,4 @@
-"""The operators of the torch releases inside the package: asked for by number, nothing installed.
+"""The operators of the torch releases inside the package, by number; nothing needs to be installed.
 
 ``data/operators.bin`` is made by ``tools/build_release_data.py``. It holds what the reader of libraries found in those
 of each build. Most of it is the same from one release to the next, so everything is there once, with the set of builds

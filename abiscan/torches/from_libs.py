@@ -36,7 +36,7 @@ _LOAD_ORDER: Final = (
 )
 _OF_PYTHON: Final = "libtorch_python.so"
 _FIX: Final = (
-    "give the folder that contains torch/lib, e.g. --torch \"$(python -c 'import torch; print(torch.__path__[0])')\""
+    "pass the folder of the torch package, e.g. --torch \"$(python -c 'import torch; print(torch.__path__[0])')\""
 )
 
 
@@ -55,7 +55,7 @@ def from_path(path: Path, files: Files) -> TorchRelease:
         return _from_package(posixpath.join(WHEEL_MOUNT, "torch"), files, named=str(path))
     if path.is_file():
         if not _SHARED_OBJECT.search(path.name) or not path.name.startswith(("libtorch", "libc10")):
-            raise InputError(str(path), "is not a torch", _FIX)
+            raise InputError(str(path), "is not a torch library, folder or wheel", _FIX)
         # One library stands for its folder: the extension needs its neighbours too.
         return _from_package(
             str(path.absolute().parent.parent), files, named=str(path), folder=str(path.absolute().parent)
@@ -161,7 +161,7 @@ def _from_package(package: str, files: Files, *, named: str, folder: str | None 
     by_name = {posixpath.basename(path): path for path in libraries}
     core = by_name.get("libtorch_cpu.so") or by_name.get("libtorch.so")
     if core is None:
-        raise InputError(named, "holds no torch: neither libtorch_cpu.so nor libtorch.so in its lib folder", _FIX)
+        raise InputError(named, "contains no torch: its lib folder has neither libtorch_cpu.so nor libtorch.so", _FIX)
     source = files.source(core)
     assert source is not None
     facts = files.object_at(core) or source.open().facts()  # the second reading raises what the first swallowed

@@ -1,4 +1,4 @@
-"""The operators of a running torch: asked of it, in a process of its own, by an interpreter that has it.
+"""The operators of a running torch, listed by an interpreter that has it, in a separate process.
 
 What the libraries alone do not show is here too: decompositions, Meta kernels and whatever else Python code registers
 when torch is imported. It takes an import of torch, which nothing else in abiscan does.
@@ -83,8 +83,8 @@ def read_operators(executable: str) -> Operators:
         )
         answer = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
-        fix = "give a Python with torch 2.0 or newer; it is asked for torch._C._dispatch_dump"
-        raise InputError(executable, "does not say what its torch has", fix) from error
+        fix = "use a Python with torch 2.0 or newer, which has torch._C._dispatch_dump"
+        raise InputError(executable, "could not list the operators of its torch", fix) from error
     return _operators(answer)
 
 

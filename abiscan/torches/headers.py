@@ -1,8 +1,9 @@
 """Where torch's headers have assertions, release by release.
 
-Whatever an extension inlines from a header brings the text of its assertions along, and the text says where they stand:
-``… INTERNAL ASSERT FAILED at "…/torch/include/c10/core/TensorImpl.h":1733``. Lines move with every release, so a few of
-them tell which headers the extension was compiled with. ``data/headers.bin`` is made by ``tools/build_header_data.py``.
+Code that an extension inlines from a header contains the text of its assertions, which says where they are:
+``… INTERNAL ASSERT FAILED at "…/torch/include/c10/core/TensorImpl.h":1733``. Line numbers change with every release, so
+a few of them tell which headers the extension was compiled with. ``data/headers.bin`` is made by
+``tools/build_header_data.py``.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ _WORD: Final = 8
 
 
 class LayoutChange(NamedTuple):
-    """A class that lies otherwise in memory.
+    """A class whose memory layout changed.
 
     ``differences`` says it field by field, in the order of the new layout. ``moved`` tells that something which the old
     layout has is elsewhere or of another size, or gone; without it, the class only gained members where the old layout
@@ -43,7 +43,7 @@ class LayoutChange(NamedTuple):
 
 
 class SlotChange(NamedTuple):
-    """Another function in slot ``number`` of a class's virtual table: ``old``, now ``new``; None for no such slot."""
+    """Another function in slot ``number`` of a vtable: ``old``, now ``new``; None for no such slot."""
 
     number: int
     old: str | None

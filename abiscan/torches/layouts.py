@@ -1,4 +1,4 @@
-"""How the classes of torch lie in memory, release by release: asked for by name, nothing installed.
+"""The memory layouts of torch's classes, by release and name; nothing needs to be installed.
 
 ``data/layouts.bin`` is made by ``tools/build_layout_data.py`` from the headers of the releases. The bytes of the file::
 

@@ -1,4 +1,4 @@
-"""What we know of a torch."""
+"""What is known about a torch."""
 
 from __future__ import annotations
 

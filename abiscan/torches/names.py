@@ -1,4 +1,4 @@
-"""Many symbol names with who exports them, in little space, and answered fast.
+"""Many symbol names and the libraries that export them, stored compactly, with fast lookup.
 
 A name carries a number, its class: the set of columns (library of a release) that export it. Names are looked up by
 hash and never compared; a name that is not in the table passes for one that is once in 400 million times. To list names

@@ -58,7 +58,7 @@ def operators_of(
     elif stored := _load(path):
         return stored
     else:
-        session.progress(f"reading the operators of {release} from its libraries, once")
+        session.progress(f"reading the operators of {release} from its libraries (only once)")
         stored = read_operators(release, files)
     with contextlib.suppress(OSError), written_whole(path) as part:
         part.write_bytes(pack(stored))

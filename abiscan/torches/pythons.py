@@ -1,4 +1,4 @@
-"""Which Pythons there are wheels of a torch release for: pip installs no other release in them.
+"""Which Pythons a torch release has wheels for: pip cannot install it in any other.
 
 ``data/pythons.txt`` is made by ``tools/build_python_data.py`` from the package index; a line for each release.
 """

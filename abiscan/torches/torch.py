@@ -194,7 +194,7 @@ class TorchOf:
         else:
             interpreter, package = python.ask(self.executable)
         if package is None:
-            raise InputError(str(interpreter.executable), "has no torch", "say which torch with --torch or --python")
+            raise InputError(str(interpreter.executable), "has no torch", "name one with --torch or --python")
         release = from_libs.from_path(package, files)
         return InstalledTorch(release=release, interpreter=interpreter, files=files, session=session)
 

@@ -452,7 +452,7 @@ def _unwind(call: Call) -> int:
 
 @LIBC.matching(r"_ZSt\d+__throw_", r"_ZN3c106detail\d+torch(CheckFail|InternalAssertFail)E")
 def _throw_helper(call: Call) -> int:
-    raise Stop(f"the code throws, by {call.name}", call.return_address)
+    raise Stop(f"the code throws through {call.name}", call.return_address)
 
 
 @LIBC.named("__dynamic_cast")

@@ -524,7 +524,7 @@ def _end_of(machine: Emulator, node: int, side: int) -> int:
         if not following:
             return node
         node = following
-    raise Stop("a tree without an end", machine.vm.pc)
+    raise Stop("std::map whose tree does not end", machine.vm.pc)
 
 
 def _step(call: Call, near: int, far: int) -> int:
@@ -540,7 +540,7 @@ def _step(call: Call, near: int, far: int) -> int:
         if node != machine.word(parent + near):
             return parent if machine.word(node + near) != parent else node
         node, parent = parent, machine.word(parent + _PARENT)
-    raise Stop("a tree without an end", call.return_address)
+    raise Stop("std::map whose tree does not end", call.return_address)
 
 
 @LIBSTDCXX.matching(r"_ZSt18_Rb_tree_incrementP")

@@ -92,7 +92,7 @@ def _kernels(state: TorchState, begin: int, end: int, *, flag_first: bool) -> li
     fitting = [each for each in _CONFIG_SIZES if size % each == 0]
     each = min(fitting, key=lambda each: sum(where % each != 0 for where in ends), default=None)
     if each is None:
-        raise Stop(f"kernels of a size that no release has ({size} bytes in all)", machine.vm.pc)
+        raise Stop(f"kernels of a size that no release has ({size} bytes in total)", machine.vm.pc)
     return [read_function(state, at, each // 8, flag_first=flag_first) for at in range(begin, end, each)]
 
 

@@ -80,7 +80,7 @@ def torch_library(state: TorchState) -> Doubles:
     def _define(call: Call) -> int:
         schema = state.read_schema(call.argument(1))
         if schema is None:
-            raise Stop("a definition whose schema is not known", call.return_address)
+            raise Stop("a definition with an unknown schema", call.return_address)
         tags = read_tags(call, 3) if "3TagE" in call.name else ()
         alias = state.read_alias_analysis(call.argument(1))
         recorder.define(library_of(call), schema.name + (schema.arguments or ""), tags=tags, alias_analysis=alias)

@@ -146,5 +146,5 @@ def test_an_object_for_another_machine_is_one_line(tmp_path: Path, empty: Path) 
     environment = {"HOME": str(tmp_path)}
     done = run("check", tmp_path / "riscv.so", "--torch", "2.13.0", environment=environment, folder=empty, code=2)
     assert done.stderr.splitlines() == [
-        f"abiscan: {tmp_path / 'riscv.so'}: made for RISCV (only x86_64 and aarch64 are supported)"
+        f"abiscan: {tmp_path / 'riscv.so'}: built for RISCV (only x86_64 and aarch64 are supported)"
     ]

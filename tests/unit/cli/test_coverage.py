@@ -70,7 +70,7 @@ def test_a_backend_that_renames_itself() -> None:
 
 def test_another_backend() -> None:
     assert report(BACKEND, "--torch", "2.13.0", "--backend", "cpu")["backend"] == "CPU"
-    assert "is no dispatch key of this torch" in run(BACKEND, "--torch", "2.13.0", "--backend", "TPU", code=2)
+    assert "is not a dispatch key of this torch" in run(BACKEND, "--torch", "2.13.0", "--backend", "TPU", code=2)
 
 
 def test_a_workload_limits_the_answer(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_workload_limits_the_answer(tmp_path: Path) -> None:
 def test_what_brings_no_backend(name: str) -> None:
     found = CliRunner().invoke(main, ["coverage", str(SAMPLES / name), "--torch", "2.13.0"])
     assert found.exit_code in (0, 2)
-    assert found.exit_code == 0 or "say which one with --backend KEY" in found.output
+    assert found.exit_code == 0 or "name one with --backend KEY" in found.output
 
 
 def test_text_names_the_operators_and_what_torch_says() -> None:

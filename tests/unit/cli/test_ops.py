@@ -76,16 +76,16 @@ def test_what_cannot_be_read_is_one_line_and_exit_2(tmp_path: Path) -> None:
     file = tmp_path / "broken.so"
     file.write_bytes(b"\x7fELF")
     output = run(str(file), code=2)
-    assert output.splitlines() == [f"abiscan: {file}: truncated inside the ELF header (fetch it again)"]
+    assert output.splitlines() == [f"abiscan: {file}: truncated inside the ELF header (download it again)"]
 
 
 @pytest.mark.parametrize("arguments", [(), (LOADS, "--torch", "."), (LOADS, "--live")])
 def test_it_is_asked_of_one_thing(arguments: tuple[str, ...]) -> None:
-    assert "give one of: a TARGET, --torch SPEC, --live" in run(*arguments, code=2)
+    assert "pass exactly one of TARGET, --torch SPEC and --live" in run(*arguments, code=2)
 
 
 def test_an_interpreter_is_for_a_running_torch() -> None:
-    assert "--python goes with --live" in run(LOADS, "--python", "python3", code=2)
+    assert "--python requires --live" in run(LOADS, "--python", "python3", code=2)
 
 
 def test_a_python_that_cannot_be_run_is_named() -> None:
@@ -133,10 +133,10 @@ def test_whether_releases_changed_anything_for_an_extension() -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (("--torch", "2.6.0", "--torch", "2.7.0"), "give one of"),
-        ((LOADS, "--torch", "2.6.0"), "give one of"),
+        (("--torch", "2.6.0", "--torch", "2.7.0"), "pass exactly one of"),
+        ((LOADS, "--torch", "2.6.0"), "pass exactly one of"),
         (("--torch", "2.99.0"), "not among the embedded releases"),
-        ((LOADS, "--api-version", "--torch", ">=9"), "admits no embedded release"),
+        ((LOADS, "--api-version", "--torch", ">=9"), "matches no embedded release"),
         ((LOADS, "--api-version", "--torch", "nowhere/torch"), "does not exist"),
     ],
 )

@@ -51,7 +51,7 @@ def test_explain_shows_the_documentation(rule: Rule) -> None:
 def test_explain_of_no_rule_is_2() -> None:
     result = run("explain", "no-such-rule")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "no rule is called no-such-rule; there are: architecture-mismatch," in result.stderr
+    assert "there is no rule no-such-rule; rules: architecture-mismatch," in result.stderr
 
 
 def test_the_cache_is_where_the_system_says(cache_home: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_cache_that_cannot_be_cleared_is_2(monkeypatch: pytest.MonkeyPatch) ->
     result = run("cache", "--clear")
     assert (result.exit_code, result.stderr) == (
         2,
-        f"abiscan: {Session.of_user().store.folder}: cannot be emptied: Permission denied\n",
+        f"abiscan: {Session.of_user().store.folder}: cannot be cleared: Permission denied\n",
     )
 
 

@@ -120,7 +120,7 @@ def test_the_conflict_that_users_of_1_5_saw() -> None:
     assert of_torch.printed_by((1, 5)) == f"{common}, bool include_last_offset=False) {returns}"
     assert of_extension != of_torch
     assert str(of_extension.first_difference(of_torch)) == (
-        "argument 8 'include_last_offset' is in one only: bool include_last_offset=False"
+        "only one of them has argument 8 'include_last_offset': bool include_last_offset=False"
     )
     assert of_torch.is_backward_compatible_with(of_extension)
     assert not of_extension.is_backward_compatible_with(of_torch)
@@ -129,33 +129,33 @@ def test_the_conflict_that_users_of_1_5_saw() -> None:
 @pytest.mark.parametrize(
     ("first", "second", "difference"),
     [
-        ("a::b() -> ()", "a::c() -> ()", "the operator differs in its name: a::b vs a::c"),
-        ("a::b.x() -> ()", "a::b() -> ()", "the operator differs in its name: a::b.x vs a::b"),
-        ("a::b(int x) -> ()", "a::b(int y) -> ()", "argument 1 'x' differs in its name: x vs y"),
-        ("a::b(int x) -> ()", "a::b(int? x) -> ()", "argument 1 'x' differs in its type: int vs int?"),
-        ("a::b(int[2] x) -> ()", "a::b(int[] x) -> ()", "argument 1 'x' differs in its size: 2 vs none"),
-        ("a::b(int x=1) -> ()", "a::b(int x=1.) -> ()", "argument 1 'x' differs in its default: 1 vs 1."),
-        ("a::b(int x=1) -> ()", "a::b(int x=True) -> ()", "argument 1 'x' differs in its default: 1 vs True"),
-        ("a::b(int? x=None) -> ()", "a::b(int? x) -> ()", "argument 1 'x' differs in its default: None vs none"),
+        ("a::b() -> ()", "a::c() -> ()", "the operator has a different name: a::b vs a::c"),
+        ("a::b.x() -> ()", "a::b() -> ()", "the operator has a different name: a::b.x vs a::b"),
+        ("a::b(int x) -> ()", "a::b(int y) -> ()", "argument 1 'x' has a different name: x vs y"),
+        ("a::b(int x) -> ()", "a::b(int? x) -> ()", "argument 1 'x' has a different type: int vs int?"),
+        ("a::b(int[2] x) -> ()", "a::b(int[] x) -> ()", "argument 1 'x' has a different size: 2 vs none"),
+        ("a::b(int x=1) -> ()", "a::b(int x=1.) -> ()", "argument 1 'x' has a different default: 1 vs 1."),
+        ("a::b(int x=1) -> ()", "a::b(int x=True) -> ()", "argument 1 'x' has a different default: 1 vs True"),
+        ("a::b(int? x=None) -> ()", "a::b(int? x) -> ()", "argument 1 'x' has a different default: None vs none"),
         (
             "a::b(*, int x) -> ()",
             "a::b(int x) -> ()",
-            "argument 1 'x' differs in its position: keyword-only vs positional",
+            "argument 1 'x' has a different position: keyword-only vs positional",
         ),
         (
             "a::b(Tensor(a!) x) -> ()",
             "a::b(Tensor(b!) x) -> ()",
-            "argument 1 'x' differs in its alias annotation: (a!) vs (b!)",
+            "argument 1 'x' has a different alias annotation: (a!) vs (b!)",
         ),
         (
             "a::b(Tensor(a)[](c) x) -> ()",
             "a::b(Tensor(b)[](c) x) -> ()",
-            "argument 1 'x' differs in its alias annotation: Tensor(a)[](c) x vs Tensor(b)[](c) x",
+            "argument 1 'x' has a different alias annotation: Tensor(a)[](c) x vs Tensor(b)[](c) x",
         ),
-        ("a::b() -> Tensor", "a::b() -> Tensor y", "return 1 differs in its name: none vs y"),
-        ("a::b() -> Tensor", "a::b() -> (Tensor, int)", "return 2 is in one only: int"),
-        ("a::b(...) -> ()", "a::b() -> ()", "the variable arguments is in one only: ..."),
-        ("a::b() -> ...", "a::b() -> ()", "the variable returns is in one only: ..."),
+        ("a::b() -> Tensor", "a::b() -> Tensor y", "return 1 has a different name: none vs y"),
+        ("a::b() -> Tensor", "a::b() -> (Tensor, int)", "only one of them has return 2: int"),
+        ("a::b(...) -> ()", "a::b() -> ()", "only one of them has the variable arguments: ..."),
+        ("a::b() -> ...", "a::b() -> ()", "only one of them has the variable returns: ..."),
     ],
 )
 def test_the_first_difference_is_named(first: str, second: str, difference: str) -> None:

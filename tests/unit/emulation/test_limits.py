@@ -32,15 +32,15 @@ __attribute__((constructor(500))) static void good(void) {
 }
 """
 BAD = {
-    "endless loop": ('for (;;) __asm__ volatile("");', "out of its budget of instructions"),
-    "memory in small pieces": ("for (;;) memset(malloc(1 << 20), 1, 1 << 20);", "out of its budget of memory"),
+    "endless loop": ('for (;;) __asm__ volatile("");', "instruction budget exhausted"),
+    "memory in small pieces": ("for (;;) memset(malloc(1 << 20), 1, 1 << 20);", "memory budget exhausted"),
     "giant allocation": (
         "char* volatile p = malloc((size_t)1 << 46); memset(p, 1, 4096);",
         "allocation of 70368744177664 bytes",
     ),
-    "jump to nowhere": ("((void (*)(void))0x123456789)();", "jump to 0x123456789, where there is no code"),
-    "jump to null": ("void (*volatile f)(void) = 0; f();", "jump to 0x0, where there is no code"),
-    "write to code": ("*(volatile char*)(void*)&bad = 1;", "code that modifies itself"),
+    "jump to nowhere": ("((void (*)(void))0x123456789)();", "jump to 0x123456789, which is not code"),
+    "jump to null": ("void (*volatile f)(void) = 0; f();", "jump to 0x0, which is not code"),
+    "write to code": ("*(volatile char*)(void*)&bad = 1;", "self-modifying code"),
     "system call": ('__asm__ volatile("syscall" :: "a"(60), "D"(3) : "rcx", "r11", "memory");', "a system call"),
     "wild pointer": ("*(volatile int*)0x7770000000 = 1;", "access to unmapped memory at 0x7770000000"),
     "unknown instruction": ('__asm__ volatile("vpconflictd %zmm1, %zmm1");', "unknown instruction: vpconflictd"),
@@ -83,7 +83,7 @@ def test_code_that_modifies_itself(tmp_path: Path) -> None:
     subprocess.run(command, check=True, cwd=tmp_path)
     file = ElfFile.open(tmp_path / "self.so")
     (gap,) = recover(file, file.facts()).gaps
-    assert gap.reason == "code that modifies itself"
+    assert gap.reason == "self-modifying code"
 
 
 @pytest.mark.parametrize("seed", range(12))

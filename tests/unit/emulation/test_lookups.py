@@ -102,7 +102,9 @@ def test_a_symbol_is_an_operators_unless_its_domain_says_otherwise(tmp_path: Pat
     found = recover(file, file.facts())
     assert [lookup.operator for lookup in found.lookups] == ["aten::a_name_that_is_rather_long"]
     assert [gap.symbol for gap in found.gaps] == ["leaves_the_direction_flag_set", "an_operator"]
-    assert {gap.reason for gap in found.gaps} == {"what c10::Symbol::fromQualString is asked for is not a constant"}
+    assert {gap.reason for gap in found.gaps} == {
+        "calls c10::Symbol::fromQualString with a name that is not a constant"
+    }
 
 
 @pytest.mark.parametrize(

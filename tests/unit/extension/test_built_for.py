@@ -38,7 +38,7 @@ def test_imports_bound_it_from_both_sides(tmp_path: Path) -> None:
     (built,) = found(tmp_path, extension(undefined=uses(OLD_STRING, TRACING)))
     assert releases(built) == ["2.5.0", "2.5.1", "2.6.0"]
     (clue,) = built.clues
-    assert clue.seen == f"imports {TRACING}, which torch has from 2.5.0 on and {OLD_STRING}, which it has up to 2.6.0"
+    assert clue.seen == f"imports {TRACING} (in torch since 2.5.0) and {OLD_STRING} (in torch up to 2.6.0)"
 
 
 def test_names_that_no_release_exports_tell_nothing(tmp_path: Path) -> None:

@@ -88,5 +88,5 @@ def test_a_schema_that_cannot_be_read_is_a_gap_and_no_error(monkeypatch: pytest.
     (found,) = inventories(SAMPLES / "loads" / "loads.so", session)
     assert [each.inferred_schema for each in found.registrations.kernels] == [None]
     assert [gap.reason for gap in found.gaps] == [
-        "not readable: (<new type> _0) -> (), inferred for abiscan_loads::double_it"
+        "the schema inferred for abiscan_loads::double_it cannot be parsed: (<new type> _0) -> ()"
     ]

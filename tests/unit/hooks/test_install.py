@@ -93,9 +93,9 @@ def test_what_fits_goes_to_pip_unchanged(python: str, handed_over: list[list[str
 def test_what_does_not_fit_is_refused_in_one_line(python: str, handed_over: list[list[str]]) -> None:
     lines = run(python, "install", "good", "bad==1.0", code=1).splitlines()
     assert lines[0].startswith(
-        "abiscan: bad 1.0 will not load on torch 9.9.0+cpu: _C.so: undefined symbol: _ZN2at4goneEv; "
+        "abiscan: bad 1.0 will not work with torch 9.9.0+cpu: _C.so: undefined symbol: _ZN2at4goneEv; "
     )
-    assert lines[1:] == ["abiscan: nothing was installed; --force does it all the same"]
+    assert lines[1:] == ["abiscan: nothing was installed; use --force to install anyway"]
     assert handed_over == []
 
 
@@ -104,7 +104,7 @@ def test_the_torch_that_fits_is_named(python: str, index: Path) -> None:
     old = extension(undefined=uses("_ZN2at4_ops8align_as4callERKNS_6TensorES4_"))
     package_wheel(index, "old", {"old/_C.so": old})
     line = run(python, "install", "old", code=1).splitlines()[0]
-    match = re.search(r"; it fits torch ([0-9., ]+) \(abiscan pip install old==1.0 torch==([0-9.]+)\)", line)
+    match = re.search(r"; it works with torch ([0-9., ]+) \(abiscan pip install old==1.0 torch==([0-9.]+)\)", line)
     assert match
     fits = [Version(text) for text in match[1].split(", ")]
     assert fits == sorted(fits, reverse=True)
@@ -114,7 +114,7 @@ def test_the_torch_that_fits_is_named(python: str, index: Path) -> None:
 
 def test_force_says_it_and_installs(python: str, handed_over: list[list[str]]) -> None:
     (line,) = run(python, "install", "--force", "bad").splitlines()
-    assert "bad 1.0 will not load" in line
+    assert "bad 1.0 will not work" in line
     assert handed_over[0][-2:] == ["install", "bad"]
 
 
@@ -125,8 +125,8 @@ def test_requirements_and_constraints_are_honoured(python: str, index: Path, tmp
     constraints.write_text("bad<2\n", encoding="utf-8")
     assert run(python, "install", "-r", str(requirements)) == ""
     error = run(python, "install", "-r", str(requirements), "-c", str(constraints), code=1)
-    assert "bad 1.0 will not load" in error
-    assert "bad 2.0 fits torch 9.9.0+cpu" in error
+    assert "bad 1.0 will not work" in error
+    assert "bad 2.0 works with torch 9.9.0+cpu" in error
 
 
 def test_other_commands_and_help_go_to_pip(python: str, handed_over: list[list[str]]) -> None:
@@ -156,7 +156,7 @@ def test_the_torch_of_afterwards_counts(python: str, index: Path) -> None:
     torch_wheel(index, with_threads=False)
     assert run(python, "install", "good") == ""
     error = run(python, "install", "good", "torch==9.9.1", code=1)
-    assert "good 1.0 will not load on torch 9.9.1: _C.so: undefined symbol: _ZN2at15get_num_threadsEv" in error
+    assert "good 1.0 will not work with torch 9.9.1: _C.so: undefined symbol: _ZN2at15get_num_threadsEv" in error
 
 
 def test_what_is_installed_must_fit_a_new_torch(python: str, index: Path, environment: Path) -> None:
@@ -165,7 +165,7 @@ def test_what_is_installed_must_fit_a_new_torch(python: str, index: Path, enviro
     assert run(python, "install", "torch==9.9.1") == ""
     torch_wheel(index, with_threads=False)
     error = run(python, "install", "torch==9.9.1", code=1)
-    assert "there 1.0, which is installed, will not load on torch 9.9.1: _C.so: undefined symbol" in error
+    assert "the installed there 1.0 will not work with torch 9.9.1: _C.so: undefined symbol" in error
     # A version of it that fits, in the same go, is all it takes.
     package_wheel(index, "there", {"there/_C.so": extension()}, version="2.0")
     assert run(python, "install", "torch==9.9.1", "there==2.0") == ""
@@ -188,7 +188,7 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
             info = tarfile.TarInfo(f"source-1.0/{name}")
             info.size = len(text.encode())
             archive.addfile(info, io.BytesIO(text.encode()))
-    assert run(python, "install", "source") == "abiscan: source 1.0 is built from source: not checked\n"
+    assert run(python, "install", "source") == "abiscan: source 1.0 is not checked: it will be built from source\n"
 
 
 def test_without_torch_there_is_nothing_to_check(tmp_path: Path, handed_over: list[list[str]]) -> None:
@@ -243,7 +243,7 @@ def test_uv_says_what_it_would_do(
     runner = click.testing.CliRunner()
     result = runner.invoke(main, ["uv", "pip", "install", "bad", "good"])
     assert result.exit_code == 1
-    assert "bad 1.0 will not load on torch 9.9.0+cpu: _C.so: undefined symbol: _ZN2at4goneEv" in result.stderr
+    assert "bad 1.0 will not work with torch 9.9.0+cpu: _C.so: undefined symbol: _ZN2at4goneEv" in result.stderr
     assert "good" not in result.stderr
     result = runner.invoke(main, ["uv", "pip", "install", "bad", "good", "--force"])
     assert handed_over == [[str(uv), "pip", "install", "bad", "good"]]

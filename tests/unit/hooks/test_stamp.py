@@ -88,7 +88,7 @@ def test_the_same_wheel_gives_the_same_bytes(tmp_path: Path, torch: Path) -> Non
 @pytest.mark.parametrize(
     ("objects", "files", "problem"),
     [
-        ({"pkg/_C.so": extension()}, {}, "has no guard to read a stamp (vendor it first: abiscan guard --write"),
+        ({"pkg/_C.so": extension()}, {}, "has no guard that would read a stamp (first run abiscan guard --write"),
         ({}, GUARDED, "has no extension of torch"),
         ({"pkg/_C.so": extension(undefined=uses("_ZN2at4goneEv"))}, GUARDED, "does not load on torch 9.9.0+cpu: _C.so"),
         ({"pkg/_C.so": extension()}, {**GUARDED, "pkg-1.0.dist-info/RECORD.jws": ""}, "is signed"),
@@ -246,7 +246,7 @@ for only, text in json.loads(sys.argv[1]):
 )
 def test_the_advice_names_the_kind_of_build_where_it_matters(built_for: str, running: str, advice: str) -> None:
     line = guard._line({**STAMPED, "built_for": built_for}, running, "")
-    assert line.endswith(f": {advice} (ABISCAN_GUARD=details shows why)")
+    assert line.endswith(f": {advice} (set ABISCAN_GUARD=details to see why)")
 
 
 @needs_torch
@@ -257,10 +257,14 @@ def test_what_changed_is_in_the_details_and_what_is_no_stamp_breaks_nothing(tmp_
         (tmp_path / name).write_text(text, encoding="utf-8")
     cases: list[tuple[list[str], dict[str, Any] | str, str]] = [
         (["*"], {}, "fits"),
-        (["*"], {"keys": {"CPU": 7}}, "dispatch key CPU: 49, was 7"),
-        (["*"], {"keys": {"NoSuchKey": 7}}, "dispatch key NoSuchKey: gone, was 7"),
-        (["*"], {"operators": {"aten::tanh": "aten::tanh(Tensor self, int n) -> Tensor"}}, "operator aten::tanh: aten"),
-        (["*"], {"operators": {"aten::gone.x": "aten::gone.x() -> ()"}}, "operator aten::gone.x: gone"),
+        (["*"], {"keys": {"CPU": 7}}, "dispatch key CPU: now 49, was 7"),
+        (["*"], {"keys": {"NoSuchKey": 7}}, "dispatch key NoSuchKey: removed, was 7"),
+        (
+            ["*"],
+            {"operators": {"aten::tanh": "aten::tanh(Tensor self, int n) -> Tensor"}},
+            "operator aten::tanh: now",
+        ),
+        (["*"], {"operators": {"aten::gone.x": "aten::gone.x() -> ()"}}, "operator aten::gone.x: removed"),
         (["*"], {"extensions": [{**GONE, "needed": ["libtorch_none.so"]}]}, "pkg/_D.so: libtorch_none.so: not in"),
         (["*"], {"extensions": [GONE]}, "pkg/_D.so: undefined symbol: _ZN2at4goneEv"),
         (["*/_D.so"], {"extensions": [GONE]}, "pkg/_D.so: undefined symbol: _ZN2at4goneEv"),

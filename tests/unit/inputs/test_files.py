@@ -117,7 +117,7 @@ def test_a_member_that_claims_an_absurd_size(tmp_path: Path) -> None:
     archive = Wheel(path)
     member = archive.member("x.so")
     member._info.file_size = 5 << 30
-    with pytest.raises(InputError, match=r"x\.whl!x\.so: claims to be 5 GiB large"):
+    with pytest.raises(InputError, match=r"x\.whl!x\.so: claims to be 5 GiB in size"):
         member.open()
 
 

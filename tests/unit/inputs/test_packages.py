@@ -100,9 +100,9 @@ def test_a_folder_comes_before_a_package(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("word", "problem"),
     [
-        ("abiscan-no-such-package", "does not exist, and no package of that name is installed here"),
-        ("pytest>=1", "not one version .give pytest==VERSION"),
-        ("pytest==1.*", "not one version"),
+        ("abiscan-no-such-package", "does not exist, and no package of that name is installed in this environment"),
+        ("pytest>=1", "is not a single version .pass pytest==VERSION"),
+        ("pytest==1.*", "is not a single version"),
     ],
 )
 def test_a_word_that_means_nothing(word: str, problem: str, tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_wheel_is_fetched_with_the_settings_of_the_user(tmp_path: Path) -> Non
     found = named("abiscan-sample==1.0", folder, None)
     assert found == FetchedWheel(path=folder / WHEEL.name)
     assert (folder / WHEEL.name).read_bytes() == WHEEL.read_bytes()
-    with pytest.raises(InputError, match="no wheel could be fetched: No matching distribution found"):
+    with pytest.raises(InputError, match="could not download a wheel: No matching distribution found"):
         fetch("abiscan-sample==2.0", folder, None)
 
 
@@ -140,7 +140,7 @@ def test_the_packages_of_another_python(site: Path, tmp_path: Path) -> None:
     found = named("pkg.name", tmp_path, python)
     assert isinstance(found, Distribution)
     assert pip(python) == [sys.executable, "-m", "pip", "--python", python]  # it has none of its own
-    with pytest.raises(InputError, match=f"is installed by {python}"):
+    with pytest.raises(InputError, match=f"is installed for {python}"):
         named("pytest", tmp_path, python)
 
 
@@ -157,7 +157,7 @@ def test_check_takes_an_installed_package(site: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("stderr", "last"),
     [
-        ("", "pip said nothing"),
+        ("", "pip gave no reason"),
         ("WARNING: w\nERROR: first\nERROR: No matching distribution\n[notice] new pip\n", "No matching distribution"),
         ("Traceback\nValueError: x\n", "ValueError: x"),
     ],

@@ -168,7 +168,7 @@ def test_damage_that_shows_late_is_one_clear_line(library: DiskFile, store: Stor
         connection.execute("DROP TABLE symbols")
     connection.close()
     facts = store.facts_of(library)
-    with pytest.raises(AbiscanError, match=r"damaged cache file .* delete it and run again"):
+    with pytest.raises(AbiscanError, match=r"damaged cache file .* delete it and try again"):
         facts.symbols.find("a")
 
 
@@ -240,5 +240,5 @@ def test_what_cannot_be_deleted_is_said(library: DiskFile, store: Store, monkeyp
 
     store.facts_of(library)
     monkeypatch.setattr(Path, "unlink", busy)
-    with pytest.raises(InputError, match=r"store: cannot be emptied: Permission denied"):
+    with pytest.raises(InputError, match=r"store: cannot be cleared: Permission denied"):
         store.clear()

@@ -29,7 +29,7 @@ def test_a_list_in_every_spelling(tmp_path: Path) -> None:
 def test_a_list_with_something_else_in_it(tmp_path: Path) -> None:
     path = tmp_path / "operators.txt"
     path.write_text("aten::tanh\nnot an operator\n")
-    with pytest.raises(InputError, match=r"operators\.txt:2: is no operator: 'not an operator'"):
+    with pytest.raises(InputError, match=r"operators\.txt:2: is not an operator: 'not an operator'"):
         read_workload(path)
 
 

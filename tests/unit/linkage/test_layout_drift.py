@@ -75,7 +75,7 @@ def test_a_kernel_that_crosses_in_the_load() -> None:
     assert error.aborts
     assert not error.exact
     assert error.message == (
-        "torch::CppFunction changed from torch 2.8.0, for which _C.so was built, to 2.9.0: 96 → 104 bytes"
+        "torch::CppFunction changed between torch 2.8.0, which _C.so was built for, and 2.9.0: 96 → 104 bytes"
     )
 
 

@@ -157,4 +157,4 @@ def test_layouts_of_what_an_extension_uses() -> None:
 def test_a_torch_of_unknown_layouts_is_a_gap() -> None:
     comparison = compare(side(), side(release="99.0"))
     assert comparison.layouts == ()
-    assert "torch: its class layouts are not known" in comparison.gaps
+    assert "torch: class layouts are unknown" in comparison.gaps

@@ -86,13 +86,13 @@ def test_a_report_made_with_a_baseline_is_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "no JSON"),
-        ("[]", "not a report"),
-        ("null", "not a report"),
-        ('{"version": 2, "tool": {"name": "abiscan"}, "results": []}', "not a report"),
-        ('{"version": 1, "tool": {"name": "other"}, "results": []}', "not a report"),
-        ('{"version": 1, "tool": {"name": "abiscan"}, "results": [{"findings": [3]}]}', "not a report"),
-        ('{"version": 1, "tool": {"name": "abiscan"}, "results": 5}', "not a report"),
+        ("", "not JSON"),
+        ("[]", "not a version 1 report"),
+        ("null", "not a version 1 report"),
+        ('{"version": 2, "tool": {"name": "abiscan"}, "results": []}', "not a version 1 report"),
+        ('{"version": 1, "tool": {"name": "other"}, "results": []}', "not a version 1 report"),
+        ('{"version": 1, "tool": {"name": "abiscan"}, "results": [{"findings": [3]}]}', "not a version 1 report"),
+        ('{"version": 1, "tool": {"name": "abiscan"}, "results": 5}', "not a version 1 report"),
     ],
 )
 def test_what_is_no_baseline(text: str, problem: str, tmp_path: Path) -> None:
@@ -124,15 +124,15 @@ def test_suppressions_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        (GOOD.replace("because", " "), "suppression 1 of .* has no reason"),
-        (GOOD.replace(', reason = "because"', ""), "has no reason"),
-        (GOOD.replace('"because"', "3"), "has no reason"),
-        (GOOD.replace(', target = "*"', ""), "has no target"),
-        (GOOD.replace("a-rule", "no-rule"), "no rule is called no-rule .*there are: a-rule, b-rule"),
-        (GOOD.replace(", until = 2027-01-31", ""), "has no until"),
-        (GOOD.replace("2027-01-31", '"2027-01-31"'), "has no until"),
-        (GOOD.replace("2027-01-31", "2027-01-31T10:00:00"), "has no until"),
-        (GOOD + ', because = "x"', "has no field because"),
+        (GOOD.replace("because", " "), "suppression 1 of .* reason is missing"),
+        (GOOD.replace(', reason = "because"', ""), "reason is missing"),
+        (GOOD.replace('"because"', "3"), "reason is missing"),
+        (GOOD.replace(', target = "*"', ""), "target is missing"),
+        (GOOD.replace("a-rule", "no-rule"), "there is no rule no-rule .*rules: a-rule, b-rule"),
+        (GOOD.replace(", until = 2027-01-31", ""), "until, the expiry date, is missing"),
+        (GOOD.replace("2027-01-31", '"2027-01-31"'), "until, the expiry date, is missing"),
+        (GOOD.replace("2027-01-31", "2027-01-31T10:00:00"), "until, the expiry date, is missing"),
+        (GOOD + ', because = "x"', "unknown field because"),
     ],
 )
 def test_a_suppression_that_is_none(text: str, problem: str, tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_a_suppression_that_is_none(text: str, problem: str, tmp_path: Path) -> 
         ("[tool.abiscan]\nsuppress = 3\n", "not a list of tables"),
         ("[tool.abiscan]\nsuppress = [3]\n", "not a list of tables"),
         ("[tool.abiscan]\nsupress = []\n", "no setting supress"),
-        ("[tool.abiscan\n", "no TOML"),
+        ("[tool.abiscan\n", "not TOML"),
     ],
 )
 def test_a_configuration_that_is_none(text: str, problem: str, tmp_path: Path) -> None:

@@ -124,11 +124,11 @@ def test_what_is_no_torch(tmp_path: Path) -> None:
     (tmp_path / "libtorch.txt").write_text("x", encoding="utf-8")
     other = wheel(tmp_path / "other.whl", {"other/__init__.py": b""})
     for path, problem in (
-        (tmp_path / "empty", "holds no torch"),
-        (tmp_path / "libfoo.so", "is not a torch"),
-        (tmp_path / "libtorch.txt", "is not a torch"),
+        (tmp_path / "empty", "contains no torch"),
+        (tmp_path / "libfoo.so", "is not a torch library, folder or wheel"),
+        (tmp_path / "libtorch.txt", "is not a torch library, folder or wheel"),
         (tmp_path / "absent", "does not exist"),
-        (other, "holds no torch"),
+        (other, "contains no torch"),
         (tmp_path / "absent.whl", "cannot be read"),
     ):
         with pytest.raises(InputError) as caught:
