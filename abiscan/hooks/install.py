@@ -31,9 +31,9 @@ from abiscan.releases import embedded
 
 _PURE: Final = re.compile(r"-none-any\.whl$")
 _OF_CUDA: Final = re.compile(r"(nvidia|cuda)-")
-# What torch needs of others is told from its metadata; of an installer that shows none these are known to be gigabytes.
+# Metadata tells what torch needs; for an installer that shows none, these are known to be gigabytes.
 _OF_TORCH: Final = re.compile(r"(nvidia|cuda)-|(pytorch-)?triton$")
-# From this version on the wheels of the package index take CUDA from other wheels, which tells them from others.
+# From this version on, the default CUDA wheels require CUDA from other wheels, which identifies them.
 _CUDA_BESIDE: Final = Version("2.0")
 _LARGE: Final = 100 << 20
 
@@ -85,7 +85,7 @@ class Installer(Protocol):
 class InstallerError(Exception):
     """The installer failed, with an exit code.
 
-    :param said: what it said, if the user has not seen it yet
+    :param said: its error output, if the user has not seen it yet
     """
 
     def __init__(self, code: int, said: str = "") -> None:
@@ -102,7 +102,7 @@ class Outcome:
 
 
 def check(installer: Installer, arguments: Sequence[str], store: Store, progress: Callable[[str], None]) -> Outcome:
-    """Check what an install would bring, before it does.
+    """Check what would be installed, before it is.
 
     :param arguments: those of ``install``
     :param progress: is told what is done
@@ -136,7 +136,7 @@ class _Inspection:
         self.notes: list[str] = []
 
     def problems(self) -> Iterator[str]:
-        """A line for each package that does not fit the torch of afterwards."""
+        """One line for each package that will not work with the resulting torch."""
         for one in self._plan.packages:
             if not one.wheel:
                 self.notes.append(f"{one} is not checked: it will be built from source")
@@ -174,7 +174,7 @@ class _Inspection:
         return found
 
     def _torch(self, planned: Planned | None) -> scan.TorchChoice | None:
-        """The torch of afterwards."""
+        """The torch that will be installed afterwards."""
         if planned is None:
             choice = scan.torch_of(self._plan.python)
             try:
@@ -189,8 +189,8 @@ class _Inspection:
         return scan.torch_at(self._wheel(planned).path)
 
     def _wheel(self, planned: Planned) -> FetchedWheel:
-        """The file of a package that would be installed, fetched unless it is at hand."""
-        self._progress(f"fetching {planned}")
+        """The file of a package that would be installed, downloaded unless it is local."""
+        self._progress(f"downloading {planned}")
         if planned.url is None:
             requirement = f"{planned.name}=={planned.version}"
         elif planned.url.startswith("file:"):
@@ -236,7 +236,7 @@ class _Inspection:
         return other.version if judgement and not judgement.broken and not judgement.unknown else None
 
     def _of_installed(self, choice: scan.TorchChoice, build: str | None) -> Iterator[str]:
-        """What stays, and would meet another torch than before."""
+        """Packages that stay installed, but would run with a different torch."""
         files = Files(self._store.facts_of)
         for distribution in packages.installed(interpreter.search_path(self._plan.python)):
             name = canonicalize_name(distribution.name)
@@ -255,7 +255,7 @@ def _line(subject: str, judgement: Judgement, build: str | None, way: str) -> st
 
 
 def _fits(source: Source, name: str, version: str, build: str | None, store: Store) -> str:
-    """Which torch it fits, and what to type; pip tells builds of one release apart by their index only."""
+    """Which torch it works with, and what to type; pip only tells builds of one release apart by their index."""
     here = build.partition("+")[0] if build else None
     fits = fitting(source, store)
     others = list(dict.fromkeys(fit.partition("+")[0] for fit in fits if fit.partition("+")[0] != here))
@@ -267,7 +267,7 @@ def _fits(source: Source, name: str, version: str, build: str | None, store: Sto
 def _embedded_build(torch: Planned) -> str | None:
     """The embedded build that a torch is, by its full version: the package index has one of each release.
 
-    Whether that one is for CUDA is told from what it requires.
+    Its requirements tell whether that one is for CUDA.
     """
     try:
         version = Version(torch.version)
