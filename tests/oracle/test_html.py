@@ -133,7 +133,7 @@ def test_a_failure_opens_its_finding(seen: dict[str, Any]) -> None:
 def test_the_page_without_a_browser(page: str) -> None:
     assert page.count("<tr>") == 5
     assert HOSTILE not in page
-    assert "requires torch&lt;3; works on just what torch==2.6.0 admits" in page
+    assert "requires torch&lt;3; works on torch 2.6.0 (torch==2.6.0)" in page
     assert "prefers-color-scheme: dark" in page
     assert 'lang="en"' in page
     assert page.count('scope="row"') == 4
