@@ -84,7 +84,8 @@ def with_keys(known: BuiltFor, used_keys: Sequence[int], machine: Machine) -> Bu
     if not used_keys:
         return known
     fitting = tuple(each for each in embedded.versions(machine) if all(map(keys_of(each).can_register, used_keys)))
-    seen = f"registers for dispatch keys {', '.join(map(str, used_keys))}"
+    noun = "key" if len(used_keys) == 1 else "keys"
+    seen = f"registers for dispatch {noun} {', '.join(map(str, used_keys))}"
     return _follow(known, machine, [Clue(kind=Kind.DISPATCH_KEYS, seen=seen, releases=fitting)])
 
 

@@ -39,7 +39,7 @@ def check(action: str = "raise", only: Iterable[str] = ("*",), stamp: str | None
 
     :param action: ``raise`` for an ImportError, ``warn`` for a RuntimeWarning
     :param only: patterns for the paths of the extensions that have to load; by default all of the package
-    :param stamp: path of the stamp, by default beside this file
+    :param stamp: path of the stamp, by default next to this file
     :raises ImportError: it does not, unless ``action`` or the environment says otherwise
     """
     switch = os.environ.get(SWITCH, "")
@@ -49,11 +49,11 @@ def check(action: str = "raise", only: Iterable[str] = ("*",), stamp: str | None
         import torch
 
         path = Path(stamp) if stamp else Path(__file__).with_name(STAMP)
-        if not path.exists():  # built from source: nobody stamped it
+        if not path.exists():  # built from source, so not stamped
             return
         expected = json.loads(path.read_text("utf-8"))
         problems = list(_problems(expected, only, torch))
-    except Exception as error:  # noqa: BLE001 - whatever it is, the package may work all the same
+    except Exception as error:  # noqa: BLE001 - whatever it is, the package may still work
         if switch == "details":
             sys.stderr.write(f"abiscan guard: could not check: {error!r}\n")
         return

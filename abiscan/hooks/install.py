@@ -30,9 +30,9 @@ from abiscan.torches.torch import ReleaseNumber, TorchAt, TorchChoice, TorchOf
 
 _PURE: Final = re.compile(r"-none-any\.whl$")
 _OF_CUDA: Final = re.compile(r"(nvidia|cuda)-")
-# What torch needs of others is told from its metadata; of an installer that shows none these are known to be gigabytes.
+# Metadata tells what torch needs; for an installer that shows none, these are known to be gigabytes.
 _OF_TORCH: Final = re.compile(r"(nvidia|cuda)-|(pytorch-)?triton$")
-# From this version on the wheels of the package index take CUDA from other wheels, which tells them from others.
+# From this version on, the default CUDA wheels require CUDA from other wheels, which identifies them.
 _CUDA_BESIDE: Final = TorchVersion("2.0")
 _LARGE: Final = 100 << 20
 
@@ -84,7 +84,7 @@ class Installer(Protocol):
 class InstallerError(Exception):
     """The installer failed, with an exit code.
 
-    :param said: what it said, if the user has not seen it yet
+    :param said: its error output, if the user has not seen it yet
     """
 
     def __init__(self, code: int, said: str = "") -> None:
@@ -101,7 +101,7 @@ class InstallCheck:
 
 
 def check(installer: Installer, arguments: Sequence[str], session: Session) -> InstallCheck:
-    """Check what an install would bring, before it does.
+    """Check what would be installed, before it is.
 
     :param arguments: those of ``install``
     :param progress: is told what is done
@@ -133,7 +133,7 @@ class _Inspection:
         self.notes: list[str] = []
 
     def problems(self) -> Iterator[str]:
-        """A line for each package that does not fit the torch of afterwards."""
+        """One line for each package that will not work with the resulting torch."""
         for one in self._plan.packages:
             if not one.wheel:
                 self.notes.append(f"{one} is not checked: it will be built from source")
@@ -171,7 +171,7 @@ class _Inspection:
         return found
 
     def _torch(self, planned: Planned | None) -> TorchChoice | None:
-        """The torch of afterwards."""
+        """The torch that will be installed afterwards."""
         if planned is None:
             choice = TorchOf(self._plan.python)
             try:
@@ -186,8 +186,8 @@ class _Inspection:
         return TorchAt(self._wheel(planned).path)
 
     def _wheel(self, planned: Planned) -> FetchedWheel:
-        """The file of a package that would be installed, fetched unless it is at hand."""
-        self._session.progress(f"fetching {planned}")
+        """The file of a package that would be installed, downloaded unless it is local."""
+        self._session.progress(f"downloading {planned}")
         if planned.url is None:
             requirement = f"{planned.name}=={planned.version}"
         elif planned.url.startswith("file:"):
@@ -233,7 +233,7 @@ class _Inspection:
         return other.version if judgement and not judgement.broken and not judgement.unknown else None
 
     def _of_installed(self, choice: TorchChoice, build: str | None) -> Iterator[str]:
-        """What stays, and would meet another torch than before."""
+        """Packages that stay installed, but would run with a different torch."""
         files = self._session.files()
         for distribution in packages.installed(interpreter.search_path(self._plan.python)):
             name = canonicalize_name(distribution.name)
@@ -264,7 +264,7 @@ def _fits(source: Source, name: str, version: str, build: str | None, session: S
 def _embedded_build(torch: Planned) -> str | None:
     """The embedded build that a torch is, by its full version: the package index has one of each release.
 
-    Whether that one is for CUDA is told from what it requires.
+    Its requirements tell whether that one is for CUDA.
     """
     version = TorchVersion.parse(torch.version)
     if version is None:

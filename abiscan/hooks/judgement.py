@@ -16,7 +16,7 @@ from abiscan.results.check import Result, Verdict
 from abiscan.torches import embedded
 from abiscan.torches.torch import ReleaseNumber, TorchChoice
 
-# How many of the releases in question are tried: each takes as long as a check, and people need one.
+# How many of the candidate releases are tried: each takes as long as a check, and users need only one.
 _TRIED: Final = 6
 
 
@@ -33,7 +33,7 @@ class Judgement:
 
     @property
     def unknown(self) -> tuple[Result, ...]:
-        """Those that could not be judged."""
+        """Those that could not be checked."""
         return tuple(result for result in self.results if result.verdict is Verdict.UNKNOWN)
 
     @property

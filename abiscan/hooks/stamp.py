@@ -51,7 +51,7 @@ class Stamp:
 
 
 def stamp(path: Path, choice: TorchChoice, session: Session) -> Stamp:
-    """Write into a wheel what it relies on, in place of what an earlier stamp said. Same wheel, same torch, same bytes.
+    """Record in a wheel what it needs from torch, replacing an earlier stamp. Same wheel, same torch, same bytes.
 
     :param choice: the torch that it was built for, whose schemas are those it was compiled with
     :raises InputError: it is no wheel with the guard in it, or does not load on that torch
@@ -90,7 +90,7 @@ def stamp(path: Path, choice: TorchChoice, session: Session) -> Stamp:
 
 
 def _places(path: Path) -> tuple[str, ...]:
-    """Where the stamp goes: beside each copy of the guard."""
+    """Where the stamp goes: next to each copy of the guard."""
     wheel = Wheel(path)
     if any(name.endswith(_SIGNATURES) for name in wheel.names()):
         raise InputError(str(path), "is signed, and stamping would invalidate the signature", "sign it after stamping")

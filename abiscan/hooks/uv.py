@@ -17,7 +17,7 @@ from abiscan.hooks.pip import index_options
 # " + torchaudio==2.8.0", " + pkg==1.0 (from file:///…/pkg-1.0-….whl)", as uv prints changes without colour.
 _ADDED: Final = re.compile(r"^ [+~] (?P<name>[\w.-]+)==(?P<version>\S+)(?: \(from (?P<url>.+)\))?$", re.MULTILINE)
 _PYTHON_OPTIONS: Final = ("--python", "-p")
-# What uv calls otherwise than pip.
+# The options that uv names differently from pip.
 _INDEX_NAMES: Final = {"--default-index": "--index-url", "--index": "--extra-index-url"}
 
 

@@ -46,8 +46,8 @@ def _lines(report: Report) -> Iterator[str]:
 def _finding(finding: Finding) -> Iterator[str]:
     yield f"- **{finding.rule}** ({finding.effect.value}): {_plain(finding.message)}"
     for evidence in finding.evidence[:_EVIDENCE_SHOWN]:
-        found = f", found: {_code(evidence.instead)}" if evidence.instead else ""
-        yield f"  - {_code(evidence.readable or evidence.subject)}{found}"
+        instead = f", found: {_code(evidence.instead)}" if evidence.instead else ""
+        yield f"  - {_code(evidence.readable or evidence.subject)}{instead}"
     if (hidden := len(finding.evidence) - _EVIDENCE_SHOWN) > 0:
         yield f"  - … {hidden} more"
     yield f"  - fix: {_plain(finding.fix)}"

@@ -78,7 +78,9 @@ class _View:
         for custom in registered.classes:
             yield self._line("class", custom.phase, custom.name, plural(len(custom.methods), "method"))
         for registry in registered.registries:
-            yield self._line("registry", registry.phase, f"{registry.what} {registry.key}", None)
+            yield self._line(
+                "registry", registry.phase, registry.what, None if registry.key is None else str(registry.key)
+            )
         for lookup in registered.lookups:
             yield f"{self._style('lookup', fg='cyan')} {clean(lookup.operator)}"
         for gap in inventory.gaps:

@@ -19,7 +19,7 @@ class Trouble(enum.Enum):
     """A package was built for a torch with a GPU; this one has none."""
 
     SECOND_LIBTORCH = "second-libtorch"
-    """There is another copy of torch's libraries, which a process may load beside the first."""
+    """There is another copy of torch's libraries, which a process may load too."""
 
     STALE_BUILD = "stale-build"
     """Something that torch compiled on the fly was compiled for another torch."""

@@ -9,8 +9,9 @@ find them (`Could not run 'aten::…' with arguments from the '…' backend`), a
 
 **Fix.** Install a build of the extension made for this torch.
 
-**Limits.** The torch that the extension was built for is inferred from its imports. If several releases are possible,
-the key must have moved since all of them. A key that was only renamed, or was removed, is not reported.
+**Limits.** The torch that the extension was built for is inferred from traces of the build. If several releases are
+possible, the number must differ from that in all of them. A key that was only renamed, or was removed, is not
+reported.
 
 **Example.** `_C.so registers for dispatch key 62, which is PrivateUse1 in torch 2.12.1 but PrivateUse2 in torch
 2.13.0`.

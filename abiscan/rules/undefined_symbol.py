@@ -11,7 +11,7 @@ loaded with `RTLD_LOCAL`: a symbol is found only in libraries that the extension
 **Fix.** Install a build of the extension made for this torch, or the torch it was built for. If it is not linked with
 the library: link it (`-ltorch_python`).
 
-**Limits.** References that only a library missing on this machine could satisfy are not judged; they are listed as a
+**Limits.** References that only a library missing on this machine could satisfy are not checked; they are listed as a
 gap.
 
 **Example.** `undefined symbol: _ZNK5torch8autograd4Node4nameEv`.

@@ -63,7 +63,7 @@ def matrix() -> Matrix:
     clue = Clue(kind=Kind.HEADERS, seen="an assertion", releases=(TorchVersion("2.6.0"),))
     built = BuiltFor(releases=(TorchVersion("2.6.0"),), clues=(clue,))
     bad, good, unsure = failure(findings=(finding,)), result(), result(verdict=Verdict.UNKNOWN)
-    cells = {"pkg/b.so": (good, bad), "pkg/a.so": (good, good), HOSTILE: (bad, bad), "pkg/c.so": (good, unsure)}
+    cells = {"pkg/b.so": (good, bad), "pkg/a.so": (good, good), HOSTILE: (good, bad), "pkg/c.so": (good, unsure)}
     rows = tuple(
         Row(
             target="<b>dist</b>/x.whl",
@@ -117,7 +117,7 @@ def test_it_sorts(seen: dict[str, Any]) -> None:
     assert seen["sort"] == "ascending"
     assert seen["ascending"] == [name, "pkg/a.so", "pkg/b.so", "pkg/c.so"]
     assert seen["descending"] == seen["ascending"][::-1]
-    assert [seen["byVerdict"][0], seen["byVerdict"][1]] == ["pkg/a.so", "pkg/c.so"]  # loads, could not tell, fails
+    assert [seen["byVerdict"][0], seen["byVerdict"][1]] == ["pkg/a.so", "pkg/c.so"]  # loads, unknown, fails
 
 
 def test_a_failure_opens_its_finding(seen: dict[str, Any]) -> None:
@@ -133,7 +133,7 @@ def test_a_failure_opens_its_finding(seen: dict[str, Any]) -> None:
 def test_the_page_without_a_browser(page: str) -> None:
     assert page.count("<tr>") == 5
     assert HOSTILE not in page
-    assert "requires torch&lt;3; works on just what torch==2.6.0 admits" in page
+    assert "requires torch&lt;3; works on torch 2.6.0 (torch==2.6.0)" in page
     assert "prefers-color-scheme: dark" in page
     assert 'lang="en"' in page
     assert page.count('scope="row"') == 4

@@ -83,7 +83,7 @@ def test_an_object_that_is_constructed_later_corrupts_then(tmp_path: Path) -> No
     assert result.verdict is Verdict.LOADS
     assert effects(result) == {("layout-drift", Effect.CORRUPTS)}
     (finding,) = [finding for finding in result.findings if finding.effect is Effect.CORRUPTS]
-    assert "torch::autograd::SavedVariable (104 bytes, now 80)" in finding.message
+    assert "torch::autograd::SavedVariable (104 → 80 bytes)" in finding.message
 
 
 @needs_torch

@@ -133,7 +133,7 @@ def test_all_that_torch_refuses_is_in_one_finding(store: Store) -> None:
     ).results
     (finding,) = (each for each in result.findings if each.effect is Effect.ABORTS)
     assert (finding.rule, result.predicted_error and result.predicted_error.message) == ("duplicate-def", finding.says)
-    rest = "once that is put right, torch refuses 3 more: aten::sinh, aten::matrix_power, AutogradCPU"
+    rest = "once that is fixed, torch rejects 3 more: aten::sinh, aten::matrix_power, AutogradCPU"
     assert finding.message.endswith(rest)
     subjects = [evidence.subject for evidence in finding.evidence]
     assert subjects == ["aten::tanh", "several_conflicts.cpp:19", "aten::sinh", "aten::matrix_power", "AutogradCPU"]
@@ -148,4 +148,4 @@ def test_extensions_are_loaded_into_one_process(store: Store, tmp_path: Path) ->
     assert [first.verdict, link.verdict, copy.verdict] == [Verdict.LOADS, Verdict.LOADS, Verdict.FAILS]
     (finding,) = copy.findings
     assert finding.rule == "duplicate-library"
-    assert "duplicate_library-twice.so is loaded before it" in finding.message
+    assert "duplicate_library-twice.so is loaded first" in finding.message
