@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import gzip
 import json
-import os
 import subprocess
 import sys
 from collections import Counter
@@ -21,14 +20,13 @@ from abiscan.binary.elf import ElfFile
 from abiscan.dispatch.keys import DispatchKeys, keys_of
 from abiscan.emulation import Phase, Registrations, recover
 from abiscan.extension.inventory import Inventory, inventory
-from abiscan.inputs.store import Store
 from abiscan.results.operators import full_schema, key_name
-from tests.oracle import dispatch_dumps
-from tools import ground_truth
+from tests.oracle import corpus, dispatch_dumps
+from tests.oracle.corpus import needs_corpus, shared_work  # noqa: F401
 
 SAMPLES = Path(__file__).parents[2] / "sample_binaries" / "registrations"
 RECORD = json.loads(gzip.decompress(Path(__file__).with_name("registrations.json.gz").read_bytes()))
-CORPUS = os.environ.get("ABISCAN_CORPUS")
+pytestmark = corpus.one_process
 
 
 LOADING = frozenset({Phase.STATIC_INIT})
@@ -60,12 +58,10 @@ def schemas(found: Registrations, release: Version, phases: Collection[Phase] = 
 
 @functools.cache
 def inventories(package: str, version: str) -> tuple[Inventory, ...]:
-    assert CORPUS is not None
-    wheel = ground_truth.wheel(package, version, Path(CORPUS))
-    return inventory(wheel, Store(Path(CORPUS) / "cache"))[1]
+    return inventory(corpus.wheel(f"{package}-{version}"), corpus.store())[1]
 
 
-@pytest.mark.skipif(CORPUS is None, reason="needs ABISCAN_CORPUS, a folder for downloads")
+@needs_corpus
 @pytest.mark.parametrize(
     "record", RECORD, ids=lambda record: f"{record['package']}-{record['version']}/{record['path']}"
 )
