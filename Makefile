@@ -39,8 +39,8 @@ lint:  ## style, types, generated files
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m tools.gen_docs --check
 
-test:  ## all tests; those on recorded loads need ABISCAN_CORPUS, a folder for downloads
-	$(BIN)/python -m pytest --numprocesses=2 --dist=loadgroup
+test:  ## all tests; those on recorded loads need ABISCAN_CORPUS, a folder for downloads; PYTEST=options
+	$(BIN)/python -m pytest --numprocesses=2 --dist=loadgroup $(PYTEST)
 
 pythons:  ## slow: the unit tests on every supported Python that this machine has
 	$(BIN)/python -m tools.pythons

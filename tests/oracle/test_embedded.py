@@ -26,13 +26,13 @@ RECORDED = "2.13.0"
 def installed() -> tuple[TorchRelease, Files]:
     package = interpreter.installed_torch()
     if package is None:
-        pytest.skip("torch is not installed")
+        pytest.skip("needs torch")
     files = Files(read_facts)
     release = from_libs.from_path(Path(package), files)
     if release.version != RECORDED or release.machine is not Machine.X86_64:
-        pytest.skip(f"the installed torch is not {RECORDED} for x86_64")
+        pytest.skip(f"needs torch {RECORDED} for x86_64")
     if release.build not in {build for _, machine, build in embedded.builds() if machine is release.machine}:
-        pytest.skip(f"torch {release.build} is not embedded")
+        pytest.skip(f"needs an embedded torch {release.build}")
     return release, files
 
 

@@ -114,7 +114,7 @@ def test_recovers_exactly_what_a_live_load_registers(name: str) -> None:
     path = SAMPLES / f"{name}.so"
     run = subprocess.run([sys.executable, "-c", LOAD, str(path)], capture_output=True, text=True, check=False)
     if run.returncode != 0 and "undefined symbol" in run.stderr:
-        pytest.skip("the samples were built for another torch")
+        pytest.skip("needs the torch that the samples were built for")
     assert run.returncode == 0, run.stderr
     dumped, version = run.stdout.splitlines()[-2:]
     truth, release = json.loads(dumped), Version(version)
@@ -148,7 +148,7 @@ def test_recovers_exactly_what_a_live_import_and_a_call_register() -> None:
     path = SAMPLES / "pybind.so"
     run = subprocess.run([sys.executable, "-c", IMPORT, str(path)], capture_output=True, text=True, check=False)
     if run.returncode != 0 and "undefined symbol" in run.stderr:
-        pytest.skip("the samples were built for another torch and Python")
+        pytest.skip("needs the torch and the Python that the samples were built for")
     assert run.returncode == 0, run.stderr
     dumped, version = run.stdout.splitlines()[-2:]
     release = Version(version)
