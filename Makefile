@@ -3,19 +3,32 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# What the samples are built for. The path of a wheel will do, too.
+TORCH_WHEEL ?= torch==2.13.0
 
-.PHONY: first-run setup check lint test docs truth bench gen new-rule
+# Where packages come from, this machine's configuration of pip decides: indexes, proxies, certificates. Which versions
+# other projects here may use, and where they are installed, does not concern $(VENV).
+export PIP_CONSTRAINT := /dev/null
+export PIP_BUILD_CONSTRAINT := /dev/null
+export PIP_USER := 0
+export PIP_NO_DEPS := 0
+export PIP_REQUIRE_HASHES := 0
+unexport PIP_TARGET PIP_PREFIX PIP_ROOT PIP_PYTHON PIP_REQUIREMENT PIP_EDITABLE PIP_DRY_RUN PIP_NO_BUILD_ISOLATION
+INSTALL = $(BIN)/python -m pip install --quiet
+
+.PHONY: first-run setup check lint test pythons docs truth bench gen new-rule
 
 first-run: $(BIN)/abiscan  ## judge a sample with what is inside the package; nothing else is installed
 	$(BIN)/abiscan check sample_binaries/undefined_symbol_signature/undefined_symbol_signature.so --torch 2.13.0 || test $$? -eq 1
 
 $(BIN)/abiscan:
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet .
+	$(INSTALL) .
 
 setup:  ## install the package editable, with the test tools and the torch that the tests load extensions into
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable '.[test,docs]' 'torch==2.13.0'
+	@echo "Installing $(TORCH_WHEEL): PyPI has it with CUDA, which is several GB. CONTRIBUTING.md says how to get the CPU build."
+	$(INSTALL) --editable '.[test,docs]' '$(TORCH_WHEEL)'
 
 check: lint docs test  ## everything CI checks
 
@@ -26,8 +39,11 @@ lint:  ## style, types, generated files
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m tools.gen_docs --check
 
-test:  ## all tests; those on recorded loads need ABISCAN_CORPUS, a folder for downloads
-	$(BIN)/python -m pytest
+test:  ## all tests; those on recorded loads need ABISCAN_CORPUS, a folder for downloads; PYTEST=options
+	$(BIN)/python -m pytest --numprocesses=2 --dist=loadgroup $(PYTEST)
+
+pythons:  ## slow: the unit tests on every supported Python that this machine has
+	$(BIN)/python -m tools.pythons
 
 docs:  ## the documentation site, in build/docs; warnings are errors
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet docs build/docs

@@ -7,9 +7,14 @@ Golden files hold what a command prints. After a change that is meant to alter i
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import gc
 import os
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, Final
 
 import hypothesis
 import pytest
@@ -18,8 +23,65 @@ hypothesis.settings.register_profile("abiscan", deadline=None, derandomize=True,
 hypothesis.settings.load_profile("abiscan")
 
 
+SKIPS: Final = Path(__file__).with_name("skips.txt")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--strict-skips", action="store_true", help=f"fail on a skip that {SKIPS.name} does not list")
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files with what is printed now")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One process runs all tests of a file, which share fixtures, unless the file says that it shares with another."""
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.path.relative_to(item.config.rootpath).as_posix()))
+
+
+def _skipped(config: pytest.Config) -> Counter[str]:
+    """Why tests were skipped, and how many for each reason."""
+    reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+    reports = reporter.stats.get("skipped", ()) if reporter else ()
+    return Counter(report.longrepr[2].removeprefix("Skipped: ") for report in reports)
+
+
+def _unlisted(config: pytest.Config) -> list[str]:
+    """Reasons to skip that are not on the list."""
+    lines = SKIPS.read_text("utf-8").splitlines()
+    return sorted(_skipped(config).keys() - {line for line in lines if not line.startswith("#")})
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Name in one line what tests need and this machine has not."""
+    missing = (f"{reason.removeprefix('needs ')} ({count})" for reason, count in sorted(_skipped(config).items()))
+    if line := "; ".join(missing):
+        terminalreporter.write_line(f"Skipped for want of: {line}", yellow=True)
+    if config.getoption("--strict-skips") and (unlisted := _unlisted(config)):
+        terminalreporter.write_line(f"Failed, since {SKIPS.name} does not list: {'; '.join(unlisted)}", red=True)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """With ``--strict-skips``, a skip that is not on the list fails the run."""
+    is_controller = not hasattr(session.config, "workerinput")
+    if is_controller and session.config.getoption("--strict-skips") and _unlisted(session.config):
+        session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+
+
+def give_memory_back() -> None:
+    """Return what is free to the system: large tables that come and go leave the heap full of holes."""
+    gc.collect()
+    with contextlib.suppress(AttributeError):  # only glibc can
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def little_memory() -> Iterator[None]:
+    """Whatever runs in one process, it takes no more memory than the most expensive module."""
+    yield
+    give_memory_back()
 
 
 @pytest.fixture(autouse=True)

@@ -38,7 +38,7 @@ CHECKED: Final = {
 
 needs_machine_of_samples = pytest.mark.skipif(
     (platform.system(), platform.machine(), sys.version_info[:2]) != ("Linux", "x86_64", (3, 11)),
-    reason="the samples, and the torch built here, are for Python 3.11 on x86_64 Linux",
+    reason="needs Python 3.11 on x86_64 Linux, which the samples are for",
 )
 
 

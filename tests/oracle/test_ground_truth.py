@@ -6,8 +6,6 @@ Set ``ABISCAN_CORPUS`` to a folder for the wheels, which are downloaded into it.
 from __future__ import annotations
 
 import dataclasses
-import os
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -15,58 +13,52 @@ from packaging.version import Version
 
 from abiscan.extension.built_for import built_for
 from abiscan.inputs.files import Files, read_facts
-from abiscan.inputs.session import Session
 from abiscan.inputs.sources import read_target
-from abiscan.inputs.store import Store
 from abiscan.pipelines.matrix import matrix
 from abiscan.results.check import How, PredictedError, Result, Verdict
 from abiscan.rules import RULES
 from abiscan.torches.embedded import SITE
 from tests import live_torch
+from tests.oracle import corpus
+from tests.oracle.corpus import needs_corpus, shared_work  # noqa: F401
 from tests.oracle.test_samples import TORCH
 from tests.unit.report.reports import failure, result
 from tools import ground_truth
 
 RECORDED: Final = f"{TORCH}+cpu"
-CORPUS: Final = os.environ.get("ABISCAN_CORPUS")
+pytestmark = corpus.one_process
 
 
-@pytest.mark.skipif(not CORPUS, reason="needs ABISCAN_CORPUS, the folder for downloaded wheels")
+@needs_corpus
 @pytest.mark.skipif(live_torch.build() != RECORDED, reason=f"needs torch {RECORDED}; here is {live_torch.build()}")
 def test_every_recorded_load_is_predicted() -> None:
-    folder = Path(CORPUS or "")
-    folder.mkdir(parents=True, exist_ok=True)
     pairs = [pair for pair in ground_truth.recorded() if pair.torch == TORCH]
     assert len(pairs) > 50
     wrong = {
         f"{pair.corpus} {pair.path}": found
-        for pair, predicted in ground_truth.predict(pairs, folder)
+        for pair, predicted in corpus.predictions(pairs)
         if (found := ground_truth.differences(pair, predicted))
     }
     assert wrong == {}
 
 
-@pytest.mark.skipif(not CORPUS, reason="needs ABISCAN_CORPUS, the folder for downloaded wheels")
+@needs_corpus
 def test_every_recorded_load_is_predicted_from_the_release_number_alone() -> None:
-    folder = Path(CORPUS or "")
-    folder.mkdir(parents=True, exist_ok=True)
     pairs = ground_truth.recorded()
     assert len(pairs) > 300
     wrong = {
         f"{pair.corpus} {pair.path} on torch {pair.torch}": found
-        for pair, predicted in ground_truth.predict(pairs, folder, embedded=True)
+        for pair, predicted in corpus.predictions(pairs, embedded=True)
         if (found := ground_truth.differences(pair, predicted, embedded=True))
     }
     assert wrong == {}
 
 
-@pytest.mark.skipif(not CORPUS, reason="needs ABISCAN_CORPUS, the folder for downloaded wheels")
+@needs_corpus
 def test_the_matrix_of_each_wheel_has_every_recorded_verdict_and_error() -> None:
-    folder = Path(CORPUS or "")
-    folder.mkdir(parents=True, exist_ok=True)
     pairs = ground_truth.recorded()
-    wheels = ground_truth.wheels_of(pairs, folder)
-    found = matrix(list(wheels.values()), (), RULES, Session(store=Store(folder / "cache")), explained=False)
+    wheels = ground_truth.wheels_of(pairs, corpus.folder())
+    found = matrix(list(wheels.values()), (), RULES, Session(store=corpus.store()), explained=False)
     rows = {(row.target, row.path): row for row in found.rows}
     wrong = {}
     for pair in pairs:
@@ -93,20 +85,17 @@ BUILT_FOR: Final = {
 }
 
 
-@pytest.mark.skipif(not CORPUS, reason="needs ABISCAN_CORPUS, the folder for downloaded wheels")
+@needs_corpus
 @pytest.mark.parametrize("metadata", [True, False], ids=["with metadata", "without"])
-@pytest.mark.parametrize("corpus", BUILT_FOR)
-def test_the_release_that_a_wheel_was_built_for(corpus: str, metadata: bool) -> None:
-    folder = Path(CORPUS or "")
-    folder.mkdir(parents=True, exist_ok=True)
-    package, _, version = corpus.rpartition("-")
-    target = read_target(ground_truth.wheel(package, version, folder), Files(read_facts), SITE, f"{SITE}/torch")
+@pytest.mark.parametrize("name", BUILT_FOR)
+def test_the_release_that_a_wheel_was_built_for(name: str, metadata: bool) -> None:
+    target = read_target(corpus.wheel(name), Files(read_facts), SITE, f"{SITE}/torch")
     assert target.metadata is not None
     if not metadata:
         nothing = dataclasses.replace(target.metadata, requires_torch=None, torch_in_version=None)
         target = dataclasses.replace(target, metadata=nothing)
     pinned = metadata and target.metadata is not None and target.metadata.requires_torch is not None
-    meant = Version(BUILT_FOR[corpus])
+    meant = Version(BUILT_FOR[name])
     for path, found in built_for(target).items():
         assert meant in found.releases, path
         # What the bytes alone leave open are patch releases, between which no header and no export changed.

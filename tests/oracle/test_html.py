@@ -85,7 +85,7 @@ def page() -> str:
 @pytest.fixture(scope="module")
 def seen(page: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     if BROWSER is None:
-        pytest.skip("no browser: install chromium")
+        pytest.skip("needs chromium")
     folder = tmp_path_factory.mktemp("page")
     (folder / "page.html").write_text(page.replace("</body>", PROBE + "</body>"), encoding="utf-8")
     command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}/profile"]

@@ -10,15 +10,16 @@ import pytest
 
 from abiscan.dispatch.operators import Kernel, Operators
 from abiscan.inputs import interpreter
-from abiscan.inputs.files import Files, read_facts
-from abiscan.torches import from_libs, from_python
+from abiscan.torches import from_python
+
+pytestmark = pytest.mark.xdist_group("operators of torch")
 
 
 @pytest.fixture(scope="module")
 def package() -> Path:
     found = interpreter.installed_torch()
     if found is None:
-        pytest.skip("torch is not installed")
+        pytest.skip("needs torch")
     return found
 
 
@@ -36,9 +37,7 @@ def rows(kernels: list[Kernel]) -> Counter[tuple[object, ...]]:
     return Counter((kernel.operator, kernel.key, kernel.file, kernel.line, kernel.schema) for kernel in kernels)
 
 
-def test_what_cpp_registers_is_what_the_libraries_say(package: Path, live: Operators) -> None:
-    files = Files(read_facts)
-    static = from_libs.read_operators(from_libs.from_path(package, files), files)
+def test_what_cpp_registers_is_what_the_libraries_say(live: Operators, static: Operators) -> None:
     assert rows([kernel for kernel in live.kernels if not of_python(kernel.file)]) == rows(list(static.kernels))
     assert {name for name, operator in live.operators.items() if not of_python(operator.file)} == set(static.operators)
     assert {fallback.key for fallback in live.fallbacks} == {fallback.key for fallback in static.fallbacks}

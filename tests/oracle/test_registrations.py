@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import gzip
 import json
-import os
 import subprocess
 import sys
 from collections import Counter
@@ -22,15 +21,14 @@ from abiscan.emulation import Phase, Registrations, recover
 from abiscan.extension.examined import examine
 from abiscan.extension.inventory import Inventory
 from abiscan.inputs.session import Session
-from abiscan.inputs.store import Store
 from abiscan.inputs.version import TorchVersion
 from abiscan.results.operators import full_schema, key_name
-from tests.oracle import dispatch_dumps
-from tools import ground_truth
+from tests.oracle import corpus, dispatch_dumps
+from tests.oracle.corpus import needs_corpus, shared_work  # noqa: F401
 
 SAMPLES = Path(__file__).parents[2] / "sample_binaries" / "registrations"
 RECORD = json.loads(gzip.decompress(Path(__file__).with_name("registrations.json.gz").read_bytes()))
-CORPUS = os.environ.get("ABISCAN_CORPUS")
+pytestmark = corpus.one_process
 
 
 LOADING = frozenset({Phase.STATIC_INIT})
@@ -64,13 +62,11 @@ def schemas(
 
 @functools.cache
 def inventories(package: str, version: str) -> tuple[Inventory, ...]:
-    assert CORPUS is not None
-    wheel = ground_truth.wheel(package, version, Path(CORPUS))
-    examined = examine(wheel, Session(store=Store(Path(CORPUS) / "cache")))
+    examined = examine(corpus.wheel(f"{package}-{version}"), Session(store=corpus.store()))
     return tuple(extension.inventory for extension in examined.extensions)
 
 
-@pytest.mark.skipif(CORPUS is None, reason="needs ABISCAN_CORPUS, a folder for downloads")
+@needs_corpus
 @pytest.mark.parametrize(
     "record", RECORD, ids=lambda record: f"{record['package']}-{record['version']}/{record['path']}"
 )
@@ -123,7 +119,7 @@ def test_recovers_exactly_what_a_live_load_registers(name: str) -> None:
     path = SAMPLES / f"{name}.so"
     run = subprocess.run([sys.executable, "-c", LOAD, str(path)], capture_output=True, text=True, check=False)
     if run.returncode != 0 and "undefined symbol" in run.stderr:
-        pytest.skip("the samples were built for another torch")
+        pytest.skip("needs the torch that the samples were built for")
     assert run.returncode == 0, run.stderr
     dumped, version = run.stdout.splitlines()[-2:]
     truth, release = json.loads(dumped), TorchVersion(version)
@@ -157,7 +153,7 @@ def test_recovers_exactly_what_a_live_import_and_a_call_register() -> None:
     path = SAMPLES / "pybind.so"
     run = subprocess.run([sys.executable, "-c", IMPORT, str(path)], capture_output=True, text=True, check=False)
     if run.returncode != 0 and "undefined symbol" in run.stderr:
-        pytest.skip("the samples were built for another torch and Python")
+        pytest.skip("needs the torch and the Python that the samples were built for")
     assert run.returncode == 0, run.stderr
     dumped, version = run.stdout.splitlines()[-2:]
     release = TorchVersion(version)

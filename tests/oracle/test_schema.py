@@ -110,7 +110,7 @@ def test_the_recorded_verdicts() -> None:
     record = json.loads((DATA / "schema_verdicts.json").read_text(encoding="utf-8"))
     answer = ask(judged=[text for text, _, _ in record["verdicts"]])
     if answer["version"].split("+")[0] != record["torch"].split("+")[0]:
-        pytest.skip(f"recorded with torch {record['torch']}")
+        pytest.skip(f"needs torch {record['torch']}")
     assert answer["judged"] == [list(verdict) for _, *verdict in record["verdicts"]]
 
 

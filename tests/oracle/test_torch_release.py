@@ -78,6 +78,7 @@ def of_torch(code: str, given: object = None) -> Any:
     return json.loads(done.stdout)
 
 
+pytestmark = pytest.mark.xdist_group("operators of torch")
 needs_torch = pytest.mark.skipif(live_torch.version() != LIVE, reason=f"needs torch {LIVE} in this interpreter")
 
 
@@ -112,22 +113,14 @@ def live() -> Any:
     return of_torch(ASK)
 
 
-@pytest.fixture(scope="module")
-def recovered() -> Operators:
-    spec = find_spec("torch")
-    assert spec is not None
-    assert spec.origin is not None
-    return read(Path(spec.origin).parent)
+@needs_torch
+def test_the_libraries_say_what_the_dispatcher_says(static: Operators, live: Any) -> None:
+    check_dumps(static, live["dumps"])
 
 
 @needs_torch
-def test_the_libraries_say_what_the_dispatcher_says(recovered: Operators, live: Any) -> None:
-    check_dumps(recovered, live["dumps"])
-
-
-@needs_torch
-def test_keys_are_those_of_torch(recovered: Operators, live: Any) -> None:
-    numbers = {name: number for number, name in recovered.keys.items() if name != "Undefined"}
+def test_keys_are_those_of_torch(static: Operators, live: Any) -> None:
+    numbers = {name: number for number, name in static.keys.items() if name != "Undefined"}
     # DispatchKey of Python names each key that it has by its own name, and some by an old one as well.
     same = {name: number for name, number in live["keys"].items() if name in numbers}
     assert same == {name: numbers[name] for name in same}
@@ -135,25 +128,25 @@ def test_keys_are_those_of_torch(recovered: Operators, live: Any) -> None:
 
 
 @needs_torch
-def test_alias_sets_are_those_of_torch(recovered: Operators, live: Any) -> None:
-    assert recovered.aliases.keys() == live["aliases"].keys()
+def test_alias_sets_are_those_of_torch(static: Operators, live: Any) -> None:
+    assert static.aliases.keys() == live["aliases"].keys()
     for alias, members in live["aliases"].items():
-        known = (live["keys"].keys() & set(recovered.keys.values())) - live["aliases"].keys()
-        assert recovered.aliases[alias] & known == set(members) & known
+        known = (live["keys"].keys() & set(static.keys.values())) - live["aliases"].keys()
+        assert static.aliases[alias] & known == set(members) & known
 
 
 @needs_torch
-def test_tags_are_those_of_torch(recovered: Operators, live: Any) -> None:
-    given = {name: sorted(operator.tags) for name, operator in recovered.operators.items() if name in live["tags"]}
+def test_tags_are_those_of_torch(static: Operators, live: Any) -> None:
+    given = {name: sorted(operator.tags) for name, operator in static.operators.items() if name in live["tags"]}
     assert given == {name: live["tags"][name] for name in given}
     assert len(given) > 3000
 
 
 @needs_torch
-def test_fallbacks_are_those_of_torch(recovered: Operators, live: Any) -> None:
+def test_fallbacks_are_those_of_torch(static: Operators, live: Any) -> None:
     """Of a functionality, and of the mark where its keys begin, torch says what it says of its first key."""
     marks = {"AutogradFunctionality", "AutogradUndefined"}
-    assert {fallback.key for fallback in recovered.fallbacks} == set(live["fallbacks"]) - marks
+    assert {fallback.key for fallback in static.fallbacks} == set(live["fallbacks"]) - marks
 
 
 @needs_torch
@@ -172,7 +165,7 @@ def known() -> Operators:
     build = live_torch.build()
     assert build is not None
     if build not in {full for _, machine, full in embedded.builds() if machine is Machine.X86_64}:
-        pytest.skip(f"torch {build} is not embedded")
+        pytest.skip(f"needs an embedded torch {build}")
     return embedded_operators.operators(build, Machine.X86_64)
 
 
@@ -182,24 +175,24 @@ def test_the_package_knows_what_the_dispatcher_says(known: Operators, live: Any)
 
 
 @needs_torch
-def test_the_package_knows_what_is_read_from_the_libraries(known: Operators, recovered: Operators) -> None:
-    assert known.operators == recovered.operators
-    assert by_operator(known.kernels) == by_operator(recovered.kernels)
+def test_the_package_knows_what_is_read_from_the_libraries(known: Operators, static: Operators) -> None:
+    assert known.operators == static.operators
+    assert by_operator(known.kernels) == by_operator(static.kernels)
     assert (known.fallbacks, known.namespaces, known.classes) == (
-        recovered.fallbacks,
-        recovered.namespaces,
-        recovered.classes,
+        static.fallbacks,
+        static.namespaces,
+        static.classes,
     )
-    assert (known.keys, known.aliases, known.gaps) == (recovered.keys, recovered.aliases, recovered.gaps)
+    assert (known.keys, known.aliases, known.gaps) == (static.keys, static.aliases, static.gaps)
 
 
 @needs_torch
-def test_other_registries_have_what_an_extension_cannot_enter_again(recovered: Operators) -> None:
+def test_other_registries_have_what_an_extension_cannot_enter_again(static: Operators) -> None:
     # registry_conflict-key_torch.so, -settings_torch.so: their loads are recorded.
-    assert recovered.entries is not None
-    assert RegistryEntry("ThreadPoolRegistry", "C10", 2) in recovered.entries
-    assert RegistryEntry("AcceleratorAllocatorConfig", "max_split_size_mb", None) in recovered.entries
-    assert RegistryEntry("device-guard", "CPU", None) in recovered.entries
+    assert static.entries is not None
+    assert RegistryEntry("ThreadPoolRegistry", "C10", 2) in static.entries
+    assert RegistryEntry("AcceleratorAllocatorConfig", "max_split_size_mb", None) in static.entries
+    assert RegistryEntry("device-guard", "CPU", None) in static.entries
 
 
 def by_operator(kernels: Iterable[Kernel]) -> dict[str, list[Kernel]]:

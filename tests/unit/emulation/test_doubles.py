@@ -6,6 +6,7 @@ import ctypes
 import itertools
 import random
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,11 +25,12 @@ CXX11_CLASS = "St7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE"
 
 
 @pytest.fixture(params=["library", "library_aarch64"])
-def process(request: pytest.FixtureRequest) -> EmulatedProcess:
+def process(request: pytest.FixtureRequest) -> Iterator[EmulatedProcess]:
     file = ElfFile.open(SAMPLES / f"{request.param}.so")
     found = EmulatedProcess(file, file.facts().machine, finder((LIBC, LIBSTDCXX, CPYTHON)), fill_datum)
     found.call_limit = 10_000
-    return found
+    yield found
+    found.close()
 
 
 def call(process: EmulatedProcess, name: str, *arguments: int) -> int:

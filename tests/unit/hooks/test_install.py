@@ -25,7 +25,8 @@ from tests.elf_builder import exports, uses
 from tests.fakes import extension, install, package_wheel, torch_libraries, torch_package
 
 pytestmark = pytest.mark.skipif(
-    (platform.system(), platform.machine()) != ("Linux", "x86_64"), reason="the wheels are for x86_64 Linux"
+    (platform.system(), platform.machine()) != ("Linux", "x86_64"),
+    reason="needs x86_64 Linux",
 )
 GONE = uses("_ZN2at4goneEv")
 THREADS = uses("_ZN2at15get_num_threadsEv")

@@ -177,7 +177,7 @@ def test_a_folder_that_cannot_be_written_costs_nothing_but_time(library: DiskFil
     assert same(Store(tmp_path / "file" / "store").facts_of(library), read_facts(library))
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+@pytest.mark.skipif(os.geteuid() == 0, reason="needs a user who is not root")
 def test_a_read_only_folder(library: DiskFile, store: Store) -> None:
     store.folder.mkdir()
     store.folder.chmod(0o500)
