@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from abiscan.binary.ownership import is_torch_library, registers
+from abiscan.binary.ownership import is_torch_library
+from abiscan.binary.registration_api import registers
 from abiscan.dispatch.adapters import entry_key, events_of, state_of
 from abiscan.dispatch.dispatcher import (
     Enter,

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from abiscan.binary.elf import Machine
-from abiscan.binary.ownership import is_python_symbol, registers
+from abiscan.binary.ownership import is_python_symbol
+from abiscan.binary.registration_api import registers
 from abiscan.dispatch.operators import Operators
 from abiscan.errors import InputError
 from abiscan.extension.built_for import Origins
