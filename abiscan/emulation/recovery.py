@@ -144,7 +144,6 @@ class _Recovery:
             classes=tuple(recorder.classes),
             registries=tuple(recorder.registries),
             gaps=tuple(self.gaps),
-            unknown_calls=tuple(self.process.unknown.most_common()),
             debug_at=next(iter(recorder.debug_at)) if len(recorder.debug_at) == 1 else None,
         )
 

@@ -19,7 +19,7 @@ from packaging.version import Version
 
 from abiscan.binary.elf import ElfFile, Machine
 from abiscan.dispatch import adapters
-from abiscan.dispatch.adapters import events_of, fallbacks_of_table, state_of_dumps
+from abiscan.dispatch.adapters import events_of
 from abiscan.dispatch.dispatcher import (
     Block,
     BlockKind,
@@ -44,6 +44,7 @@ from abiscan.dispatch.messages import has_message, message
 from abiscan.emulation import recover
 from abiscan.emulation.model import Phase
 from abiscan.releases import embedded_operators
+from tests.dumps import fallbacks_of_table, state_of_dumps
 
 FOLDER: Final = Path(__file__).parents[2] / "sample_binaries/registration_conflicts"
 RECORDED: Final = json.loads((FOLDER / "expected.json").read_text("utf-8"))
