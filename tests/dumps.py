@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from abiscan.dispatch.dispatcher import OperatorEntry, State, StoredKernel
+from abiscan.dispatch.state import OperatorEntry, State, StoredKernel
 
 _SILENT: Final = ("Meta", "MTIA")
 _KERNEL: Final = re.compile(

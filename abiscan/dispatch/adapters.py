@@ -10,10 +10,8 @@ from typing import Final, TypeAlias
 from abiscan.dispatch import operators as torch
 from abiscan.dispatch import signature
 from abiscan.dispatch.coverage import device_key
-from abiscan.dispatch.dispatcher import (
-    BY_REGISTER_OPERATORS,
-    LIBRARIES,
-    SYMINT,
+from abiscan.dispatch.dispatcher import BY_REGISTER_OPERATORS, LIBRARIES
+from abiscan.dispatch.events import (
     Block,
     BlockKind,
     CppFunction,
@@ -24,14 +22,12 @@ from abiscan.dispatch.dispatcher import (
     Implement,
     NameBackend,
     OpenBlock,
-    OperatorEntry,
     RegisterClass,
     RegisterOperator,
-    State,
-    StoredKernel,
-    StoredSignature,
 )
+from abiscan.dispatch.inference import SYMINT
 from abiscan.dispatch.keys import DispatchKeys
+from abiscan.dispatch.state import OperatorEntry, State, StoredKernel, StoredSignature
 from abiscan.dispatch.table import DispatchTable, no_key_of
 from abiscan.emulation import model
 from abiscan.inputs.version import MinorVersion

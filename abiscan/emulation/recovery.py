@@ -21,7 +21,7 @@ from abiscan.emulation.doubles.libc import LIBC
 from abiscan.emulation.doubles.libstdcxx import LIBSTDCXX
 from abiscan.emulation.doubles.torch import torch_doubles
 from abiscan.emulation.doubles.torch_lookups import function_called
-from abiscan.emulation.doubles.torch_registries import Registries
+from abiscan.emulation.doubles.torch_registries import FilledRegistries
 from abiscan.emulation.emulator import Stop
 from abiscan.emulation.loader import BASE
 from abiscan.emulation.lookups import LookupReader, imported_operators
@@ -75,7 +75,7 @@ class _Recovery:
         state = TorchState(self.process, facts.imports, self.recorder)
         state.schemas.known_tail = argument_tail
         state.has_flat_class_map |= any(map(self.process.image.mentions, (_FLAT_MAP, _CLASS_BASE)))
-        self.registries = Registries(state)
+        self.registries = FilledRegistries(state)
         self.find = finder((*torch_doubles(state, self.registries), LIBC, LIBSTDCXX, CPYTHON))
 
     def _find_double(self, name: str) -> Double | None:

@@ -21,7 +21,7 @@ from abiscan.emulation.doubles.cpython import CPYTHON, fill_datum
 from abiscan.emulation.doubles.libc import LIBC
 from abiscan.emulation.doubles.libstdcxx import LIBSTDCXX
 from abiscan.emulation.doubles.torch import torch_doubles
-from abiscan.emulation.doubles.torch_registries import Registries, function_name
+from abiscan.emulation.doubles.torch_registries import FilledRegistries, function_name
 from abiscan.emulation.emulator import Stop
 from abiscan.emulation.loader import Image
 from abiscan.emulation.model import EmulationGap, Phase, Registrations, Registry, TorchRegistrations
@@ -103,7 +103,7 @@ class _TorchProcess:
         self.process = EmulatedProcess(first, machine, self._find_double, fill_datum, others)
         boundary, observed, named = map(self._defined, (_BOUNDARY, _OBSERVED, _NAMED))
         state = TorchState(self.process, frozenset(boundary.values()), self.recorder)
-        self._registries = Registries(state)
+        self._registries = FilledRegistries(state)
         torch = finder(torch_doubles(state, self._registries))
         self._find = {name: torch(name) for name in (*boundary.values(), *observed.values())}
         # What torch opens as it is loaded is a library of its own, which is there, and defines no operators.

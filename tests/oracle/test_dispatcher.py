@@ -20,7 +20,8 @@ from packaging.version import Version
 from abiscan.binary.elf import ElfFile, Machine
 from abiscan.dispatch import adapters
 from abiscan.dispatch.adapters import events_of
-from abiscan.dispatch.dispatcher import (
+from abiscan.dispatch.dispatcher import replay
+from abiscan.dispatch.events import (
     Block,
     BlockKind,
     CppFunction,
@@ -29,18 +30,13 @@ from abiscan.dispatch.dispatcher import (
     FallBack,
     Implement,
     OpenBlock,
-    OperatorEntry,
-    OutcomeKind,
     RegisterClass,
     RegisterOperator,
-    Replay,
-    State,
-    StoredKernel,
-    StoredSignature,
-    replay,
 )
 from abiscan.dispatch.keys import DispatchKeys, keys_of
 from abiscan.dispatch.messages import has_message, message
+from abiscan.dispatch.outcomes import OutcomeKind, Replay
+from abiscan.dispatch.state import OperatorEntry, State, StoredKernel, StoredSignature
 from abiscan.emulation import recover
 from abiscan.emulation.model import Phase
 from abiscan.releases import embedded_operators

@@ -21,7 +21,7 @@ _D = TypeVar("_D")
 _S = TypeVar("_S")
 
 
-class Library(Protocol):
+class Finder(Protocol):
     """The doubles of one library."""
 
     def find(self, name: str) -> Double | None:
@@ -75,7 +75,7 @@ class Doubles(_ByName[Double]):
 class SharedDoubles(_ByName[Callable[[_S, Call], "int | None"]], Generic[_S]):
     """The doubles of a library whose functions share something in each process, which they take before the call."""
 
-    def of(self, shared: _S) -> Library:
+    def of(self, shared: _S) -> Finder:
         """The doubles of one process."""
         return _Bound(self._find, shared)
 
@@ -98,7 +98,7 @@ def beginning(pattern: str) -> str:
     return found[0] if found else ""
 
 
-def finder(libraries: Iterable[Library]) -> Callable[[str], Double | None]:
+def finder(libraries: Iterable[Finder]) -> Callable[[str], Double | None]:
     """Look a name up in several libraries, the first that knows it."""
     known = tuple(libraries)
 

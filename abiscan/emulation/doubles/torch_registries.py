@@ -43,7 +43,7 @@ _MAX_ENTRIES: Final = 10_000
 _TEXT: Final = re.compile(r"[\x20-\x7e]+")
 
 
-class Registries:
+class FilledRegistries:
     """The registries that the code of an object fills."""
 
     def __init__(self, state: TorchState) -> None:
@@ -106,11 +106,11 @@ class Registries:
         return int.from_bytes(self.state.process.machine.read(address, 4), "little", signed=True)
 
 
-TORCH_REGISTRIES: Final = SharedDoubles[Registries]()
+TORCH_REGISTRIES: Final = SharedDoubles[FilledRegistries]()
 
 
-def _entry(what: str, key: int | None, priority: int | None) -> Callable[[Registries, Call], None]:
-    def double(registries: Registries, call: Call) -> None:
+def _entry(what: str, key: int | None, priority: int | None) -> Callable[[FilledRegistries, Call], None]:
+    def double(registries: FilledRegistries, call: Call) -> None:
         given = (None if index is None else call.argument(index) & 0xFF for index in (key, priority))
         registries.state.recorder.registry(what, *given)
 
@@ -122,24 +122,24 @@ for pattern, call_of in _CALLS.items():
 
 
 @TORCH_REGISTRIES.matching(api.NAME_BACKEND)
-def _rename(registries: Registries, call: Call) -> None:
+def _rename(registries: FilledRegistries, call: Call) -> None:
     registries.state.recorder.registry("privateuse1-backend", registries.state.string(call.argument(0)))
 
 
 @TORCH_REGISTRIES.matching(*api.FILLED)
-def _registry(registries: Registries, call: Call) -> int:
+def _registry(registries: FilledRegistries, call: Call) -> int:
     return registries.table(function_name(call.name))
 
 
 @TORCH_REGISTRIES.matching(r"_ZN3c108demangleE", r"_ZN3c108demangleB5cxx11E")
-def _demangle(registries: Registries, call: Call) -> None:
+def _demangle(registries: FilledRegistries, call: Call) -> None:
     """The help text of an entry is the name of its class: as it is mangled."""
     result = call.result
     registries.state.strings.create(call.process, result, call.machine.text(call.argument(0)))
 
 
 @TORCH_REGISTRIES.matching(_HOOK)
-def _hook(_: Registries, call: Call) -> int:
+def _hook(_: FilledRegistries, call: Call) -> int:
     return call.process.allocate(_FUNCTION_SIZE)
 
 

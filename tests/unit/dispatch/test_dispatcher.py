@@ -9,7 +9,8 @@ import pytest
 
 from abiscan.dispatch import signature
 from abiscan.dispatch.adapters import events_of
-from abiscan.dispatch.dispatcher import (
+from abiscan.dispatch.dispatcher import replay
+from abiscan.dispatch.events import (
     Block,
     BlockKind,
     CppFunction,
@@ -19,15 +20,13 @@ from abiscan.dispatch.dispatcher import (
     Implement,
     NameBackend,
     OpenBlock,
-    OperatorEntry,
-    OutcomeKind,
     RegisterClass,
     RegisterOperator,
-    State,
-    replay,
 )
 from abiscan.dispatch.keys import DispatchKeys
 from abiscan.dispatch.messages import TEMPLATES, message
+from abiscan.dispatch.outcomes import OutcomeKind
+from abiscan.dispatch.state import OperatorEntry, State
 from abiscan.emulation import model
 from tests.dumps import state_of_dumps
 
