@@ -32,7 +32,7 @@ from abiscan.binary.ownership import is_torch_library
 from abiscan.dispatch.operators import Operators
 from abiscan.inputs.files import Files, read_facts
 from abiscan.inputs.libraries import Libraries
-from abiscan.releases import embedded, from_libs, operator_store, operator_table
+from abiscan.releases import embedded, from_libs, operator_packer, operator_store
 from abiscan.releases.names import pack
 from tools.wheels import download
 
@@ -148,7 +148,7 @@ def write(work: Path, folder: Path) -> None:
     paths = {path: json.loads(lzma.decompress(path.read_bytes())) for path in work.glob("*.json.xz")}
     there = sorted(((record, path) for path, record in paths.items() if record), key=lambda pair: _order(pair[0]))
     exports = merge([record for record, _ in there])
-    operators = operator_table.pack(
+    operators = operator_packer.pack(
         [
             (
                 {
