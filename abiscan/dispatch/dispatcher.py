@@ -49,7 +49,7 @@ from abiscan.dispatch.keys import keys_of_minor
 from abiscan.dispatch.messages import has_message, message
 from abiscan.dispatch.outcomes import FATAL, Outcome, OutcomeKind, RefusalError, Replay
 from abiscan.dispatch.registries import RegistryEntries
-from abiscan.dispatch.schema import FunctionSchema, OperatorName
+from abiscan.dispatch.schema import TYPE_ADVICE, FunctionSchema, OperatorName
 from abiscan.dispatch.schema_lexer import SchemaError
 from abiscan.dispatch.state import OperatorEntry, State, StoredKernel, StoredSignature
 from abiscan.inputs.version import MinorVersion
@@ -67,11 +67,7 @@ _BY_VALUE: Final = (
     "\n  SymInt parameters must use the supported C++ signatures: pass SymInt and std::optional<SymInt> by value, and "
     "SymIntArrayRef and OptionalSymIntArrayRef directly (not as const references)."
 )
-_TYPE_HINT: Final = (2, 4)
-_HINT: Final = (
-    ". Common valid schema types include Tensor, SymInt, int, float, bool, Scalar; for a full list, please see "
-    "https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/native/README.md#func "
-)
+_TYPE_ADVICE: Final = (2, 4)
 
 _FROM_SCHEMA: Final = "FROM_SCHEMA"  # what TORCH_LIBRARY takes for a schema that is given,
 _CONSERVATIVE: Final = "CONSERVATIVE"  # and for one that is inferred (library.cpp)
@@ -530,10 +526,10 @@ class _Run:
             raise self._unreadable(text, error) from error
 
     def _unreadable(self, text: str, error: SchemaError) -> RefusalError:
-        problem = str(error).rstrip("\n")  # which older releases end in
-        if self._release < _TYPE_HINT:
-            problem = problem.replace(_HINT, "")
-        return RefusalError(message("G1", self._release, problem=problem), text)
+        text_of_torch = str(error).rstrip("\n")  # which older releases end in
+        if self._release < _TYPE_ADVICE:
+            text_of_torch = text_of_torch.replace(TYPE_ADVICE, "")
+        return RefusalError(message("G1", self._release, problem=text_of_torch), text, problem=error.problem)
 
     def _print(self, schema: FunctionSchema) -> str:
         return schema.printed_by(self._release)
@@ -549,7 +545,7 @@ class _Run:
         raise RefusalError(thrown, subject)
 
     def _throw_text(self, name: OperatorName, problem: str) -> NoReturn:
-        raise RefusalError(message("G1", self._release, problem=problem), str(name))
+        raise RefusalError(message("G1", self._release, problem=problem), str(name), problem=problem)
 
     def _throw(
         self,

@@ -39,6 +39,7 @@ class Outcome:
 
     ``subject`` is the operator, namespace, dispatch key or class concerned. ``new`` and ``old`` are what meets there:
     two schemas (D1, D2, K2, R7, R8), two C++ types (K1), or where the two were registered; None where nothing meets.
+    ``problem`` is what is wrong with a schema that cannot be read, in short.
     """
 
     event: Event
@@ -47,6 +48,7 @@ class Outcome:
     subject: str
     new: str | None = None
     old: str | None = None
+    problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,12 +78,20 @@ class RefusalError(Exception):
         new: str | None = None,
         old: str | None = None,
         kind: OutcomeKind = OutcomeKind.RAISES,
+        problem: str | None = None,
     ) -> None:
         super().__init__(thrown.text)
-        self._thrown, self._subject, self._new, self._old, self._kind = thrown, subject, new, old, kind
+        self._thrown, self._subject, self._new, self._old = thrown, subject, new, old
+        self._kind, self._problem = kind, problem
 
     def outcome_of(self, event: Event) -> Outcome:
         """What comes of the event that is refused."""
         return Outcome(
-            event=event, kind=self._kind, message=self._thrown, subject=self._subject, new=self._new, old=self._old
+            event=event,
+            kind=self._kind,
+            message=self._thrown,
+            subject=self._subject,
+            new=self._new,
+            old=self._old,
+            problem=self._problem,
         )

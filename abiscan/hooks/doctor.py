@@ -22,14 +22,13 @@ from abiscan.inputs.sources import uses_torch
 from abiscan.inputs.store import Store
 from abiscan.inputs.version import number_of
 from abiscan.pipelines import check as scan
+from abiscan.releases.from_libs import build_of
 from abiscan.results.check import Verdict
 from abiscan.results.doctor import Ailment, Diagnosis, Trouble
 
 # auditwheel renames what it puts into a wheel: libc10-5de87c2d.so.
 _COPY: Final = re.compile(r"(?P<stem>lib\w+)(?:-[0-9a-f]{8})?(?P<end>\.so)")
 _CPU_INDEX: Final = "https://download.pytorch.org/whl/cpu"
-_ACCELERATORS: Final = (("hip", "rocm"), ("cuda", "cu"))
-_VERSION_FIELD: Final = re.compile(r"^(cuda|hip)\b[^=\n]*=\s*'([^']+)'", re.MULTILINE)
 
 
 def diagnose(python: str | None, store: Store, progress: scan.Progress) -> Diagnosis:
@@ -58,7 +57,8 @@ def diagnose(python: str | None, store: Store, progress: scan.Progress) -> Diagn
             healthy += [] if found else [str(distribution)]
     ailments += _on_search_path(torch.package)
     tag = torch.interpreter.tag if torch.interpreter else None
-    for build in _built_on_the_fly(Path(torch.package), str(tag).replace(".", "") if tag else ""):
+    accelerator = build_of(torch.package, files).accelerator
+    for build in _built_on_the_fly(str(tag).replace(".", "") if tag else "", accelerator):
         progress(str(build))
         found = _stale(build, choice, store, progress)
         ailments += [found] if found else []
@@ -162,27 +162,17 @@ def _on_search_path(package: str) -> Iterator[Ailment]:
             )
 
 
-def _built_on_the_fly(package: Path, python: str) -> Iterator[Path]:
+def _built_on_the_fly(python: str, accelerator: str) -> Iterator[Path]:
     """The folders of ``torch.utils.cpp_extension.load`` that this torch would use (``_get_build_directory`` there)."""
     chosen = os.environ.get("TORCH_EXTENSIONS_DIR")
     if chosen:
         root = Path(chosen)
     else:
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        root = cache / "torch_extensions" / f"py{python}_{_accelerator(package)}"
+        root = cache / "torch_extensions" / f"py{python}_{accelerator}"
     for folder in sorted(root.glob("*/")):
         if any(folder.glob("*.so")):
             yield folder
-
-
-def _accelerator(package: Path) -> str:
-    try:
-        text = (package / "version.py").read_text("utf-8", "replace")
-    except OSError:
-        return "cpu"
-    built = {match[1]: match[2] for match in _VERSION_FIELD.finditer(text)}
-    found = (prefix + built[field].replace(".", "") for field, prefix in _ACCELERATORS if field in built)
-    return next(found, "cpu")
 
 
 def _stale(build: Path, choice: scan.TorchChoice, store: Store, progress: scan.Progress) -> Ailment | None:
