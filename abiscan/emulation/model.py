@@ -19,7 +19,7 @@ LOOKUPS: Final = "lookups"
 
 ALLOCATOR: Final = "allocator"
 ALLOCATOR_SETTINGS: Final = "AcceleratorAllocatorConfig"
-"""FilledRegistries, as ``Registry.what`` has them."""
+"""Registries, as ``Registry.what`` has them."""
 
 _THROWING: Final = ("c10::Dispatcher::findSchemaOrThrow", "aoti_torch_call_dispatcher", "torch_call_dispatcher")
 
