@@ -123,3 +123,13 @@ def test_models_and_rules_open_no_files() -> None:
     wrong = {(module, name) for module in concerned for name in imports(module) if name in reading}
     wrong |= {(module, call) for module in concerned for call in calls(module) if call == "open"}
     assert wrong == set()
+
+
+def test_no_two_public_classes_share_a_name() -> None:
+    places: dict[str, list[str]] = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(path.name)
+    assert len(places) > 100
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}

@@ -21,7 +21,6 @@ import re
 import sys
 import tempfile
 import zipfile
-from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,7 +31,7 @@ from abiscan.binary.ownership import is_torch_library
 from abiscan.dispatch.operators import Operators
 from abiscan.inputs.files import Files, read_facts
 from abiscan.inputs.libraries import Libraries
-from abiscan.torches import embedded, from_libs, operator_store, operator_table
+from abiscan.torches import embedded, from_libs, operator_packer, operator_store
 from abiscan.torches.names import pack
 from tools.wheels import download
 
@@ -122,14 +121,14 @@ def main() -> int:
         if not path.exists() or version in arguments.versions:
             print(f"{number}/{len(builds)}: torch {version} for {machine.value}", flush=True)
             gaps = read_release(version, machine, path, arguments.unpacked)
-            for gap, count in Counter(gaps).items():
-                print(f"  gap: {gap} ({count} times)")
+            for gap in gaps:
+                print(f"  gap: {gap}")
     write(arguments.work, DATA)
     return 0
 
 
 def read_release(version: str, machine: Machine, path: Path, unpacked: Path | None) -> list[str]:
-    """Write what is kept of a release to ``path`` and a file beside it; what could not be read, without addresses."""
+    """Write what is kept of a release to ``path`` and a file beside it; what could not be read."""
     given = unpacked / f"{version}-{machine.value}" if unpacked else None
     with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
         package = given / "torch" if given and given.is_dir() else fetch(version, machine, Path(scratch))
@@ -140,7 +139,7 @@ def read_release(version: str, machine: Machine, path: Path, unpacked: Path | No
     part = path.with_suffix(".part")
     part.write_bytes(lzma.compress(json.dumps(record).encode(), preset=3))
     part.replace(path)
-    return [gap.partition(" (at ")[0] for gap in operators.gaps] if operators is not None else []
+    return list(operators.gaps) if operators is not None else []
 
 
 def write(work: Path, folder: Path) -> None:
@@ -148,7 +147,7 @@ def write(work: Path, folder: Path) -> None:
     paths = {path: json.loads(lzma.decompress(path.read_bytes())) for path in work.glob("*.json.xz")}
     there = sorted(((record, path) for path, record in paths.items() if record), key=lambda pair: _order(pair[0]))
     exports = merge([record for record, _ in there])
-    operators = operator_table.pack(
+    operators = operator_packer.pack(
         [
             (
                 {

@@ -7,17 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable
 from typing import Final
-
-# What an object imports that registers operators, kernels, classes or devices as it is loaded, or fills a registry.
-_REGISTERING_SYMBOL: Final = re.compile(
-    r"_ZN5torch7LibraryC[12]|_ZN3c1017RegisterOperators|_ZN5torch3jit(?:16registerOperator|17RegisterOperators)"
-    r"|aoti_torch_library_|torch_library_|_ZN5torch6detail10class_base"
-    r"|_ZN3c104impl24DeviceGuardImplRegistrar|_ZN3c1028register_privateuse1_backend|_ZN3c1020SetStorageImplCreateE"
-    r"|_ZN2at33RegisterPrivateUse1HooksInterfaceE|_ZN2at18_GeneratorRegisterC|_ZN\d\w*Registry(?:B5cxx11)?Ev$"
-    r"|_ZN3c1016CachingAllocator26AcceleratorAllocatorConfig14getMutableKeys"
-)
 
 # The namespaces of torch, as source names of the Itanium C++ ABI (<length><name>).
 _TORCH_NAMESPACE: Final = r"(?:2at|3c10|5torch|6caffe2|4c10d|10onnx_torch)"
@@ -58,11 +48,6 @@ _remembered: Final = functools.lru_cache(maxsize=1 << 16)
 def is_torch_symbol(name: str) -> bool:
     """Whether torch defines a symbol of this (mangled) name, if anyone does."""
     return _TORCH_SYMBOL.match(name) is not None
-
-
-def registers(names: Iterable[str]) -> bool:
-    """Whether an object that imports ``names`` registers anything with torch."""
-    return any(map(_REGISTERING_SYMBOL.match, names))
 
 
 @_remembered

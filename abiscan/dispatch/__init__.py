@@ -1,1 +1,1 @@
-"""A model of torch's dispatcher: what it knows of operators, and what it says when they are registered."""
+"""A pure model of torch's dispatcher: schemas, keys, and what each release checks and says when something registers."""

@@ -10,10 +10,8 @@ from typing import Final, TypeAlias
 from abiscan.dispatch import operators as torch
 from abiscan.dispatch import signature
 from abiscan.dispatch.coverage import device_key
-from abiscan.dispatch.dispatcher import (
-    BY_REGISTER_OPERATORS,
-    LIBRARIES,
-    SYMINT,
+from abiscan.dispatch.dispatcher import BY_REGISTER_OPERATORS, LIBRARIES
+from abiscan.dispatch.events import (
     Block,
     BlockKind,
     CppFunction,
@@ -24,14 +22,12 @@ from abiscan.dispatch.dispatcher import (
     Implement,
     NameBackend,
     OpenBlock,
-    OperatorEntry,
     RegisterClass,
     RegisterOperator,
-    State,
-    StoredKernel,
-    StoredSignature,
 )
+from abiscan.dispatch.inference import SYMINT
 from abiscan.dispatch.keys import DispatchKeys
+from abiscan.dispatch.state import OperatorEntry, State, StoredKernel, StoredSignature
 from abiscan.dispatch.table import DispatchTable, no_key_of
 from abiscan.emulation import model
 from abiscan.inputs.version import MinorVersion
@@ -51,7 +47,6 @@ _OF_DEVICES: Final = ("device-guard", "allocator", "storage")
 _BACKEND_NAME: Final = "privateuse1-backend"
 _NO_KEY_IS: Final = ("Math", "CompositeImplicitAutograd")  # from 1.8 on
 _REPLACES_ITSELF: Final = (2, 15)
-_SILENT: Final = ("Meta", "MTIA")
 
 
 def events_of(registrations: model.Registrations, keys: DispatchKeys, phase: model.Phase) -> Iterator[Event]:
@@ -209,61 +204,6 @@ def _entry_of_torch(
 
 def _debug(file: str | None, line: int | None) -> str:
     return BY_REGISTER_OPERATORS if file is None else f"registered at {file}:{line}"
-
-
-_KERNEL: Final = re.compile(
-    r"(?P<key>\w+?)(?:\[alias\])?(?: \(inactive\))?: (?P<debug>.*) :: (?P<inferred>.*?) \[ (?:boxed |unboxed )*\]"
-)
-
-
-def state_of_dumps(
-    dumps: Mapping[str, str],
-    *,
-    libraries: Mapping[str, str] | None = None,
-    fallbacks: Mapping[str, str] | None = None,
-    classes: frozenset[str] | None = None,
-) -> State:
-    """A state from what ``torch._C._dispatch_dump`` (1.7 and newer) says of each operator, C++ types left out."""
-    operators = {name.removesuffix("."): _entry_of_dump(dump) for name, dump in dumps.items()}
-    # What import torch replaces itself, out of sight: 2.15 does, and so never warns afterwards.
-    warned = any(
-        len(kernels) > 1 and key not in _SILENT
-        for entry in operators.values()
-        for key, kernels in entry.kernels.items()
-    )
-    return State(
-        operators=operators,
-        warned=warned,
-        libraries=libraries or {},
-        fallbacks=fallbacks or {},
-        classes=classes,
-    )
-
-
-def _entry_of_dump(dump: str) -> OperatorEntry:
-    schema: str | None = None
-    debug = ""
-    kernels: dict[str | None, tuple[StoredKernel, ...]] = {}
-    for line in dump.splitlines():
-        head, _, rest = line.partition(": ")
-        if head == "schema":
-            schema = None if rest == "(none)" else rest
-        elif head == "debug":
-            debug = rest
-        elif matched := _KERNEL.fullmatch(line):
-            key = None if matched["key"] == "catchall" else matched["key"]
-            inferred = None if matched["inferred"] == "(none)" else matched["inferred"]
-            kernels[key] = (*kernels.get(key, ()), StoredKernel(debug=matched["debug"], inferred=inferred))
-    return OperatorEntry(schema=schema, debug=debug, kernels=kernels, signatures_known=False)
-
-
-_FALLBACK: Final = re.compile(r"(?P<key>\w+): (?:fallthrough )?(?P<debug>.*) \[backend fallback\]")
-
-
-def fallbacks_of_table(table: str) -> dict[str, str]:
-    """Where the fallbacks were registered, out of ``torch._C._dispatch_dump_table`` of an operator without kernels."""
-    found = (_FALLBACK.fullmatch(line) for line in table.splitlines())
-    return {matched["key"]: matched["debug"] for matched in found if matched}
 
 
 def table_of(release: MinorVersion, operators: torch.Operators, loaded: Iterable[model.Registrations]) -> DispatchTable:

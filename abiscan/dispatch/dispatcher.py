@@ -9,35 +9,57 @@ Where the releases differ: 1.4 and 1.5 know ``RegisterOperators`` only, and comp
 ``TORCH_LIBRARY`` and these comparisons. Up to 1.7 an operator may be defined again with an equal schema; from 1.8 on
 not at all. 1.13 brought SymInt, and with it a second C++ type for each operator. From 2.1 on torch warns only once.
 
-Dispatch keys are names here, as the release names them; None is "no key", which torch up to 1.7 calls the catch-all.
 Not modelled: assertions on torch's own bookkeeping, a second interpreter in the process.
 """
 
 from __future__ import annotations
 
-import enum
-import functools
 from collections import ChainMap
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Final, NoReturn, TypeAlias
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Final, NoReturn
 
 from abiscan.dispatch import signature
+from abiscan.dispatch.events import (
+    Block,
+    BlockKind,
+    CppFunction,
+    Define,
+    Enter,
+    Event,
+    FallBack,
+    Implement,
+    NameBackend,
+    OpenBlock,
+    RegisterClass,
+    RegisterOperator,
+)
+from abiscan.dispatch.inference import (
+    SYMINT,
+    difference,
+    has_symint,
+    inferred_for,
+    inferred_schema,
+    named_nothing,
+    parsed,
+    read_definition,
+    without_symint,
+)
 from abiscan.dispatch.keys import keys_of_minor
-from abiscan.dispatch.messages import Message, has_message, message
-from abiscan.dispatch.schema import Argument, FunctionSchema, OperatorName, parse_name_or_schema
+from abiscan.dispatch.messages import has_message, message
+from abiscan.dispatch.outcomes import FATAL, Outcome, OutcomeKind, RefusalError, Replay
+from abiscan.dispatch.registries import RegistryEntries
+from abiscan.dispatch.schema import TYPE_ADVICE, FunctionSchema, OperatorName
 from abiscan.dispatch.schema_lexer import SchemaError
-from abiscan.dispatch.schema_types import Type
+from abiscan.dispatch.state import OperatorEntry, State, StoredKernel, StoredSignature
 from abiscan.inputs.version import MinorVersion
 
 LIBRARIES: Final = (1, 6)  # torch/library.h, and the checks of C++ types
 _ONE_DEFINITION: Final = (1, 8)
 _NO_CATCH_ALL: Final = (1, 8)
-SYMINT: Final = (1, 13)
 _SILENT_META: Final = (2, 0)
 _SILENT_MTIA: Final = (2, 5)
 _WARNS_ONCE: Final = (2, 1)
-_REASONS_END: Final = (2, 4)
 _MOST_ARGUMENTS: Final = 64  # bits of the set in DispatchKeyExtractor.h
 
 _SYMINT_NOTE: Final = (2, 15)
@@ -45,259 +67,13 @@ _BY_VALUE: Final = (
     "\n  SymInt parameters must use the supported C++ signatures: pass SymInt and std::optional<SymInt> by value, and "
     "SymIntArrayRef and OptionalSymIntArrayRef directly (not as const references)."
 )
-_TYPE_HINT: Final = (2, 4)
-_HINT: Final = (
-    ". Common valid schema types include Tensor, SymInt, int, float, bool, Scalar; for a full list, please see "
-    "https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/native/README.md#func "
-)
+_TYPE_ADVICE: Final = (2, 4)
 
-# The registries that take one entry for a key, with the check that refuses the next; and those that replace it.
-_STORAGE: Final = "storage"
-_REFUSALS: Final = {
-    "privateuse1-hooks": "E1",
-    "privateuse1-generator": "E2",
-    _STORAGE: "E3",
-    "AcceleratorAllocatorConfig": "E5",
-}
-_REPLACED: Final = ("device-guard", "allocator", "privateuse1-profiler")
 _FROM_SCHEMA: Final = "FROM_SCHEMA"  # what TORCH_LIBRARY takes for a schema that is given,
 _CONSERVATIVE: Final = "CONSERVATIVE"  # and for one that is inferred (library.cpp)
-_PRIVATE_USE: Final = "PrivateUse1"
-_PRIVATE_USE_NAME: Final = "privateuseone"  # as torch calls the device, as long as nobody has named it
-
 BY_REGISTER_OPERATORS: Final = "registered by RegisterOperators"
 _NO_DEBUG: Final = "no debug info"
 _UNKNOWN: Final = "?"
-
-
-# What is registered
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredSignature:
-    """The C++ type that the kernels of an operator must have: that of the first kernel with a type. It is mangled."""
-
-    mangled: str
-    dispatch_key: str | None
-    debug: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredKernel:
-    """A kernel: where it was registered, and the schema of its C++ type (``(Tensor _0) -> Tensor _0``), if any."""
-
-    debug: str
-    inferred: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperatorEntry:
-    """One operator. ``schema`` is None for one that has kernels and no definition, ``debug`` where it was defined.
-
-    ``alias_analysis`` is the kind of it that was given with the definition, if any.
-    ``kernels`` by their key, the newest first. ``sym_signature`` is that of kernels with a SymInt, from 1.13 on. Both
-    signatures are left out where ``signatures_known`` is false, as in all that torch tells about itself.
-    """
-
-    schema: str | None = None
-    debug: str = ""
-    kernels: Mapping[str | None, tuple[StoredKernel, ...]] = field(default_factory=dict)
-    signature: StoredSignature | None = None
-    sym_signature: StoredSignature | None = None
-    signatures_known: bool = True
-    alias_analysis: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class State:
-    """What is registered: operators by name, without a trailing dot, and where libraries and fallbacks were registered.
-
-    ``classes`` are the custom classes as ``ns.Name``, None where they are not known; ``warned`` tells that torch has
-    given its only warning about a replaced kernel; ``backend`` is the name that ``PrivateUse1`` was given, if any.
-    ``entries`` are those of torch's other registries, by registry and key, with their priorities, as far as known.
-    """
-
-    operators: Mapping[str, OperatorEntry] = field(default_factory=dict)
-    libraries: Mapping[str, str] = field(default_factory=dict)
-    fallbacks: Mapping[str, str] = field(default_factory=dict)
-    classes: frozenset[str] | None = None
-    warned: bool = False
-    backend: str | None = None
-    entries: Mapping[tuple[str, int | str | None], int] = field(default_factory=dict)
-
-
-# What is being registered
-
-
-class BlockKind(enum.Enum):
-    """The macros of ``torch/library.h``."""
-
-    DEF = "TORCH_LIBRARY"
-    IMPL = "TORCH_LIBRARY_IMPL"
-    FRAGMENT = "TORCH_LIBRARY_FRAGMENT"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
-    """One block of ``torch/library.h``; ``namespace`` is None for the wildcard ``_``."""
-
-    kind: BlockKind
-    namespace: str | None
-    dispatch_key: str | None
-    file: str
-    line: int
-
-    @property
-    def debug(self) -> str:
-        """What torch notes about all that is registered in it."""
-        return f"registered at {self.file}:{self.line}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CppFunction:
-    """A function that is being registered. ``dispatch_key`` is its own, beside that of its block.
-
-    ``signature`` and ``inferred`` are None for what has no C++ type: boxed functions and fallthroughs. ``debug`` is
-    what ``CppFunction::debug`` puts in place of the block's.
-    """
-
-    dispatch_key: str | None = None
-    signature: str | None = None
-    inferred: str | None = None
-    debug: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenBlock:
-    """A block begins."""
-
-    block: Block
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Define:
-    """``m.def(text)``, or ``m.def(text, kernel)``; ``text`` is a schema, or with a kernel maybe a name.
-
-    ``alias_analysis`` is that of ``torch::schema(text, …)``.
-    """
-
-    block: Block
-    text: str
-    kernel: CppFunction | None = None
-    alias_analysis: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Implement:
-    """``m.impl(name, kernel)``."""
-
-    block: Block
-    name: str
-    kernel: CppFunction
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FallBack:
-    """``m.fallback(kernel)``; up to 1.5, which have no blocks, ``registerBackendFallbackKernel``."""
-
-    block: Block | None
-    kernel: CppFunction
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegisterOperator:
-    """``RegisterOperators().op(text, kernels)``; ``alias_analysis`` is that of its options, if they have any."""
-
-    text: str
-    kernels: tuple[CppFunction, ...]
-    alias_analysis: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegisterClass:
-    """``torch::class_``; ``name`` is ``ns.Name``."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NameBackend:
-    """``c10::register_privateuse1_backend``."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Enter:
-    """An entry in another of torch's registries. ``key`` is the name of the device where it is for one.
-
-    ``priority`` is that in a ``c10::Registry``, or of an allocator; None where there is none.
-    """
-
-    registry: str
-    key: int | str | None = None
-    priority: int | None = None
-
-
-Event: TypeAlias = OpenBlock | Define | Implement | FallBack | RegisterOperator | RegisterClass | NameBackend | Enter
-
-
-# What comes of it
-
-
-class OutcomeKind(enum.Enum):
-    """What torch does about a registration that is not simply accepted."""
-
-    RAISES = "raises"
-    """It throws ``message``, and nothing after it happens."""
-
-    EXITS = "exits"
-    """It prints ``message`` and ends the process by ``exit(1)``, which nobody can catch."""
-
-    OVERRIDES = "overrides"
-    """It replaces what is there, and warns with ``message``; None if it does so in silence."""
-
-    SKIPS = "skips"
-    """It keeps what is there instead, and prints ``message``."""
-
-    DEAD = "dead"
-    """It keeps a kernel for an operator that nobody defines, and says nothing."""
-
-
-FATAL: Final = (OutcomeKind.RAISES, OutcomeKind.EXITS)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What comes of one event.
-
-    ``subject`` is the operator, namespace, dispatch key or class concerned. ``new`` and ``old`` are what meets there:
-    two schemas (D1, D2, K2, R7, R8), two C++ types (K1), or where the two were registered; None where nothing meets.
-    """
-
-    event: Event
-    kind: OutcomeKind
-    message: Message | None
-    subject: str
-    new: str | None = None
-    old: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Replay:
-    """All that is remarkable about a sequence of events, and what is registered after it.
-
-    ``behind`` is what torch would refuse if what it does refuse were left out, in the order of the events.
-    """
-
-    outcomes: tuple[Outcome, ...]
-    state: State
-    behind: tuple[Outcome, ...] = ()
-
-    @property
-    def failure(self) -> Outcome | None:
-        """The event that throws, or ends the process."""
-        return next((outcome for outcome in self.outcomes if outcome.kind in FATAL), None)
 
 
 def replay(state: State, events: Iterable[Event], release: MinorVersion) -> Replay:
@@ -317,21 +93,6 @@ def replay(state: State, events: Iterable[Event], release: MinorVersion) -> Repl
     return Replay(outcomes=outcomes, state=after, behind=tuple(run.go_on(outcomes[-1], left)) if run.failed else ())
 
 
-class _ThrownError(Exception):
-    """torch throws, or ends the process: all that there is to say of it but the event."""
-
-    def __init__(
-        self,
-        thrown: Message,
-        subject: str,
-        new: str | None = None,
-        old: str | None = None,
-        kind: OutcomeKind = OutcomeKind.RAISES,
-    ) -> None:
-        super().__init__(thrown.text)
-        self.thrown, self.subject, self.new, self.old, self.kind = thrown, subject, new, old, kind
-
-
 class _Run:
     """A dispatcher at work: the state that was given, with what has changed on top of it."""
 
@@ -342,8 +103,7 @@ class _Run:
         self._fallbacks = dict(state.fallbacks)
         self._classes = state.classes
         self._warned = state.warned
-        self._backend = state.backend
-        self._entries = dict(state.entries)
+        self._registries = RegistryEntries(state, release)
         self._implemented: dict[str, Event] = {}  # operator -> the first event that gives it a kernel
         self.outcomes: list[Outcome] = []
         self.failed = False
@@ -355,8 +115,8 @@ class _Run:
             fallbacks=dict(self._fallbacks),
             classes=self._classes,
             warned=self._warned,
-            backend=self._backend,
-            entries=dict(self._entries),
+            backend=self._registries.backend,
+            entries=dict(self._registries.entries),
         )
 
     def register(self, event: Event) -> None:
@@ -375,21 +135,12 @@ class _Run:
                 case RegisterClass():
                     self._register_class(event.name)
                 case NameBackend():
-                    self._name_backend(event.name)
+                    self._registries.name_backend(event.name)
                 case Enter():
-                    self._enter(event)
-        except _ThrownError as error:
+                    self.outcomes.extend(self._registries.enter(event))
+        except RefusalError as error:
             self.failed = True
-            self.outcomes.append(
-                Outcome(
-                    event=event,
-                    kind=error.kind,
-                    message=error.thrown,
-                    subject=error.subject,
-                    new=error.new,
-                    old=error.old,
-                )
-            )
+            self.outcomes.append(error.outcome_of(event))
 
     def go_on(self, refused: Outcome, events: Iterable[Event]) -> Iterator[Outcome]:
         """What else is refused, each thing once: the kernels of an operator that is refused count as part of it.
@@ -445,7 +196,7 @@ class _Run:
                 self._throw_text(given, "Tried to parse a function schema but only the operator name was given")
             if kernel.inferred is None:
                 self._throw_in(block, "L5", str(given), operator=given)
-            schema, alias = _named(kernel.inferred, given), _CONSERVATIVE
+            schema, alias = inferred_for(kernel.inferred, given), _CONSERVATIVE
         else:
             schema, alias = given, event.alias_analysis or _FROM_SCHEMA
         if block.kind is BlockKind.IMPL or block.namespace is None:
@@ -522,22 +273,22 @@ class _Run:
     def _inferred_from(self, name: OperatorName, kernels: tuple[CppFunction, ...]) -> FunctionSchema:
         if not kernels:
             self._throw("R5", str(name), name=name)
-        inferred = [_named(kernel.inferred, name) for kernel in kernels if kernel.inferred is not None]
+        inferred = [inferred_for(kernel.inferred, name) for kernel in kernels if kernel.inferred is not None]
         if not inferred:
             self._throw("R6", str(name), name=name)
         if has_message("R7", self._release):
             for other in inferred[1:]:
-                reason = self._difference(inferred[0], other)
+                reason = difference(inferred[0], other, self._release)
                 if reason is not None:
-                    first, second = (self._print(_named_nothing(schema)) for schema in (inferred[0], other))
+                    first, second = (self._print(named_nothing(schema)) for schema in (inferred[0], other))
                     self._throw("R7", str(name), new=second, old=first, first=first, second=second, reason=reason)
         return inferred[0]
 
     def _check_against_inferred(self, schema: FunctionSchema, kernel: CppFunction) -> None:
         if kernel.inferred is None:
             return
-        inferred = _inferred(kernel.inferred)
-        reason = self._difference(schema, inferred)
+        inferred = inferred_schema(kernel.inferred)
+        reason = difference(schema, inferred, self._release)
         if reason is not None:
             expected, found = self._print(schema), self._print(inferred)
             self._throw(
@@ -560,46 +311,13 @@ class _Run:
             self._throw("C1", name, name=f"__torch__.torch.classes.{name}")
         self._classes |= {name}
 
-    def _name_backend(self, name: str) -> None:
-        if self._backend not in (None, name):
-            self._throw("C5", name, new=name, old=self._backend, name=self._backend)
-        self._backend = name
-
-    # What c10/util/Registry.h checks, and the functions that take one entry, or replace it
-
-    def _enter(self, event: Enter) -> None:
-        device = (self._backend or _PRIVATE_USE_NAME).lower()
-        subject = str(event.key or _PRIVATE_USE)
-        there = self._entries.get((event.registry, event.key))
-        refusal = _REFUSALS.get(event.registry)
-        if event.registry == _STORAGE and event.key != _PRIVATE_USE:
-            refusal, there = "E4", 0
-        if there is not None and refusal is not None:
-            if has_message(refusal, self._release):
-                self._throw(refusal, subject, key=event.key, device=device)
-            return
-        if there is not None and event.registry not in _REPLACED:
-            if event.priority is None:
-                return  # some table: what its code does about a second entry is not known
-            if event.priority == there:
-                raise _ThrownError(message("C4", self._release, key=event.key), subject, kind=OutcomeKind.EXITS)
-        if there is None or (event.priority or 0) >= there:
-            self._entries[event.registry, event.key] = event.priority or 0
-            kind, said = OutcomeKind.OVERRIDES, None
-        elif event.registry in _REPLACED:
-            kind, said = OutcomeKind.SKIPS, None
-        else:
-            kind, said = OutcomeKind.SKIPS, message("C4b", self._release, key=event.key)
-        if there is not None:
-            self.outcomes.append(Outcome(event=event, kind=kind, message=said, subject=subject))
-
     # What Dispatcher.cpp checks
 
     def _register_def(self, schema: FunctionSchema, debug: str, alias: str | None) -> None:
         name = str(schema.name)
         entry = self._entry(name)
         if entry.schema is not None:
-            old = _parsed(entry.schema)
+            old = parsed(entry.schema)
             if self._release >= _ONE_DEFINITION or schema != old:
                 new_text, old_text = self._print(schema), self._print(old)
                 self._throw(
@@ -625,7 +343,7 @@ class _Run:
 
     def _throw_alias_analysis(self, schema: FunctionSchema, debug: str, alias: str, entry: OperatorEntry) -> NoReturn:
         """The schemas are equal, but not how code is to tell what they alias."""
-        new, old = self._print(schema), self._print(_parsed(entry.schema or ""))
+        new, old = self._print(schema), self._print(parsed(entry.schema or ""))
         check = next(check for check in ("D3", "D4", "D5") if has_message(check, self._release))
         self._throw(
             check,
@@ -644,7 +362,7 @@ class _Run:
         if self._release >= LIBRARIES:
             entry = self._check_signature(name, entry, key, kernel, debug)
             if entry.schema is not None and kernel.inferred is not None:
-                self._check_schema(_parsed(entry.schema), entry.debug, kernel.signature, kernel.inferred, debug)
+                self._check_schema(parsed(entry.schema), entry.debug, kernel.signature, kernel.inferred, debug)
         slot = self._slot(key)
         there = entry.kernels.get(slot, ())
         if there:
@@ -691,10 +409,10 @@ class _Run:
         """Where torch's own C++ types are not known: kernels with different schemas have different types."""
         if kernel.inferred is None or kernel.signature is None:
             return
-        mine = _inferred(kernel.inferred)
-        for other in (_inferred(its.inferred) for all_ in entry.kernels.values() for its in all_ if its.inferred):
-            same_slot = _has_symint(mine) == _has_symint(other) or self._release < SYMINT
-            if same_slot and self._difference(other, mine) is not None:
+        mine = inferred_schema(kernel.inferred)
+        for other in (inferred_schema(its.inferred) for all_ in entry.kernels.values() for its in all_ if its.inferred):
+            same_slot = has_symint(mine) == has_symint(other) or self._release < SYMINT
+            if same_slot and difference(other, mine, self._release) is not None:
                 self._throw_signatures(name, entry, key, kernel.signature, debug, old=_UNKNOWN, stored=None)
 
     def _throw_signatures(
@@ -730,12 +448,12 @@ class _Run:
     ) -> None:
         if self._release < LIBRARIES:
             return
-        inferred = _inferred(inferred_text)
-        with_symint = signature.takes_symint(mangled) if mangled is not None else _has_symint(inferred)
-        expected = schema if with_symint else _without_symint(schema)
-        reason = self._difference(expected, inferred)
+        inferred = inferred_schema(inferred_text)
+        with_symint = signature.takes_symint(mangled) if mangled is not None else has_symint(inferred)
+        expected = schema if with_symint else without_symint(schema)
+        reason = difference(expected, inferred, self._release)
         if reason is not None:
-            if self._release >= _SYMINT_NOTE and not with_symint and _has_symint(inferred):
+            if self._release >= _SYMINT_NOTE and not with_symint and has_symint(inferred):
                 reason += _BY_VALUE
             new, old = self._print(inferred), self._print(expected)
             self._throw(
@@ -803,53 +521,31 @@ class _Run:
 
     def _parse(self, text: str, *, with_typevars: bool) -> OperatorName | FunctionSchema:
         try:
-            return _read(text, strict=True, allow_typevars=with_typevars, classes=self._classes)
+            return read_definition(text, strict=True, allow_typevars=with_typevars, classes=self._classes)
         except SchemaError as error:
             raise self._unreadable(text, error) from error
 
-    def _unreadable(self, text: str, error: SchemaError) -> _ThrownError:
-        problem = str(error).rstrip("\n")  # which older releases end in
-        if self._release < _TYPE_HINT:
-            problem = problem.replace(_HINT, "")
-        return _ThrownError(message("G1", self._release, problem=problem), text)
-
-    def _difference(self, first: FunctionSchema, second: FunctionSchema) -> str | None:
-        """``findSchemaDifferences`` of infer_schema.cpp: names, defaults and alias annotations do not count."""
-        end = "." if self._release >= _REASONS_END else ""
-        mine, its = len(first.arguments), len(second.arguments)
-        if mine != its:
-            return f"The number of arguments is different. {mine} vs {its}."
-        if len(first.returns) != len(second.returns):
-            return f"The number of returns is different. {len(first.returns)} vs {len(second.returns)}{end}"
-        for what, pairs in (
-            ("argument", zip(first.arguments, second.arguments, strict=True)),
-            ("return", zip(first.returns, second.returns, strict=True)),
-        ):
-            for number, (one, other) in enumerate(pairs, 1):
-                types = self._compared(one.type), self._compared(other.type)
-                if types[0] != types[1]:
-                    texts = [type_.printed_by(self._release) for type_ in types]
-                    return f"Type mismatch in {what} {number}: {texts[0]} vs {texts[1]}{end}"
-        return None
-
-    def _compared(self, type_: Type) -> Type:
-        return type_ if self._release >= SYMINT else type_.fake
+    def _unreadable(self, text: str, error: SchemaError) -> RefusalError:
+        text_of_torch = str(error).rstrip("\n")  # which older releases end in
+        if self._release < _TYPE_ADVICE:
+            text_of_torch = text_of_torch.replace(TYPE_ADVICE, "")
+        return RefusalError(message("G1", self._release, problem=text_of_torch), text, problem=error.problem)
 
     def _print(self, schema: FunctionSchema) -> str:
         return schema.printed_by(self._release)
 
     def _operator_text(self, name: str, entry: OperatorEntry) -> str:
-        return name if entry.schema is None else self._print(_parsed(entry.schema))
+        return name if entry.schema is None else self._print(parsed(entry.schema))
 
     def _throw_in(self, block: Block, check: str, subject: str, **values: object) -> NoReturn:
         # 1.6 prints the number of the kind.
         kind = block.kind.value if self._release > LIBRARIES else list(BlockKind).index(block.kind)
         file, line = block.file, block.line
         thrown = message(check, self._release, exact=True, kind=kind, file=file, line=line, **values)
-        raise _ThrownError(thrown, subject)
+        raise RefusalError(thrown, subject)
 
     def _throw_text(self, name: OperatorName, problem: str) -> NoReturn:
-        raise _ThrownError(message("G1", self._release, problem=problem), str(name))
+        raise RefusalError(message("G1", self._release, problem=problem), str(name), problem=problem)
 
     def _throw(
         self,
@@ -862,7 +558,7 @@ class _Run:
         **values: object,
     ) -> NoReturn:
         thrown = message(check, self._release, exact=exact, new=new, old=old, **values)
-        raise _ThrownError(thrown, subject, new, old)
+        raise RefusalError(thrown, subject, new, old)
 
 
 def _thing(outcome: Outcome) -> tuple[str, str]:
@@ -882,46 +578,3 @@ def _namespace(event: Define | Implement | FallBack) -> str | None:
 
 def _key_text(key: str | None) -> str:
     return "(catch all)" if key is None else key
-
-
-# The same schemas are replayed on one release after the other.
-_remembered: Final = functools.lru_cache(maxsize=16_384)
-_read: Final = _remembered(parse_name_or_schema)
-
-
-@_remembered
-def _parsed(schema: str) -> FunctionSchema:
-    return FunctionSchema.parse(schema)
-
-
-@_remembered
-def _inferred(text: str) -> FunctionSchema:
-    """The schema that torch makes of a C++ type, which has no name."""
-    return _named_nothing(FunctionSchema.parse(f"_{text}"))
-
-
-def _named_nothing(schema: FunctionSchema) -> FunctionSchema:
-    return replace(schema, name=OperatorName(name=""))
-
-
-def _named(inferred: str, name: OperatorName) -> FunctionSchema:
-    return replace(_inferred(inferred), name=name)
-
-
-_SYMINT_TYPES: Final = frozenset(
-    FunctionSchema.parse(f"_({text} _) -> ()").arguments[0].type
-    for text in ("SymInt", "SymInt?", "SymInt[]", "SymInt[]?")
-)
-
-
-def _has_symint(schema: FunctionSchema) -> bool:
-    return any(argument.type in _SYMINT_TYPES for argument in schema.arguments)
-
-
-def _without_symint(schema: FunctionSchema) -> FunctionSchema:
-    """The schema for a kernel without SymInt (``cloneWithRealTypes`` of function_schema.h). Returns keep theirs."""
-
-    def plain(argument: Argument) -> Argument:
-        return replace(argument, type=argument.type.fake) if argument.type in _SYMINT_TYPES else argument
-
-    return replace(schema, arguments=tuple(plain(argument) for argument in schema.arguments))

@@ -8,13 +8,18 @@ An extension carries the numbers of the torch whose headers it was compiled with
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
+from typing import Final
 
 from packaging.version import Version
 
 from abiscan.inputs.version import MinorVersion, TorchVersion
+
+_UNNAMED: Final = "Unknown"
+_UNNAMED_KEY: Final = re.compile(rf"{_UNNAMED}\((\d+)\)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,11 +31,17 @@ class DispatchKeys:
 
     def name(self, number: int) -> str:
         """The name of a key; ``Unknown(<number>)`` for a number that this torch does not have."""
-        return self.names.get(number, f"Unknown({number})")
+        return self.names.get(number, f"{_UNNAMED}({number})")
 
     def can_register(self, number: int) -> bool:
         """Whether a kernel can be registered for a number: whether it is a key."""
         return number in self.names
+
+
+def unnamed_number(name: str) -> int | None:
+    """The number in what ``DispatchKeys.name`` calls a key without a name; None for a name."""
+    match = _UNNAMED_KEY.fullmatch(name)
+    return int(match[1]) if match else None
 
 
 def keys_of(version: Version) -> DispatchKeys:

@@ -28,6 +28,7 @@ from abiscan.inputs.version import MinorVersion
 __all__ = [
     "NEWEST",
     "NO_DEFAULT",
+    "TYPE_ADVICE",
     "AliasInfo",
     "Argument",
     "Default",
@@ -48,6 +49,12 @@ __all__ = [
 _SIZES_OPTIONAL_LISTS: Final = (1, 7)  # int[2]?, which was int[]?
 _QUOTES_OPTIONAL_STRINGS: Final = (1, 9)  # str? x="a", which was str? x=a
 _PRINTS_AS_WRITTEN: Final = (1, 13)  # ScalarType, which was int; -> Tensor, which was -> (Tensor); int[2] x=1
+
+TYPE_ADVICE: Final = (
+    ". Common valid schema types include Tensor, SymInt, int, float, bool, Scalar; for a full list, please see "
+    "https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/native/README.md#func "
+)
+"""What torch adds where a schema has an unknown type, from 2.4 on."""
 
 _DEEPEST: Final = 50  # types inside each other; torch itself has at most 4, and a stack is finite
 _WIDEST_UNION: Final = 50  # members, each of which is compared with each
@@ -811,7 +818,8 @@ class _Parser(Tokens):
         self._expect(".")
         name = f"{namespace}.{self._expect('ident')}"
         if self._classes is not None and name not in self._classes:
-            raise self._fault(f"Unknown custom class type {name}. Please ensure it is registered.", self._last_span())
+            advice = ". Please ensure it is registered."
+            raise self._fault(f"Unknown custom class type {name}", self._last_span(), advice)
         return Type(kind=TypeKind.CLASS, name=f"__torch__.torch.classes.{name}")
 
     def _base_type(self, word: str) -> Type:
@@ -828,20 +836,21 @@ class _Parser(Tokens):
             return Type(kind=TypeKind.VAR, name=word)
         if word == "double":
             raise self._fault(
-                "Use `float` instead of `double` in an operator's schema string. "
-                "`float` in schema corresponds to the double type in C++",
+                "Use `float` instead of `double` in an operator's schema string",
                 span,
+                ". `float` in schema corresponds to the double type in C++",
             )
         if word == "int64_t":
             raise self._fault(
-                "Use `SymInt` or `int` instead of `int64_t` in an operator's schema string. `SymInt` corresponds to "
-                "c10::SymInt in C++ while `int` in schema corresponds to the int64_t type in C++.",
+                "Use `SymInt` or `int` instead of `int64_t` in an operator's schema string",
                 span,
+                ". `SymInt` corresponds to c10::SymInt in C++ while `int` in schema corresponds to the int64_t type in "
+                "C++.",
             )
         raise self._fault(
-            "unknown type specifier. Common valid schema types include Tensor, SymInt, int, float, bool, Scalar; for "
-            "a full list, please see https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/native/README.md#func ",
+            "unknown type specifier",
             span,
+            TYPE_ADVICE,
         )
 
     def _alias(self) -> AliasInfo | None:

@@ -195,9 +195,12 @@ class Tokens:
         problem = f"expected {kind} but found '{self._kind()}'"
         return self._error(problem, self._spans[self._at], f"{problem} here:\n")
 
-    def _fault(self, problem: str, span: Span | None = None) -> SchemaError:
-        """An error that torch reports with its place (``ErrorReport``), the token at hand if not told otherwise."""
-        return self._error(problem, span or self._spans[self._at], f"\n{problem}:\n")
+    def _fault(self, problem: str, span: Span | None = None, advice: str = "") -> SchemaError:
+        """An error that torch reports with its place (``ErrorReport``), the token at hand if not told otherwise.
+
+        :param advice: what torch adds to the problem
+        """
+        return self._error(problem, span or self._spans[self._at], f"\n{problem}{advice}:\n")
 
     def _refusal(self, problem: str, span: Span | None = None) -> SchemaError:
         """An error that torch reports without its place (``TORCH_CHECK`` and what the C++ library throws)."""

@@ -11,13 +11,12 @@ brought keys that stand for several others (``Autograd``, ``Math``), 1.8 made th
 from __future__ import annotations
 
 import enum
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from abiscan.dispatch.keys import keys_of_minor
+from abiscan.dispatch.keys import keys_of_minor, unnamed_number
 from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators
 from abiscan.inputs.version import MinorVersion
 
@@ -42,8 +41,6 @@ _NESTED_HAS_BACKENDS: Final = (1, 13)
 # getBackendKeySetFromAutograd (c10/core/DispatchKeySet.cpp) has a case for each key AutogradX but for these.
 _AUTOGRAD_WITHOUT_BACKEND: Final = frozenset({"AutogradHIP", "AutogradVE", "AutogradMTIA"})
 _AUTOGRAD_XPU_WITH_BACKEND: Final = (1, 10)
-
-_NUMBER: Final = re.compile(r"Unknown\((\d+)\)")
 
 # From 1.12 on: the functionalities that every backend has, and what stands before the backend's name in their keys.
 _PER_BACKEND: Final = {
@@ -198,8 +195,8 @@ class DispatchTable:
 
     def _name(self, key: str) -> str:
         """The name of a key that was read as a number, for torch itself has no name for it."""
-        match = _NUMBER.fullmatch(key)
-        return self.names.get(int(match[1]), key) if match else key
+        number = unnamed_number(key)
+        return key if number is None else self.names.get(number, key)
 
     def _includes(self, alias: str, key: str) -> bool:
         return key in self.aliases.get(alias, ())

@@ -1,4 +1,4 @@
-"""Recovers what an extension registers by emulating its initialisers. The only importer of icicle and capstone."""
+"""Recovers what an object registers with torch by emulating its initialisers: all that runs code of a target."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import bisect
 import functools
+import itertools
 import re
 import struct
 from collections.abc import Iterable, Iterator, Sequence
@@ -64,6 +65,14 @@ def _find_x86_64(image: Image, segments: Sequence[Segment], slots: Slots) -> Ite
         for _, end, slot in _uses(_CALL_SLOT, image, segments):
             if slot in slots.others:
                 yield CallSite(end, slots.others[slot], is_jump=False)
+    stubs = _stubs_x86_64(image, segments, slots)
+    if stubs:
+        for segment in segments:
+            yield from _calls_of_stubs(_bytes_of(image, segment), segment.address, stubs)
+
+
+def _stubs_x86_64(image: Image, segments: Sequence[Segment], slots: Slots) -> dict[int, str]:
+    """Where calls of a stub may lead, and the function behind it."""
     stubs: dict[int, str] = {}
     known, missing = slots.by_stub | slots.others, set(slots.by_stub)
     for start, _, slot in _uses(_JUMP_SLOT, image, segments):
@@ -73,23 +82,23 @@ def _find_x86_64(image: Image, segments: Sequence[Segment], slots: Slots) -> Ite
             missing.discard(slot)
             if not missing and not slots.others:
                 break
-    if not stubs:
-        return
+    return stubs
+
+
+def _calls_of_stubs(data: memoryview, address: int, stubs: dict[int, str]) -> Iterator[CallSite]:
+    """The relative calls and jumps to stubs in the code that lies at ``address``."""
     low, high = min(stubs), max(stubs)
     unpack = _DISPLACEMENT.unpack_from
-    for segment in segments:
-        data = _bytes_of(image, segment)
-        for at in range(0, len(data), _WINDOW):
-            start = segment.address + at
-            window = data[at : at + _WINDOW + 4]
-            for opcode in (_CALL, _JUMP):
-                # Hundreds of thousands of candidates in a large library: as little as possible for each.
-                for match in _relative(opcode, low - start - _WINDOW - 5, high - start).finditer(window):
-                    end = match.end()
-                    target = stubs.get(start + end + unpack(window, end - 4)[0])
-                    if target is not None:
-                        is_jump = opcode == _JUMP
-                        yield CallSite(start + (match.start() if is_jump else end), target, is_jump)
+    for at, opcode in itertools.product(range(0, len(data), _WINDOW), (_CALL, _JUMP)):
+        start = address + at
+        window = data[at : at + _WINDOW + 4]
+        is_jump = opcode == _JUMP
+        # Hundreds of thousands of candidates in a large library: as little as possible for each.
+        for match in _relative(opcode, low - start - _WINDOW - 5, high - start).finditer(window):
+            end = match.end()
+            target = stubs.get(start + end + unpack(window, end - 4)[0])
+            if target is not None:
+                yield CallSite(start + (match.start() if is_jump else end), target, is_jump)
 
 
 def _uses(pattern: re.Pattern[bytes], image: Image, segments: Iterable[Segment]) -> Iterator[tuple[int, int, int]]:

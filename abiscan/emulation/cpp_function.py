@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from abiscan.emulation.torch_state import Schema, TorchState
+from abiscan.emulation.schema_objects import Schema
+from abiscan.emulation.torch_state import TorchState
 
 CPP_FUNCTION_WORDS: Final = 9  # up to the schema, where it comes last
 _OLD_CONFIG_WORDS: Final = 10  # a KernelFunction of 64 bytes, up to 1.5: std::function, shared_ptr, then the functions
@@ -65,16 +66,16 @@ def read_function(state: TorchState, address: int, size: int, *, flag_first: boo
         # An optional<CppSignature>, which may be empty: what is in it then was in the stack before.
         engaged = words[at - 1 if flag_first else at + 1] & 0xFF == 1 if flag_first or at + 1 < size else False
         signature = signature or (_function_type(state, words[at]) if engaged else None)
-        schema = schema or (state.marked_schema(words[at]) if machine.is_heap(words[at]) else None)
+        schema = schema or (state.schemas.marked(words[at]) if machine.is_heap(words[at]) else None)
         if schema is not None and signature is not None:
             state.schema_at.setdefault(size, at)
     # Members that are not set hold what the stack held before. Once a kernel with everything has shown where the schema
     # is, nothing else is taken for one.
     known_at = state.schema_at.get(size)
-    if known_at is not None and schema is not None and state.marked_schema(words[known_at]) is not schema:
+    if known_at is not None and schema is not None and state.schemas.marked(words[known_at]) is not schema:
         signature, schema = None, None
     if boxed_at == _OLD_BOXED_AT and machine.is_heap(words[-1]):
-        schema = state.read_inlined_schema(words[-1])
+        schema = state.schemas.read_inlined(words[-1])
     fallthrough = _FALLTHROUGH in (state.process.name_at(words[boxed_at]) or "")
     typed = signature is not None or any(process.is_code(word) for word in words[boxed_at + 1 : boxed_at + 3])
     return Function(

@@ -63,10 +63,6 @@ class Stop(Exception):  # noqa: N818 - not an error: the way in which an emulate
         self.address = address
 
 
-class OutOfBudgetError(Exception):
-    """No more instructions may be executed, for any function."""
-
-
 class Unknown(NamedTuple):
     """The contents of registers and memory where nothing is known of them.
 

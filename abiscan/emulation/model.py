@@ -179,7 +179,6 @@ class EmulationGap:
 class Registrations:
     """Everything recovered from one object, each list in the order in which the code registers.
 
-    ``unknown_calls`` counts the calls of imported functions that have no double and were answered with zero.
     ``debug_at`` is the offset of the last member, ``debug_``, in the ``torch::CppFunction`` objects that the code
     makes, which tells releases apart; None where it makes none of which this shows.
     """
@@ -192,7 +191,6 @@ class Registrations:
     registries: tuple[Registry, ...] = ()
     lookups: tuple[Lookup, ...] = ()
     gaps: tuple[EmulationGap, ...] = ()
-    unknown_calls: tuple[tuple[str, int], ...] = ()
     debug_at: int | None = None
 
 

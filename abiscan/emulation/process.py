@@ -3,13 +3,12 @@
 An imported symbol gets a slot of ``IMPORT_SLOT`` bytes. To code that reads it, it is a datum (zeroes, or what
 ``_DATA_IMAGES`` says: a ``std::type_info`` knows its name, a vtable leads to functions). Code that jumps there calls
 the *double* of that name: a Python function of this package that does what the real one does to the process, or
-records it. A function without a double returns zero and is counted.
+records it. A function without a double returns zero.
 """
 
 from __future__ import annotations
 
 import struct
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -94,7 +93,6 @@ class EmulatedProcess:
         self.calls = 0
         self.call_limit = 0
         self.heap_limit = HEAP_BASE + HEAP_SIZE
-        self.unknown: Counter[str] = Counter()
         self.call_sites: set[int] = set()
         self.arch = ARCHITECTURES[machine]
         self.machine = Emulator(self.arch, self._page_in, self._call_out)
@@ -310,11 +308,7 @@ class EmulatedProcess:
         self.calls += 1
         if self.calls > self.call_limit:
             raise Stop("call budget exhausted", call.return_address)
-        if double is None:
-            self.unknown[name] += 1
-            call.finish(0)
-        else:
-            call.finish(double(call))
+        call.finish(0 if double is None else double(call))
 
     def _jump_to_chosen(self, resolver: int) -> None:
         """Go on in the function that an indirect function's resolver chooses, with the registers as they are."""

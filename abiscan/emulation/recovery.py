@@ -12,18 +12,16 @@ from typing import Final
 
 from icicle import MemoryException  # type: ignore[import-untyped]
 
+from abiscan.binary import registration_api as api
 from abiscan.binary.elf import ElfFile, SharedObject
 from abiscan.emulation.call_sites import CallSite, Functions, find_call_sites
 from abiscan.emulation.doubles import finder
 from abiscan.emulation.doubles.cpython import CPYTHON, fill_datum, module_functions, new_module
 from abiscan.emulation.doubles.libc import LIBC
 from abiscan.emulation.doubles.libstdcxx import LIBSTDCXX
-from abiscan.emulation.doubles.torch_legacy import torch_legacy
-from abiscan.emulation.doubles.torch_library import torch_library
-from abiscan.emulation.doubles.torch_lookups import function_called, torch_lookups
-from abiscan.emulation.doubles.torch_registries import Registries, torch_registries
-from abiscan.emulation.doubles.torch_stable import torch_stable
-from abiscan.emulation.doubles.torch_types import torch_types
+from abiscan.emulation.doubles.torch import torch_doubles
+from abiscan.emulation.doubles.torch_lookups import function_called
+from abiscan.emulation.doubles.torch_registries import FilledRegistries
 from abiscan.emulation.emulator import Stop
 from abiscan.emulation.loader import BASE
 from abiscan.emulation.lookups import LookupReader, imported_operators
@@ -43,21 +41,11 @@ _ARGUMENT_SIZE: Final = 4096
 _ARGUMENTS: Final = 6
 _MAX_ON_CALL: Final = 2_000
 
-# The functions that register: a call of one that was not executed is a gap.
-_REGISTERS: Final = re.compile(
-    r"_ZN5torch7LibraryC[12]ENS0_4KindE|_ZNR5torch7Library(4_def|5_impl|9_fallback)E"
-    r"|_ZN3c1017RegisterOperators25checkSchemaAndRegisterOp_E|_ZN5torch3jit16registerOperatorE"
-    r"|aoti_torch_library_(init_(def|fragment|impl)|def|impl)$|torch_library_(impl|def_with_tags)$"
-    r"|_ZN5torch6detail10class_baseC|_ZN3c104impl24DeviceGuardImplRegistrarC|_ZN3c1028register_privateuse1_backendE"
-    r"|_ZN3c1020SetStorageImplCreateE|_ZN2at33RegisterPrivateUse1HooksInterfaceE|_ZN2at18_GeneratorRegisterC"
-)
-# Those that open something for the others to register with.
-_OPENS: Final = re.compile(r"_ZN5torch7LibraryC[12]|aoti_torch_library_init_|_ZN5torch6detail10class_baseC")
 # What only extensions of 1.7 and newer have: what inserts into a table of c10/util/flat_hash_map.h, which is too long
 # to be inlined, or, from 1.8 on, a part of class_ that is in torch and inserts by itself.
 _FLAT_MAP: Final = b"_ZN3ska8detailv317sherwood_v3_table"
 _CLASS_BASE: Final = b"_ZN5torch6detail10class_baseC"
-# A "?" for a type, and not one behind it: see TorchState.type_text.
+# A "?" for a type, and not one behind it: see TypeObjects.text.
 _UNKNOWN_TYPE: Final = re.compile(r"(?<![\w\])])\?")
 # What the code that reads a damaged file or emulated process may raise.
 _DAMAGE: Final = (
@@ -85,12 +73,10 @@ class _Recovery:
         self.find: Callable[[str], Double | None] = lambda _: None
         self.process = EmulatedProcess(file, facts.machine, self._find_double, fill_datum)
         state = TorchState(self.process, facts.imports, self.recorder)
-        state.known_tail = argument_tail
+        state.schemas.known_tail = argument_tail
         state.has_flat_class_map |= any(map(self.process.image.mentions, (_FLAT_MAP, _CLASS_BASE)))
-        torch = (torch_library(state), torch_stable(state), torch_legacy(state), torch_types(state))
-        self.registries = Registries(state)
-        others = (torch_lookups(state), torch_registries(state, self.registries))
-        self.find = finder((*torch, *others, LIBC, LIBSTDCXX, CPYTHON))
+        self.registries = FilledRegistries(state)
+        self.find = finder((*torch_doubles(state, self.registries), LIBC, LIBSTDCXX, CPYTHON))
 
     def _find_double(self, name: str) -> Double | None:
         return self.find(name)
@@ -108,9 +94,9 @@ class _Recovery:
     def recover(self) -> list[CallSite]:
         """Run everything that registers; give the calls that look operators up."""
         image = self.process.image
-        slots = image.slots_of(lambda name: bool(_REGISTERS.match(name) or function_called(name)))
+        slots = image.slots_of(lambda name: api.is_registration(name) or function_called(name) is not None)
         sites = find_call_sites(image, self.facts.machine, slots)
-        registering = [site for site in sites if _REGISTERS.match(site.target)]
+        registering = [site for site in sites if api.is_registration(site.target)]
         for site in registering:
             if site.is_jump:
                 self.process.machine.watch(BASE + site.address)
@@ -125,6 +111,7 @@ class _Recovery:
             self.recorder.phase = Phase.ON_CALL
             self.emulate_callers(registering)
         self.report_missing(registering)
+        self.report_unknown()
         return [site for site in sites if function_called(site.target)]
 
     def look_up(self, sites: list[CallSite]) -> None:
@@ -157,7 +144,6 @@ class _Recovery:
             classes=tuple(recorder.classes),
             registries=tuple(recorder.registries),
             gaps=tuple(self.gaps),
-            unknown_calls=tuple(self.process.unknown.most_common()),
             debug_at=next(iter(recorder.debug_at)) if len(recorder.debug_at) == 1 else None,
         )
 
@@ -224,12 +210,12 @@ class _Recovery:
         tried = {address - BASE for address in self.process.image.initialisers()}
         limit = len(tried) + _MAX_ON_CALL
         # A function that opens a library reaches the small ones that need an open one; by themselves they get nowhere.
-        for site in sorted(sites, key=lambda site: not _OPENS.match(site.target)):
+        for site in sorted(sites, key=lambda site: not api.opens(site.target)):
             start = functions.containing(site.address - (not site.is_jump))
             if start is None or start in tried or self.is_executed(site) or len(tried) >= limit:
                 continue
             tried.add(start)
-            budget = _INSTRUCTIONS_PER_FUNCTION if _OPENS.match(site.target) else _INSTRUCTIONS_ON_CALL
+            budget = _INSTRUCTIONS_PER_FUNCTION if api.opens(site.target) else _INSTRUCTIONS_ON_CALL
             for arguments in (blank, (0,) * _ARGUMENTS):
                 if not self.is_executed(site):
                     self.attempt(BASE + start, arguments, budget)
@@ -247,6 +233,11 @@ class _Recovery:
         for site in sites:
             if not self.is_executed(site):
                 self.report(f"a call to {site.target} was not reached", site.address)
+
+    def report_unknown(self) -> None:
+        for name in sorted(api.unknown(self.facts.imports)):
+            reason = f"{name} is an unknown part of torch's registration API: what it registers was not recovered"
+            self.gaps.append(EmulationGap(stage=_STAGE, reason=reason, address=None, symbol=name))
 
     def report(self, reason: str, address: int | None) -> None:
         symbol = None if address is None else self.process.image.nearest_symbol(address)

@@ -14,23 +14,14 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from abiscan.binary import registration_api as api
 from abiscan.binary.elf import ElfFile, Machine
 from abiscan.emulation.doubles import finder
 from abiscan.emulation.doubles.cpython import CPYTHON, fill_datum
 from abiscan.emulation.doubles.libc import LIBC
 from abiscan.emulation.doubles.libstdcxx import LIBSTDCXX
-from abiscan.emulation.doubles.torch_legacy import torch_legacy
-from abiscan.emulation.doubles.torch_library import torch_library
-from abiscan.emulation.doubles.torch_lookups import torch_lookups
-from abiscan.emulation.doubles.torch_registries import (
-    REGISTRY,
-    SETTINGS,
-    Registries,
-    function_name,
-    torch_registries,
-)
-from abiscan.emulation.doubles.torch_stable import torch_stable
-from abiscan.emulation.doubles.torch_types import torch_types
+from abiscan.emulation.doubles.torch import torch_doubles
+from abiscan.emulation.doubles.torch_registries import FilledRegistries, function_name
 from abiscan.emulation.emulator import Stop
 from abiscan.emulation.loader import Image
 from abiscan.emulation.model import EmulationGap, Phase, Registrations, Registry, TorchRegistrations
@@ -44,19 +35,23 @@ _INSTRUCTIONS_PER_FUNCTION: Final = 50_000_000
 _CALLS_PER_FUNCTION: Final = 1_000_000
 _HEAP_PER_FUNCTION: Final = 0x1000_0000  # OpenBLAS takes its buffers, and uses none of them
 
+
+def _names(*beginnings: str) -> re.Pattern[bytes]:
+    """The whole mangled names that begin as one of these regular expressions say."""
+    return re.compile("|".join(f"(?:{beginning.removesuffix('$')})[A-Za-z0-9_]*" for beginning in beginnings).encode())
+
+
 # The boundary: what opens a library, defines, implements, and what makes or reads a schema for that.
-_BOUNDARY: Final = re.compile(
-    rb"(?:_ZN5torch7LibraryC[12]ENS0_4KindE"
-    rb"|_ZNR5torch7Library(?:4_def|5_impl|9_fallback)E"
-    rb"|_ZN5torch3jit(?:11parseSchema|17parseSchemaOrName|9parseName|16registerOperator)E"
-    rb"|_ZN3c106detail12infer_schema20make_function_schemaE"
-    rb"|_ZN3c1017RegisterOperators25checkSchemaAndRegisterOp_E"
-    rb"|_ZN3c104impl24DeviceGuardImplRegistrarC[12]E)[A-Za-z0-9_]*"
+_BOUNDARY: Final = _names(
+    *(api.OPEN_LIBRARY, api.DEFINE, api.DEFINE_WITH_KERNEL, api.IMPLEMENT, api.FALL_BACK),
+    *(api.REGISTER_OPERATOR, api.REGISTER_JIT_OPERATOR, api.REGISTER_DEVICE_GUARD),
+    r"_ZN5torch3jit(?:11parseSchema|17parseSchemaOrName|9parseName)E",
+    r"_ZN3c106detail12infer_schema20make_function_schemaE",
 )
 # Nothing that is recorded lives in a kernel's object, and there are many.
 _WITHOUT_EFFECT: Final = re.compile(rb"_ZN5torch11CppFunctionD[12]Ev")
 # These make objects that other code of torch works with, so they do it themselves, and are only listened to.
-_OBSERVED: Final = re.compile(rb"_ZN5torch(?:25registerCustomClassMethod|19registerCustomClass)E[A-Za-z0-9_]*")
+_OBSERVED: Final = _names(api.REGISTER_CLASS, api.REGISTER_METHOD)
 _NAMED: Final = re.compile(
     rb"_ZTVN3c10[0-9]+[A-Za-z]*TypeE|_ZN3c10(?:[0-9]+[A-Za-z]*)?18fallthrough_kernel[A-Za-z0-9_]*"
 )
@@ -64,7 +59,7 @@ _VTABLE: Final = "_ZTV"
 _VTABLE_HEAD: Final = 16  # a virtual pointer leads past the offset to top and the type information
 
 
-_REGISTRIES: Final = re.compile(f"{REGISTRY}|{SETTINGS}".encode())
+_REGISTRIES: Final = _names(*api.FILLED)
 _INFER: Final = re.compile(rb"_ZN3c106detail12infer_schema20make_function_schemaE[A-Za-z0-9_]*")
 # Of the Arm Compute Library: told as torch is loaded how many threads it may use.
 _SCHEDULER: Final = "_ZN11arm_compute9Scheduler3getEv"
@@ -108,15 +103,14 @@ class _TorchProcess:
         self.process = EmulatedProcess(first, machine, self._find_double, fill_datum, others)
         boundary, observed, named = map(self._defined, (_BOUNDARY, _OBSERVED, _NAMED))
         state = TorchState(self.process, frozenset(boundary.values()), self.recorder)
-        doubles = (torch_library(state), torch_stable(state), torch_legacy(state), torch_types(state))
-        self._registries = Registries(state)
-        torch = finder((*doubles, torch_lookups(state), torch_registries(state, self._registries)))
+        self._registries = FilledRegistries(state)
+        torch = finder(torch_doubles(state, self._registries))
         self._find = {name: torch(name) for name in (*boundary.values(), *observed.values())}
         # What torch opens as it is loaded is a library of its own, which is there, and defines no operators.
         self._find["dlopen"] = lambda _: 1
         self._find[_SCHEDULER] = lambda _: self._blank_object()
         state.wide_keys = bool(self._defined(_BACKEND_COMPONENT))
-        state.known_tail = self._argument_tail(state)
+        state.schemas.known_tail = self._argument_tail(state)
         for address, name in boundary.items():
             self.process.plant(address, name)
         for address in self._defined(_WITHOUT_EFFECT):

@@ -12,22 +12,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from abiscan.binary.ownership import is_torch_library, registers
+from abiscan.binary.ownership import is_torch_library
+from abiscan.binary.registration_api import registers
 from abiscan.dispatch.adapters import entry_key, events_of, state_of
-from abiscan.dispatch.dispatcher import (
-    Enter,
-    Event,
-    FallBack,
-    NameBackend,
-    OpenBlock,
-    Outcome,
-    OutcomeKind,
-    RegisterClass,
-    State,
-    replay,
-)
+from abiscan.dispatch.dispatcher import replay
+from abiscan.dispatch.events import Enter, Event, FallBack, NameBackend, OpenBlock, RegisterClass
 from abiscan.dispatch.keys import DispatchKeys, keys_of
 from abiscan.dispatch.operators import Operators
+from abiscan.dispatch.outcomes import Outcome, OutcomeKind
+from abiscan.dispatch.state import State
 from abiscan.emulation import LibraryKind, Phase, Registrations
 from abiscan.extension.backend import brought_backend
 from abiscan.extension.examined import ExaminedExtension

@@ -22,13 +22,12 @@ from abiscan.inputs.sources import uses_torch
 from abiscan.inputs.version import number_of
 from abiscan.results.check import Verdict
 from abiscan.results.doctor import Ailment, Diagnosis, Trouble
+from abiscan.torches.from_libs import build_of
 from abiscan.torches.torch import TorchChoice, TorchOf
 
 # auditwheel renames what it puts into a wheel: libc10-5de87c2d.so.
 _COPY: Final = re.compile(r"(?P<stem>lib\w+)(?:-[0-9a-f]{8})?(?P<end>\.so)")
 _CPU_INDEX: Final = "https://download.pytorch.org/whl/cpu"
-_ACCELERATORS: Final = (("hip", "rocm"), ("cuda", "cu"))
-_VERSION_FIELD: Final = re.compile(r"^(cuda|hip)\b[^=\n]*=\s*'([^']+)'", re.MULTILINE)
 
 
 def diagnose(python: str | None, session: Session) -> Diagnosis:
@@ -56,7 +55,8 @@ def diagnose(python: str | None, session: Session) -> Diagnosis:
             healthy += [] if found else [str(distribution)]
     ailments += _on_search_path(torch.package)
     tag = torch.interpreter.tag if torch.interpreter else None
-    for build in _built_on_the_fly(Path(torch.package), str(tag).replace(".", "") if tag else ""):
+    accelerator = build_of(torch.package, files).accelerator
+    for build in _built_on_the_fly(str(tag).replace(".", "") if tag else "", accelerator):
         session.progress(str(build))
         found = _stale(build, choice, session)
         ailments += [found] if found else []
@@ -158,7 +158,7 @@ def _on_search_path(package: str) -> Iterator[Ailment]:
             )
 
 
-def _built_on_the_fly(package: Path, python: str) -> Iterator[Path]:
+def _built_on_the_fly(python: str, accelerator: str) -> Iterator[Path]:
     """The folders of ``torch.utils.cpp_extension.load`` that this torch would use (``_get_build_directory`` there)."""
     chosen = os.environ.get("TORCH_EXTENSIONS_DIR")
     if chosen:
@@ -166,20 +166,10 @@ def _built_on_the_fly(package: Path, python: str) -> Iterator[Path]:
     else:
         # As torch does; Path.home() would raise an error for a user who has no home.
         cache = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))  # noqa: PTH111
-        root = cache / "torch_extensions" / f"py{python}_{_accelerator(package)}"
+        root = cache / "torch_extensions" / f"py{python}_{accelerator}"
     for folder in sorted(root.glob("*/")):
         if any(folder.glob("*.so")):
             yield folder
-
-
-def _accelerator(package: Path) -> str:
-    try:
-        text = (package / "version.py").read_text("utf-8", "replace")
-    except OSError:
-        return "cpu"
-    built = {match[1]: match[2] for match in _VERSION_FIELD.finditer(text)}
-    found = (prefix + built[field].replace(".", "") for field, prefix in _ACCELERATORS if field in built)
-    return next(found, "cpu")
 
 
 def _stale(build: Path, choice: TorchChoice, session: Session) -> Ailment | None:

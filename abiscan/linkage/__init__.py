@@ -1,5 +1,5 @@
-"""A model of ``ld.so``: what a process maps, in which order, where it looks up symbols, and what it says when it fails.
+"""A pure model of loading one extension into the process of one torch: ``ld.so``, then ``import``, class by class.
 
-Pure: it sees files only through the ``Objects`` it is given. Its words and its order are those of glibc
+It reads files only through the ``Objects`` it is given. The model of the loader follows glibc
 (``elf/dl-load.c``, ``dl-deps.c``, ``dl-version.c``, ``dl-lookup.c``, ``dl-sort-maps.c``).
 """

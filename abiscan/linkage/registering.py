@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from abiscan.dispatch.dispatcher import FATAL, Outcome, OutcomeKind
 from abiscan.dispatch.keys import DispatchKeys
 from abiscan.dispatch.operators import Operators
+from abiscan.dispatch.outcomes import FATAL, Outcome, OutcomeKind
 from abiscan.dispatch.table import DispatchTable
 from abiscan.inputs.version import MinorVersion, TorchVersion
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from abiscan.binary.elf import Machine
-from abiscan.binary.ownership import registers
+from abiscan.binary.registration_api import registers
 from abiscan.errors import InputError
 from abiscan.extension.drift import drifts
 from abiscan.extension.examined import ExaminedExtension, ExaminedTarget

@@ -28,7 +28,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     for reaction in refusals(linkage, ("G1", "K11")):
         outcome = reaction.outcome
         assert outcome.message is not None
-        problem = outcome.message.text.strip().partition("\n")[0].partition(". ")[0].removesuffix(" here:")
+        problem = outcome.problem or outcome.message.text
         where = place_of(outcome.event)
         yield refusal(
             RULE.name,

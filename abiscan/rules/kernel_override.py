@@ -19,7 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from abiscan.dispatch.dispatcher import Enter, FallBack, OutcomeKind
+from abiscan.dispatch.events import Enter, FallBack
+from abiscan.dispatch.outcomes import OutcomeKind
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.registering import Reaction

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Collection, Iterator
 
 from abiscan.binary.mangling import Signature
-from abiscan.dispatch.dispatcher import Define, Enter, Event, FallBack, Implement, OpenBlock
+from abiscan.dispatch.events import Define, Enter, Event, FallBack, Implement, OpenBlock
 from abiscan.dispatch.schema import Argument, Difference, FunctionSchema, SchemaError
 from abiscan.findings import Effect, Evidence, Finding
 from abiscan.inputs.version import MinorVersion

@@ -22,7 +22,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from abiscan.dispatch.dispatcher import Enter, NameBackend, OutcomeKind
+from abiscan.dispatch.events import Enter, NameBackend
+from abiscan.dispatch.outcomes import OutcomeKind
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.registering import Reaction

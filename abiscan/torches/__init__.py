@@ -1,1 +1,1 @@
-"""What is known of a torch: what its own files say, or the data about its releases inside the package."""
+"""What is known of a torch: read from its files, or looked up in the data about every release inside the package."""

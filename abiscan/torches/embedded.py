@@ -58,11 +58,6 @@ def further_builds(machine: Machine) -> tuple[str, ...]:
     return tuple(full for release, each, full in builds() if each is machine and full != build(str(release), machine))
 
 
-def build_of(version: TorchVersion, machine: Machine) -> str | None:
-    """The version with its local tag of an embedded release for a machine, ``2.6.0+cu124``; None if there is none."""
-    return next((record["build"] for record in _records(machine) if _version_of(record) == version), None)
-
-
 def releases_exporting(name: str, machine: Machine) -> frozenset[TorchVersion]:
     """The releases that export ``name``. Those embedded as a CPU build count if it is CUDA's and any other has it."""
     return _having(_table().columns(name), machine, "cuda" in name.lower())

@@ -14,7 +14,6 @@ from importlib import resources
 
 from abiscan.binary.elf import Machine
 from abiscan.dispatch.operators import Operators
-from abiscan.inputs.version import TorchVersion
 from abiscan.torches import embedded
 from abiscan.torches.operator_table import OperatorTable
 
@@ -27,14 +26,6 @@ def operators(text: str, machine: Machine, names: Collection[str] | None = None)
     :raises InputError: it is not embedded
     """
     return table().operators(_number(embedded.build(text, machine), machine), names)
-
-
-def across(names: Collection[str], machine: Machine) -> Mapping[TorchVersion, Operators]:
-    """Some operators in every embedded release, oldest first: what ``operators`` says for each number."""
-    return {
-        version: table().operators(_number(embedded.build(str(version), machine), machine), names)
-        for version in embedded.versions(machine)
-    }
 
 
 def find(libraries: Mapping[str, str], machine: Machine) -> str | None:

@@ -13,6 +13,7 @@ from abiscan.dispatch.tags import Tags, tags_of
 from abiscan.errors import InputError
 from abiscan.inputs.files import Files, Wheel
 from abiscan.inputs.interpreter import PythonTag
+from abiscan.inputs.torch_build import TorchBuild
 from abiscan.inputs.version import TorchVersion
 from abiscan.torches.model import TorchRelease
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 WHEEL_MOUNT: Final = "/site-packages"
 """Where the members of a torch wheel are taken to be installed."""
 
-_VERSION: Final = re.compile(r"^__version__\s*(?::\s*str\s*)?=\s*['\"]([^'\"]+)['\"]", re.MULTILINE)
 _SHARED_OBJECT: Final = re.compile(r"\.so(\.[0-9]+)*$")
 # In the order in which ld.so initialises them.
 _LOAD_ORDER: Final = (
@@ -176,7 +176,7 @@ def _from_package(package: str, files: Files, *, named: str, folder: str | None 
     dependencies = [by_name[name] for name in ("libtorch_global_deps.so",) if name in by_name]
     # Up to 1.4 there is no libtorch_global_deps.so: torch made everything global (torch/__init__.py of those releases).
     return TorchRelease(
-        build=_build(package, files),
+        build=build_of(package, files).version,
         package=package,
         machine=facts.machine,
         python=PythonTag.of_file(posixpath.basename(modules[0])) if modules else None,
@@ -186,9 +186,7 @@ def _from_package(package: str, files: Files, *, named: str, folder: str | None 
     )
 
 
-def _build(package: str, files: Files) -> str | None:
+def build_of(package: str, files: Files) -> TorchBuild:
+    """What the torch in a package folder says of its build; nothing if it has no ``version.py``."""
     source = files.source(posixpath.join(package, "version.py"))
-    if source is None:
-        return None
-    match = _VERSION.search(source.head(1 << 16).decode("utf-8", "replace"))
-    return match.group(1) if match else None
+    return TorchBuild() if source is None else TorchBuild.parse(source.head(1 << 16).decode("utf-8", "replace"))

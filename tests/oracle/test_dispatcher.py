@@ -19,8 +19,9 @@ from packaging.version import Version
 
 from abiscan.binary.elf import ElfFile, Machine
 from abiscan.dispatch import adapters
-from abiscan.dispatch.adapters import events_of, fallbacks_of_table, state_of_dumps
-from abiscan.dispatch.dispatcher import (
+from abiscan.dispatch.adapters import events_of
+from abiscan.dispatch.dispatcher import replay
+from abiscan.dispatch.events import (
     Block,
     BlockKind,
     CppFunction,
@@ -29,21 +30,17 @@ from abiscan.dispatch.dispatcher import (
     FallBack,
     Implement,
     OpenBlock,
-    OperatorEntry,
-    OutcomeKind,
     RegisterClass,
     RegisterOperator,
-    Replay,
-    State,
-    StoredKernel,
-    StoredSignature,
-    replay,
 )
 from abiscan.dispatch.keys import DispatchKeys, keys_of
 from abiscan.dispatch.messages import has_message, message
+from abiscan.dispatch.outcomes import OutcomeKind, Replay
+from abiscan.dispatch.state import OperatorEntry, State, StoredKernel, StoredSignature
 from abiscan.emulation import recover
 from abiscan.emulation.model import Phase
 from abiscan.torches import embedded_operators
+from tests.dumps import fallbacks_of_table, state_of_dumps
 
 FOLDER: Final = Path(__file__).parents[2] / "sample_binaries/registration_conflicts"
 RECORDED: Final = json.loads((FOLDER / "expected.json").read_text("utf-8"))

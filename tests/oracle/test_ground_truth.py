@@ -13,6 +13,7 @@ from packaging.version import Version
 
 from abiscan.extension.built_for import built_for
 from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.session import Session
 from abiscan.inputs.sources import read_target
 from abiscan.pipelines.matrix import matrix
 from abiscan.results.check import How, PredictedError, Result, Verdict

@@ -7,8 +7,8 @@ from typing import Final
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abiscan.dispatch.dispatcher import (
-    FATAL,
+from abiscan.dispatch.dispatcher import replay
+from abiscan.dispatch.events import (
     Block,
     BlockKind,
     CppFunction,
@@ -17,11 +17,10 @@ from abiscan.dispatch.dispatcher import (
     FallBack,
     Implement,
     OpenBlock,
-    OutcomeKind,
     RegisterOperator,
-    State,
-    replay,
 )
+from abiscan.dispatch.outcomes import FATAL, OutcomeKind
+from abiscan.dispatch.state import State
 
 RELEASES: Final = st.sampled_from([(1, 4), (1, 5), (1, 6), (1, 7), (1, 8), (1, 12), (1, 13), (2, 1), (2, 13), (2, 15)])
 KEYS: Final = st.sampled_from([None, "CPU", "CUDA", "Autograd", "Meta"])

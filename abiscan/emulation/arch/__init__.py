@@ -17,7 +17,6 @@ class Arch(Protocol):
     """One processor architecture, for the machine and the loader. Stateless."""
 
     name: ClassVar[str]
-    stack_pointer: ClassVar[str]
     arguments: ClassVar[tuple[str, ...]]
     registers: ClassVar[tuple[str, ...]]  # the general ones, but for the stack pointer
     vectors: ClassVar[tuple[str, ...]]  # the vector registers; where one has several names, those that cover it

@@ -15,7 +15,6 @@ class Aarch64:
     """The AArch64 processor under AAPCS64."""
 
     name: ClassVar[str] = "aarch64"
-    stack_pointer: ClassVar[str] = "sp"
     arguments: ClassVar[tuple[str, ...]] = ("x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7")
     registers: ClassVar[tuple[str, ...]] = tuple(f"x{number}" for number in range(31))
     vectors: ClassVar[tuple[str, ...]] = tuple(f"q{number}" for number in range(32))

@@ -329,6 +329,9 @@ _BROADCASTS: Final = {
 }
 _CLEARS: Final = ("vzeroupper", "vzeroall")
 _SCALAR_MOVES: Final = {"vmovss": 4, "vmovsd": 8}
+_SIGNS: Final = {"vmovmskps": 4, "vmovmskpd": 8, "vpmovmskb": 1}  # the sign bits of the lanes, which are so wide
+_LOW, _HIGH = slice(8), slice(8, 16)
+_HALVES: Final = {"vmovlps": _LOW, "vmovlpd": _LOW, "vmovhps": _HIGH, "vmovhpd": _HIGH}  # what goes to memory
 _ACCUMULATES: Final = ("vpternlogd", "vpternlogq")  # the destination is a source, too
 # Comparisons of lanes into a mask: what is compared, whether without a sign, the letter of the width.
 _MASK_COMPARE: Final = re.compile(r"vpcmp(eq|gt|lt|le|neq|nlt|nle)(u?)([bwdq])")
@@ -381,47 +384,41 @@ class VectorUnit:
         return None
 
     def _perform(self, vm: Icicle, memory: Memory, instruction: capstone.CsInsn) -> None:
-        name, operands = instruction.mnemonic, list(instruction.operands)
+        name, operands = instruction.mnemonic, instruction.operands
         if name in _CLEARS:
-            for number in range(_WITH_LOW_HALF):
-                memory.vectors[number] = bytes(_ZMM_BYTES)
-                for half in "ab" if name == "vzeroall" else "":
-                    vm.reg_write(f"XMM{number}_Q{half}", 0)
-            return
-        if name.startswith("k"):
+            self._clear(vm, memory, low_halves=name == "vzeroall")
+        elif name.startswith("k"):
             self._operate_on_masks(vm, memory, instruction)
-            return
-        if len(operands) > 1 and f"{{{instruction.reg_name(operands[1].reg)}}}" in instruction.op_str:
+        elif len(operands) > 1 and f"{{{instruction.reg_name(operands[1].reg)}}}" in instruction.op_str:
             self._perform_masked(vm, memory, instruction)
-            return
+        else:
+            self._perform_unmasked(vm, memory, instruction)
+
+    @staticmethod
+    def _clear(vm: Icicle, memory: Memory, *, low_halves: bool) -> None:
+        for number in range(_WITH_LOW_HALF):
+            memory.vectors[number] = bytes(_ZMM_BYTES)
+            for half in "ab" if low_halves else "":
+                vm.reg_write(f"XMM{number}_Q{half}", 0)
+
+    def _perform_unmasked(self, vm: Icicle, memory: Memory, instruction: capstone.CsInsn) -> None:
+        """Move, compute or compare all lanes: what comes of it are flags, a mask, or the value of the target."""
+        name, operands = instruction.mnemonic, list(instruction.operands)
         immediate = operands.pop().imm & 0xFF if operands and operands[-1].type == x86.X86_OP_IMM else 0
         target, *rest = operands
         if name == "vptest":
             self._test(vm, *(self._read(vm, memory, instruction, operand) for operand in operands))
         elif name in _COMPARES:
             self._compare(vm, _COMPARES[name], *(self._read(vm, memory, instruction, operand) for operand in operands))
-        elif name == "vmovmskps" or name == "vmovmskpd" or name == "vpmovmskb":
-            width = {"vmovmskps": 4, "vmovmskpd": 8, "vpmovmskb": 1}[name]
-            lanes = _lanes(self._read(vm, memory, instruction, rest[0]), width)
-            bits = sum((lane >> (8 * width - 1)) << at for at, lane in enumerate(lanes))
-            self._write(vm, memory, instruction, target, bits.to_bytes(4, "little"))
-        elif name in _BROADCASTS:
-            element = self._read(vm, memory, instruction, rest[0])[: _BROADCASTS[name]]
-            self._write(vm, memory, instruction, target, element * (target.size // len(element)))
         elif name in _SCALAR_MOVES:
             self._move_scalar(vm, memory, instruction, _SCALAR_MOVES[name], operands)
-        elif name in ("vmovhps", "vmovhpd", "vmovlps", "vmovlpd") and target.type == x86.X86_OP_MEM:
-            value = self._read(vm, memory, instruction, rest[0])
-            self._write(vm, memory, instruction, target, value[8:16] if "movh" in name else value[:8])
-        elif _is_mask(target):
-            sources = [self._read(vm, memory, instruction, operand) for operand in rest]
-            memory.masks[target.reg - x86.X86_REG_K0] = _compared(name, *sources)
-        elif operation := _OPERATIONS.get(name):
+        else:
             read = operands if name in _ACCUMULATES else rest
             sources = [self._read(vm, memory, instruction, operand) for operand in read]
-            self._write(vm, memory, instruction, target, operation(sources, immediate)[: max(target.size, 4)])
-        else:
-            raise UnsupportedError(name)
+            if _is_mask(target):
+                memory.masks[target.reg - x86.X86_REG_K0] = _compared(name, *sources)
+            else:
+                self._write(vm, memory, instruction, target, _value(name, target, sources, immediate))
 
     def _perform_masked(self, vm: Icicle, memory: Memory, instruction: capstone.CsInsn) -> None:
         """Move, compute or compare only the lanes whose bits in the mask are set; the others stay, or are cleared."""
@@ -568,6 +565,22 @@ def _masked_lane(name: str) -> int:
     if match is None:
         raise UnsupportedError(name)
     return int(match["bits"]) // 8 if match["bits"] else _LANES_BY_ENDING[match["ending"]]
+
+
+def _value(name: str, target: x86.X86Op, sources: Sequence[bytes], immediate: int) -> bytes:
+    """What an instruction puts into its target."""
+    if name in _SIGNS:
+        width = _SIGNS[name]
+        signs = (lane >> (8 * width - 1) for lane in _lanes(sources[0], width))
+        return sum(sign << at for at, sign in enumerate(signs)).to_bytes(4, "little")
+    if name in _BROADCASTS:
+        element = sources[0][: _BROADCASTS[name]]
+        return element * int(target.size // len(element))
+    if name in _HALVES and target.type == x86.X86_OP_MEM:
+        return sources[0][_HALVES[name]]
+    if name not in _OPERATIONS:
+        raise UnsupportedError(name)
+    return _OPERATIONS[name](sources, immediate)[: max(target.size, 4)]
 
 
 def _compared(name: str, first: bytes, second: bytes) -> int:

@@ -20,7 +20,6 @@ class X8664:
     """The x86-64 processor under the System V ABI."""
 
     name: ClassVar[str] = "x86_64"
-    stack_pointer: ClassVar[str] = "RSP"
     arguments: ClassVar[tuple[str, ...]] = ("RDI", "RSI", "RDX", "RCX", "R8", "R9")
     registers: ClassVar[tuple[str, ...]] = (*arguments, "RAX", "RBX", "RBP", "R10", "R11", "R12", "R13", "R14", "R15")
     vectors: ClassVar[tuple[str, ...]] = tuple(f"XMM{number}_Q{half}" for number in range(16) for half in "ab")

@@ -2,48 +2,58 @@
 
 Each module of this package holds the doubles of one library. A double is a function of a ``Call`` that returns the
 integer or pointer result, or None where there is none; it is found by its mangled name, exact or by a pattern for the
-families of names that templates make.
+families of names that templates make. Those of torch share what torch knows in one process: they take that, too.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Final, Generic, Protocol, TypeVar
 
-from abiscan.emulation.process import Double
+from abiscan.emulation.process import Call, Double
 
 _GROUP: Final = re.compile(r"\([^()]*\)")
 _LITERAL: Final = re.compile(r"[\w ]+(?![*+?{])")
 
+_D = TypeVar("_D")
+_S = TypeVar("_S")
 
-class Doubles:
-    """The doubles of one library, filled by its ``named`` and ``matching`` decorators as its module is read."""
+
+class Finder(Protocol):
+    """The doubles of one library."""
+
+    def find(self, name: str) -> Double | None:
+        """The double for a mangled name."""
+
+
+class _ByName(Generic[_D]):
+    """Functions by the names that they stand in for, filled by decorators as a module is read."""
 
     def __init__(self) -> None:
-        self.by_name: Final[dict[str, Double]] = {}
-        self.by_pattern: Final[list[tuple[str, str, Double]]] = []
+        self.by_name: Final[dict[str, _D]] = {}
+        self.by_pattern: Final[list[tuple[str, str, _D]]] = []
 
-    def named(self, *names: str) -> Callable[[Double], Double]:
+    def named(self, *names: str) -> Callable[[_D], _D]:
         """The double of the functions with these mangled names."""
 
-        def register(double: Double) -> Double:
+        def register(double: _D) -> _D:
             self.by_name.update(dict.fromkeys(names, double))
             return double
 
         return register
 
-    def matching(self, *patterns: str) -> Callable[[Double], Double]:
+    def matching(self, *patterns: str) -> Callable[[_D], _D]:
         """The double of every function whose mangled name begins as one of these regular expressions say."""
 
-        def register(double: Double) -> Double:
+        def register(double: _D) -> _D:
             self.by_pattern.extend((beginning(pattern), pattern, double) for pattern in patterns)
             return double
 
         return register
 
-    def find(self, name: str) -> Double | None:
-        """The double for a mangled name."""
+    def _find(self, name: str) -> _D | None:
         exact = self.by_name.get(name)
         if exact is not None:
             return exact
@@ -52,6 +62,31 @@ class Doubles:
             if name.startswith(start) and re.match(pattern, name):
                 return double
         return None
+
+
+class Doubles(_ByName[Double]):
+    """The doubles of a library that keeps nothing."""
+
+    def find(self, name: str) -> Double | None:
+        """The double for a mangled name."""
+        return self._find(name)
+
+
+class SharedDoubles(_ByName[Callable[[_S, Call], "int | None"]], Generic[_S]):
+    """The doubles of a library whose functions share something in each process, which they take before the call."""
+
+    def of(self, shared: _S) -> Finder:
+        """The doubles of one process."""
+        return _Bound(self._find, shared)
+
+
+class _Bound(Generic[_S]):
+    def __init__(self, look_up: Callable[[str], Callable[[_S, Call], int | None] | None], shared: _S) -> None:
+        self._look_up, self._shared = look_up, shared
+
+    def find(self, name: str) -> Double | None:
+        double = self._look_up(name)
+        return None if double is None else functools.partial(double, self._shared)
 
 
 def beginning(pattern: str) -> str:
@@ -63,7 +98,7 @@ def beginning(pattern: str) -> str:
     return found[0] if found else ""
 
 
-def finder(libraries: Iterable[Doubles]) -> Callable[[str], Double | None]:
+def finder(libraries: Iterable[Finder]) -> Callable[[str], Double | None]:
     """Look a name up in several libraries, the first that knows it."""
     known = tuple(libraries)
 

@@ -10,7 +10,7 @@ import re
 import struct
 from typing import Final
 
-from abiscan.emulation.doubles import Doubles
+from abiscan.emulation.doubles import SharedDoubles
 from abiscan.emulation.emulator import Stop
 from abiscan.emulation.process import Call
 from abiscan.emulation.recorder import operator_name
@@ -49,89 +49,92 @@ def is_operator(name: str) -> bool:
     return not _NO_OPERATOR.match(name)
 
 
-def torch_lookups(state: TorchState) -> Doubles:
-    """The doubles of the functions that look operators up."""
-    doubles = Doubles()
-    process = state.process
+TORCH_LOOKUPS: Final = SharedDoubles[TorchState]()
 
-    def note(call: Call, name: str) -> None:
-        if _NAME.fullmatch(name) or _NO_OPERATOR.match(name):
-            state.recorder.lookup(name, FUNCTIONS[next(filter(call.name.startswith, FUNCTIONS))], call.return_address)
 
-    def text(address: int) -> str | None:
-        """The text at ``address``; an empty one counts in the object's constants only: anywhere else it is no text."""
-        try:
-            found = call_text(address)
-        except Stop:
-            return None
-        return found if found or process.image_at(address) else None
+@TORCH_LOOKUPS.matching(r"_ZN3c1010Dispatcher17findSchemaOrThrowE")
+def _find_or_throw(state: TorchState, call: Call) -> int:
+    """(this, name, overload), after the place of the result where that is an argument."""
+    if not _note_pair(state, call, 1) and not call.process.arch.hidden_result:
+        _note_pair(state, call, 2)
+    return 0
 
-    def call_text(address: int) -> str:
-        return process.machine.text(address, 1 << 12).decode("utf-8", "backslashreplace")
 
-    def note_pair(call: Call, first: int) -> bool:
-        """A name and an overload, as texts."""
-        name, overload = text(call.argument(first)), text(call.argument(first + 1))
-        if not name or "::" not in name or overload is None:
-            return False
-        note(call, f"{name}.{overload}" if overload else name)
-        return True
+@TORCH_LOOKUPS.named("aoti_torch_call_dispatcher", "torch_call_dispatcher")
+def _call_dispatcher(state: TorchState, call: Call) -> int:
+    """(name, overload, stack of values, ...)."""
+    _note_pair(state, call, 0)
+    return 0
 
-    @doubles.matching(r"_ZN3c1010Dispatcher17findSchemaOrThrowE")
-    def _find_or_throw(call: Call) -> int:
-        """(this, name, overload), after the place of the result where that is an argument."""
-        if not note_pair(call, 1) and not process.arch.hidden_result:
-            note_pair(call, 2)
-        return 0
 
-    @doubles.named("aoti_torch_call_dispatcher", "torch_call_dispatcher")
-    def _call_dispatcher(call: Call) -> int:
-        """(name, overload, stack of values, ...)."""
-        note_pair(call, 0)
-        return 0
+@TORCH_LOOKUPS.matching(r"_ZN3c1010Dispatcher(6findOp|10findSchema)ERKNS_12OperatorNameE")
+def _find(state: TorchState, call: Call) -> None:
+    """``optional<OperatorHandle>``, a handle of two words: there is what the code itself has registered so far."""
+    result = call.result
+    call.machine.write(result, bytes(_HANDLE_SIZE))
+    name = state.schemas.read_operator_name(call.argument(1))
+    _note(state, call, name)
+    if state.recorder.has_operator(name):
+        handle = call.process.allocate(_OPERATOR_SIZE)
+        words = (1, handle, handle) if state.flag_first else (handle, handle, 1)
+        call.machine.write(result, struct.pack("<3Q", *words))
 
-    @doubles.matching(r"_ZN3c1010Dispatcher(6findOp|10findSchema)ERKNS_12OperatorNameE")
-    def _find(call: Call) -> None:
-        """``optional<OperatorHandle>``, a handle of two words: there is what the code itself has registered so far."""
-        result = call.result
-        call.machine.write(result, bytes(_HANDLE_SIZE))
-        name = state.read_operator_name(call.argument(1))
-        note(call, name)
-        if state.recorder.has_operator(name):
-            handle = process.allocate(_OPERATOR_SIZE)
-            words = (1, handle, handle) if state.flag_first else (handle, handle, 1)
-            call.machine.write(result, struct.pack("<3Q", *words))
 
-    @doubles.matching(r"_ZN5torch3jit15findOperatorForE")
-    def _find_operator(call: Call) -> None:
-        """An empty ``shared_ptr``: the JIT knows none."""
-        call.machine.write(call.result, bytes(16))
-        note(call, state.read_operator_name(call.argument(0)))
+@TORCH_LOOKUPS.matching(r"_ZN5torch3jit15findOperatorForE")
+def _find_operator(state: TorchState, call: Call) -> None:
+    """An empty ``shared_ptr``: the JIT knows none."""
+    call.machine.write(call.result, bytes(16))
+    _note(state, call, state.schemas.read_operator_name(call.argument(0)))
 
-    @doubles.matching(r"_ZN5torch3jit21getOperatorForLiteralE")
-    def _find_literal(call: Call) -> None:
-        call.machine.write(call.result, bytes(16))
-        note(call, operator_name(text(call.argument(0)) or ""))
 
-    @doubles.matching(r"_ZN5torch3jit11OperatorSetC[12]E")
-    def _make_set(call: Call) -> None:
-        """(this, the literals, their number)."""
-        count = min(call.argument(2), _MAX_NAMES)
-        for address in call.machine.words(call.argument(1), count) if count else ():
-            note(call, operator_name(text(address) or ""))
+@TORCH_LOOKUPS.matching(r"_ZN5torch3jit21getOperatorForLiteralE")
+def _find_literal(state: TorchState, call: Call) -> None:
+    call.machine.write(call.result, bytes(16))
+    _note(state, call, operator_name(_text(call, call.argument(0)) or ""))
 
-    @doubles.matching(r"_ZN5torch3jit(18getAllOperatorsFor|24getAllSortedOperatorsFor)E")
-    def _find_all(call: Call) -> int | None:
-        """A reference to a vector, or (sorted) a vector."""
-        vector = call.result if "Sorted" in call.name else process.allocate(_HANDLE_SIZE)
-        call.machine.write(vector, bytes(_HANDLE_SIZE))
-        note(call, state.symbol_text(call.argument(0) & 0xFFFF_FFFF))
-        return vector
 
-    @doubles.matching(r"_ZN3c106Symbol14fromQualStringE")
-    def _intern(call: Call) -> int:
-        name = state.string(call.argument(0))
-        note(call, name)
-        return state.symbol(name)
+@TORCH_LOOKUPS.matching(r"_ZN5torch3jit11OperatorSetC[12]E")
+def _make_set(state: TorchState, call: Call) -> None:
+    """(this, the literals, their number)."""
+    count = min(call.argument(2), _MAX_NAMES)
+    for address in call.machine.words(call.argument(1), count) if count else ():
+        _note(state, call, operator_name(_text(call, address) or ""))
 
-    return doubles
+
+@TORCH_LOOKUPS.matching(r"_ZN5torch3jit(18getAllOperatorsFor|24getAllSortedOperatorsFor)E")
+def _find_all(state: TorchState, call: Call) -> int | None:
+    """A reference to a vector, or (sorted) a vector."""
+    vector = call.result if "Sorted" in call.name else call.process.allocate(_HANDLE_SIZE)
+    call.machine.write(vector, bytes(_HANDLE_SIZE))
+    _note(state, call, state.symbol_text(call.argument(0) & 0xFFFF_FFFF))
+    return vector
+
+
+@TORCH_LOOKUPS.matching(r"_ZN3c106Symbol14fromQualStringE")
+def _intern(state: TorchState, call: Call) -> int:
+    name = state.string(call.argument(0))
+    _note(state, call, name)
+    return state.symbol(name)
+
+
+def _note(state: TorchState, call: Call, name: str) -> None:
+    if _NAME.fullmatch(name) or _NO_OPERATOR.match(name):
+        state.recorder.lookup(name, FUNCTIONS[next(filter(call.name.startswith, FUNCTIONS))], call.return_address)
+
+
+def _note_pair(state: TorchState, call: Call, first: int) -> bool:
+    """A name and an overload, as texts."""
+    name, overload = _text(call, call.argument(first)), _text(call, call.argument(first + 1))
+    if not name or "::" not in name or overload is None:
+        return False
+    _note(state, call, f"{name}.{overload}" if overload else name)
+    return True
+
+
+def _text(call: Call, address: int) -> str | None:
+    """The text at ``address``; an empty one counts in the object's constants only: anywhere else it is no text."""
+    try:
+        found = call.machine.text(address, 1 << 12).decode("utf-8", "backslashreplace")
+    except Stop:
+        return None
+    return found if found or call.process.image_at(address) else None

@@ -8,8 +8,9 @@ from typing import Final
 import pytest
 
 from abiscan.dispatch import signature
-from abiscan.dispatch.adapters import events_of, fallbacks_of_table, state_of_dumps
-from abiscan.dispatch.dispatcher import (
+from abiscan.dispatch.adapters import events_of
+from abiscan.dispatch.dispatcher import replay
+from abiscan.dispatch.events import (
     Block,
     BlockKind,
     CppFunction,
@@ -19,16 +20,15 @@ from abiscan.dispatch.dispatcher import (
     Implement,
     NameBackend,
     OpenBlock,
-    OperatorEntry,
-    OutcomeKind,
     RegisterClass,
     RegisterOperator,
-    State,
-    replay,
 )
 from abiscan.dispatch.keys import DispatchKeys
 from abiscan.dispatch.messages import TEMPLATES, message
+from abiscan.dispatch.outcomes import OutcomeKind
+from abiscan.dispatch.state import OperatorEntry, State
 from abiscan.emulation import model
+from tests.dumps import state_of_dumps
 
 DOCUMENT: Final = Path(__file__).parents[3] / "docs/messages.md"
 # As torch 2.13.0 prints it.
@@ -47,30 +47,6 @@ IMPL: Final = Block(kind=BlockKind.IMPL, namespace="aten", dispatch_key="Private
 def implement(mangled: str, inferred: str) -> list[Event]:
     kernel = CppFunction(signature=mangled, inferred=inferred)
     return [OpenBlock(block=IMPL), Implement(block=IMPL, name="matrix_power", kernel=kernel)]
-
-
-def test_a_dump_is_read() -> None:
-    state = state_of_dumps({"aten::matrix_power": DUMP})
-    entry = state.operators["aten::matrix_power"]
-    assert entry.schema == "aten::matrix_power(Tensor self, int n) -> Tensor"
-    assert entry.debug == "registered at torch/RegisterSchema.cpp:6"
-    assert {key: len(kernels) for key, kernels in entry.kernels.items()} == {
-        "Tracer": 1,
-        "Meta": 2,
-        "CompositeImplicitAutograd": 1,
-    }
-    assert entry.kernels["Meta"][0].inferred is None
-    assert not state.warned
-
-
-def test_a_kernel_replaced_by_torch_itself_uses_up_the_warning() -> None:
-    dump = DUMP.replace("Meta", "CUDA")
-    assert state_of_dumps({"aten::matrix_power": dump}).warned
-
-
-def test_fallbacks_are_read_off_a_table() -> None:
-    table = "CPU: missing\nAutogradCPU: fallthrough registered at V.cpp:66 [backend fallback]\nCUDA: a.cpp:1 [kernel]\n"
-    assert fallbacks_of_table(table) == {"AutogradCPU": "registered at V.cpp:66"}
 
 
 def test_another_schema_means_another_type_even_if_the_type_is_not_known() -> None:

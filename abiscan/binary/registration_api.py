@@ -1,0 +1,115 @@
+"""torch's registration API: the functions with which an object registers operators, kernels, classes and backends.
+
+Each is given by a regular expression for the beginning of its mangled name. The one table of them: who imports one of
+these is emulated (``registers``), each has a double, and a call of one that was not executed is a gap. A function that
+belongs to the same classes and C interfaces but stands in no list here, because a newer torch has brought it, is a gap
+wherever it is imported (``unknown``).
+
+Sources: ``torch/library.h``, ``torch/custom_class.h``, ``torch/csrc/stable/c/shim.h``,
+``torch/csrc/inductor/aoti_torch/c/shim.h``, ``ATen/core/op_registration/op_registration.h``,
+``torch/csrc/jit/runtime/operator.h``, ``c10/core``, ``ATen/detail/PrivateUse1HooksInterface.h``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+# Opens something that other functions register in.
+OPEN_LIBRARY: Final = r"_ZN5torch7LibraryC[12]ENS0_4KindE"
+OPEN_STABLE_LIBRARY: Final = r"aoti_torch_library_init_(def|fragment|impl)$"
+OPEN_CLASS: Final = r"_ZN5torch6detail10class_baseC[12]E"
+
+# torch::Library, from 1.6 on.
+DEFINE: Final = r"_ZNR5torch7Library4_defEON3c1014FunctionSchemaE"
+DEFINE_WITH_KERNEL: Final = r"_ZNR5torch7Library4_defEO(St7variant|N3c106either)"
+IMPLEMENT: Final = r"_ZNR5torch7Library5_implEPKcONS_11CppFunctionE"
+FALL_BACK: Final = r"_ZNR5torch7Library9_fallbackEONS_11CppFunctionE"
+
+# The stable ABI, from 2.8 on.
+STABLE_DEFINE: Final = r"aoti_torch_library_def$"
+STABLE_DEFINE_WITH_TAGS: Final = r"torch_library_def_with_tags$"
+STABLE_IMPLEMENT: Final = r"(aoti_torch|torch)_library_impl$"
+
+# RegisterOperators of c10, and of TorchScript.
+REGISTER_OPERATOR: Final = r"_ZN3c1017RegisterOperators25checkSchemaAndRegisterOp_E"
+REGISTER_JIT_OPERATOR: Final = r"_ZN5torch3jit16registerOperatorEO"
+
+# Classes; up to 1.7 without a function that opens one.
+REGISTER_CLASS: Final = r"_ZN5torch19registerCustomClassE"
+REGISTER_METHOD: Final = r"_ZN5torch25registerCustomClassMethodE"
+
+# Backends.
+REGISTER_DEVICE_GUARD: Final = r"_ZN3c104impl24DeviceGuardImplRegistrarC[12]E"
+SET_ALLOCATOR: Final = r"_ZN3c1012SetAllocatorENS_10DeviceTypeEPNS_9AllocatorE$"
+SET_ALLOCATOR_WITH_PRIORITY: Final = r"_ZN3c1012SetAllocatorENS_10DeviceTypeEPNS_9AllocatorEh"
+SET_STORAGE: Final = r"_ZN3c1020SetStorageImplCreateENS_10DeviceTypeE"
+NAME_BACKEND: Final = r"_ZN3c1028register_privateuse1_backendE"
+REGISTER_HOOKS: Final = r"_ZN2at33RegisterPrivateUse1HooksInterfaceE"
+REGISTER_GENERATOR: Final = r"_ZN2at18_GeneratorRegisterC[12]E"
+REGISTER_PROFILER: Final = r"_ZN5torch8profiler4impl26registerPrivateUse1MethodsE"
+
+# These give a registry, which inlined code fills: a call alone registers nothing.
+REGISTRY: Final = r"_ZN\d\w*Registry(?:B5cxx11)?Ev$"
+ALLOCATOR_SETTINGS: Final = r"_ZN3c1016CachingAllocator26AcceleratorAllocatorConfig14getMutableKeys"
+
+OPENING: Final = (OPEN_LIBRARY, OPEN_STABLE_LIBRARY, OPEN_CLASS)
+REGISTERING: Final = (
+    *(DEFINE, DEFINE_WITH_KERNEL, IMPLEMENT, FALL_BACK),
+    *(STABLE_DEFINE, STABLE_DEFINE_WITH_TAGS, STABLE_IMPLEMENT),
+    *(REGISTER_OPERATOR, REGISTER_JIT_OPERATOR),
+    *(REGISTER_DEVICE_GUARD, SET_ALLOCATOR, SET_ALLOCATOR_WITH_PRIORITY, SET_STORAGE, NAME_BACKEND),
+    *(REGISTER_HOOKS, REGISTER_GENERATOR, REGISTER_PROFILER),
+)
+# Templates that are inlined call these in several places, of which one is executed for each class or method.
+INLINED: Final = (REGISTER_CLASS, REGISTER_METHOD)
+FILLED: Final = (REGISTRY, ALLOCATOR_SETTINGS)
+API: Final = (*OPENING, *REGISTERING, *INLINED, *FILLED)
+
+# What has the names of the API, known or not: classes and C interfaces that are there for nothing but registration.
+_FAMILY: Final = re.compile(
+    r"_ZN[VKRO]*5torch7Library|_ZN3c1017RegisterOperators|_ZN5torch3jit(?:16register|17Register)Operator"
+    r"|_ZN[VKRO]*5torch6detail10class_base|_ZN5torch\d+registerCustomClass|aoti_torch_library_|torch_library_"
+    r"|_ZN3c104impl24DeviceGuardImplRegistrar|_ZN3c10\d+register_privateuse1|_ZN2at\d+RegisterPrivateUse1"
+    r"|_ZN2at18_GeneratorRegister"
+)
+# Members of the family that register nothing: they end something, look something up or give a schema its defaults.
+_WITHOUT_EFFECT: Final = re.compile(
+    r"_ZN5torch7Library(?:5reset|D[12])E|_ZNK5torch7Library(?:16_parseNameForLib|8_resolve)E"
+    r"|_ZN3c1017RegisterOperators(?:[CD][12]|aS)E|_ZN5torch3jit17RegisterOperatorsD[12]E"
+    r"|_ZN5torch6detail10class_base(?:16withNewArguments|22withNewArgumentsStatic)E"
+    r"|torch_library_set_python_module$"
+)
+
+
+def _any(patterns: Iterable[str]) -> re.Pattern[str]:
+    return re.compile("|".join(patterns))
+
+
+_API: Final = _any(API)
+_TRIGGER: Final = _any((*API, _FAMILY.pattern))
+_CALLS: Final = _any((*OPENING, *REGISTERING))
+_OPENS: Final = _any(OPENING)
+
+
+def registers(names: Iterable[str]) -> bool:
+    """Whether an object that imports ``names`` registers anything with torch."""
+    return any(map(_TRIGGER.match, names))
+
+
+def is_registration(name: str) -> bool:
+    """Whether something may be missed if a call of the function is not executed."""
+    return _CALLS.match(name) is not None
+
+
+def opens(name: str) -> bool:
+    """Whether the function opens what others register in: a library, a class."""
+    return _OPENS.match(name) is not None
+
+
+def unknown(names: Iterable[str]) -> Iterator[str]:
+    """Those of ``names`` that belong to the registration API by their name, but are not known here."""
+    for name in names:
+        if _FAMILY.match(name) and not _API.match(name) and not _WITHOUT_EFFECT.match(name):
+            yield name

@@ -1,0 +1,123 @@
+"""What is being registered, call by call: the events that a dispatcher is told of, in the terms of ``torch/library.h``.
+
+Dispatch keys are names here, as the release names them; None is "no key", which torch up to 1.7 calls the catch-all.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+class BlockKind(enum.Enum):
+    """The macros of ``torch/library.h``."""
+
+    DEF = "TORCH_LIBRARY"
+    IMPL = "TORCH_LIBRARY_IMPL"
+    FRAGMENT = "TORCH_LIBRARY_FRAGMENT"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """One block of ``torch/library.h``; ``namespace`` is None for the wildcard ``_``."""
+
+    kind: BlockKind
+    namespace: str | None
+    dispatch_key: str | None
+    file: str
+    line: int
+
+    @property
+    def debug(self) -> str:
+        """What torch notes about all that is registered in it."""
+        return f"registered at {self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CppFunction:
+    """A function that is being registered. ``dispatch_key`` is its own, beside that of its block.
+
+    ``signature`` and ``inferred`` are None for what has no C++ type: boxed functions and fallthroughs. ``debug`` is
+    what ``CppFunction::debug`` puts in place of the block's.
+    """
+
+    dispatch_key: str | None = None
+    signature: str | None = None
+    inferred: str | None = None
+    debug: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenBlock:
+    """A block begins."""
+
+    block: Block
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Define:
+    """``m.def(text)``, or ``m.def(text, kernel)``; ``text`` is a schema, or with a kernel maybe a name.
+
+    ``alias_analysis`` is that of ``torch::schema(text, …)``.
+    """
+
+    block: Block
+    text: str
+    kernel: CppFunction | None = None
+    alias_analysis: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Implement:
+    """``m.impl(name, kernel)``."""
+
+    block: Block
+    name: str
+    kernel: CppFunction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FallBack:
+    """``m.fallback(kernel)``; up to 1.5, which have no blocks, ``registerBackendFallbackKernel``."""
+
+    block: Block | None
+    kernel: CppFunction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterOperator:
+    """``RegisterOperators().op(text, kernels)``; ``alias_analysis`` is that of its options, if they have any."""
+
+    text: str
+    kernels: tuple[CppFunction, ...]
+    alias_analysis: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterClass:
+    """``torch::class_``; ``name`` is ``ns.Name``."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NameBackend:
+    """``c10::register_privateuse1_backend``."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enter:
+    """An entry in another of torch's registries. ``key`` is the name of the device where it is for one.
+
+    ``priority`` is that in a ``c10::Registry``, or of an allocator; None where there is none.
+    """
+
+    registry: str
+    key: int | str | None = None
+    priority: int | None = None
+
+
+Event: TypeAlias = OpenBlock | Define | Implement | FallBack | RegisterOperator | RegisterClass | NameBackend | Enter

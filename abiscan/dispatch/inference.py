@@ -1,0 +1,93 @@
+"""The schemas that torch infers from C++ types, and how they compare with those that are written out.
+
+Sources: ``op_registration/infer_schema.cpp``, ``function_schema.h`` in ``aten/src/ATen/core``.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from typing import Final
+
+from abiscan.dispatch.schema import Argument, FunctionSchema, OperatorName, parse_name_or_schema
+from abiscan.dispatch.schema_types import Type
+from abiscan.inputs.version import MinorVersion
+
+SYMINT: Final = (1, 13)
+"""The release that brought SymInt, and with it a second C++ type for each operator."""
+
+_REASONS_END: Final = (2, 4)
+
+# The same schemas are replayed on one release after the other.
+_remembered: Final = functools.lru_cache(maxsize=16_384)
+read_definition: Final = _remembered(parse_name_or_schema)
+"""A schema or a name, from the text of a definition."""
+
+
+@_remembered
+def parsed(schema: str) -> FunctionSchema:
+    """The schema of a definition that was accepted."""
+    return FunctionSchema.parse(schema)
+
+
+@_remembered
+def inferred_schema(text: str) -> FunctionSchema:
+    """The schema that torch makes of a C++ type, which has no name."""
+    return named_nothing(FunctionSchema.parse(f"_{text}"))
+
+
+def named_nothing(schema: FunctionSchema) -> FunctionSchema:
+    """The schema without its name."""
+    return replace(schema, name=OperatorName(name=""))
+
+
+def inferred_for(text: str, name: OperatorName) -> FunctionSchema:
+    """The inferred schema with the name under which the kernel is registered."""
+    return replace(inferred_schema(text), name=name)
+
+
+_SYMINT_TYPES: Final = frozenset(
+    FunctionSchema.parse(f"_({text} _) -> ()").arguments[0].type
+    for text in ("SymInt", "SymInt?", "SymInt[]", "SymInt[]?")
+)
+
+
+def has_symint(schema: FunctionSchema) -> bool:
+    """Whether an argument is a SymInt, or several."""
+    return any(argument.type in _SYMINT_TYPES for argument in schema.arguments)
+
+
+def without_symint(schema: FunctionSchema) -> FunctionSchema:
+    """The schema for a kernel without SymInt (``cloneWithRealTypes`` of function_schema.h). Returns keep theirs."""
+
+    def plain(argument: Argument) -> Argument:
+        return replace(argument, type=argument.type.fake) if argument.type in _SYMINT_TYPES else argument
+
+    return replace(schema, arguments=tuple(plain(argument) for argument in schema.arguments))
+
+
+def difference(first: FunctionSchema, second: FunctionSchema, release: MinorVersion) -> str | None:
+    """What makes two schemas different: names, defaults and alias annotations do not count. None if nothing does.
+
+    ``findSchemaDifferences`` of infer_schema.cpp.
+    """
+    end = "." if release >= _REASONS_END else ""
+    counts = len(first.arguments), len(second.arguments)
+    if counts[0] != counts[1]:
+        return f"The number of arguments is different. {counts[0]} vs {counts[1]}."
+    if len(first.returns) != len(second.returns):
+        return f"The number of returns is different. {len(first.returns)} vs {len(second.returns)}{end}"
+    for what, pairs in (
+        ("argument", zip(first.arguments, second.arguments, strict=True)),
+        ("return", zip(first.returns, second.returns, strict=True)),
+    ):
+        for number, (one, other) in enumerate(pairs, 1):
+            types = _compared(one.type, release), _compared(other.type, release)
+            if types[0] != types[1]:
+                texts = [type_.printed_by(release) for type_ in types]
+                return f"Type mismatch in {what} {number}: {texts[0]} vs {texts[1]}{end}"
+    return None
+
+
+def _compared(type_: Type, release: MinorVersion) -> Type:
+    return type_ if release >= SYMINT else type_.fake

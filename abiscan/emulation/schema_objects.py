@@ -1,0 +1,190 @@
+"""The ``c10::FunctionSchema`` objects in the memory of an emulated process (``ATen/core/function_schema.h``).
+
+* ``FunctionSchema``: two strings, two vectors, two flags, an optional byte. From 1.4 on its size depends on
+  ``sizeof(std::string)`` alone: 2 * string + 56.
+* ``variant<OperatorName, FunctionSchema>``, before 2.1 ``c10::either``: the larger one, then the index, 0 for the name.
+* ``c10::Argument`` inside ``FunctionSchema``: its size is that of the release the object was built for; where that is
+  not known, it follows from how types are handed over (``doubles.torch_types``).
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from abiscan.emulation.emulator import Stop
+from abiscan.emulation.process import EmulatedProcess
+from abiscan.emulation.strings import StringAbi
+from abiscan.emulation.type_objects import TypeObjects
+
+_VECTOR: Final = 24
+# sizeof(c10::Argument) less the string: from 1.12 on, 1.11, up to 1.10.
+ARGUMENT_WITH_TWO_TYPES, ARGUMENT_WITH_PLAIN_TYPE, ARGUMENT_WITH_SHARED_TYPE = 80, 64, 208
+_OLD_ARGUMENT_TAIL: Final = 216  # up to 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A ``FunctionSchema`` that was handed out: its text from the opening parenthesis on, and its name in full.
+
+    ``given`` and ``returned`` are the types of a schema that was inferred, as they print; None for one that was parsed.
+    """
+
+    name: str
+    arguments: str | None
+    given: tuple[str, ...] | None = None
+    returned: tuple[str, ...] | None = None
+
+    @classmethod
+    def inferred(cls, name: str, given: tuple[str, ...], returned: tuple[str, ...]) -> Schema:
+        """The schema that torch infers for a function of these types: every argument is called by its number.
+
+        One result stands without parentheses, unless it begins with one (``operator<<`` of function_schema_inl.h).
+        """
+        results = _numbered(returned)
+        bare = len(returned) == 1 and not results.startswith("(")
+        text = f"({_numbered(given)}) -> " + (results if bare else f"({results})")
+        return cls(name, text, given, returned)
+
+
+def _numbered(types: tuple[str, ...]) -> str:
+    return ", ".join(f"{text} _{number}" for number, text in enumerate(types))
+
+
+class SchemaObjects:
+    """The schemas of one process.
+
+    :param types: those that their arguments have
+    :param flag_first: whether ``optional`` keeps its flag before the value
+    """
+
+    def __init__(self, process: EmulatedProcess, strings: StringAbi, types: TypeObjects, *, flag_first: bool) -> None:
+        self._process = process
+        self._strings = strings
+        self._types = types
+        self._flag_first = flag_first
+        self.known_tail: int | None = None  # where torch itself could be asked, or it is known which torch it is
+        self.assumed_tail = ARGUMENT_WITH_TWO_TYPES
+        self._schemas: dict[int, Schema] = {}  # by the address in its argument vector
+        self._last_schema: dict[str, Schema] = {}
+        self._vectors: dict[Schema, bytes] = {}
+
+    @property
+    def size(self) -> int:
+        """``sizeof(c10::FunctionSchema)``."""
+        return 2 * self._strings.size + 2 * _VECTOR + 8
+
+    def read_alias_analysis(self, schema: int) -> int | None:
+        """The kind of alias analysis in the ``FunctionSchema`` at ``schema``: it is last, behind two flags."""
+        return self.read_optional_byte(schema + self.size - 6) if self._flag_first else None
+
+    def read_optional_byte(self, address: int) -> int | None:
+        """A ``c10::optional`` of one byte: its flag comes first."""
+        known, value = self._process.machine.read(address, 2)
+        return value if known == 1 else None
+
+    def write(self, address: int, schema: Schema) -> None:
+        """Make a ``FunctionSchema`` at ``address``.
+
+        Its vector of arguments begins at an address of its own. Moving the object keeps that address, and so
+        ``read`` knows the object wherever it went. A schema that was inferred has its arguments in it as well,
+        for there is code that copies such a schema under a new name; the vectors of one that was parsed are empty.
+        """
+        process, strings = self._process, self._strings
+        name, _, overload = schema.name.partition(".")
+        strings.create(process, address, name.encode())
+        strings.create(process, address + strings.size, overload.encode())
+        process.machine.write(address + 2 * strings.size, self._schema_vectors(schema))
+
+    def _schema_vectors(self, schema: Schema) -> bytes:
+        """What follows the strings of a ``FunctionSchema``.
+
+        Kernels of one type share their arguments, which nobody changes; those of a class's method are moved from.
+        """
+        known = self._vectors.get(schema) if not schema.name else None
+        if known is None:
+            given, given_end = self._make_arguments(schema.given or ())
+            returned, returned_end = self._make_arguments(schema.returned or ())
+            self._schemas[given] = schema
+            self._last_schema[schema.name] = schema
+            known = struct.pack("<QQQQQQQ", given, given_end, given_end, returned, returned_end, returned_end, 0)
+            self._vectors[schema] = known
+        return known
+
+    @property
+    def _argument_tail(self) -> int:
+        """``sizeof(c10::Argument)`` less the string it begins with: what grew from release to release."""
+        return self.assumed_tail if self.known_tail is None else self.known_tail
+
+    def _make_arguments(self, types: tuple[str, ...]) -> tuple[int, int]:
+        """The bounds of an array of ``c10::Argument``: a name, a type, from 1.12 on a second type, the rest zero."""
+        size = self._strings.size + self._argument_tail
+        begin = self._process.allocate(size * len(types))
+        for number, text in enumerate(types):
+            at = begin + number * size
+            self._strings.create(self._process, at, f"_{number}".encode())
+            self._types.write_shared(at + self._strings.size, self._types.object_of(text))
+            if self._argument_tail == ARGUMENT_WITH_TWO_TYPES:
+                self._types.write_shared(at + self._strings.size + 16, self._types.object_of(text))
+        return begin, begin + size * len(types)
+
+    def _read_arguments(self, vector: int, tail: int) -> tuple[str, ...] | None:
+        """The types in a ``std::vector<c10::Argument>``, None where it holds something else."""
+        begin, end = self._process.machine.words(vector, 2)
+        size = self._strings.size + tail
+        if not 0 <= end - begin <= 256 * size or (end - begin) % size:
+            return None
+        types = range(begin + self._strings.size, end, size)
+        return tuple(self._types.text(self._process.machine.word(at)) for at in types)
+
+    def write_name_or_schema(self, address: int, text: str) -> None:
+        """Make a ``variant<OperatorName, FunctionSchema>`` at ``address`` of what ``parseSchemaOrName`` is given."""
+        process, strings = self._process, self._strings
+        head, parenthesis, rest = text.partition("(")
+        name = head.strip().removesuffix(".")
+        if parenthesis:
+            self.write(address, Schema(name, parenthesis + rest))
+        else:
+            base, _, overload = name.partition(".")
+            strings.create(process, address, base.encode())
+            strings.create(process, address + strings.size, overload.encode())
+        process.machine.set_word(address + self.size, int(bool(parenthesis)))
+
+    def read_operator_name(self, address: int) -> str:
+        """The name in an ``OperatorName``, with which a ``FunctionSchema`` begins too."""
+        name = self._strings.read(self._process, address).decode("utf-8", "backslashreplace")
+        overload = self._strings.read(self._process, address + self._strings.size).decode("utf-8", "backslashreplace")
+        return f"{name}.{overload}" if overload else name
+
+    def read(self, address: int) -> Schema | None:
+        """The schema at ``address``; one that was copied, and lost its mark, is known by its name, or read."""
+        found = self._schemas.get(self._process.machine.word(address + 2 * self._strings.size))
+        if found is not None:
+            return found
+        name = self.read_operator_name(address)
+        if name in self._last_schema:
+            return self._last_schema[name]
+        return self._read_inferred(address, name, self._argument_tail)
+
+    def read_inlined(self, address: int) -> Schema | None:
+        """The inferred schema at ``address``, made by the extension itself, as it was up to 1.5."""
+        return self._read_inferred(address, "", _OLD_ARGUMENT_TAIL)
+
+    def _read_inferred(self, address: int, name: str, tail: int) -> Schema | None:
+        given = self._read_arguments(address + 2 * self._strings.size, tail)
+        returned = self._read_arguments(address + 2 * self._strings.size + _VECTOR, tail)
+        return None if given is None or returned is None else Schema.inferred(name, given, returned)
+
+    def marked(self, address: int) -> Schema | None:
+        """The schema at ``address`` if one was made there or moved there, whatever else may lie there."""
+        try:
+            return self._schemas.get(self._process.machine.word(address + 2 * self._strings.size))
+        except Stop:
+            return None
+
+    def read_name_or_schema(self, address: int) -> Schema:
+        """The content of a ``variant<OperatorName, FunctionSchema>``; ``arguments`` is None for a name."""
+        index = self._process.machine.read(address + self.size, 1)[0]
+        schema = self.read(address) if index == 1 else None
+        return schema or Schema(self.read_operator_name(address), None)

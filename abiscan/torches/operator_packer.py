@@ -1,0 +1,234 @@
+"""Writes a table of operators out of what the libraries of many builds register. The form is in ``operator_format``."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import struct
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from abiscan.dispatch.operators import Kernel, Operators
+from abiscan.torches.operator_format import FALLBACKS, MAGIC, WHOLE, DefinitionRow, Header, Row, Shared, compressed
+
+_BLOCK: Final = 64  # operators
+_BLOCK_OF_CODE: Final = 4  # registrations at one line are taken to be a block of TORCH_LIBRARY from this number on
+_SOURCE: Final = re.compile(r"(.*?/)(?:build/)?(?:aten/src|torch/csrc)/")
+
+
+def pack(builds: Sequence[tuple[Any, Operators]]) -> bytes:
+    """The bytes of a table. The same input gives the same bytes.
+
+    :param builds: what to say of each build, and what it has
+    """
+    packer = _Packer()
+    for _, found in builds:
+        packer.add(found)
+    rows, shared = packer.rows(), packer.shared()
+    parts = [rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK)]
+    blocks = [compressed(part) for part in parts]
+    packed = compressed(shared)
+    content: Header = {
+        "builds": [said for said, _ in builds],
+        "shared": len(packed),
+        "blocks": [(part[0].name, len(block)) for part, block in zip(parts, blocks, strict=True)],
+    }
+    header = compressed(content)
+    return b"".join([MAGIC, struct.pack("<I", len(header)), header, packed, *blocks])
+
+
+class _Record:
+    """Something that builds have, with its line in each where that is its own. The last value is its place."""
+
+    def __init__(self, values: tuple[Any, ...]) -> None:
+        self.values = values
+        self.lines: dict[int, int | None] = {}
+
+    def written(self, sets: dict[int, int]) -> tuple[Any, ...]:
+        """The values, the place with its lines, and the number of the set of builds."""
+        *values, place = self.values
+        return (*values, place if isinstance(place, int) else self._runs(*place), self._set(sets))
+
+    def _runs(self, file: int) -> list[int | None]:
+        runs: list[int | None] = [file]
+        for line, same in itertools.groupby(self.lines[build] for build in sorted(self.lines)):
+            runs += line, len(list(same))
+        return runs
+
+    def _set(self, sets: dict[int, int]) -> int:
+        return sets.setdefault(sum(1 << build for build in self.lines), len(sets))
+
+
+class _Operator:
+    """An operator in all builds."""
+
+    def __init__(self) -> None:
+        self.definitions: dict[tuple[Any, ...], _Record] = {}
+        self.types: dict[tuple[str | None, str | None], int] = {}
+        self.kernels: list[_Record] = []
+
+    def define(self, build: int, values: tuple[Any, ...], line: int | None) -> None:
+        """Add the definition in a build."""
+        self.definitions.setdefault(values, _Record(values)).lines[build] = line
+
+    def implement(self, build: int, kernels: Iterable[tuple[tuple[Any, ...], int | None]]) -> None:
+        """Add the kernels of a build so that they stay in their order, among those of other builds."""
+        position = 0
+        for values, line in kernels:
+            later = range(position, len(self.kernels))
+            found = next((at for at in later if self.kernels[at].values == values), None)
+            if found is None:
+                self.kernels.insert(position, _Record(values))
+            else:
+                position = found
+            self.kernels[position].lines[build] = line
+            position += 1
+
+    def written(self, name: str, sets: dict[int, int]) -> Row:
+        """The row as the file has it."""
+        definitions: list[DefinitionRow] = [record.written(sets) for record in self.definitions.values()]
+        kernels = [value for record in self.kernels for value in record.written(sets)]
+        return Row(name, definitions, list(self.types), kernels)
+
+
+class _Packer:
+    """Collects what builds have, and gives numbers to what occurs many times."""
+
+    def __init__(self) -> None:
+        self._builds = 0
+        self._rows: defaultdict[str, _Operator] = defaultdict(_Operator)
+        self._roots: list[str] = []
+        self._sets: dict[int, int] = {}
+        self._keys: dict[str | None, int] = {}
+        self._tags: dict[tuple[str, ...], int] = {}
+        self._files: dict[str | None, int] = {}
+        self._places: dict[Hashable, tuple[int, _Record]] = {}
+        self._namespaces: dict[tuple[Any, ...], _Record] = {}
+        self._others: dict[str, dict[str, int]] = {kind: {} for kind in ("classes", "numbers", "aliases", "gaps")}
+
+    def add(self, found: Operators) -> None:
+        """Add the next build."""
+        build, self._builds = self._builds, self._builds + 1
+        everything = [
+            *((operator.name, "", operator.file, operator.line) for operator in found.operators.values()),
+            *((kernel.operator, kernel.key, kernel.file, kernel.line) for kernel in found.kernels),
+            *((FALLBACKS, fallback.key, fallback.file, fallback.line) for fallback in found.fallbacks),
+            *((name, "", *place) for name, place in found.namespaces.items()),
+        ]
+        self._roots.append(_root(file for _, _, file, _ in everything))
+        place = self._placing(build, everything)
+        for operator in found.operators.values():
+            at, line = place(operator.name, "", operator.file, operator.line)
+            schema = operator.schema
+            if schema is not None:
+                has_name = schema.startswith(f"{operator.name}(")
+                schema = schema.removeprefix(operator.name) if has_name else WHOLE + schema
+            self._rows[operator.name].define(build, (schema, self._number(self._tags, operator.tags), at), line)
+        kernels: defaultdict[str, list[Kernel]] = defaultdict(list)
+        for kernel in found.kernels:
+            kernels[kernel.operator].append(kernel)
+        for fallback in found.fallbacks:
+            kernels[FALLBACKS].append(Kernel(FALLBACKS, fallback.key, None, None, *fallback[1:]))
+        for name, registered in kernels.items():
+            self._implement(build, self._rows[name], registered, place)
+        for name, where in found.namespaces.items():
+            at, line = place(name, "", *where)
+            self._namespaces.setdefault((name, at), _Record((name, at))).lines[build] = line
+        numbers = [[number, self._number(self._keys, name)] for number, name in sorted(found.keys.items())]
+        for kind, values in (
+            ("classes", sorted(found.classes)),
+            ("numbers", [numbers]),
+            ("aliases", [self._aliases(found.aliases)]),
+            ("gaps", [found.gaps]),
+        ):
+            for text in map(json.dumps, values):
+                self._others[kind][text] = self._others[kind].get(text, 0) | 1 << build
+
+    def rows(self) -> list[Row]:
+        """The operators, sorted by name."""
+        return [row.written(name, self._sets) for name, row in sorted(self._rows.items()) if name != FALLBACKS]
+
+    def shared(self) -> Shared:
+        """The rest; after ``rows``, which gives numbers to more sets."""
+        return {
+            "fallbacks": self._rows[FALLBACKS].written(FALLBACKS, self._sets),
+            "namespaces": [record.written(self._sets) for _, record in self._namespaces.items()],
+            "classes": self._other("classes"),
+            "numbers": self._other("numbers"),
+            "aliases": self._other("aliases"),
+            "gaps": self._other("gaps"),
+            "places": [record.written(self._sets) for _, record in self._places.values()],
+            "sets": [f"{builds:x}" for builds in self._sets],
+            "keys": list(self._keys),
+            "tags": [list(tags) for tags in self._tags],
+            "roots": self._roots,
+            "files": list(self._files),
+        }
+
+    def _other(self, kind: str) -> list[tuple[Any, int]]:
+        return [(json.loads(text), self._number(self._sets, builds)) for text, builds in self._others[kind].items()]
+
+    def _implement(self, build: int, row: _Operator, kernels: Iterable[Kernel], place: _Placing) -> None:
+        records = []
+        for kernel in kernels:
+            at, line = place(kernel.operator, kernel.key, kernel.file, kernel.line)
+            type_ = self._number(row.types, (kernel.signature, kernel.schema))
+            records.append(((self._number(self._keys, kernel.key), type_, int(kernel.fallthrough), at), line))
+        row.implement(build, records)
+
+    def _aliases(self, aliases: Mapping[str, Collection[str]]) -> list[Any]:
+        def number(key: str) -> int:
+            return self._number(self._keys, key)
+
+        return [[number(alias), sorted(map(number, members))] for alias, members in sorted(aliases.items())]
+
+    def _placing(self, build: int, everything: Iterable[tuple[str, str | None, str | None, int | None]]) -> _Placing:
+        """How to write where something is in ``build``: the number of a shared place, or the file, and its own line.
+
+        A place is shared if it is a whole block of ``TORCH_LIBRARY``, with whatever is registered in it. Its line
+        changes with each release, so it is the same one where file, namespace and key are the same: for several such
+        blocks, where it comes at the same turn.
+        """
+        counts = Counter((file, line) for _, _, file, line in everything)
+        blocks: defaultdict[Hashable, set[int | None]] = defaultdict(set)
+        for name, key, file, line in everything:
+            if counts[file, line] >= _BLOCK_OF_CODE:
+                blocks[file, name.partition("::")[0], key].add(line)
+        turns = {
+            (block, line): turn
+            for block, lines in blocks.items()
+            for turn, line in enumerate(sorted(lines, key=lambda line: line or 0))
+        }
+        root = self._roots[build]
+
+        def place(name: str, key: str | None, file: str | None, line: int | None) -> _Placed:
+            inside = None
+            if file is not None:
+                inside = file.removeprefix(root) if root and file.startswith(root) else WHOLE + file
+            number = self._number(self._files, inside)
+            block = file, name.partition("::")[0], key
+            turn = turns.get((block, line))
+            if turn is None:
+                return (number,), line
+            fresh = len(self._places), _Record(((number,),))
+            at, record = self._places.setdefault((number, *block[1:], turn), fresh)
+            record.lines[build] = line
+            return at, None
+
+        return place
+
+    @staticmethod
+    def _number(numbers: dict[Any, int], value: Hashable) -> int:
+        return numbers.setdefault(value, len(numbers))
+
+
+_Placed = tuple[int | tuple[int], int | None]
+_Placing = Callable[[str, str | None, str | None, int | None], _Placed]
+
+
+def _root(files: Iterable[str | None]) -> str:
+    """The folder in which a torch was built, with a slash at the end; empty where its files do not tell."""
+    found = Counter(match[1] for file in files if file is not None and (match := _SOURCE.match(file)))
+    return min(found, key=lambda root: (-found[root], root), default="")
