@@ -235,7 +235,7 @@ def _environment(python: str | None) -> str | None:
 
 def _each_choice(torches: TorchLike | Iterable[TorchLike], python: str | None) -> list[TorchChoice]:
     several = torches if isinstance(torches, Iterable) and not isinstance(torches, str) else [torches]
-    return [choice for torch in several for choice in _choices(torch, python)]
+    return list(dict.fromkeys(choice for torch in several for choice in _choices(torch, python)))
 
 
 def _choices(torch: TorchLike | None, python: str | None) -> Sequence[TorchChoice]:

@@ -67,11 +67,13 @@ def rows_of(bench: Bench, source: Source, rules: Sequence[Rule], session: Sessio
 def builds_of(rows: Sequence[Row]) -> dict[TorchVersion, str]:
     """The releases on which some extensions were judged, oldest first, with one build each: one on which all work.
 
-    Where there is none, the last build counts: of one for CPUs and one with CUDA, that is the latter.
+    Where there is none, the last build counts: of one for CPUs and one with CUDA, that is the latter. A torch of which
+    no version is known is none that could be required.
     """
     builds: dict[TorchVersion, list[str]] = {}
-    for name in dict.fromkeys(name for row in rows for name in row.results):
-        builds.setdefault(TorchVersion(name).of_release, []).append(name)
+    for name, result in {name: result for row in rows for name, result in row.results.items()}.items():
+        if version := TorchVersion.parse(result.torch or ""):
+            builds.setdefault(version, []).append(name)
     return {
         release: next((name for name in builds[release] if all_work(rows, name)), builds[release][-1])
         for release in sorted(builds)
