@@ -45,7 +45,7 @@ CppType: TypeAlias = tuple[str | None, str | None]
 """The type of a kernel: mangled, and the schema that torch infers from it."""
 
 
-class Row(NamedTuple):
+class OperatorRow(NamedTuple):
     """An operator in all builds. ``kernels`` are ``KERNEL_VALUES`` after each other, types by their number."""
 
     name: str
@@ -54,7 +54,7 @@ class Row(NamedTuple):
     kernels: list[Any]
 
 
-class Header(TypedDict):
+class TableHeader(TypedDict):
     """What is read first. ``blocks`` are the first name and the size of each, ``shared`` is a size as well."""
 
     builds: list[Any]
@@ -62,10 +62,10 @@ class Header(TypedDict):
     blocks: list[tuple[str, int]]
 
 
-class Shared(TypedDict):
+class SharedPart(TypedDict):
     """What the builds share: texts by number, and what is not of one operator. ``sets`` are hexadecimal."""
 
-    fallbacks: Row
+    fallbacks: OperatorRow
     namespaces: list[NamespaceRow]
     classes: list[tuple[str, SetNumber]]
     numbers: list[tuple[list[tuple[int, int]], SetNumber]]

@@ -11,7 +11,16 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from typing import Any, Final
 
 from abiscan.dispatch.operators import Kernel, Operators
-from abiscan.releases.operator_format import FALLBACKS, MAGIC, WHOLE, DefinitionRow, Header, Row, Shared, compressed
+from abiscan.releases.operator_format import (
+    FALLBACKS,
+    MAGIC,
+    WHOLE,
+    DefinitionRow,
+    OperatorRow,
+    SharedPart,
+    TableHeader,
+    compressed,
+)
 
 _BLOCK: Final = 64  # operators
 _BLOCK_OF_CODE: Final = 4  # registrations at one line are taken to be a block of TORCH_LIBRARY from this number on
@@ -30,7 +39,7 @@ def pack(builds: Sequence[tuple[Any, Operators]]) -> bytes:
     parts = [rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK)]
     blocks = [compressed(part) for part in parts]
     packed = compressed(shared)
-    content: Header = {
+    content: TableHeader = {
         "builds": [said for said, _ in builds],
         "shared": len(packed),
         "blocks": [(part[0].name, len(block)) for part, block in zip(parts, blocks, strict=True)],
@@ -86,11 +95,11 @@ class _Operator:
             self.kernels[position].lines[build] = line
             position += 1
 
-    def written(self, name: str, sets: dict[int, int]) -> Row:
+    def written(self, name: str, sets: dict[int, int]) -> OperatorRow:
         """The row as the file has it."""
         definitions: list[DefinitionRow] = [record.written(sets) for record in self.definitions.values()]
         kernels = [value for record in self.kernels for value in record.written(sets)]
-        return Row(name, definitions, list(self.types), kernels)
+        return OperatorRow(name, definitions, list(self.types), kernels)
 
 
 class _Packer:
@@ -146,11 +155,11 @@ class _Packer:
             for text in map(json.dumps, values):
                 self._others[kind][text] = self._others[kind].get(text, 0) | 1 << build
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[OperatorRow]:
         """The operators, sorted by name."""
         return [row.written(name, self._sets) for name, row in sorted(self._rows.items()) if name != FALLBACKS]
 
-    def shared(self) -> Shared:
+    def shared(self) -> SharedPart:
         """The rest; after ``rows``, which gives numbers to more sets."""
         return {
             "fallbacks": self._rows[FALLBACKS].written(FALLBACKS, self._sets),

@@ -16,12 +16,12 @@ from abiscan.releases.operator_format import (
     KERNEL_VALUES,
     MAGIC,
     WHOLE,
-    Header,
+    OperatorRow,
     PlaceRow,
-    Row,
     Runs,
     SetNumber,
-    Shared,
+    SharedPart,
+    TableHeader,
     decompressed,
 )
 
@@ -40,7 +40,7 @@ class OperatorTable:
             raise ValueError("not a table of operators")
         (size,) = struct.unpack_from("<I", data, len(MAGIC))
         start = len(MAGIC) + 4
-        header: Header = decompressed(data[start : start + size])
+        header: TableHeader = decompressed(data[start : start + size])
         self.builds = header["builds"]
         self._data = data
         self._shared_at = start + size
@@ -70,7 +70,7 @@ class OperatorTable:
             gaps=view.gaps,
         )
 
-    def _rows(self, names: Collection[str] | None) -> Iterator[Row]:
+    def _rows(self, names: Collection[str] | None) -> Iterator[OperatorRow]:
         if names is None:
             for number in range(len(self._first)):
                 yield from self._unpack(number).values()
@@ -80,13 +80,13 @@ class OperatorTable:
             if number >= 0 and (row := self._block(number).get(name)):
                 yield row
 
-    def _unpack(self, number: int) -> dict[str, Row]:
+    def _unpack(self, number: int) -> dict[str, OperatorRow]:
         rows = decompressed(self._data[self._offsets[number] : self._offsets[number + 1]])
-        return {row.name: row for row in map(Row._make, rows)}
+        return {row.name: row for row in map(OperatorRow._make, rows)}
 
     @functools.cached_property
-    def _shared(self) -> Shared:
-        shared: Shared = decompressed(self._data[self._shared_at : self._offsets[0]])
+    def _shared(self) -> SharedPart:
+        shared: SharedPart = decompressed(self._data[self._shared_at : self._offsets[0]])
         return shared
 
     @functools.cached_property
@@ -101,7 +101,7 @@ class _Build:
     :param sets: the sets of builds that occur
     """
 
-    def __init__(self, shared: Shared, sets: list[int], build: int) -> None:
+    def __init__(self, shared: SharedPart, sets: list[int], build: int) -> None:
         self._sets = sets
         self._has = [bool(builds >> build & 1) for builds in self._sets]
         self._before = (1 << build) - 1
@@ -113,7 +113,7 @@ class _Build:
         self._known: dict[int, Place] = {}
         self.fallbacks = tuple(
             Fallback(kernel.key, kernel.fallthrough, kernel.file, kernel.line)
-            for kernel in self.kernels(Row._make(shared["fallbacks"]))
+            for kernel in self.kernels(OperatorRow._make(shared["fallbacks"]))
         )
         self.namespaces = {
             name: self._place(place, builds) for name, place, builds in shared["namespaces"] if self._has[builds]
@@ -127,14 +127,14 @@ class _Build:
         }
         self.gaps = tuple(gap for gaps in self._of(shared["gaps"]) for gap in gaps)
 
-    def definitions(self, row: Row) -> Iterator[Operator]:
+    def definitions(self, row: OperatorRow) -> Iterator[Operator]:
         """The definition of an operator, if this build has one."""
         for schema, tags, place, builds in row.definitions:
             if self._has[builds]:
                 text = schema and (schema[1:] if schema.startswith(WHOLE) else row.name + schema)
                 yield Operator(row.name, text, tuple(self._tags[tags]), *self._place(place, builds))
 
-    def kernels(self, row: Row) -> Iterator[Kernel]:
+    def kernels(self, row: OperatorRow) -> Iterator[Kernel]:
         """The kernels of an operator, in the order of their registration."""
         operator, types, kernels = row.name, row.types, row.kernels
         for key, type_, fallthrough, place, builds in zip(*[iter(kernels)] * KERNEL_VALUES, strict=True):
