@@ -12,6 +12,7 @@ Sources: ``torch/library.h``, ``torch/custom_class.h``, ``torch/csrc/stable/c/sh
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -68,48 +69,57 @@ FILLED: Final = (REGISTRY, ALLOCATOR_SETTINGS)
 API: Final = (*OPENING, *REGISTERING, *INLINED, *FILLED)
 
 # What has the names of the API, known or not: classes and C interfaces that are there for nothing but registration.
-_FAMILY: Final = re.compile(
-    r"_ZN[VKRO]*5torch7Library|_ZN3c1017RegisterOperators|_ZN5torch3jit(?:16register|17Register)Operator"
-    r"|_ZN[VKRO]*5torch6detail10class_base|_ZN5torch\d+registerCustomClass|aoti_torch_library_|torch_library_"
-    r"|_ZN3c104impl24DeviceGuardImplRegistrar|_ZN3c10\d+register_privateuse1|_ZN2at\d+RegisterPrivateUse1"
-    r"|_ZN2at18_GeneratorRegister"
+_FAMILY: Final = (
+    r"_ZN[VKRO]*5torch7Library",
+    r"_ZN3c1017RegisterOperators",
+    r"_ZN5torch3jit(?:16register|17Register)Operator",
+    r"_ZN[VKRO]*5torch6detail10class_base",
+    r"_ZN5torch\d+registerCustomClass",
+    r"aoti_torch_library_",
+    r"torch_library_",
+    r"_ZN3c104impl24DeviceGuardImplRegistrar",
+    r"_ZN3c10\d+register_privateuse1",
+    r"_ZN2at\d+RegisterPrivateUse1",
+    r"_ZN2at18_GeneratorRegister",
 )
+# The part of the API that has other names.
+_OTHERS: Final = (SET_ALLOCATOR, SET_ALLOCATOR_WITH_PRIORITY, SET_STORAGE, REGISTER_PROFILER, *FILLED)
 # Members of the family that register nothing: they end something, look something up or give a schema its defaults.
-_WITHOUT_EFFECT: Final = re.compile(
-    r"_ZN5torch7Library(?:5reset|D[12])E|_ZNK5torch7Library(?:16_parseNameForLib|8_resolve)E"
-    r"|_ZN3c1017RegisterOperators(?:[CD][12]|aS)E|_ZN5torch3jit17RegisterOperatorsD[12]E"
-    r"|_ZN5torch6detail10class_base(?:16withNewArguments|22withNewArgumentsStatic)E"
-    r"|torch_library_set_python_module$"
+_WITHOUT_EFFECT: Final = (
+    r"_ZN5torch7Library(?:5reset|D[12])E",
+    r"_ZNK5torch7Library(?:16_parseNameForLib|8_resolve)E",
+    r"_ZN3c1017RegisterOperators(?:[CD][12]|aS)E",
+    r"_ZN5torch3jit17RegisterOperatorsD[12]E",
+    r"_ZN5torch6detail10class_base(?:16withNewArguments|22withNewArgumentsStatic)E",
+    r"torch_library_set_python_module$",
 )
+_TRIGGER: Final = (*_FAMILY, *_OTHERS)
+_CALLS: Final = (*OPENING, *REGISTERING)
+_KNOWN: Final = (*API, *_WITHOUT_EFFECT)
 
 
-def _any(patterns: Iterable[str]) -> re.Pattern[str]:
+@functools.cache  # to compile one takes milliseconds, and few are needed in a run
+def _any(patterns: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(patterns))
-
-
-_API: Final = _any(API)
-_TRIGGER: Final = _any((*API, _FAMILY.pattern))
-_CALLS: Final = _any((*OPENING, *REGISTERING))
-_OPENS: Final = _any(OPENING)
 
 
 def registers(names: Iterable[str]) -> bool:
     """Whether an object that imports ``names`` registers anything with torch."""
-    return any(map(_TRIGGER.match, names))
+    return any(map(_any(_TRIGGER).match, names))
 
 
 def is_registration(name: str) -> bool:
     """Whether something may be missed if a call of the function is not executed."""
-    return _CALLS.match(name) is not None
+    return _any(_CALLS).match(name) is not None
 
 
 def opens(name: str) -> bool:
     """Whether the function opens what others register in: a library, a class."""
-    return _OPENS.match(name) is not None
+    return _any(OPENING).match(name) is not None
 
 
 def unknown(names: Iterable[str]) -> Iterator[str]:
     """Those of ``names`` that belong to the registration API by their name, but are not known here."""
-    for name in names:
-        if _FAMILY.match(name) and not _API.match(name) and not _WITHOUT_EFFECT.match(name):
+    for name in filter(_any(_FAMILY).match, names):
+        if not _any(_KNOWN).match(name):
             yield name

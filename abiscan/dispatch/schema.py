@@ -13,16 +13,34 @@ default ``cpu`` without quotes. Such strings come out of every dump of a dispatc
 
 from __future__ import annotations
 
-import enum
-import math
-import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal
 
-from abiscan.dispatch.schema_lexer import INVALID, SchemaError, Span, Tokens
-from abiscan.dispatch.schema_types import ATOMS, INT, NEWEST, TENSOR, Type, TypeKind, list_of, optional, union
+from abiscan.dispatch.schema_defaults import (
+    NO_DEFAULT,
+    Default,
+    DefaultReader,
+    Device,
+    NoDefault,
+    Scalar,
+    identity,
+    printed_default,
+)
+from abiscan.dispatch.schema_lexer import INVALID, SchemaError
+from abiscan.dispatch.schema_types import (
+    ATOMS,
+    INT,
+    NEWEST,
+    PRINTS_AS_WRITTEN,
+    TENSOR,
+    Type,
+    TypeKind,
+    list_of,
+    optional,
+    union,
+)
 from abiscan.inputs.version import MinorVersion
 
 __all__ = [
@@ -47,8 +65,7 @@ __all__ = [
 # The releases from which on a schema is printed otherwise: operator<< of Argument and FunctionSchema in the headers
 # function_schema.h and function_schema_inl.h of one wheel per release, 1.4 to 2.9.
 _SIZES_OPTIONAL_LISTS: Final = (1, 7)  # int[2]?, which was int[]?
-_QUOTES_OPTIONAL_STRINGS: Final = (1, 9)  # str? x="a", which was str? x=a
-_PRINTS_AS_WRITTEN: Final = (1, 13)  # ScalarType, which was int; -> Tensor, which was -> (Tensor); int[2] x=1
+
 
 TYPE_ADVICE: Final = (
     ". Common valid schema types include Tensor, SymInt, int, float, bool, Scalar; for a full list, please see "
@@ -58,30 +75,6 @@ TYPE_ADVICE: Final = (
 
 _DEEPEST: Final = 50  # types inside each other; torch itself has at most 4, and a stack is finite
 _WIDEST_UNION: Final = 50  # members, each of which is compared with each
-_LONGEST_REPEAT: Final = 65_536  # values of a default that ``int[N] x=1`` repeats N times
-
-
-class NoDefault(enum.Enum):
-    """The mark of an argument that has no default; None is a default like others."""
-
-    NO_DEFAULT = enum.auto()
-
-
-NO_DEFAULT: Final = NoDefault.NO_DEFAULT
-
-
-@dataclass(frozen=True, slots=True)
-class Device:
-    """A device as a default: ``cuda:1``."""
-
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
-
-
-Scalar: TypeAlias = bool | int | float | complex | str | Device | None
-Default: TypeAlias = Scalar | tuple[Scalar, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -152,11 +145,11 @@ class Argument:
             and self.size == old.size
             and self.alias == old.alias
             and (old.kwarg_only or not self.kwarg_only)
-            and (not old.has_default or _identity(self.default) == _identity(old.default))
+            and (not old.has_default or identity(self.default) == identity(old.default))
         )
 
     def _key(self) -> tuple[object, ...]:
-        return self.name, self.type.compared, self.size, _identity(self.default), self.kwarg_only, self.alias
+        return self.name, self.type.compared, self.size, identity(self.default), self.kwarg_only, self.alias
 
     def __eq__(self, other: object) -> bool:
         return self._key() == other._key() if isinstance(other, Argument) else NotImplemented
@@ -167,7 +160,7 @@ class Argument:
     def printed_by(self, release: MinorVersion) -> str:
         """The argument as a release of torch prints it."""
         type_, suffix = self.type, ""
-        if release < _PRINTS_AS_WRITTEN:
+        if release < PRINTS_AS_WRITTEN:
             type_ = type_.fake
         whole = type_
         if type_.kind is TypeKind.OPTIONAL:
@@ -175,7 +168,7 @@ class Argument:
         if type_.kind is TypeKind.LIST:
             size = "" if self.size is None or (suffix and release < _SIZES_OPTIONAL_LISTS) else self.size
             elements = ""
-            if self.alias is not None and self.alias.contained and release >= _PRINTS_AS_WRITTEN:
+            if self.alias is not None and self.alias.contained and release >= PRINTS_AS_WRITTEN:
                 elements = str(self.alias.contained[0])
             text = f"{type_.element.printed_by(release)}{elements}[{size}]"
         else:
@@ -186,89 +179,11 @@ class Argument:
         if self.name:
             text += f" {self.name}"
         if self.default is not NO_DEFAULT:
-            text += f"={_printed_default(self.default, whole, release)}"
+            text += f"={printed_default(self.default, whole, release)}"
         return text
 
     def __str__(self) -> str:
         return self.printed_by(NEWEST)
-
-
-def _identity(default: Default | Literal[NoDefault.NO_DEFAULT]) -> object:
-    # torch tells 1, 1. and True apart, Python does not.
-    if isinstance(default, tuple):
-        return tuple((type(item), item) for item in default)
-    return type(default), default
-
-
-def _printed_default(default: Default, type_: Type, release: MinorVersion) -> str:
-    if isinstance(default, tuple):
-        # Only int, not SymInt, and from two values on.
-        folds = release >= _PRINTS_AS_WRITTEN and type_.kind is TypeKind.LIST and type_.element == INT
-        if folds and len(default) > 1 and len(set(default)) == 1:
-            return str(default[0])
-        return f"[{', '.join([_printed_scalar(item) for item in default])}]"
-    if isinstance(default, str):
-        quotes = type_.kind is TypeKind.STRING or (
-            release >= _QUOTES_OPTIONAL_STRINGS
-            and type_.kind is TypeKind.OPTIONAL
-            and type_.element.kind is TypeKind.STRING
-        )
-        return _quoted(default) if quotes else default
-    return _printed_scalar(default)
-
-
-def _printed_scalar(value: Scalar) -> str:
-    match value:
-        case float():
-            return _printed_float(value)
-        case complex():
-            sign = "+" if value.imag >= 0 else "-"
-            return f"{_printed_float(value.real)}{sign}{_printed_float(abs(value.imag))}j"
-    return str(value)
-
-
-def _printed_float(value: float) -> str:
-    # operator<< of IValue: what an int64_t can hold is printed as one, with a point; else 17 digits.
-    if -(2.0**63) <= value < 2.0**63 and value == int(value):
-        return f"{int(value)}."
-    return f"{value:.17g}"
-
-
-_ESCAPES: Final = {
-    "\\": "\\\\",
-    "'": "\\'",
-    '"': '\\"',
-    "\a": "\\a",
-    "\b": "\\b",
-    "\f": "\\f",
-    "\n": "\\n",
-    "\r": "\\r",
-    "\t": "\\t",
-    "\v": "\\v",
-}
-
-
-def _quoted(text: str) -> str:
-    """A string as ``printQuotedString`` of c10/util/StringUtil.h writes it."""
-    parts = []
-    for byte in text.encode("utf-8", "surrogateescape"):
-        character = chr(byte)
-        if character in _ESCAPES:
-            parts.append(_ESCAPES[character])
-        elif 0x1F < byte < 0x7F:
-            parts.append(character)
-        else:
-            parts.append(_octal(byte))
-    return f'"{"".join(parts)}"'
-
-
-def _octal(byte: int) -> str:
-    # The digits are made from a char, signed on x86_64: bytes from 0x80 on have "digits" below "0". -61 is ``\0)+``.
-    rest, sign = (byte, 1) if byte < 0x80 else (0x100 - byte, -1)
-    return "\\" + "".join(chr(ord("0") + sign * digit) for digit in (rest // 64, rest // 8 % 8, rest % 8))
-
-
-_BYTE_OF_OCTAL: Final = {_octal(byte): byte for byte in range(0x80, 0x100)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -368,7 +283,7 @@ class FunctionSchema:
         if self.is_varret:
             returns.append("...")
         # One return stands alone, but if its own type begins with a parenthesis it would be read as several.
-        alone = release >= _PRINTS_AS_WRITTEN and len(returns) == 1 and not returns[0].startswith("(")
+        alone = release >= PRINTS_AS_WRITTEN and len(returns) == 1 and not returns[0].startswith("(")
         result = returns[0] if alone else f"({', '.join(returns)})"
         return f"{self.name}({', '.join(arguments)}) -> {result}"
 
@@ -459,10 +374,8 @@ def _difference(place: str, first: Argument, second: Argument) -> Difference:
         yield "type", argument.type.compared, str(argument.type)
         yield "size", argument.size, "none" if argument.size is None else str(argument.size)
         yield "alias annotation", argument.alias, "none" if argument.alias is None else str(argument.alias)
-        printed = (
-            "none" if argument.default is NO_DEFAULT else _printed_default(argument.default, argument.type, NEWEST)
-        )
-        yield "default", _identity(argument.default), printed
+        printed = "none" if argument.default is NO_DEFAULT else printed_default(argument.default, argument.type, NEWEST)
+        yield "default", identity(argument.default), printed
         yield "position", argument.kwarg_only, "keyword-only" if argument.kwarg_only else "positional"
 
     what, one, two = next(
@@ -516,111 +429,7 @@ _DICT_KEYS: Final = (
 )
 
 
-_DTYPES: Final = {
-    name: number
-    for number, names in {
-        0: "uint8",
-        1: "int8",
-        2: "int16 short",
-        3: "int32 int",
-        4: "int64 long",
-        5: "float16 half",
-        6: "float32 float",
-        7: "float64 double",
-        8: "complex32 chalf",
-        9: "complex64 cfloat",
-        10: "complex128 cdouble",
-        11: "bool",
-        12: "qint8",
-        13: "quint8",
-        14: "qint32",
-        15: "bfloat16",
-        16: "quint4x2",
-        17: "quint2x4",
-        18: "bits1x8",
-        19: "bits2x4",
-        20: "bits4x2",
-        21: "bits8",
-        22: "bits16",
-        23: "float8_e5m2",
-        24: "float8_e4m3fn",
-        25: "float8_e5m2fnuz",
-        26: "float8_e4m3fnuz",
-        27: "uint16",
-        28: "uint32",
-        29: "uint64",
-        30: "uint1 bit",
-        31: "uint2",
-        32: "uint3",
-        33: "uint4",
-        34: "uint5",
-        35: "uint6",
-        36: "uint7",
-        37: "int1",
-        38: "int2",
-        39: "int3",
-        40: "int4",
-        41: "int5",
-        42: "int6",
-        43: "int7",
-        44: "float8_e8m0fnu",
-        45: "float4_e2m1fn_x2",
-    }.items()
-    for name in names.split()
-}
-# Names that stand for a number whatever the type: at::kFloat, kStrided, Reduction::Mean, MemoryFormat::Contiguous.
-_NAMED_NUMBERS: Final = {"float": 6, "complex": 9, "long": 4, "strided": 0, "Mean": 1, "contiguous_format": 0}
-
-_DEVICE_TYPES: Final = (
-    "cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, meta, hpu, mtia, "
-    "privateuseone"
-)
-_DEVICE: Final = re.compile(r"([A-Za-z_]+)(?::(0|[1-9][0-9]*))?")
-
-_LONGEST_INTEGER: Final = 4_000  # characters, leading zeros included; int() itself refuses a little more
-_LEADING_INTEGER: Final = re.compile(r"-?[0-9]+")
-_LEADING_FLOAT: Final = re.compile(
-    r"[+-]?(?:0x(?P<hex>[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)(?:p[+-]?[0-9]+)?"
-    r"|(?P<decimal>[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?)",
-    re.IGNORECASE,
-)
-_NONZERO_DIGIT: Final = re.compile(r"[1-9a-f]", re.IGNORECASE)
-_SMALLEST_NORMAL: Final = 2.0**-1022
-
-_ESCAPED: Final = re.compile(r"(?s)\\(?:(?P<octal>[0-7]{3})|(?P<signed>[./0][)-0]{2})|(?P<single>.))")
-_SINGLE_ESCAPES: Final = {
-    "\\": "\\",
-    "'": "'",
-    '"': '"',
-    "\n": "\n",
-    "a": "\a",
-    "b": "\b",
-    "f": "\f",
-    "n": "\n",
-    "v": "\v",
-    "t": "\t",
-}
-
-
-_CONSTANTS: Final[dict[str, Scalar]] = {"True": True, "False": False, "None": None}
-_LIST_VALUES: Final = {
-    TypeKind.COMPLEX: complex,
-    TypeKind.FLOAT: float,
-    TypeKind.INT: int,
-    TypeKind.BOOL: bool,
-}
-_EXPECTED: Final = {float: "double", int: "int", bool: "bool"}
-_IVALUE_TAGS: Final[dict[type, str]] = {
-    type(None): "None",
-    bool: "Bool",
-    int: "Int",
-    float: "Double",
-    complex: "ComplexDouble",
-    str: "String",
-}
-
-
-class _Parser(Tokens):
+class _Parser(DefaultReader):
     """Reads one schema; the methods are named after those of torch's parsers."""
 
     __slots__ = ("_allow_typevars", "_classes", "_fresh", "_nesting")
@@ -887,174 +696,3 @@ class _Parser(Tokens):
         if alias is None or not alias.before:
             return AliasInfo(is_write=elements.is_write, contained=(elements,))
         return AliasInfo(is_write=alias.is_write, before=alias.before, after=alias.after, contained=(elements,))
-
-    def _default_value(self, type_: Type, size: int | None) -> Default:
-        span = self._spans[self._at]
-        match type_.fake.kind:
-            case TypeKind.TENSOR | TypeKind.GENERATOR | TypeKind.QUANTIZER:
-                self._expect("None")
-                return None
-            case (
-                TypeKind.STRING
-                | TypeKind.OPTIONAL
-                | TypeKind.NUMBER
-                | TypeKind.INT
-                | TypeKind.BOOL
-                | TypeKind.FLOAT
-                | TypeKind.COMPLEX
-            ):
-                return self._constant(type_)
-            case TypeKind.DEVICE:
-                return self._device()
-            case TypeKind.LIST:
-                return self._list_default(type_.element, size)
-        raise self._fault("unexpected type, file a bug report", span)
-
-    def _list_default(self, element: Type, size: int | None) -> Default:
-        span = self._spans[self._at]
-        if self._kind() == "ident":
-            self._expect("None")
-        folded = not self._strict and element == INT and self._kind() in ("number", "-")
-        if self._kind() != "[" and (size is not None or folded):
-            value = self._constant(element)
-            # torch prints [1, 1] of an int[] as 1 too; how often it stood there is lost.
-            count = 2 if size is None else size
-            if not 0 <= count <= _LONGEST_REPEAT:
-                raise self._refusal("cannot create std::vector larger than max_size()", span)
-            return self._converted([value] * count, element, span)
-        self._expect("[")
-        values: list[Scalar] = []
-        if self._kind() != "]":
-            values.append(self._constant(element))
-            while self._next_if(","):
-                values.append(self._constant(element))
-        self._expect("]")
-        return self._converted(values, element, span)
-
-    def _converted(self, values: list[Scalar], element: Type, span: Span) -> tuple[Scalar, ...]:
-        wanted = _LIST_VALUES.get(element.fake.kind)
-        if wanted is None:
-            raise self._fault("lists are only supported for float, int and complex types", span)
-        for value in values:
-            if type(value) is not wanted:
-                found = _IVALUE_TAGS[type(value)]
-                raise self._refusal(
-                    f"Expected ComplexDouble but got {found}" if wanted is complex else f"expected {_EXPECTED[wanted]}",
-                    span,
-                )
-        return tuple(values)
-
-    def _device(self) -> Device:
-        span = self._spans[self._at]
-        if self._is_unquoted_device():
-            return Device(self._unquoted_device())
-        text = self._string(self._expect("string_literal"), span)
-        if not text:
-            raise self._refusal("Device string must not be empty", span)
-        matched = _DEVICE.fullmatch(text)
-        if matched is None:
-            raise self._refusal(f"Invalid device string: '{text}'", span)
-        name, index = matched.groups()
-        if name not in _DEVICE_TYPES.split(", "):
-            raise self._refusal(f"Expected one of {_DEVICE_TYPES} device type at start of device string: {name}", span)
-        if index is None:
-            return Device(name)
-        if len(index) > 10 or int(index) >= 2**31:
-            raise self._refusal(f"Could not parse device index '{index}' in device string '{text}'", span)
-        return Device(f"{name}:{(int(index) + 128) % 256 - 128}")  # DeviceIndex is an int8_t
-
-    def _is_unquoted_device(self) -> bool:
-        start, end = self._spans[self._at]
-        return not self._strict and self._kind() == "ident" and self._text[start:end] in _DEVICE_TYPES.split(", ")
-
-    def _unquoted_device(self) -> str:
-        text = self._expect("ident")
-        if self._next_if(":"):
-            text += ":" + ("-" if self._next_if("-") else "") + self._expect("number")
-        return text
-
-    def _constant(self, type_: Type) -> Scalar:
-        kind = self._kind()
-        span = self._spans[self._at]
-        if kind in _CONSTANTS:
-            self._at += 1
-            return _CONSTANTS[kind]
-        if kind == "string_literal":
-            self._at += 1
-            return self._string(self._text[span[0] : span[1]], span)
-        if kind == "ident":
-            return self._named_constant(type_)
-        sign = "-" if self._next_if("-") else ""
-        number = sign + self._expect("number")
-        if not self._strict and self._kind() in ("+", "-") and self._text[self._spans[self._at + 1][1] - 1] == "j":
-            # torch prints a complex number in two parts.
-            return complex(self._to_float(number), self._to_float(self._next() + self._expect("number")))
-        if type_.kind is TypeKind.COMPLEX or "j" in number:
-            return complex(0.0, self._to_float(number[:-1]))
-        if type_.kind is TypeKind.FLOAT or "." in number or "e" in number:
-            return self._to_float(number)
-        return self._to_integer(number)
-
-    def _named_constant(self, type_: Type) -> Scalar:
-        if type_.kind is TypeKind.OPTIONAL and type_.element.kind is TypeKind.DEVICE and self._is_unquoted_device():
-            return self._unquoted_device()
-        word = self._expect("ident")
-        if word in _NAMED_NUMBERS:
-            return _NAMED_NUMBERS[word]
-        wanted = type_.element if type_.kind is TypeKind.OPTIONAL else type_
-        if wanted.kind is TypeKind.SCALAR_TYPE and word in _DTYPES:
-            return _DTYPES[word]
-        raise self._fault("invalid numeric default value")
-
-    def _to_integer(self, number: str) -> int:
-        """``std::stoll``: what follows the first integer is left aside, so ``1E5`` is 1 and ``0x10`` is 0."""
-        matched = _LEADING_INTEGER.match(number)
-        if matched is None or len(matched[0]) > _LONGEST_INTEGER or not -(2**63) <= int(matched[0]) < 2**63:
-            raise self._refusal("stoll", self._last_span())
-        return int(matched[0])
-
-    def _to_float(self, number: str) -> float:
-        """``std::stod``, which refuses what is too large or too small for a normal double."""
-        matched = _LEADING_FLOAT.match(number)
-        if matched is None:
-            raise self._refusal("stod", self._last_span())
-        try:
-            value = float.fromhex(matched[0]) if matched["hex"] else float(matched[0])
-        except OverflowError:
-            value = math.inf
-        # Hexadecimal digits can be exact where decimal ones are rounded, and only rounding is an error.
-        smallest = _SMALLEST_NORMAL if matched["decimal"] else math.ulp(0.0)
-        vanished = abs(value) < smallest and _NONZERO_DIGIT.search(matched["decimal"] or matched["hex"])
-        if abs(value) == math.inf or vanished:
-            raise self._refusal("stod", self._last_span())
-        return value
-
-    def _string(self, literal: str, span: Span) -> str:
-        quotes = 3 if literal[:3] in ("'" * 3, '"' * 3) else 1
-        content = literal[quotes:-quotes]
-        if "\\" not in content:
-            return content
-
-        def unescaped(match: re.Match[str]) -> str:
-            byte = int(match["octal"] or "400", 8)
-            if match["signed"] and not self._strict:
-                byte = _BYTE_OF_OCTAL.get(match[0], byte)
-            if byte < 256:
-                return chr(byte)
-            character = match[0][1]
-            if character in _SINGLE_ESCAPES:
-                return _SINGLE_ESCAPES[character]
-            if character == "r" and not self._strict:
-                return "\r"
-            raise self._fault(
-                {
-                    "x": "unsupported hex specifier",
-                    "u": "unsupported unicode specifier",
-                    "U": "unsupported unicode specifier",
-                }.get(character, " ill formed octal specifier"),
-                span,
-            )
-
-        # Escapes stand for bytes, so bytes are what is put together.
-        content = _ESCAPED.sub(unescaped, content.encode("utf-8", "surrogateescape").decode("latin-1"))
-        return content.encode("latin-1").decode("utf-8", "surrogateescape")

@@ -10,6 +10,8 @@ from typing import Final
 from abiscan.inputs.version import MinorVersion
 
 NEWEST: Final[MinorVersion] = (2, 13)
+# Since then: ScalarType, which was int; -> Tensor, which was -> (Tensor); int[2] x=1.
+PRINTS_AS_WRITTEN: Final = (1, 13)
 
 # The releases from which on a type is printed otherwise: jit_type.h in one wheel per release, 1.4 to 2.9.
 _STORAGE_IS_A_TYPE: Final = (1, 8)  # Storage, which was int

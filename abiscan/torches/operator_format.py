@@ -62,7 +62,7 @@ class TableHeader(TypedDict):
     blocks: list[tuple[str, int]]
 
 
-class SharedData(TypedDict):
+class SharedPart(TypedDict):
     """What the builds share: texts by number, and what is not of one operator. ``sets`` are hexadecimal."""
 
     fallbacks: OperatorRow

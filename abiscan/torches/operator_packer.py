@@ -16,9 +16,9 @@ from abiscan.torches.operator_format import (
     MAGIC,
     WHOLE,
     DefinitionRow,
-    TableHeader,
     OperatorRow,
-    SharedData,
+    SharedPart,
+    TableHeader,
     compressed,
 )
 
@@ -159,7 +159,7 @@ class _Packer:
         """The operators, sorted by name."""
         return [row.written(name, self._sets) for name, row in sorted(self._rows.items()) if name != FALLBACKS]
 
-    def shared(self) -> SharedData:
+    def shared(self) -> SharedPart:
         """The rest; after ``rows``, which gives numbers to more sets."""
         return {
             "fallbacks": self._rows[FALLBACKS].written(FALLBACKS, self._sets),

@@ -16,12 +16,12 @@ from abiscan.torches.operator_format import (
     KERNEL_VALUES,
     MAGIC,
     WHOLE,
-    TableHeader,
-    PlaceRow,
     OperatorRow,
+    PlaceRow,
     Runs,
     SetNumber,
-    SharedData,
+    SharedPart,
+    TableHeader,
     decompressed,
 )
 
@@ -85,8 +85,8 @@ class OperatorTable:
         return {row.name: row for row in map(OperatorRow._make, rows)}
 
     @functools.cached_property
-    def _shared(self) -> SharedData:
-        shared: SharedData = decompressed(self._data[self._shared_at : self._offsets[0]])
+    def _shared(self) -> SharedPart:
+        shared: SharedPart = decompressed(self._data[self._shared_at : self._offsets[0]])
         return shared
 
     @functools.cached_property
@@ -101,7 +101,7 @@ class _Build:
     :param sets: the sets of builds that occur
     """
 
-    def __init__(self, shared: SharedData, sets: list[int], build: int) -> None:
+    def __init__(self, shared: SharedPart, sets: list[int], build: int) -> None:
         self._sets = sets
         self._has = [bool(builds >> build & 1) for builds in self._sets]
         self._before = (1 << build) - 1

@@ -12,7 +12,14 @@ DEFINE = "_ZNR5torch7Library4_defEON3c1014FunctionSchemaEPNS1_12OperatorNameE"
 REGISTRY = "_ZN2at17CUDAHooksRegistryB5cxx11Ev"
 
 
-@pytest.mark.parametrize("name", [LIBRARY, DEFINE, REGISTRY, "aoti_torch_library_impl", "torch_library_later"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(LIBRARY, DEFINE, REGISTRY, "aoti_torch_library_impl", "torch_library_later"),
+        "_ZN3c1012SetAllocatorENS_10DeviceTypeEPNS_9AllocatorEh",
+        "_ZN5torch8profiler4impl26registerPrivateUse1MethodsEPNS1_13ProfilerStubsE",
+    ],
+)
 def test_who_imports_one_of_these_registers(name: str) -> None:
     assert registers(["memcpy", name])
 
@@ -60,7 +67,14 @@ INNER = (
 NAMES = (
     *("_ZN5torch7Library", "_ZNK5torch7Library", "_ZNR5torch7Library", "_ZN3c1017RegisterOperators"),
     *("_ZN5torch3jit16register", "_ZN5torch6detail10class_base", "_ZN5torch19register", "_ZN5torch25register"),
-    *("_ZN3c1028register", "_ZN2at33Register", "_ZN2at18_Generator", "_ZN3c104impl24Device"),
+    *(
+        "_ZN3c1028register",
+        "_ZN2at33Register",
+        "_ZN2at18_Generator",
+        "_ZN3c104impl24Device",
+        "_ZN3c1012SetAllocator",
+        "_ZN3c1020SetStorage",
+    ),
     *("aoti_torch_library_", "torch_library_"),
 )
 
@@ -72,4 +86,5 @@ def test_all_that_a_release_exports_is_known(release: str) -> None:
     symbols = [library.symbols for library in libraries if library is not None]
     exported = {name for each in symbols for beginning in NAMES for name in each.starting_with(beginning)}
     assert sum(map(is_registration, exported)) >= 4
+    assert [name for name in exported if is_registration(name) and not registers([name])] == []
     assert [name for name in unknown(exported) if not name.startswith(INNER)] == []
