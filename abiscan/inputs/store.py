@@ -136,9 +136,13 @@ def _load(path: Path) -> SharedObject | None:
         connection = sqlite3.connect(
             f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False
         )
+    except sqlite3.Error:
+        return None
+    try:
         ((text,),) = connection.execute("SELECT value FROM facts").fetchall()
         return _from_json(json.loads(text), StoredSymbols(connection, path))
     except (sqlite3.Error, ValueError, KeyError, TypeError):
+        connection.close()
         return None  # damaged, or written by something else: read the library anew and replace it
 
 
