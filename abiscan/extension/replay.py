@@ -73,24 +73,26 @@ class Registrant:
         registered = self.registrations
         return {each.name for each in registered.operators} | {each.operator for each in registered.kernels}
 
-    def has(self, outcome: Outcome, keys: DispatchKeys) -> bool:
-        """Whether it registers that which something else meets in ``outcome``."""
-        registered, subject, event = self.registrations, outcome.subject, outcome.event
-        if isinstance(event, FallBack):
-            return any(subject == _key(each.dispatch_key, keys) for each in registered.fallbacks)
-        if isinstance(event, OpenBlock):
-            return any(subject == each.namespace and each.kind is LibraryKind.DEF for each in registered.libraries)
-        if isinstance(event, RegisterClass):
-            return any(subject == each.name for each in registered.classes)
-        if isinstance(event, Enter):
-            entries = ((each.what, entry_key(each.what, each.key)) for each in registered.registries)
-            return (event.registry, event.key) in entries
-        if isinstance(event, NameBackend):
-            return any(outcome.old == each.key for each in registered.registries)
+    def registers_what_meets(self, outcome: Outcome, keys: DispatchKeys) -> bool:
+        """Whether it registers what an event of another object meets."""
+        registered, subject = self.registrations, outcome.subject
+        match outcome.event:
+            case FallBack():
+                return any(subject == _key(fallback.dispatch_key, keys) for fallback in registered.fallbacks)
+            case OpenBlock():
+                definitions = (block for block in registered.libraries if block.kind is LibraryKind.DEF)
+                return any(subject == block.namespace for block in definitions)
+            case RegisterClass():
+                return any(subject == custom_class.name for custom_class in registered.classes)
+            case Enter() as event:
+                entries = ((entry.what, entry_key(entry.what, entry.key)) for entry in registered.registries)
+                return (event.registry, event.key) in entries
+            case NameBackend():
+                return any(outcome.old == entry.key for entry in registered.registries)
         if outcome.kind is OutcomeKind.RAISES and (outcome.message is None or outcome.message.id != "K1"):
-            return any(subject == each.name for each in registered.operators)
+            return any(subject == operator.name for operator in registered.operators)
         # The model does not say for which key; of two objects with kernels of one operator it is most likely the same.
-        return any(subject == each.operator for each in registered.kernels)
+        return any(subject == kernel.operator for kernel in registered.kernels)
 
 
 def _key(key: int | str | None, keys: DispatchKeys) -> str | None:
@@ -223,31 +225,34 @@ def reactions(
     release: MinorVersion,
 ) -> Iterator[Reaction]:
     """What torch does about ``objects``, after ``before``."""
-    names = {name for each in (*before, *objects) for name in each.operators}
+    names = {name for registrant in (*before, *objects) for name in registrant.operators}
     state = state_of(operators, release, names) if operators else State()
-    loaded = [(each, event, phase) for each in before for event, phase in each.events(keys) if phase in _LOADED]
-    ours = [(each, event, phase) for each in objects for event, phase in each.events(keys)]
-    in_load = [one for one in ours if one[2] in _LOADED]
-    on_call = [one for one in ours if one[2] not in _LOADED]
-    sources = {id(event): (each, phase) for each, event, phase in (*in_load, *on_call)}
-    result = replay(state, (event for _, event, _ in (*loaded, *in_load)), release)
-    outcomes = [*result.outcomes, *result.behind]
-    if on_call and result.failure is None:
+    kept = [event for registrant in before for event, phase in registrant.events(keys) if phase in _LOADED]
+    sources = {event: (registrant, phase) for registrant in objects for event, phase in registrant.events(keys)}
+    in_load = [event for event, (_, phase) in sources.items() if phase in _LOADED]
+    on_call = [event for event, (_, phase) in sources.items() if phase not in _LOADED]
+    loading = replay(state, (*kept, *in_load), release)
+    outcomes = [(outcome, False) for outcome in loading.outcomes] + [(outcome, True) for outcome in loading.behind]
+    if on_call and loading.failure is None:
         # What is there once the extension is loaded; of the rest, each function is called by itself, or not at all.
-        called = replay(result.state, (event for _, event, _ in on_call), release)
-        outcomes += called.outcomes
-    for index, outcome in enumerate(outcomes):
-        if id(outcome.event) not in sources or (operators is None and outcome.kind is OutcomeKind.DEAD):
+        outcomes += ((outcome, False) for outcome in replay(loading.state, on_call, release).outcomes)
+    for outcome, behind in outcomes:
+        if outcome.event not in sources or (operators is None and outcome.kind is OutcomeKind.DEAD):
             continue
-        each, phase = sources[id(outcome.event)]
-        others = (other for other in (*before, *objects) if other is not each and other.has(outcome, keys))
+        source, phase = sources[outcome.event]
+        others = (other for other in (*before, *objects) if other is not source)
         yield Reaction(
             outcome=outcome,
-            object=each.name,
+            object=source.name,
             phase=phase,
-            met=next((other.name for other in others), None),
-            aborts=phase is Phase.STATIC_INIT
-            or outcome.kind is OutcomeKind.EXITS
-            or (phase is Phase.MODULE_INIT and not each.catches),
-            behind=result.failure is not None and index >= len(result.outcomes),
+            met=next((other.name for other in others if other.registers_what_meets(outcome, keys)), None),
+            aborts=_ends_process(outcome, source, phase),
+            behind=behind,
         )
+
+
+def _ends_process(outcome: Outcome, source: Registrant, phase: Phase) -> bool:
+    """Whether the process ends: torch ends it, or nobody catches what torch throws."""
+    if phase is Phase.MODULE_INIT and not source.catches:
+        return True
+    return phase is Phase.STATIC_INIT or outcome.kind is OutcomeKind.EXITS
