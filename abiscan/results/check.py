@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from abiscan.findings import Effect, Evidence, Finding
-from abiscan.results.document import rendered, tool
+from abiscan.results.document import rendered
 
 
 class Verdict(enum.Enum):
@@ -93,7 +93,7 @@ class Report:
 
     def to_json(self) -> str:
         """The JSON document, version 1."""
-        return rendered({"tool": tool(), "results": [_result(result) for result in self.results]})
+        return rendered({"results": [_result(result) for result in self.results]})
 
 
 def _result(result: Result) -> dict[str, Any]:

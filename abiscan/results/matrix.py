@@ -9,7 +9,7 @@ from typing import Any
 from abiscan.extension.built_for import BuiltFor
 from abiscan.findings import Effect
 from abiscan.results.check import Result, Verdict, predicted_error
-from abiscan.results.document import rendered, tool
+from abiscan.results.document import rendered
 from abiscan.words import ranges
 
 
@@ -51,7 +51,6 @@ class Matrix:
         """The JSON document, version 1."""
         return rendered(
             {
-                "tool": tool(),
                 "suggestions": [{"target": target, "requirement": text} for target, text in self.suggestions.items()],
                 "results": list(map(_row, self.rows)),
             }
