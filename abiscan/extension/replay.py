@@ -1,6 +1,6 @@
 """How torch reacts to the registrations of extensions: they are recovered, then replayed on its operators.
 
-Everything here needs the emulator and the model of the dispatcher. Importing these takes longer than checking a small
+This module needs the emulator and the model of the dispatcher. Importing these takes longer than checking a small
 extension, so import this module only for an extension that registers something.
 """
 
@@ -35,13 +35,13 @@ from abiscan.torches.model import TorchRelease
 from abiscan.torches.torch import Torch
 
 _LOADED = (Phase.STATIC_INIT, Phase.MODULE_INIT)
-# What a module made with pybind11 imports to turn whatever is thrown in PyInit_* into an ImportError.
+# A module made with pybind11 imports these to turn any exception in PyInit_* into an ImportError.
 _CATCHING = frozenset({"__cxa_begin_catch", "PyExc_ImportError"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registrant:
-    """One object of a process. ``identity`` tells files apart as ``ld.so`` does, whatever they are called."""
+    """One object of a process. ``identity`` tells files apart as ``ld.so`` does, regardless of their names."""
 
     name: str
     identity: object
@@ -50,7 +50,7 @@ class Registrant:
     catches: bool
 
     def events(self, keys: DispatchKeys) -> Iterator[tuple[Event, Phase]]:
-        """What it registers as the torch with these keys reads it, and when."""
+        """What it registers, as read by the torch with these keys, and when."""
         for phase in self.phases:
             for event in events_of(self.registrations, keys, phase):
                 yield event, phase
@@ -64,33 +64,35 @@ class Registrant:
 
     @property
     def lookups(self) -> set[str]:
-        """What its code fetches by name."""
-        return {each.operator for each in self.registrations.lookups}
+        """The operators that its code looks up by name."""
+        return {lookup.operator for lookup in self.registrations.lookups}
 
     @property
     def operators(self) -> set[str]:
-        """What it defines or implements."""
+        """The operators that it defines or implements."""
         registered = self.registrations
-        return {each.name for each in registered.operators} | {each.operator for each in registered.kernels}
+        return {operator.name for operator in registered.operators} | {kernel.operator for kernel in registered.kernels}
 
     def has(self, outcome: Outcome, keys: DispatchKeys) -> bool:
-        """Whether it registers that which something else meets in ``outcome``."""
+        """Whether it made the registration that ``outcome`` conflicts with."""
         registered, subject, event = self.registrations, outcome.subject, outcome.event
         if isinstance(event, FallBack):
-            return any(subject == _key(each.dispatch_key, keys) for each in registered.fallbacks)
+            return any(subject == _key(fallback.dispatch_key, keys) for fallback in registered.fallbacks)
         if isinstance(event, OpenBlock):
-            return any(subject == each.namespace and each.kind is LibraryKind.DEF for each in registered.libraries)
+            return any(
+                subject == library.namespace and library.kind is LibraryKind.DEF for library in registered.libraries
+            )
         if isinstance(event, RegisterClass):
-            return any(subject == each.name for each in registered.classes)
+            return any(subject == custom_class.name for custom_class in registered.classes)
         if isinstance(event, Enter):
-            entries = ((each.what, entry_key(each.what, each.key)) for each in registered.registries)
+            entries = ((entry.what, entry_key(entry.what, entry.key)) for entry in registered.registries)
             return (event.registry, event.key) in entries
         if isinstance(event, NameBackend):
-            return any(outcome.old == each.key for each in registered.registries)
+            return any(outcome.old == entry.key for entry in registered.registries)
         if outcome.kind is OutcomeKind.RAISES and (outcome.message is None or outcome.message.id != "K1"):
-            return any(subject == each.name for each in registered.operators)
-        # The model does not say for which key; of two objects with kernels of one operator it is most likely the same.
-        return any(subject == each.operator for each in registered.kernels)
+            return any(subject == operator.name for operator in registered.operators)
+        # The model does not say for which key; two objects with kernels for one operator most likely use the same.
+        return any(subject == kernel.operator for kernel in registered.kernels)
 
 
 def _key(key: int | str | None, keys: DispatchKeys) -> str | None:
@@ -101,8 +103,8 @@ def _key(key: int | str | None, keys: DispatchKeys) -> str | None:
 class Replayer:
     """Replays what extensions register on one torch.
 
-    Each extension is put into a process of its own, on top of what has been kept there: ``keep`` leaves one for those
-    that follow.
+    Each extension is loaded into a process of its own, after the extensions that were kept: ``keep`` keeps one for the
+    extensions that follow.
     """
 
     torch: Torch
@@ -110,56 +112,56 @@ class Replayer:
     _kept: list[tuple[str, Registrant]] = field(default_factory=list)  # with the package it comes from
 
     def replay(self, examined: ExaminedExtension, resolution: Resolution, release: TorchRelease) -> Registering:
-        """What the torch does about one extension and the libraries that it brings along."""
+        """How the torch reacts to one extension and the libraries that it brings along."""
         inventory = examined.inventory
         objects = self._objects(examined, resolution)
         before = self._before(examined.target)
-        loaded = {each.identity for each in before}
-        new = [each for each in objects if each.identity not in loaded]
-        names = {name for each in (*before, *new) for name in (*each.operators, *each.lookups)}
-        operators = self.torch.operators_of(release, names) if any(each.registers for each in new) else None
-        if operators and operators.entries is None and any(each.registrations.registries for each in new):
+        loaded = {registrant.identity for registrant in before}
+        new = [registrant for registrant in objects if registrant.identity not in loaded]
+        names = {name for registrant in (*before, *new) for name in (*registrant.operators, *registrant.lookups)}
+        operators = self.torch.operators_of(release, names) if any(registrant.registers for registrant in new) else None
+        if operators and operators.entries is None and any(registrant.registrations.registries for registrant in new):
             entries = embedded_registries.entries(release.build or "", release.machine)
             operators = dataclasses.replace(operators, entries=entries)
         version = release.torch_version or embedded.versions()[-1]
         minor = version.minor_version
         keys = DispatchKeys(minor=minor, names=operators.keys) if operators else keys_of(version)
-        registered = [each.registrations for each in objects]
+        registered = [registrant.registrations for registrant in objects]
         built_for, machine = inventory.built_for, release.machine
-        found = reactions(before, new, operators, keys, minor)
+        every_reaction = reactions(before, new, operators, keys, minor)
         return Registering(
             own=inventory.registrations,
-            brought={each.name: each.registrations for each in objects[:-1]},
+            brought={registrant.name: registrant.registrations for registrant in objects[:-1]},
             built_for=inventory.built_for,
             meant=inventory.keys,
             keys=keys,
             operators=operators,
-            reactions=tuple(each for each in found if not _is_defined_beside(examined, each)),
+            reactions=tuple(reaction for reaction in every_reaction if not _is_defined_beside(examined, reaction)),
             backend=brought_backend(
                 registered, built_for, version, machine, functools.partial(self.torch.operators_of, release)
             ),
         )
 
     def keep(self, examined: ExaminedExtension, resolution: Resolution, registering: Registering) -> None:
-        """Leave an extension that loads in the process, for the extensions of other targets.
+        """Keep an extension that loads in the process, for the extensions of other targets.
 
-        Files of one wheel may stand in for each other, and only one of them is loaded. Those that cannot be loaded
-        beside what is there already are left out.
+        Files of one wheel may be alternatives, of which only one is loaded. Those that cannot be loaded together with
+        what is already loaded are left out.
         """
-        before = [each for _, each in self._kept]
-        there = {each.identity for each in before}
-        new = [each for each in self._objects(examined, resolution) if each.identity not in there]
-        found = reactions(before, new, registering.operators, registering.keys, registering.release)
-        if not any(each.fails and each.in_load for each in found):
-            self._kept += ((_package(examined.target), each) for each in new)
+        before = [registrant for _, registrant in self._kept]
+        loaded = {registrant.identity for registrant in before}
+        new = [registrant for registrant in self._objects(examined, resolution) if registrant.identity not in loaded]
+        new_reactions = reactions(before, new, registering.operators, registering.keys, registering.release)
+        if not any(reaction.fails and reaction.in_load for reaction in new_reactions):
+            self._kept += ((_package(examined.target), registrant) for registrant in new)
 
     def _before(self, target: Target) -> list[Registrant]:
-        """What is in the process when the extensions of a target are loaded: no other build of the same package."""
+        """The objects loaded before the extensions of a target: no other build of the same package."""
         package = _package(target)
-        return [each for owner, each in self._kept if owner != package]
+        return [registrant for owner, registrant in self._kept if owner != package]
 
     def _objects(self, examined: ExaminedExtension, resolution: Resolution) -> list[Registrant]:
-        """What an extension brings along that registers, in the order of initialisation, and last itself."""
+        """The libraries with registrations that an extension brings along, in initialisation order, then itself."""
         own = Registrant(
             name=examined.name,
             identity=_identity(examined.extension.source, examined.extension.location),
@@ -188,7 +190,7 @@ class Replayer:
 
 
 def _is_defined_beside(examined: ExaminedExtension, reaction: Reaction) -> bool:
-    """Whether another extension of the target defines an operator that would be dead without it."""
+    """Whether another extension of the target defines the operator of a kernel that is otherwise dead."""
     if reaction.outcome.kind is not OutcomeKind.DEAD:
         return False
     machine = examined.facts.machine
@@ -202,13 +204,13 @@ def _is_defined_beside(examined: ExaminedExtension, reaction: Reaction) -> bool:
 
 
 def _package(target: Target) -> str:
-    """What a target is a build of: the name of a wheel's package; any other target is one by itself."""
+    """The package that a target is a build of: the name of a wheel's package; any other target stands for itself."""
     path = Path(target.name)
     return path.name.partition("-")[0].lower() if path.suffix == ".whl" else target.name
 
 
 def _identity(source: ElfSource, path: str) -> object:
-    """What tells files apart as ``ld.so`` does: not by their names."""
+    """The identity of a file for ``ld.so``, which does not go by names."""
     if isinstance(source, DiskFile):
         status = source.path.stat()
         return status.st_dev, status.st_ino
@@ -222,32 +224,37 @@ def reactions(
     keys: DispatchKeys,
     release: MinorVersion,
 ) -> Iterator[Reaction]:
-    """What torch does about ``objects``, after ``before``."""
-    names = {name for each in (*before, *objects) for name in each.operators}
+    """How torch reacts to ``objects``, loaded after ``before``."""
+    names = {name for registrant in (*before, *objects) for name in registrant.operators}
     state = state_of(operators, release, names) if operators else State()
-    loaded = [(each, event, phase) for each in before for event, phase in each.events(keys) if phase in _LOADED]
-    ours = [(each, event, phase) for each in objects for event, phase in each.events(keys)]
-    in_load = [one for one in ours if one[2] in _LOADED]
-    on_call = [one for one in ours if one[2] not in _LOADED]
-    sources = {id(event): (each, phase) for each, event, phase in (*in_load, *on_call)}
+    loaded = [
+        (registrant, event, phase)
+        for registrant in before
+        for event, phase in registrant.events(keys)
+        if phase in _LOADED
+    ]
+    new_events = [(registrant, event, phase) for registrant in objects for event, phase in registrant.events(keys)]
+    in_load = [step for step in new_events if step[2] in _LOADED]
+    on_call = [step for step in new_events if step[2] not in _LOADED]
+    sources = {id(event): (registrant, phase) for registrant, event, phase in (*in_load, *on_call)}
     result = replay(state, (event for _, event, _ in (*loaded, *in_load)), release)
     outcomes = [*result.outcomes, *result.behind]
     if on_call and result.failure is None:
-        # What is there once the extension is loaded; of the rest, each function is called by itself, or not at all.
+        # The state once the extension is loaded; the other functions are called one by one later, or not at all.
         called = replay(result.state, (event for _, event, _ in on_call), release)
         outcomes += called.outcomes
     for index, outcome in enumerate(outcomes):
         if id(outcome.event) not in sources or (operators is None and outcome.kind is OutcomeKind.DEAD):
             continue
-        each, phase = sources[id(outcome.event)]
-        others = (other for other in (*before, *objects) if other is not each and other.has(outcome, keys))
+        registrant, phase = sources[id(outcome.event)]
+        others = (other for other in (*before, *objects) if other is not registrant and other.has(outcome, keys))
         yield Reaction(
             outcome=outcome,
-            object=each.name,
+            object=registrant.name,
             phase=phase,
             met=next((other.name for other in others), None),
             aborts=phase is Phase.STATIC_INIT
             or outcome.kind is OutcomeKind.EXITS
-            or (phase is Phase.MODULE_INIT and not each.catches),
+            or (phase is Phase.MODULE_INIT and not registrant.catches),
             behind=result.failure is not None and index >= len(result.outcomes),
         )
