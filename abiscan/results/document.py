@@ -1,4 +1,4 @@
-"""The JSON documents of the commands: what all of them share, and their published schemas."""
+"""The JSON documents of the commands: their common parts, and their published schemas."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def rendered(fields: Mapping[str, Any]) -> str:
 
 
 def tool() -> dict[str, str]:
-    """What made the document."""
+    """The program that wrote the document."""
     return {"name": "abiscan", "version": abiscan.__version__}
 
 
