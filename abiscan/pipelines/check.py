@@ -1,4 +1,4 @@
-"""The pipeline behind ``abiscan check``: targets, one after the other in one process, on one torch or several."""
+"""The pipeline behind ``abiscan check``: targets, loaded in turn into one process, on one torch or several."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from abiscan.torches.torch import TorchChoice
 
 
 def check(targets: Sequence[Source], choices: Sequence[TorchChoice], rules: Sequence[Rule], session: Session) -> Report:
-    """Judge every extension in ``targets`` against each of some torches, torch by torch.
+    """Check every extension in ``targets`` against each of several torches, torch by torch.
 
-    :raises InputError: a target, a torch or the interpreter cannot be read as such
+    :raises InputError: a target, a torch or the interpreter cannot be read
     """
     bench = Bench(choices, session)
     return Report(

@@ -23,10 +23,10 @@ from abiscan.torches.torch import TorchChoice
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One of the two.
+    """One of the two torches.
 
-    ``exports`` are the names that each library exports; ``release`` its number, None if unknown, which with ``machine``
-    determines the class layouts.
+    ``exports`` has the names that each library exports; ``release`` is the release number, None if unknown, which
+    determines the class layouts together with ``machine``.
     """
 
     name: str
@@ -40,7 +40,7 @@ def diff(old: TorchChoice, new: TorchChoice, machine: Machine, used_by: Source |
     """What changed from one torch to another.
 
     :param machine: which build of a release number
-    :param used_by: an extension; limits the answer to what it touches
+    :param used_by: an extension; limits the comparison to what it uses
     :raises InputError: a torch or the extension cannot be read
     """
     before, after = (_side(choice, machine, session) for choice in (old, new))
@@ -62,10 +62,10 @@ def _side(choice: TorchChoice, machine: Machine, session: Session) -> Side:
 def compare(old: Side, new: Side, use: Use | None = None) -> Comparison:
     """Compare two torches.
 
-    :param use: limits symbols and operators to what an extension touches
+    :param use: limits symbols and operators to those that an extension uses
     """
     before, after = old.operators, new.operators
-    was, now = (api_versions(found, use.operators if use else None) for found in (before, after))
+    was, now = (api_versions(operators, use.operators if use else None) for operators in (before, after))
     both = sorted(was.keys() & now.keys())
     cuda = has_cuda(before) == has_cuda(after)
     return Comparison(
@@ -132,8 +132,8 @@ def _schemas(old: Operators, new: Operators, names: Iterable[str]) -> tuple[Sche
             parsed_before, parsed_after = FunctionSchema.parse(before), FunctionSchema.parse(after)
             difference = parsed_before.first_difference(parsed_after)
             before, after = str(parsed_before), str(parsed_after)
-        why = str(difference) if difference else None
-        changes.append(SchemaChange(operator=name, old=before, new=after, difference=why))
+        description = str(difference) if difference else None
+        changes.append(SchemaChange(operator=name, old=before, new=after, difference=description))
     return tuple(changes)
 
 
@@ -141,7 +141,7 @@ def _dispatch(old: Operators, new: Operators, names: Iterable[str], *, with_cuda
     before, after = kernels_of(old), kernels_of(new)
     changes = []
     for name in names:
-        was, now = (set(strategy(found.get(name, ()), with_cuda=with_cuda)) for found in (before, after))
+        was, now = (set(strategy(kernels.get(name, ()), with_cuda=with_cuda)) for kernels in (before, after))
         if was != now:
             change = DispatchChange(operator=name, added=tuple(sorted(now - was)), removed=tuple(sorted(was - now)))
             changes.append(change)

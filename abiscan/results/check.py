@@ -19,7 +19,7 @@ class Verdict(enum.Enum):
 
 
 class How(enum.Enum):
-    """How a failure appears: as a Python exception, or as the end of the process."""
+    """How a failure appears: it raises a Python exception, or ends the process."""
 
     RAISES = "raises"
     ABORTS = "aborts"
@@ -27,9 +27,9 @@ class How(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictedError:
-    """The first error of the load: ``object`` is the base name its text begins with, ``message`` the text after it.
+    """The first error of the load: ``object`` is the base name that its text begins with, ``message`` is the rest.
 
-    ``exact`` is false where something in the text cannot be known, for which a ``?`` stands.
+    ``exact`` is false if a part of the text cannot be predicted; a ``?`` replaces that part.
     """
 
     how: How
@@ -48,9 +48,9 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suppressed:
-    """A finding that the user accepts: it is shown, but does not fail anything.
+    """A finding that the user accepts: it is shown, but does not count as a failure.
 
-    ``reason`` is the user's, or says that the finding is in the baseline.
+    ``reason`` is the user's own, or says that the finding is in the baseline.
     """
 
     finding: Finding
@@ -76,7 +76,9 @@ class Result:
 
     def is_failure(self, fail_on: Effect, *, strict: bool) -> bool:
         """Whether it has a finding at or above ``fail_on``, or with ``strict`` any gap."""
-        return (strict and bool(self.gaps)) or any(one.effect.severity >= fail_on.severity for one in self.findings)
+        return (strict and bool(self.gaps)) or any(
+            finding.effect.severity >= fail_on.severity for finding in self.findings
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +88,7 @@ class Report:
     results: tuple[Result, ...]
 
     def exit_code(self, fail_on: Effect, *, strict: bool) -> int:
-        """0: nothing at or above ``fail_on``; 1: that, or with ``strict`` any gap; 3: a verdict is unknown."""
+        """1: a finding at or above ``fail_on``, or with ``strict`` any gap; 3: a verdict is unknown; 0 otherwise."""
         if any(result.is_failure(fail_on, strict=strict) for result in self.results):
             return 1
         return 3 if any(result.verdict is Verdict.UNKNOWN for result in self.results) else 0
@@ -109,16 +111,18 @@ def _result(result: Result) -> dict[str, Any]:
         "external": list(result.external),
         "findings": [_finding(finding) for finding in result.findings],
         "gaps": [{"stage": gap.stage, "reason": gap.reason} for gap in result.gaps],
-        "suppressed": [{**_finding(one.finding), "reason": one.reason} for one in result.suppressed],
+        "suppressed": [
+            {**_finding(suppressed.finding), "reason": suppressed.reason} for suppressed in result.suppressed
+        ],
     }
 
 
 def predicted_error(error: PredictedError | None) -> dict[str, Any] | None:
-    """The first error of a load, null if there is none."""
+    """The first error of a load; None, so ``null``, if there is none."""
     if error is None:
         return None
-    told = {"how": error.how.value, "object": error.object, "message": error.message}
-    return told if error.exact else {**told, "exact": False}
+    document = {"how": error.how.value, "object": error.object, "message": error.message}
+    return document if error.exact else {**document, "exact": False}
 
 
 def _finding(finding: Finding) -> dict[str, Any]:

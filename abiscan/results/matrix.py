@@ -17,8 +17,8 @@ from abiscan.words import ranges
 class Row:
     """One extension on all releases.
 
-    ``declared`` is the requirement on torch in the metadata, ``results`` the judgement for each release, by the number
-    of the release, oldest first: those that there are for the extension's machine.
+    ``declared`` is the torch requirement in the metadata, ``results`` has the result for each release that exists for
+    the extension's machine, by release number, oldest first.
     """
 
     target: str
@@ -32,8 +32,8 @@ class Row:
 class Matrix:
     """All rows of a run, the ``releases`` that are its columns, oldest first, and what to require.
 
-    ``suggestions`` has for each target the simplest requirement that, of these releases, admits those on which all of
-    it works; None where there are none.
+    ``suggestions`` has, for each target, the simplest requirement that admits exactly those of the releases on which
+    the whole target works; None if there are none.
     """
 
     rows: tuple[Row, ...]
@@ -41,7 +41,7 @@ class Matrix:
     suggestions: Mapping[str, str | None]
 
     def exit_code(self, fail_on: Effect, *, strict: bool) -> int:
-        """0: nothing at or above ``fail_on`` anywhere; 1: that, or with ``strict`` any gap; 3: a verdict is unknown."""
+        """1: a finding at or above ``fail_on``, or with ``strict`` any gap; 3: a verdict is unknown; 0 otherwise."""
         results = [result for row in self.rows for result in row.results.values()]
         if any(result.is_failure(fail_on, strict=strict) for result in results):
             return 1
@@ -63,7 +63,7 @@ def works(result: Result) -> bool:
 
 
 def mark(result: Result | None) -> str:
-    """The sign in a cell: see ``legend``. None stands for a torch that does not exist for the machine."""
+    """The symbol in a cell: see ``legend``. None means that there is no build of the torch for the machine."""
     if result is None:
         return "·"
     if result.verdict is Verdict.UNKNOWN:
@@ -72,7 +72,7 @@ def mark(result: Result | None) -> str:
 
 
 def legend() -> str:
-    """What the signs mean."""
+    """The meaning of the symbols."""
     return "✓ loads  ✗ fails, or corrupts memory  ? unknown  · no build of torch for its machine"
 
 
@@ -88,7 +88,7 @@ def advice(matrix: Matrix, row: Row) -> str:
 
 
 def _working(matrix: Matrix, target: str) -> str:
-    """The releases with a build on which all of a target works: ``2.5.0-2.5.1``."""
+    """The releases with a build on which the whole target works: ``2.5.0-2.5.1``."""
     rows = [row for row in matrix.rows if row.target == target]
     builds = [name for name in matrix.releases if any(name in row.results for row in rows)]
     good = [name for name in builds if all(works(row.results[name]) for row in rows if name in row.results)]
@@ -113,7 +113,7 @@ def trouble(result: Result) -> str | None:
 
 
 def rules_of(result: Result) -> list[str]:
-    """The rules with findings, each once."""
+    """The rules with findings, without repetition."""
     return list(dict.fromkeys(finding.rule for finding in result.findings))
 
 
