@@ -92,15 +92,15 @@ def _tables(rows: Sequence[Row], releases: Sequence[str], width: int) -> Iterato
 def _causes(row: Row) -> Iterator[Text]:
     """The first cause of each failure, once for adjacent releases with the same cause."""
 
-    def cause(release: str) -> tuple[str, tuple[str, ...], str] | None:
+    def cause(release: str, torch: str | None = "") -> tuple[str, tuple[str, ...], str] | None:
         result = row.results.get(release)
-        text = trouble(result) if result else None
+        text = trouble(result, torch) if result else None
         return (mark(result), tuple(rules_of(result)[:1]), text) if result and text else None
 
     for run in runs(list(row.results), cause):
-        if first := cause(run[0]):
+        where = "-".join(dict.fromkeys((run[0], run[-1])))
+        if first := cause(run[0], where if len(run) > 1 else None):
             sign, rules, text = first
-            where = "-".join(dict.fromkeys((run[0], run[-1])))
             yield Text.assemble(
                 f"  {clean(row.path)} ",
                 (sign, _MARKS[sign]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -99,8 +100,18 @@ def _number(build: str) -> str:
     return build.partition("+")[0]
 
 
-def trouble(result: Result) -> str | None:
-    """The first problem, in words: the load error, otherwise the worst finding; None if there is none."""
+def trouble(result: Result, torch: str | None = None) -> str | None:
+    """The first problem, in words: the load error, otherwise the worst finding; None if there is none.
+
+    :param torch: replaces the version of the torch in it: the same for releases that differ in nothing else
+    """
+    text = _first_problem(result)
+    if text is None or torch is None or result.torch is None:
+        return text
+    return re.sub(rf"(?<= ){re.escape(result.torch)}(\+\w+)?(?![\w.+-])", lambda _: torch, text)
+
+
+def _first_problem(result: Result) -> str | None:
     error = result.predicted_error
     if error:
         return f"{error.object}: {error.message}" if error.object else error.message

@@ -58,6 +58,13 @@ def further_builds(machine: Machine) -> tuple[str, ...]:
     return tuple(full for release, each, full in builds() if each is machine and full != build(str(release), machine))
 
 
+def builds_meant(text: str, machine: Machine) -> tuple[str, ...]:
+    """The builds for a machine that ``text`` can mean: all of a release for its number, else the one it names."""
+    version = TorchVersion(text)
+    builds_of_it = (full for release, each, full in builds() if each is machine and release == version.of_release)
+    return tuple(full for full in builds_of_it if version.local in (None, TorchVersion(full).local))
+
+
 def releases_exporting(name: str, machine: Machine) -> frozenset[TorchVersion]:
     """The releases that export ``name``. Those embedded as a CPU build count if it is CUDA's and any other has it."""
     return _having(_table().columns(name), machine, "cuda" in name.lower())
