@@ -41,8 +41,7 @@ class Judgement:
         """The error of the loader for the worst one; our own message where the loader has none."""
         worst = self.results[0]
         if worst.predicted_error:
-            where = f"{worst.predicted_error.object}: " if worst.predicted_error.object else ""
-            return f"{where}{worst.predicted_error.message}"
+            return str(worst.predicted_error)
         found = worst_finding(worst)
         return found.message if found else next((gap.reason for gap in worst.gaps), "could not be checked")
 

@@ -16,10 +16,11 @@ from typing import Final
 import abiscan
 from abiscan.extension.built_for import span
 from abiscan.findings import Finding
-from abiscan.report.characters import clean, first_line
+from abiscan.report.characters import clean
 from abiscan.report.sarif import level
 from abiscan.results.check import Result
 from abiscan.results.matrix import Matrix, Row, advice, legend, mark, trouble
+from abiscan.words import first_line
 
 _EVIDENCE_SHOWN: Final = 25
 _CLASSES: Final = {"✓": "loads", "✗": "fails", "?": "unknown", "·": "none"}

@@ -13,8 +13,9 @@ from rich.text import Text
 
 from abiscan.binary.mangling import demangle
 from abiscan.extension.built_for import Clue, Kind, span
-from abiscan.report.characters import clean, first_line
+from abiscan.report.characters import clean
 from abiscan.results.matrix import Matrix, Row, advice, legend, mark, rules_of, trouble
+from abiscan.words import first_line
 
 _MARKS: Final = {"✓": "green", "✗": "bold red", "?": "yellow", "·": "dim"}
 _COLUMN: Final = 10  # the minimum width of a column, including the space between columns

@@ -112,9 +112,8 @@ def trouble(result: Result, torch: str | None = None) -> str | None:
 
 
 def _first_problem(result: Result) -> str | None:
-    error = result.predicted_error
-    if error:
-        return f"{error.object}: {error.message}" if error.object else error.message
+    if result.predicted_error:
+        return str(result.predicted_error)
     if works(result):
         return None
     worst = max(result.findings, key=lambda finding: finding.effect.severity, default=None)
