@@ -1,8 +1,8 @@
-"""The public Python API: what the commands answer, as functions. ``import abiscan`` offers every name in ``__all__``.
+"""The public Python API: the commands as functions. ``import abiscan`` offers every name in ``__all__``.
 
-A target is what the commands take: the path of a shared object, of a wheel or of a folder, ``NAME==VERSION``, or the
-name of an installed package. So is a torch: a release number, a specifier (``>=2.4,<2.7``), or the path of its folder,
-of one of its libraries or of its wheel; None means the torch of the current environment.
+Targets and torches are written as for the commands. A target is the path of a shared object, of a wheel or of a folder,
+``NAME==VERSION``, or the name of an installed package. A torch is a release number, a specifier (``>=2.4,<2.7``), or
+the path of its folder, of one of its libraries or of its wheel; None means the torch of the current environment.
 
 Every function raises ``AbiscanError`` for an input that cannot be read, and writes to no stream.
 """
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from abiscan.results.torch_operators import TorchOperators
     from abiscan.torches.torch import TorchChoice
 
-# What a function needs is imported when it is called: none waits for what another needs.
+# Each function imports what it needs when it is called, so no function waits for the imports of another.
 
 TargetLike: TypeAlias = "str | os.PathLike[str] | Source"
 TorchLike: TypeAlias = "str | os.PathLike[str] | TorchChoice"
 DECLARED: Final = "declared"
-"""As the torch of ``check``: what the metadata of each wheel require, judged as well."""
+"""As the torch of ``check``: the torch that the metadata of each wheel require; the requirement is checked as well."""
 
 
 def check(
@@ -49,8 +49,8 @@ def check(
 
     Several targets are checked as if loaded into one process, in the order given.
 
-    :param torch: a specifier means every embedded release that it admits; ``"declared"`` means what the metadata of
-        each wheel requires
+    :param torch: a specifier means every embedded release that it admits; ``"declared"`` means the torch that the
+        metadata of each wheel require
     :param python: the interpreter whose torch and installed packages are used; by default that of the environment
     :param rules: the rules to run; by default all
     :raises AbiscanError: a target, the torch or the interpreter cannot be read
@@ -90,7 +90,7 @@ def matrix(
 
 
 def operators(target: TargetLike, *, python: str | None = None, session: Session | None = None) -> ExtensionOperators:
-    """What the extensions of a target register with torch: libraries, operators, kernels, fallbacks, classes.
+    """List what the extensions of a target register with torch: libraries, operators, kernels, fallbacks, classes.
 
     :param python: the interpreter whose installed packages are used; by default that of the environment
     :raises AbiscanError: the target cannot be read
@@ -104,9 +104,9 @@ def operators(target: TargetLike, *, python: str | None = None, session: Session
 def torch_operators(
     torch: TorchLike | None = None, *, machine: str = "x86_64", session: Session | None = None
 ) -> TorchOperators:
-    """What torch itself registers with its dispatcher.
+    """List what torch itself registers with its dispatcher.
 
-    :param machine: which build of a release number: ``x86_64`` or ``aarch64``
+    :param machine: the machine for which to take a release number: ``x86_64`` or ``aarch64``
     :raises AbiscanError: there is no such torch
     """
     from abiscan.binary.elf import Machine
@@ -122,7 +122,7 @@ def api_history(
     python: str | None = None,
     session: Session | None = None,
 ) -> ApiHistory:
-    """Whether releases of torch changed anything for an extension.
+    """Show whether releases of torch changed the operators that an extension uses.
 
     :param torches: release numbers, specifiers or paths; by default all embedded releases
     :param python: the interpreter whose installed packages are used; by default that of the environment
@@ -144,10 +144,10 @@ def coverage(
     python: str | None = None,
     session: Session | None = None,
 ) -> BackendReport:
-    """Which operators have no kernel for the backend that a target implements.
+    """List the operators without a kernel for the backend that a target implements.
 
-    :param backend: its dispatch key or name; by default the one that most kernels are for
-    :param workload: a file of a model, which limits the answer to the operators that it calls
+    :param backend: its dispatch key or name; by default the backend that most kernels are for
+    :param workload: a model file, which limits the report to the operators that the model calls
     :param python: the interpreter whose torch and installed packages are used; by default that of the environment
     :raises AbiscanError: something cannot be read, or there is no such backend
     """
@@ -172,10 +172,10 @@ def diff(
     python: str | None = None,
     session: Session | None = None,
 ) -> Comparison:
-    """What changed from one torch to another: symbols, operators, dispatch, class layouts.
+    """Compare two torches: symbols, operators, dispatch, class layouts.
 
-    :param used_by: an extension, which limits the answer to what it uses
-    :param machine: which build of a release number: ``x86_64`` or ``aarch64``
+    :param used_by: an extension, which limits the comparison to what it uses
+    :param machine: the machine for which to take a release number: ``x86_64`` or ``aarch64``
     :param python: the interpreter whose installed packages are used; by default that of the environment
     :raises AbiscanError: a torch or the extension cannot be read
     """
@@ -189,7 +189,7 @@ def diff(
 
 
 def releases() -> tuple[str, ...]:
-    """The torch releases whose data is inside the package, oldest first: ``"1.4.0"``, …"""
+    """List the torch releases that are embedded in the package, oldest first: ``"1.4.0"``, …"""
     from abiscan.torches import embedded
 
     return tuple(map(str, embedded.versions()))
@@ -209,7 +209,7 @@ def _rules(rules: Sequence[Rule] | None) -> Sequence[Rule]:
 
 @contextlib.contextmanager
 def _sources(targets: TargetLike | Iterable[TargetLike], python: str | None) -> Iterator[list[Source]]:
-    """What targets mean; wheels that had to be fetched are deleted in the end."""
+    """The sources that targets stand for; downloaded wheels are deleted at the end."""
     from abiscan.inputs.packages import named
 
     environment = _environment(python)

@@ -20,7 +20,7 @@ _FILE: Final = click.Path(path_type=Path, dir_okay=False)
 def report_options(*formats: str) -> _Option[Any]:
     """``--format`` and ``--output``: parameters ``form`` and ``output``.
 
-    :param formats: those that the command has, the default first
+    :param formats: the formats of the command, the default first
     """
     form = click.option(
         "--format", "form", type=click.Choice(formats), default=formats[0], show_default=True, help="Output format."
@@ -46,7 +46,7 @@ def fail_options(help_text: str) -> _Option[Any]:
 
 
 def torch_option(help_text: str) -> _Option[Any]:
-    """``--torch SPEC``, once."""
+    """``--torch SPEC``, not repeatable."""
     return click.option("--torch", metavar="SPEC", help=help_text)
 
 
@@ -77,7 +77,7 @@ def quiet_option(help_text: str) -> _Option[Any]:
 
 
 def refuse_both(one: str, one_given: object, other: str, other_given: object) -> None:
-    """Refuse two options together.
+    """Reject a combination of two options.
 
     :raises click.UsageError: both are given
     """

@@ -1,4 +1,4 @@
-"""One package checked against one torch, for all hooks: the worst of it, and which torch it would work with."""
+"""One package checked against one torch, for all hooks: the worst result, and which torch it would work with."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ _TRIED: Final = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What was found about the extensions of one package, the worst first."""
+    """The results for the extensions of one package, the worst first."""
 
     results: tuple[Result, ...]
 
     @property
     def broken(self) -> tuple[Result, ...]:
-        """Those that do not load, or are not safe to use."""
+        """The results of extensions that do not load, or are not safe to use."""
         return tuple(result for result in self.results if result.is_failure(Effect.CORRUPTS, strict=False))
 
     @property
     def unknown(self) -> tuple[Result, ...]:
-        """Those that could not be checked."""
+        """The results of extensions that could not be checked."""
         return tuple(result for result in self.results if result.verdict is Verdict.UNKNOWN)
 
     @property
     def error(self) -> str:
-        """The error of the loader for the worst one; our own message where the loader has none."""
+        """The loader's error for the worst extension, or our own message if it loads."""
         worst = self.results[0]
         if worst.predicted_error:
             return str(worst.predicted_error)
@@ -47,7 +47,7 @@ class Judgement:
 
 
 def judge(source: Source, choice: TorchChoice, session: Session) -> Judgement | None:
-    """Judge one package; None if it has no extension of torch.
+    """Check one package; None if it has no extension of torch.
 
     :raises InputError: it cannot be read
     """
@@ -59,19 +59,19 @@ def judge(source: Source, choice: TorchChoice, session: Session) -> Judgement | 
 
 
 def worst_finding(result: Result) -> Finding | None:
-    """The finding that matters most, the first of them if there are several."""
+    """The most severe finding, the first if there are several."""
     return max(result.findings, key=lambda finding: finding.effect.severity, default=None)
 
 
 def _severity(result: Result) -> tuple[int, int]:
-    found = worst_finding(result)
-    return found.effect.severity if found else -1, result.verdict is Verdict.UNKNOWN
+    finding = worst_finding(result)
+    return finding.effect.severity if finding else -1, result.verdict is Verdict.UNKNOWN
 
 
 def fitting(source: Source, session: Session) -> tuple[str, ...]:
     """The embedded builds on which all extensions of a package load, newest first, by full version: ``2.8.0+cu128``.
 
-    The newest few releases that export what the package imports are tried, as a check would.
+    Only the newest few releases that export what the package imports are checked.
 
     :raises InputError: it cannot be read, or has no extension of torch
     """
@@ -84,7 +84,11 @@ def fitting(source: Source, session: Session) -> tuple[str, ...]:
     required = target.metadata.requires_torch if target.metadata else None
     admitted = [version for version in candidates if required is None or required.admits(version)] or candidates
     tried = sorted(admitted, reverse=True)[:_TRIED]
-    builds = [(version, build) for version, of, build in embedded.builds() if of is machine and version in tried]
+    builds = [
+        (version, build)
+        for version, build_machine, build in embedded.builds()
+        if build_machine is machine and version in tried
+    ]
     return tuple(build for _, build in sorted(builds, reverse=True) if _fits(source, build, session))
 
 

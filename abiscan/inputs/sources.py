@@ -1,4 +1,4 @@
-"""What the user asks about: a shared object, a wheel, a folder - and the extensions of torch in it."""
+"""The targets that a user names: a shared object, a wheel, a folder - and the extensions of torch in them."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from abiscan.inputs.requirement import Metadata
 
 Source = Path | Distribution | FetchedWheel
-"""What can be read as a target: a path, an installed package, a wheel fetched for the purpose."""
+"""What can be read as a target: a path, an installed package, a wheel downloaded for the check."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extension:
     """One ELF object of a target that uses torch.
 
-    ``path`` is relative to the target, ``location`` where it lies (or would lie, once installed), ``source`` where
-    its bytes come from; ``assertions`` are where in the source its assertions stand.
+    ``path`` is relative to the target, ``location`` is its path on disk (or its future path, once installed),
+    ``source`` has its bytes; ``assertions`` are the source lines of its assertions.
     """
 
     path: str
@@ -40,11 +40,11 @@ class Extension:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What the user named, read.
+    """A target that was read.
 
-    ``root`` is the folder whose contents it brings; ``siblings`` its libraries by base name and soname; ``unreadable``
-    the members that should be ELF objects and are not, by path; ``metadata`` what a package says of itself, None for
-    what is none.
+    ``root`` is the folder that its contents are in; ``siblings`` are its libraries by base name and soname;
+    ``unreadable`` has the members that cannot be read as ELF objects, by path; ``metadata`` is the metadata of a
+    package, None if the target is not a package.
     """
 
     name: str
@@ -58,11 +58,11 @@ class Target:
 def read_target(source: Source, files: Files, site: str, torch_package: str) -> Target:
     """Read a target.
 
-    :param files: gets a wheel mounted
-    :param site: the folder into which a wheel would be installed: the one that holds torch
-    :param torch_package: torch's own folder, which is no target even inside a folder that is
-    :param source: a path, an installed package, a fetched wheel
-    :raises InputError: it does not exist, cannot be read, or holds nothing that uses torch
+    :param source: a path, an installed package, a downloaded wheel
+    :param files: a wheel is mounted there
+    :param site: the folder into which a wheel would be installed: the one that contains torch
+    :param torch_package: torch's own folder, which is skipped inside a target folder
+    :raises InputError: it does not exist, cannot be read, or contains nothing that uses torch
     """
     if isinstance(source, Distribution):
         return _read_distribution(source, files)
@@ -106,8 +106,8 @@ def _read_folder(path: Path, files: Files, torch_package: str) -> Target:
 
 
 def _walk(path: Path) -> Iterator[str]:
-    """Relative paths of the shared objects below ``path``, a file with several names once."""
-    seen: set[tuple[int, int]] = set()
+    """Relative paths of the shared objects below ``path``; a file with several names appears once."""
+    seen_files: set[tuple[int, int]] = set()
     for folder, subfolders, names in os.walk(path):
         subfolders.sort()
         for name in sorted(names, key=lambda name: (len(name), name)):
@@ -115,22 +115,22 @@ def _walk(path: Path) -> Iterator[str]:
             if not SHARED_OBJECT.search(name) or not file.is_file():
                 continue
             status = file.stat()
-            if (status.st_dev, status.st_ino) not in seen:
-                seen.add((status.st_dev, status.st_ino))
+            if (status.st_dev, status.st_ino) not in seen_files:
+                seen_files.add((status.st_dev, status.st_ino))
                 yield file.relative_to(path).as_posix()
 
 
 def uses_torch(distribution: Distribution, files: Files) -> bool:
     """Whether an installed package has an extension of torch."""
-    found = map(files.object_at, distribution.objects)
-    return any(facts is not None and _uses_torch(facts) for facts in found)
+    objects = map(files.object_at, distribution.objects)
+    return any(facts is not None and _uses_torch(facts) for facts in objects)
 
 
 def _read_distribution(distribution: Distribution, files: Files) -> Target:
     members = (
         (posixpath.relpath(path, distribution.site), path, DiskFile(Path(path)))
         for path in distribution.objects
-        if os.path.isfile(path)  # noqa: PTH113 - what is listed may be gone
+        if os.path.isfile(path)  # noqa: PTH113 - a listed file may be deleted
     )
     from abiscan.inputs.requirement import metadata_of
 
@@ -166,7 +166,7 @@ def _read_members(
     for path, location, source in members:
         try:
             if not source.head(len(MAGIC)).startswith(MAGIC):
-                continue  # a linker script, a data file: nothing that a process could load
+                continue  # a linker script or a data file, which a process cannot load
             objects[location] = _extension(path, location, source)
         except InputError as error:
             unreadable.append((path, error))
@@ -195,7 +195,7 @@ def _read_members(
 
 
 def _users_of_torch(objects: Mapping[str, Extension], siblings: Mapping[str, str]) -> set[str]:
-    """The objects that need or reference torch, themselves or through a sibling."""
+    """The objects that are linked with torch or reference it, directly or through a sibling."""
     users = {location for location, member in objects.items() if _uses_torch(member.facts)}
     grown = True
     while grown:
