@@ -1,4 +1,4 @@
-"""How messages count and list things. Texts of every room use it, so nothing of the project may come in."""
+"""How messages count and list things. Every room uses it, so it imports nothing from the project."""
 
 from __future__ import annotations
 

@@ -41,8 +41,8 @@ def _suite(root: ET.Element, name: str, results: Sequence[Result], fail_on: Effe
         elif result.verdict is Verdict.UNKNOWN:
             errors += 1
             _outcome(case, "error", result)
-        elif rest := [*map(_finding, result.findings), *_known(result)]:
-            ET.SubElement(case, "system-out").text = _text("\n".join(rest))
+        elif lines := [*map(_finding, result.findings), *_known(result)]:
+            ET.SubElement(case, "system-out").text = _text("\n".join(lines))
     suite.attrib |= {"failures": str(failures), "errors": str(errors), "skipped": "0"}
 
 
@@ -65,7 +65,8 @@ def _finding(finding: Finding) -> str:
 
 def _known(result: Result) -> list[str]:
     return [
-        f"suppressed[{known.finding.rule}]: {known.finding.message} ({known.reason})" for known in result.suppressed
+        f"suppressed[{suppressed.finding.rule}]: {suppressed.finding.message} ({suppressed.reason})"
+        for suppressed in result.suppressed
     ]
 
 

@@ -34,8 +34,8 @@ def _lines(report: Report) -> Iterator[str]:
             yield ""
             for finding in result.findings:
                 yield from _finding(finding)
-            for known in result.suppressed:
-                yield f"- *suppressed*: {_plain(known.finding.message)} ({_plain(known.reason)})"
+            for suppressed in result.suppressed:
+                yield f"- *suppressed*: {_plain(suppressed.finding.message)} ({_plain(suppressed.reason)})"
             for gap in result.gaps:
                 yield f"- *gap, {_plain(gap.stage)}*: {_plain(gap.reason)}"
 

@@ -28,7 +28,7 @@ _WORDS: Final = {"✓": "loads", "✗": "fails", "?": "unknown", "·": "no build
 
 
 def render(matrix: Matrix) -> str:
-    """The page. Findings should be explained: see ``scan.judge``."""
+    """The page. Its findings should be explained: see ``Judge.judge``."""
     template = resources.files("abiscan.report").joinpath("matrix.html").read_text("utf-8")
     targets = []
     for number, target in enumerate(dict.fromkeys(row.target for row in matrix.rows)):
@@ -75,10 +75,10 @@ def _rules(result: Result) -> tuple[str, ...]:
 def _cell(result: Result | None, anchor: str | None, release: str) -> str:
     sign = mark(result)
     label = f"{_WORDS[sign]} on torch {release}"
-    shown = f'<span role="img" aria-label="{_text(label)}" title="{_text(label)}">{sign}</span>'
+    cell = f'<span role="img" aria-label="{_text(label)}" title="{_text(label)}">{sign}</span>'
     if anchor:
-        shown = f'<a href="#{anchor}">{shown}</a>'
-    return f'<td class="{_CLASSES[sign]}" data-verdict="{_CLASSES[sign]}">{shown}</td>'
+        cell = f'<a href="#{anchor}">{cell}</a>'
+    return f'<td class="{_CLASSES[sign]}" data-verdict="{_CLASSES[sign]}">{cell}</td>'
 
 
 def _origin(row: Row) -> str:
@@ -104,15 +104,15 @@ def _details(row: Row, anchors: dict[str, str]) -> Iterator[str]:
 
 
 def _finding(finding: Finding) -> str:
-    shown = finding.evidence[:_EVIDENCE_SHOWN]
+    shown_evidence = finding.evidence[:_EVIDENCE_SHOWN]
     proofs = "".join(
         f"<li><code>{_text(evidence.readable or evidence.subject)}</code>"
         + (f" <span class='faint'>({_text(evidence.object)})</span>" if evidence.object else "")
         + (f"<br>found: <code>{_text(evidence.instead)}</code>" if evidence.instead else "")
         + "</li>"
-        for evidence in shown
+        for evidence in shown_evidence
     )
-    if hidden := len(finding.evidence) - len(shown):
+    if hidden := len(finding.evidence) - len(shown_evidence):
         proofs += f"<li class='faint'>… {hidden} more</li>"
     return (
         f"<li><strong>{level(finding.effect)}[{_text(finding.rule)}]</strong> {_text(finding.message)}<ul>{proofs}</ul>"

@@ -51,13 +51,13 @@ def _origins(rows: Sequence[Row], *, verbose: bool) -> Iterator[Text]:
         by_releases.setdefault(row.path if verbose else row.built_for.releases, []).append(row)
     for together in by_releases.values():
         built_for = together[0].built_for
-        whose = clean(together[0].path) + (f" and {len(together) - 1} more" if len(together) > 1 else "")
+        files = clean(together[0].path) + (f" and {len(together) - 1} more" if len(together) > 1 else "")
         if len(together) == len(rows):
-            whose = "all files" if len(rows) > 1 else whose
+            files = "all files" if len(rows) > 1 else files
         if not built_for.releases:
-            yield Text(f"  {whose}: built for an unknown torch")
+            yield Text(f"  {files}: built for an unknown torch")
             continue
-        yield Text(f"  {whose}: built for {span(built_for.releases)}")
+        yield Text(f"  {files}: built for {span(built_for.releases)}")
         clues = built_for.clues if verbose else _best(together)
         yield from (Text(f"    {clean(_clue(clue))}", style="dim") for clue in clues)
 
@@ -69,8 +69,8 @@ def _best(rows: Sequence[Row]) -> list[Clue]:
 
 
 def _clue(clue: Clue) -> str:
-    seen = _MANGLED.sub(lambda name: demangle(name.group()), clue.seen)
-    return f"{seen}: {span(clue.releases)}"
+    readable = _MANGLED.sub(lambda name: demangle(name.group()), clue.seen)
+    return f"{readable}: {span(clue.releases)}"
 
 
 def _tables(rows: Sequence[Row], releases: Sequence[str], width: int) -> Iterator[Table]:

@@ -36,7 +36,7 @@ class _View:
         yield from self._lines(inventory)
 
     def _heading(self, target: str, inventory: Inventory) -> str:
-        where = target if target.endswith(inventory.path) else f"{target}: {inventory.path}"
+        heading = target if target.endswith(inventory.path) else f"{target}: {inventory.path}"
         registered = inventory.registrations
         counts = (
             plural(len(registered.operators), "operator"),
@@ -45,7 +45,7 @@ class _View:
             plural(len(registered.classes), "class", "classes"),
             plural(len(inventory.gaps), "gap"),
         )
-        return f"{self._style(clean(where), bold=True)}: {', '.join(counts)}; built for {span(inventory.built_for)}"
+        return f"{self._style(clean(heading), bold=True)}: {', '.join(counts)}; built for {span(inventory.built_for)}"
 
     def _lines(self, inventory: Inventory) -> Iterator[str]:
         registered = inventory.registrations
@@ -64,8 +64,8 @@ class _View:
             yield from self._source(operator.file, operator.line)
         for kernel in registered.kernels:
             key = key_name(kernel.dispatch_key, inventory.keys) or "(no key)"
-            how = "fallthrough" if kernel.fallthrough else "boxed" if kernel.boxed else None
-            yield self._line("kernel", kernel.phase, f"{kernel.operator} {key}", how)
+            kind = "fallthrough" if kernel.fallthrough else "boxed" if kernel.boxed else None
+            yield self._line("kernel", kernel.phase, f"{kernel.operator} {key}", kind)
             if self._verbose and kernel.signature:
                 yield self._below(clean(demangle_type(kernel.signature)))
             if self._verbose and kernel.inferred_schema:
@@ -86,10 +86,10 @@ class _View:
         for gap in inventory.gaps:
             yield self._gap(gap)
 
-    def _line(self, kind: str, phase: Phase, what: str, more: str | None) -> str:
-        line = f"{self._style(kind, fg='cyan')} {clean(what)}"
-        if more:
-            line += f" {clean(more)}"
+    def _line(self, kind: str, phase: Phase, text: str, details: str | None) -> str:
+        line = f"{self._style(kind, fg='cyan')} {clean(text)}"
+        if details:
+            line += f" {clean(details)}"
         if phase is not Phase.STATIC_INIT:
             line += self._style(f"  ({phase.value})", dim=True)
         return line
@@ -102,6 +102,6 @@ class _View:
             yield self._below(f"{clean(file)}:{line}")
 
     def _gap(self, gap: EmulationGap) -> str:
-        where = "" if gap.address is None else f" at {gap.address:#x}"
+        location = "" if gap.address is None else f" at {gap.address:#x}"
         near = f" near {clean(gap.symbol)}" if gap.symbol else ""
-        return f"{self._style(f'gap[{gap.stage}]', fg='yellow')}: {clean(gap.reason)}{where}{near}"
+        return f"{self._style(f'gap[{gap.stage}]', fg='yellow')}: {clean(gap.reason)}{location}{near}"

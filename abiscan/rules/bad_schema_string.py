@@ -33,7 +33,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         outcome = reaction.outcome
         assert outcome.message is not None
         problem = outcome.problem or outcome.message.text
-        where = place_of(outcome.event)
+        place = place_of(outcome.event)
         yield refusal(
             RULE.name,
             linkage,
@@ -42,7 +42,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             [
                 Evidence(
                     subject=outcome.subject,
-                    readable=outcome.subject + (f", at {where}" if where else ""),
+                    readable=outcome.subject + (f", at {place}" if place else ""),
                     object=reaction.object,
                 )
             ],

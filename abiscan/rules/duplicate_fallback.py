@@ -49,10 +49,10 @@ def _cause(linkage: Linkage, reaction: Reaction) -> str:
 
 
 def _evidence(reaction: Reaction) -> Evidence:
-    where = place_of(reaction.outcome.event)
+    place = place_of(reaction.outcome.event)
     return Evidence(
         subject=reaction.outcome.subject,
-        readable=f"fallback for {reaction.outcome.subject}" + (f" at {where}" if where else ""),
+        readable=f"fallback for {reaction.outcome.subject}" + (f" at {place}" if place else ""),
         object=reaction.object,
         instead=reaction.outcome.old or None,
     )
