@@ -47,6 +47,7 @@ _RETURN: Final = IMPORT_BASE  # the first slot: where a function returns to that
 # All pages that can ever be mapped, in pages of 4 KiB: memory that a runaway initialiser fills ends as a gap.
 _CAPACITY: Final = 150_000
 _CODE_WINDOW: Final = 16  # no instruction of x86-64 is longer than 15 bytes
+_SUSPECT_HEAD: Final = 4  # how many bytes of an instruction tell whether the emulator does it wrongly
 _MAX_DEPTH: Final = 60  # of calls from a double back into the emulated code
 
 # icicle's enumerations compare but do not hash.
@@ -120,8 +121,16 @@ class Emulator:
         self.vm.mem_map(address, PAGE_SIZE, protection)
         self.vm.mem_write(address, content)
         if executable:
-            for offset in self.arch.suspects(content):
-                self.vm.add_breakpoint(address + offset)
+            # An instruction may begin in one page and go on in the next, whichever of the two is mapped first.
+            before, after = self._edge(address - _SUSPECT_HEAD + 1), self._edge(address + PAGE_SIZE)
+            for offset in self.arch.suspects(before + content + after):
+                self.vm.add_breakpoint(address - len(before) + offset)
+
+    def _edge(self, address: int) -> bytes:
+        """The bytes at the edge of a page that decide with those beyond it; none if the page is not mapped."""
+        if not is_mapped(self.vm, address):
+            return b""
+        return bytes(self.vm.mem_read(address, _SUSPECT_HEAD - 1))
 
     def read(self, address: int, size: int) -> bytes:
         """``size`` bytes at ``address``.
@@ -332,7 +341,7 @@ class Emulator:
         if pc in self._watched:
             self.reached.add(pc)
         code = self._code_at(pc)
-        if self.arch.suspects(code[:4])[:1] != [0]:
+        if self.arch.suspects(code[:_SUSPECT_HEAD])[:1] != [0]:
             self.vm.remove_breakpoint(pc)
             return
         text = self.arch.step_over(self.vm, self, code)

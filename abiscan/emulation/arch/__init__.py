@@ -63,7 +63,10 @@ class Arch(Protocol):
         """Set the result of a function that returned an object in memory at ``address``."""
 
     def suspects(self, code: bytes) -> list[int]:
-        """Where in a page of code an instruction may begin that is to be done by ``step_over`` in any case."""
+        """Where in ``code`` an instruction may begin that is to be done by ``step_over`` in any case.
+
+        Its first four bytes decide, or fewer.
+        """
 
     def step_over(self, vm: Icicle, memory: Memory, code: bytes) -> str | None:
         """Execute an instruction that the emulator lacks, the first of ``code``.
