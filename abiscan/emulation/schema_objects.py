@@ -13,15 +13,14 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
+from abiscan.emulation.arguments import ARGUMENT_WITH_TWO_TYPES, OLD_ARGUMENT, Argument, Arguments
 from abiscan.emulation.emulator import Stop
 from abiscan.emulation.process import EmulatedProcess
 from abiscan.emulation.strings import StringAbi
 from abiscan.emulation.type_objects import TypeObjects
 
 _VECTOR: Final = 24
-# sizeof(c10::Argument) less the string: from 1.12 on, 1.11, up to 1.10.
-ARGUMENT_WITH_TWO_TYPES, ARGUMENT_WITH_PLAIN_TYPE, ARGUMENT_WITH_SHARED_TYPE = 80, 64, 208
-_OLD_ARGUMENT_TAIL: Final = 216  # up to 1.5
+_AND_MORE: Final = "..."
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,40 +28,60 @@ class Schema:
     """A ``FunctionSchema`` that was handed out: its text from the opening parenthesis on, and its name in full.
 
     ``given`` and ``returned`` are the types of a schema that was inferred, as they print; None for one that was parsed.
+    ``built`` tells that it was read from arguments that the code itself put together.
     """
 
     name: str
     arguments: str | None
     given: tuple[str, ...] | None = None
     returned: tuple[str, ...] | None = None
+    built: bool = False
 
     @classmethod
     def inferred(cls, name: str, given: tuple[str, ...], returned: tuple[str, ...]) -> Schema:
-        """The schema that torch infers for a function of these types: every argument is called by its number.
-
-        One result stands without parentheses, unless it begins with one (``operator<<`` of function_schema_inl.h).
-        """
-        results = _numbered(returned)
-        bare = len(returned) == 1 and not results.startswith("(")
-        text = f"({_numbered(given)}) -> " + (results if bare else f"({results})")
-        return cls(name, text, given, returned)
+        """The schema that torch infers for a function of these types: every argument is called by its number."""
+        return cls(name, _printed(_numbered(given), _numbered(returned)), given, returned)
 
 
-def _numbered(types: tuple[str, ...]) -> str:
-    return ", ".join(f"{text} _{number}" for number, text in enumerate(types))
+def _numbered(types: tuple[str, ...]) -> list[str]:
+    return [f"{text} _{number}" for number, text in enumerate(types)]
+
+
+def _printed(arguments: list[str], results: list[str]) -> str:
+    """One result stands without parentheses, unless it begins with one (``operator<<`` of function_schema_inl.h)."""
+    bare = len(results) == 1 and not results[0].startswith(("(", _AND_MORE))
+    returned = ", ".join(results)
+    return f"({', '.join(arguments)}) -> " + (returned if bare else f"({returned})")
+
+
+def _with_keywords(arguments: list[Argument]) -> list[str]:
+    """Arguments as a schema lists them: those that can be given by name only behind a star."""
+    first = next((index for index, each in enumerate(arguments) if each.keyword_only), len(arguments))
+    texts = [each.text for each in arguments]
+    return [*texts[:first], *["*"][: len(texts) - first], *texts[first:]]
 
 
 class SchemaObjects:
     """The schemas of one process.
 
     :param types: those that their arguments have
+    :param arguments: reads those of schemas that the code builds
     :param flag_first: whether ``optional`` keeps its flag before the value
     """
 
-    def __init__(self, process: EmulatedProcess, strings: StringAbi, types: TypeObjects, *, flag_first: bool) -> None:
+    def __init__(
+        self,
+        process: EmulatedProcess,
+        strings: StringAbi,
+        types: TypeObjects,
+        arguments: Arguments,
+        *,
+        flag_first: bool,
+    ) -> None:
         self._process = process
         self._strings = strings
         self._types = types
+        self._arguments = arguments
         self._flag_first = flag_first
         self.known_tail: int | None = None  # where torch itself could be asked, or it is known which torch it is
         self.assumed_tail = ARGUMENT_WITH_TWO_TYPES
@@ -129,15 +148,6 @@ class SchemaObjects:
                 self._types.write_shared(at + self._strings.size + 16, self._types.object_of(text))
         return begin, begin + size * len(types)
 
-    def _read_arguments(self, vector: int, tail: int) -> tuple[str, ...] | None:
-        """The types in a ``std::vector<c10::Argument>``, None where it holds something else."""
-        begin, end = self._process.machine.words(vector, 2)
-        size = self._strings.size + tail
-        if not 0 <= end - begin <= 256 * size or (end - begin) % size:
-            return None
-        types = range(begin + self._strings.size, end, size)
-        return tuple(self._types.text(self._process.machine.word(at)) for at in types)
-
     def write_name_or_schema(self, address: int, text: str) -> None:
         """Make a ``variant<OperatorName, FunctionSchema>`` at ``address`` of what ``parseSchemaOrName`` is given."""
         process, strings = self._process, self._strings
@@ -165,16 +175,24 @@ class SchemaObjects:
         name = self.read_operator_name(address)
         if name in self._last_schema:
             return self._last_schema[name]
-        return self._read_inferred(address, name, self._argument_tail)
+        return self._read_built(address, name, self._argument_tail)
 
     def read_inlined(self, address: int) -> Schema | None:
         """The inferred schema at ``address``, made by the extension itself, as it was up to 1.5."""
-        return self._read_inferred(address, "", _OLD_ARGUMENT_TAIL)
+        return self._read_built(address, "", OLD_ARGUMENT)
 
-    def _read_inferred(self, address: int, name: str, tail: int) -> Schema | None:
-        given = self._read_arguments(address + 2 * self._strings.size, tail)
-        returned = self._read_arguments(address + 2 * self._strings.size + _VECTOR, tail)
-        return None if given is None or returned is None else Schema.inferred(name, given, returned)
+    def _read_built(self, address: int, name: str, tail: int) -> Schema | None:
+        """The schema at ``address`` from its own arguments, None where it has none that can be read."""
+        vectors = address + 2 * self._strings.size
+        given, returned = (self._arguments.read(at, tail) for at in (vectors, vectors + _VECTOR))
+        if given is None or returned is None:
+            return None
+        more_arguments, more_results = (
+            [_AND_MORE] if flag else [] for flag in self._process.machine.read(vectors + 2 * _VECTOR, 2)
+        )
+        text = _printed(_with_keywords(given) + more_arguments, [each.text for each in returned] + more_results)
+        types = (tuple(each.type for each in arguments) for arguments in (given, returned))
+        return Schema(name, text, *types, built=True)
 
     def marked(self, address: int) -> Schema | None:
         """The schema at ``address`` if one was made there or moved there, whatever else may lie there."""

@@ -1,7 +1,8 @@
 """What the doubles of torch share: the objects of torch in one process.
 
 Only classes whose layout the extension itself relies on are written, each exactly as long as it is, for they lie in
-the extension's stack frames and statics: schemas (``schema_objects``), types (``type_objects``), and
+the extension's stack frames and statics: schemas (``schema_objects``), types (``type_objects``), values
+(``values``), and
 
 * ``KernelFunction`` inside ``CppFunction``, which changes from release to release (64 bytes up to 1.5, 32 up to 1.8,
   then 24, from 1.13 on 32, from 2.9 on 40). To read one, its words are searched for what is known by its address: an
@@ -14,10 +15,12 @@ it) is in the names that the object imports, and so is the layout of ``std::stri
 
 from __future__ import annotations
 
+import functools
 import re
 import struct
 from typing import Final
 
+from abiscan.emulation.arguments import ARGUMENT_WITH_SHARED_TYPE, Arguments
 from abiscan.emulation.emulator import Stop
 from abiscan.emulation.model import Library
 from abiscan.emulation.process import Call, EmulatedProcess
@@ -25,12 +28,16 @@ from abiscan.emulation.recorder import Recorder
 from abiscan.emulation.schema_objects import SchemaObjects
 from abiscan.emulation.strings import abi_of
 from abiscan.emulation.type_objects import TypeObjects
+from abiscan.emulation.values import Values
 
 _DEFINE_WITHOUT_TAGS: Final = "_ZNR5torch7Library4_defEON3c1014FunctionSchemaEPNS1_12OperatorNameE"
 # std::unordered_map and std::unordered_set (bits/hashtable.h): buckets, their number, first node, number of elements,
 # rehash policy (a float, a limit), the one bucket of an empty one.
 _TABLE: Final = struct.Struct("<QQQQf4xQQ")
 _OWN_BUCKET: Final = 48
+# What a c10::TypePtr is called in mangled names: from 1.11 on, and up to 1.10.
+_PLAIN_TYPE: Final = b"SingletonOrSharedTypePtr"
+_SHARED_TYPES: Final = (b"St10shared_ptrINS_4TypeE", b"St10shared_ptrIN3c104TypeE")
 _FIRST_SYMBOL: Final = 1 << 24  # below are torch's own, which are numbers in the code
 _NAME: Final = re.compile(r"[\w.:<>-]+\s*(?:\(|$)", re.ASCII)
 
@@ -44,7 +51,11 @@ class TorchState:
         self.strings = abi_of(imports)
         self.flag_first = any("N3c108optional" in name for name in imports)
         self.types = TypeObjects(process, self.strings, flag_first=self.flag_first)
-        self.schemas = SchemaObjects(process, self.strings, self.types, flag_first=self.flag_first)
+        self.values = Values(process, self.strings)
+        arguments = Arguments(
+            process, self.strings, self.types, self.values, self.symbol_text, flag_first=self.flag_first
+        )
+        self.schemas = SchemaObjects(process, self.strings, self.types, arguments, flag_first=self.flag_first)
         marks = ("3TagE", "_RegisterOrVerify", "St8optionalIN3c1011DispatchKeyE")
         newer = any(mark in name for name in imports if "torch7Library" in name for mark in marks)
         # sizeof(c10::detail::infer_schema::ArgumentDef); None as long as it is not known.
@@ -58,6 +69,20 @@ class TorchState:
         self.doubled: set[int] = set()  # where the double of the constructor has made a CppFunction, the last time
         self.schema_at: dict[int, int] = {}  # which word of a kernel of so many words leads to the schema
         self._symbols: list[str] = []
+
+    @property
+    def has_plain_types(self) -> bool | None:
+        """Whether most ``XType::get()`` return a plain pointer, as from 1.11 on; None where nothing tells."""
+        if self.schemas.known_tail is not None:
+            return self.schemas.known_tail < ARGUMENT_WITH_SHARED_TYPE
+        return self._names_plain_types
+
+    @functools.cached_property
+    def _names_plain_types(self) -> bool | None:
+        mentions = self.process.image.mentions
+        if mentions(_PLAIN_TYPE):
+            return True
+        return False if any(map(mentions, _SHARED_TYPES)) else None
 
     def write_table(self, address: int, buckets: int = 1) -> None:
         """Make an empty ``std::unordered_map`` or ``std::unordered_set``."""

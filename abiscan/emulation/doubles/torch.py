@@ -10,6 +10,7 @@ from abiscan.emulation.doubles.torch_operators import TORCH_OPERATORS
 from abiscan.emulation.doubles.torch_registries import TORCH_REGISTRIES, FilledRegistries
 from abiscan.emulation.doubles.torch_stable import TORCH_STABLE
 from abiscan.emulation.doubles.torch_types import TORCH_TYPES, Types
+from abiscan.emulation.doubles.torch_values import TORCH_VALUES
 from abiscan.emulation.torch_state import TorchState
 
 
@@ -21,6 +22,7 @@ def torch_doubles(state: TorchState, registries: FilledRegistries) -> tuple[Find
         TORCH_OPERATORS.of(state),
         TORCH_CLASSES.of(Classes(state)),
         TORCH_TYPES.of(Types(state)),
+        TORCH_VALUES.of(state),
         TORCH_LOOKUPS.of(state),
         TORCH_REGISTRIES.of(registries),
     )

@@ -3,8 +3,9 @@
 ``make_function_schema`` is handed one function per argument that returns the argument's type; those functions belong
 to the extension and are run. They end in the imported functions below. How those return depends on the release: up to
 1.10 every ``XType::get()`` returns a ``shared_ptr`` in memory, from 1.11 on most return a plain pointer in a register,
-and ``TensorType::get()`` a reference to a ``shared_ptr``. Nobody passes a buffer in the stack to a function that takes
-no argument unless its result goes there, which tells the two apart.
+and ``TensorType::get()`` a reference to a ``shared_ptr``. The names that an object imports, or the release it was built
+for, tell the two apart (``TorchState``). Else its registers do, as far as they go: nobody passes a buffer in the stack
+to a function that takes no argument unless its result goes there, but what is left in a register may look like one.
 
 Sources: ``ATen/core/jit_type.h``, ``ATen/core/type_ptr.h``, ``ATen/core/op_registration/infer_schema.h``.
 """
@@ -15,14 +16,14 @@ import functools
 import struct
 from typing import Final
 
-from abiscan.emulation.doubles import SharedDoubles
-from abiscan.emulation.process import Call
-from abiscan.emulation.schema_objects import (
+from abiscan.emulation.arguments import (
     ARGUMENT_WITH_PLAIN_TYPE,
     ARGUMENT_WITH_SHARED_TYPE,
     ARGUMENT_WITH_TWO_TYPES,
-    Schema,
 )
+from abiscan.emulation.doubles import SharedDoubles
+from abiscan.emulation.process import Call
+from abiscan.emulation.schema_objects import Schema
 from abiscan.emulation.strings import abi_in
 from abiscan.emulation.torch_state import TorchState
 from abiscan.emulation.type_objects import printed_type
@@ -69,18 +70,26 @@ class Types:
         :param reference: where it does not go to memory, it is a reference to a ``shared_ptr``, else a plain pointer
         """
         types, address = self.state.types, self.state.types.object_of(text)
-        if call.machine.vm.reg_read(_result_register(call)) == self._result_buffer:
-            # The caller's own result: handed on, or only left in its register. Serve both, and see what comes of it.
-            call.machine.write(self._result_buffer, struct.pack("<QQ", address, types.passed_on))
-        if _returns_in_memory(call):
+        plain = self.state.has_plain_types
+        if plain is None:
+            plain = not self._expects_memory(call, address)
+        if not plain:
             self._in_memory = True
             types.write_shared(call.result, address)
-            result = call.result
-        else:
-            result = call.process.store(struct.pack("<QQ", *types.shared(address))) if reference else address
-        # The register of a result in memory is the callee's to change: leave nothing there to be taken for one.
-        call.machine.vm.reg_write(_result_register(call), 0)
-        return result
+        if self.state.has_plain_types is None:
+            # The register of a result in memory is the callee's to change: leave nothing there to be taken for one.
+            call.machine.vm.reg_write(_result_register(call), 0)
+        if not plain:
+            return None
+        return call.process.store(struct.pack("<QQ", *types.shared(address))) if reference else address
+
+    def _expects_memory(self, call: Call, address: int) -> bool:
+        """Whether the caller passes a place for the type at ``address``, as far as its registers tell."""
+        passed = call.machine.vm.reg_read(_result_register(call))
+        if self._result_buffer and passed == self._result_buffer:
+            # The caller's own result: handed on, or only left in its register. Serve both, and see what comes of it.
+            call.machine.write(passed, struct.pack("<QQ", address, self.state.types.passed_on))
+        return _returns_in_memory(call)
 
     def write(self, result: int, text: str) -> None:
         """Put a ``shared_ptr`` to a type where the caller wants it, which is always in memory."""
@@ -96,7 +105,8 @@ class Types:
         if stride == _TWO_FUNCTIONS:
             self.state.schemas.assumed_tail = ARGUMENT_WITH_TWO_TYPES
         else:
-            tail = ARGUMENT_WITH_SHARED_TYPE if self._in_memory else ARGUMENT_WITH_PLAIN_TYPE
+            in_memory = self._in_memory and not self.state.has_plain_types
+            tail = ARGUMENT_WITH_SHARED_TYPE if in_memory else ARGUMENT_WITH_PLAIN_TYPE
             self.state.schemas.assumed_tail = tail
         return self.inferred(name, given, returned)
 
@@ -151,13 +161,14 @@ def _get(types: Types, call: Call) -> int | None:
 
 
 @TORCH_TYPES.matching(r"_ZN3c108ListType\d+of\w+Ev$")
-def _list_of(types: Types, call: Call) -> int | None:
-    return types.give(call, _ELEMENTS.get(call.name[call.name.index("of") + 2 : -2], "?") + "[]", reference=True)
+def _list_of(types: Types, call: Call) -> None:
+    """A ``shared_ptr`` by value, in every release."""
+    types.write(call.result, _ELEMENTS.get(call.name[call.name.index("of") + 2 : -2], "?") + "[]")
 
 
 @TORCH_TYPES.matching(r"_ZN3c1012OptionalType\d+of\w+Ev$")
-def _optional_of(types: Types, call: Call) -> int | None:
-    return types.give(call, _ELEMENTS.get(call.name[call.name.index("of", 20) + 2 : -2], "?") + "?", reference=True)
+def _optional_of(types: Types, call: Call) -> None:
+    types.write(call.result, _ELEMENTS.get(call.name[call.name.index("of", 20) + 2 : -2], "?") + "?")
 
 
 @TORCH_TYPES.matching(r"_ZN3c1012OptionalType(3get|6create)E")

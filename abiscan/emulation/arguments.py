@@ -1,0 +1,121 @@
+"""Reads the ``c10::Argument`` objects of schemas that code puts together by hand (``ATen/core/function_schema.h``).
+
+After its name, an ``Argument`` holds its type (from 1.12 on two, the real one second), the length of a list, the default
+and the alias information: up to 1.10 inside, behind the flag for keywords, then behind a pointer, before that flag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from abiscan.emulation.process import EmulatedProcess
+from abiscan.emulation.strings import StringAbi
+from abiscan.emulation.type_objects import TypeObjects
+from abiscan.emulation.values import Values
+
+# sizeof(c10::Argument) less the string: from 1.12 on, 1.11, up to 1.10; up to 1.5.
+ARGUMENT_WITH_TWO_TYPES, ARGUMENT_WITH_PLAIN_TYPE, ARGUMENT_WITH_SHARED_TYPE = 80, 64, 208
+OLD_ARGUMENT: Final = 216
+_POINTER: Final = 16  # sizeof(TypePtr)
+_MAX_ARGUMENTS: Final = 256
+# In a c10::AliasInfo: two std::unordered_set<Symbol>, then a vector of those of the type's elements, and a flag.
+_AFTER, _CONTAINED, _WRITTEN = 56, 112, 136
+_FIRST_NODE: Final = 16
+_MAX_SYMBOLS: Final = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Argument:
+    """An argument or result: its name, its type as that prints by itself, and all of it as a schema spells it."""
+
+    name: str
+    type: str
+    text: str
+    keyword_only: bool
+
+
+class Arguments:
+    """Reads the arguments of one process.
+
+    :param symbol_text: the name behind the number of a ``c10::Symbol``
+    :param flag_first: whether ``optional`` keeps its flag before the value
+    """
+
+    def __init__(
+        self,
+        process: EmulatedProcess,
+        strings: StringAbi,
+        types: TypeObjects,
+        values: Values,
+        symbol_text: Callable[[int], str],
+        *,
+        flag_first: bool,
+    ) -> None:
+        self._process = process
+        self._strings = strings
+        self._types = types
+        self._values = values
+        self._symbol_text = symbol_text
+        self._flag_first = flag_first
+
+    def read(self, vector: int, tail: int) -> list[Argument] | None:
+        """The elements of a ``std::vector<c10::Argument>``, None where it holds something else.
+
+        :param tail: ``sizeof(c10::Argument)`` less the string it begins with
+        """
+        begin, end = self._process.machine.words(vector, 2)
+        size = self._strings.size + tail
+        if not 0 <= end - begin <= _MAX_ARGUMENTS * size or (end - begin) % size:
+            return None
+        return [self._read_one(at, tail) for at in range(begin, end, size)]
+
+    def _read_one(self, address: int, tail: int) -> Argument:
+        machine = self._process.machine
+        name = self._strings.read(self._process, address).decode("utf-8", "backslashreplace")
+        at = address + self._strings.size + (_POINTER if tail == ARGUMENT_WITH_TWO_TYPES else 0)
+        type_ = self._types.text(machine.word(at))
+        length = self._optional(at + _POINTER, 4)
+        default = self._optional(at + _POINTER + 8, 16)
+        behind = at + _POINTER + 32
+        if tail in (ARGUMENT_WITH_TWO_TYPES, ARGUMENT_WITH_PLAIN_TYPE):
+            alias, keyword = machine.word(behind), behind + 8
+        else:
+            alias, keyword = behind + 16 if machine.read(behind + 8, 1)[0] else 0, behind
+        size = "" if length is None else str(int.from_bytes(machine.read(length, 4), "little", signed=True))
+        text = self._type_text(type_, size, alias) + (f" {name}" if name else "")
+        if default is not None:
+            text += f"={self._values.text(default, type_)}"
+        return Argument(name=name, type=type_, text=text, keyword_only=bool(machine.read(keyword, 1)[0]))
+
+    def _optional(self, address: int, size: int) -> int | None:
+        """Where the value of an ``optional`` is, None for an empty one. Its alignment is at most that of a word."""
+        flag, value = (0, min(size, 8)) if self._flag_first else (size, 0)
+        return address + value if self._process.machine.read(address + flag, 1)[0] else None
+
+    def _type_text(self, type_: str, length: str, alias: int) -> str:
+        """A type with the length of its list, and the alias information at ``alias`` where that is not 0."""
+        plain = type_.removesuffix("?")
+        element = plain.removesuffix("[]")
+        text = plain
+        if element != plain:
+            begin, end = self._process.machine.words(alias + _CONTAINED, 2) if alias else (0, 0)
+            text = f"{element}{self._alias_text(begin) if begin != end else ''}[{length}]"
+        if alias and self._symbols(alias):
+            text += self._alias_text(alias)
+        return text + type_[len(plain) :]
+
+    def _alias_text(self, alias: int) -> str:
+        before, after = self._symbols(alias), self._symbols(alias + _AFTER)
+        text = "|".join(before) + ("!" if self._process.machine.read(alias + _WRITTEN, 1)[0] else "")
+        return f"({text})" if set(before) == set(after) else f"({text} -> {'|'.join(after)})"
+
+    def _symbols(self, table: int) -> list[str]:
+        """What is in a ``std::unordered_set<Symbol>``, without the domain."""
+        machine, found = self._process.machine, list[str]()
+        node = machine.word(table + _FIRST_NODE)
+        while node and len(found) < _MAX_SYMBOLS:
+            found.append(self._symbol_text(machine.word(node + 8) & 0xFFFF_FFFF).rpartition("::")[2])
+            node = machine.word(node)
+        return found

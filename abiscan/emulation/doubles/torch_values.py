@@ -1,0 +1,51 @@
+"""Doubles of the functions that make values: ``ATen/core/{ivalue_inl,List}.h``."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from abiscan.emulation.doubles import SharedDoubles
+from abiscan.emulation.process import Call
+from abiscan.emulation.torch_state import TorchState
+
+_IS_LIST: Final = re.compile(r"_ZNK3c106IValue\d+is(\w+)ListEv")
+_ELEMENTS: Final = {
+    "Int": "int",
+    "SymInt": "SymInt",
+    "Double": "float",
+    "ComplexDouble": "complex",
+    "Bool": "bool",
+    "Tensor": "Tensor",
+    "OptionalTensor": "Tensor?",
+}
+
+TORCH_VALUES: Final = SharedDoubles[TorchState]()
+
+
+@TORCH_VALUES.matching(r"_ZN3c106ivalue14ConstantString6createE")
+def _create_string(state: TorchState, call: Call) -> None:
+    """Of a ``std::string``, of a ``std::string_view``, whose length comes first, or of a ``const char*``."""
+    result = call.result
+    if "basic_string_view" in call.name:
+        text = call.machine.read(call.argument(1), call.argument(0))
+    elif call.name.endswith("EPKc"):
+        text = call.machine.text(call.argument(0))
+    else:
+        text = state.strings.read(call.process, call.argument(0))
+    call.machine.set_word(result, state.values.new_string(text))
+
+
+@TORCH_VALUES.matching(r"_ZN3c106detail8ListImplC[12]E")
+def _construct_list(state: TorchState, call: Call) -> None:
+    """(this, a ``std::vector<IValue>``, a ``TypePtr``), both by value: their addresses."""
+    element = call.machine.words(call.argument(2), 2)
+    state.values.make_list(call.argument(0), call.argument(1), element)
+
+
+@TORCH_VALUES.matching(_IS_LIST.pattern)
+def _is_list_of(state: TorchState, call: Call) -> int:
+    """Asked of what was just made to be one."""
+    match = _IS_LIST.match(call.name)
+    element = state.types.text(state.values.element_type(call.argument(0)))
+    return int(match is not None and _ELEMENTS.get(match[1]) == element)

@@ -1,0 +1,92 @@
+"""The ``c10::IValue`` objects in the memory of an emulated process: defaults of arguments (``ATen/core/ivalue.h``).
+
+An ``IValue`` is a payload of eight bytes and a tag, 0 for none. What the other tags mean differs from release to
+release, but every default has the type of its argument, and that says what the payload is: a number, or a pointer to an
+``intrusive_ptr_target``, a virtual pointer and the reference counts before what the object holds.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Final
+
+from abiscan.emulation.process import EmulatedProcess
+from abiscan.emulation.strings import StringAbi
+
+VALUE_SIZE: Final = 16
+_VECTOR: Final = 24
+UNKNOWN_VALUE: Final = "?"
+_LIST: Final = "virtual table of c10::detail::ListImpl"
+_STRING: Final = "virtual table of c10::ivalue::ConstantString"
+# From 2.10 on both counts share a word, together with a bit for Python, and there are virtual functions for that.
+_ONE_WORD: Final = b"cref_pyobject"
+_COUNTS_IN_ONE_WORD: Final = struct.Struct("<QII")  # virtual pointer, owners, weak ones
+_COUNTS_IN_TWO_WORDS: Final = struct.Struct("<QQQ")
+_MAX_ELEMENTS: Final = 4096
+
+
+class Values:
+    """The values of one process."""
+
+    def __init__(self, process: EmulatedProcess, strings: StringAbi) -> None:
+        self._process = process
+        self._strings = strings
+        self._head = _COUNTS_IN_ONE_WORD if process.image.mentions(_ONE_WORD) else _COUNTS_IN_TWO_WORDS
+
+    def new_string(self, text: bytes) -> int:
+        """The address of a fresh ``c10::ivalue::ConstantString`` with one owner."""
+        address = self._process.allocate(self._head.size + self._strings.size)
+        self._process.machine.write(address, self._head.pack(self._vtable(_STRING), 1, 1))
+        self._strings.create(self._process, address + self._head.size, text)
+        return address
+
+    def make_list(self, address: int, vector: int, element: tuple[int, ...]) -> None:
+        """Make a ``c10::detail::ListImpl`` without owners at ``address``.
+
+        :param vector: the ``std::vector<IValue>`` whose elements it takes
+        :param element: the two words of the ``TypePtr`` of its elements
+        """
+        machine = self._process.machine
+        elements = machine.words(vector, 3)
+        machine.write(vector, bytes(8 * len(elements)))
+        head = self._head.pack(self._vtable(_LIST), 0, 0)
+        machine.write(address, head + struct.pack("<5Q", *elements, *element))
+
+    def element_type(self, address: int) -> int:
+        """The address of the type of the elements of the list that is the value at ``address``."""
+        machine = self._process.machine
+        return machine.word(machine.word(address) + self._head.size + _VECTOR)
+
+    def text(self, address: int, type_: str) -> str:
+        """How a schema spells the value at ``address`` of the type ``type_``, ``UNKNOWN_VALUE`` where that is unknown.
+
+        :raises Stop: there is no such value
+        """
+        machine = self._process.machine
+        if not machine.word(address + 8) & 0xFFFF_FFFF:
+            return "None"
+        type_ = type_.removesuffix("?")
+        payload = machine.read(address, 8)
+        pointer = int.from_bytes(payload, "little")
+        if type_.endswith("[]"):
+            return self._list(pointer + self._head.size, type_.removesuffix("[]"))
+        if type_ == "str":
+            text = self._strings.read(self._process, pointer + self._head.size)
+            return json.dumps(text.decode("utf-8", "backslashreplace"), ensure_ascii=False)
+        if type_ == "float":
+            return repr(struct.unpack("<d", payload)[0])
+        if type_ == "int":
+            return str(int.from_bytes(payload, "little", signed=True))
+        return str(bool(payload[0])) if type_ == "bool" else UNKNOWN_VALUE
+
+    def _list(self, vector: int, element: str) -> str:
+        begin, end = self._process.machine.words(vector, 2)
+        if not 0 <= end - begin <= _MAX_ELEMENTS * VALUE_SIZE or (end - begin) % VALUE_SIZE:
+            return UNKNOWN_VALUE
+        found = [self.text(at, element) for at in range(begin, end, VALUE_SIZE)]
+        return UNKNOWN_VALUE if UNKNOWN_VALUE in found else f"[{', '.join(found)}]"
+
+    def _vtable(self, name: str) -> int:
+        # Named so that the slot is a virtual table: see EmulatedProcess.
+        return self._process.bind("_ZTV of a double: " + name) + 16
