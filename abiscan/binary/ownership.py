@@ -1,6 +1,7 @@
 """Which project a symbol or a library belongs to, by its name alone.
 
-Needed when a library was not found: it may define anything except what belongs to torch, Python or the C++ library.
+Needed when a library was not found: it may define anything except what belongs to torch or Python. What belongs to the
+C++ runtime library it may define, too, if that is linked into it.
 """
 
 from __future__ import annotations
