@@ -1,6 +1,7 @@
 """Which project a symbol or a library belongs to, by its name alone.
 
-This matters when a library was not found: it may define any symbol that is not torch's, Python's or the C++ library's.
+This matters when a library was not found: it may define any symbol that is not torch's or Python's. It may also define
+those of the C++ runtime, if that is linked into it.
 """
 
 from __future__ import annotations

@@ -11,7 +11,13 @@ from collections.abc import Iterable
 from typing import Final
 
 from abiscan.binary.elf import Definition, Reference, SharedObject
-from abiscan.binary.ownership import is_cxx_library, is_cxx_symbol, is_python_symbol, is_torch_symbol
+from abiscan.binary.ownership import (
+    is_cxx_library,
+    is_cxx_symbol,
+    is_python_symbol,
+    is_system_library,
+    is_torch_symbol,
+)
 from abiscan.linkage.model import (
     Absence,
     Closure,
@@ -162,7 +168,8 @@ def _may_be_elsewhere(reference: Reference, absent: frozenset[str], *, has_pytho
     if is_python_symbol(reference.name):
         return not has_python
     if is_cxx_symbol(reference.name):
-        return any(is_cxx_library(name) for name in absent)
+        # The runtime itself, or a library of somebody that has it, or instances of its templates, linked in.
+        return any(is_cxx_library(name) or not is_system_library(name) for name in absent)
     return bool(absent) and not is_torch_symbol(reference.name)
 
 
