@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from abiscan.binary.elf import Machine
 from abiscan.extension.examined import ExaminedTarget
 from abiscan.findings import Rule
+from abiscan.inputs.files import Files
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source, read_target
 from abiscan.inputs.version import TorchVersion, number_of
