@@ -230,6 +230,14 @@ class Files:
         """
         return Files(self._facts_of, below=self)
 
+    def overlay(self, layer: Files) -> None:
+        """Lay what a layer of this holds over what lies here."""
+        for path in layer._mounted:
+            self._objects.pop(path, None)
+            self._damaged.pop(path, None)
+        self._mounted.update(layer._mounted)
+        self._objects.update(layer._objects)
+
     def take_unread(self) -> tuple[InputError, ...]:
         """The errors of all files that ``object_at`` could not read since the last call."""
         unread, self._unread = self._unread, {}

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from abiscan.binary.elf import Machine
 from abiscan.extension.examined import ExaminedTarget
 from abiscan.findings import Rule
+from abiscan.inputs.files import Files
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source, read_target
 from abiscan.inputs.version import TorchVersion, number_of
@@ -36,7 +37,7 @@ class Bench:
         resolver = Resolver()
         judges = [Judge(torch, layer, resolver) for torch, layer in zip(torches, layers, strict=True)]
         self._judges = dict(zip(_names(torches), judges, strict=True))
-        self._targets: dict[tuple[Source, str], ExaminedTarget] = {}
+        self._targets: dict[tuple[Source, str], tuple[ExaminedTarget, Files]] = {}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -46,14 +47,19 @@ class Bench:
     def target(self, source: Source, name: str | None = None) -> ExaminedTarget:
         """A target, placed next to the named torch, or next to the first one for None.
 
+        Its files cover those of targets asked for before that lie at the same paths, as other versions of a package do.
+
         :raises InputError: it cannot be read
         """
         package = self._judges[name or self.names[0]].torch.package
         if (source, package) not in self._targets:
-            target = read_target(source, self._files, posixpath.dirname(package), package)
-            twin = next((examined for (other, _), examined in self._targets.items() if other == source), None)
-            self._targets[source, package] = ExaminedTarget(target, twin)
-        return self._targets[source, package]
+            files = self._files.layer()
+            target = read_target(source, files, posixpath.dirname(package), package)
+            twin = next((examined for (other, _), (examined, _) in self._targets.items() if other == source), None)
+            self._targets[source, package] = ExaminedTarget(target, twin), files
+        examined, files = self._targets[source, package]
+        self._files.overlay(files)
+        return examined
 
     def judge(
         self,

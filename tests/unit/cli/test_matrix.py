@@ -48,6 +48,19 @@ def old(tmp_path: Path) -> Path:
     return extension(undefined=uses(OLD_STRING)).write(tmp_path / "_C.so")
 
 
+def test_two_versions_of_a_package_are_told_apart_on_every_torch(tmp_path: Path) -> None:
+    """Both would be installed at the same paths; ``check`` goes through the targets torch by torch."""
+    first = package(tmp_path, None, extension(undefined=uses(OLD_STRING)))
+    second = package(tmp_path, None, extension(undefined=uses(NEW_STRING)), name=NAME.replace("1.0", "2.0"))
+    found = json.loads(run("check", first, second, "--torch", ">=2.6,<2.8,!=2.7.1", "--format", "json").stdout)
+    assert {(result["target"], result["torch"]): result["verdict"] for result in found["results"]} == {
+        (str(first), "2.6.0"): "loads",
+        (str(first), "2.7.0"): "fails",
+        (str(second), "2.6.0"): "fails",
+        (str(second), "2.7.0"): "loads",
+    }
+
+
 def test_every_release_has_a_cell(old: Path) -> None:
     (row,) = document(old)["results"]
     # One release has a second build in the package: its number means the one for CPUs, as for ``check``.
