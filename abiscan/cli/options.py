@@ -9,7 +9,6 @@ from typing import Any, Final, TypeVar
 import click
 
 from abiscan.binary.elf import Machine
-from abiscan.findings import Effect
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Option = Callable[[_Command], _Command]
@@ -34,6 +33,8 @@ def fail_options(help_text: str) -> _Option[Any]:
 
     :param help_text: what ``--fail-on`` means to the command
     """
+    from abiscan.findings import Effect
+
     fail_on = click.option(
         "--fail-on",
         type=click.Choice([effect.value for effect in Effect]),
