@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from abiscan.binary.elf import Machine, SharedObject
+from abiscan.dispatch.agreement import agreeing
 from abiscan.dispatch.keys import DispatchKeys, keys_of
-from abiscan.dispatch.schema import FunctionSchema, SchemaError
 from abiscan.dispatch.tags import Tags, tags_of
 from abiscan.emulation import EmulationGap, Registrations, recover
 from abiscan.extension.built_for import BuiltFor, with_keys
@@ -61,35 +60,8 @@ def recover_inventory(extension: Extension, known: BuiltFor) -> Inventory:
 
 
 def registrations(source: ElfSource, facts: SharedObject, built_for: Sequence[TorchVersion]) -> Registrations:
-    """What an object registers. A schema that the model of the dispatcher cannot read is a gap, and left out."""
-    found = recover(source.open(), facts, _argument_tail(built_for, facts.machine))
-    unread = {
-        each.operator: each.inferred_schema
-        for each in found.kernels
-        if each.inferred_schema is not None and not _is_readable(each.inferred_schema)
-    }
-    if not unread:
-        return found
-    kernels = (replace(each, inferred_schema=None) if each.operator in unread else each for each in found.kernels)
-    gaps = (
-        EmulationGap(
-            stage="dispatch",
-            reason=f"the schema inferred for {operator} cannot be parsed: {schema}",
-            address=None,
-            symbol=None,
-        )
-        for operator, schema in unread.items()
-    )
-    return replace(found, kernels=tuple(kernels), gaps=(*found.gaps, *gaps))
-
-
-@functools.lru_cache(maxsize=16_384)
-def _is_readable(inferred: str) -> bool:
-    try:
-        FunctionSchema.parse(f"_{inferred}")
-    except SchemaError:
-        return False
-    return True
+    """What an object registers. Types of kernels that cannot be right are gaps, and left out."""
+    return agreeing(recover(source.open(), facts, _argument_tail(built_for, facts.machine)))
 
 
 def _argument_tail(built_for: Sequence[TorchVersion], machine: Machine) -> int | None:
