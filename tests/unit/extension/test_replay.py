@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -112,6 +112,7 @@ def test_an_operator_that_no_extension_of_the_target_defines_is_dead(loads: Load
 @pytest.mark.parametrize("macro", ["TORCH_LIBRARY", "RegisterOperators"])
 def test_nothing_is_said_of_a_definition_whose_inferred_schema_was_not_read(macro: str) -> None:
     """torch refuses a definition without a schema; this one has one, which is not known here."""
+    steps: list[dict[str, Any]]
     steps = [{"library": "TORCH_LIBRARY", "namespace": "mine"}, {"def": "op", "signature": "FN2at6TensorERKS0_E"}]
     if macro == "RegisterOperators":
         steps = [{"op": "mine::op", "kernels": [{"inferred": None}]}]
