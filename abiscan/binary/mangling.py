@@ -107,7 +107,9 @@ class Signature:
             return cls(name=demangled)
         if start == 0 or demangled[start + 1 : end] == "anonymous namespace":
             return cls(name=demangled)
-        return cls(name=demangled[:start], parameters=_split(demangled[start + 1 : end]), suffix=demangled[end + 1 :])
+        return cls(
+            name=demangled[:start], parameters=split_parameters(demangled[start + 1 : end]), suffix=demangled[end + 1 :]
+        )
 
     def marked_against(self, other: Signature) -> str:
         """This signature with «» around each parameter that ``other`` does not have in that position."""
@@ -136,7 +138,8 @@ class Signature:
         return self.name if self.parameters is None else f"{self.name}({', '.join(self.parameters)}){self.suffix}"
 
 
-def _split(parameters: str) -> tuple[str, ...]:
+def split_parameters(parameters: str) -> tuple[str, ...]:
+    """The parts of a list of parameters, or of template arguments: at the commas that stand in no brackets."""
     parts, depth, start = [], 0, 0
     for index, character in enumerate(parameters):
         if character in "(<[{":

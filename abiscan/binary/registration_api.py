@@ -68,7 +68,19 @@ INLINED: Final = (REGISTER_CLASS, REGISTER_METHOD)
 FILLED: Final = (REGISTRY, ALLOCATOR_SETTINGS)
 API: Final = (*OPENING, *REGISTERING, *INLINED, *FILLED)
 
-# All names of the API, known or not: classes and C interfaces that exist only for registration.
+_REGISTERED: Final = {
+    "library": (OPEN_LIBRARY, OPEN_STABLE_LIBRARY),
+    "class": (OPEN_CLASS, REGISTER_CLASS),
+    "method": (REGISTER_METHOD,),
+    "operator": (
+        *(DEFINE, DEFINE_WITH_KERNEL, STABLE_DEFINE, STABLE_DEFINE_WITH_TAGS),
+        *(REGISTER_OPERATOR, REGISTER_JIT_OPERATOR),
+    ),
+    "kernel": (IMPLEMENT, STABLE_IMPLEMENT),
+    "fallback": (FALL_BACK,),
+}
+
+# What has the names of the API, known or not: classes and C interfaces that are there for nothing but registration.
 _FAMILY: Final = (
     r"_ZN[VKRO]*5torch7Library",
     r"_ZN3c1017RegisterOperators",
@@ -111,6 +123,13 @@ def registers(names: Iterable[str]) -> bool:
 def is_registration(name: str) -> bool:
     """Whether a registration may be missed if a call of the function is not executed."""
     return _any(_CALLS).match(name) is not None
+
+
+def registered_by(name: str) -> str | None:
+    """What a call of the function registers, in a word; None if it registers nothing by itself."""
+    if not _any((*_CALLS, *INLINED)).match(name):
+        return None
+    return next((what for what, patterns in _REGISTERED.items() if _any(patterns).match(name)), "registry")
 
 
 def opens(name: str) -> bool:

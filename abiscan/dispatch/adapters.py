@@ -50,7 +50,7 @@ _REPLACES_ITSELF: Final = (2, 15)
 
 
 def events_of(registrations: model.Registrations, keys: DispatchKeys, phase: model.Phase) -> Iterator[Event]:
-    """What an extension registers in one phase, in the order in which it does so.
+    """What an extension registers in one phase, in the order in which it does so, as far as it could be read.
 
     :param keys: those of the release that judges: it reads the number in the code with its own table
     """
@@ -66,7 +66,16 @@ def events_of(registrations: model.Registrations, keys: DispatchKeys, phase: mod
     in_order = sorted((each for each in registered if each.phase is phase), key=_order)  # definitions before kernels
     for _, (first, *others) in itertools.groupby(in_order, _order):
         kernels = [each for each in others if isinstance(each, model.RegisteredKernel)]
-        yield _event(first, kernels, blocks, keys)
+        if not (isinstance(first, model.RegisteredOperator) and _has_unread_schema(first, kernels)):
+            yield _event(first, kernels, blocks, keys)
+
+
+def _has_unread_schema(operator: model.RegisteredOperator, kernels: Iterable[model.RegisteredKernel]) -> bool:
+    """Whether torch infers a schema for the operator that could not be read, so that nothing can be said about it.
+
+    :param kernels: those that come with the definition; one without a C++ type is refused, for it has no schema
+    """
+    return operator.inferred and operator.schema is None and any(not (k.boxed or k.fallthrough) for k in kernels)
 
 
 _Registered: TypeAlias = (

@@ -56,12 +56,16 @@ _UNKNOWN: Final = (ExceptionCode.UnimplementedOp, ExceptionCode.InvalidInstructi
 
 
 class Stop(Exception):  # noqa: N818 - not an error: the way in which an emulated function ends early
-    """The function that was started cannot go on. ``address`` is where, in the emulated address space."""
+    """The function that was started cannot go on. ``address`` is where, in the emulated address space.
 
-    def __init__(self, reason: str, address: int) -> None:
+    ``called`` is the imported function that was called there, if it is to blame; None where the code itself is.
+    """
+
+    def __init__(self, reason: str, address: int, called: str | None = None) -> None:
         super().__init__(reason)
         self.reason = reason
         self.address = address
+        self.called = called
 
 
 class Unknown(NamedTuple):

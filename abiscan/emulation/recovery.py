@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import re
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
@@ -69,6 +71,7 @@ class _Recovery:
         self.facts = facts
         self.recorder = Recorder()
         self.gaps: list[EmulationGap] = []
+        self.sites: list[CallSite] = []
         self.lookups: list[Lookup] = []
         self.find: Callable[[str], Double | None] = lambda _: None
         self.process = EmulatedProcess(file, facts.machine, self._find_double, fill_datum)
@@ -94,8 +97,8 @@ class _Recovery:
     def recover(self) -> list[CallSite]:
         """Run everything that registers; give the calls that look operators up."""
         image = self.process.image
-        slots = image.slots_of(lambda name: api.is_registration(name) or function_called(name) is not None)
-        sites = find_call_sites(image, self.facts.machine, slots)
+        slots = image.slots_of(lambda name: bool(api.registered_by(name) or function_called(name)))
+        self.sites = sites = find_call_sites(image, self.facts.machine, slots)
         registering = [site for site in sites if api.is_registration(site.target)]
         for site in registering:
             if site.is_jump:
@@ -160,11 +163,11 @@ class _Recovery:
 
     def emulate(self, address: int, *arguments: int) -> int | None:
         """Run one function to its end, and give its result; None, and a gap, where it does not get there."""
-        reason = self.attempt(address, arguments, _INSTRUCTIONS_PER_FUNCTION)
-        if isinstance(reason, Stop):
-            self.report(reason.reason, self.own(reason.address) or self.own(address))
+        result = self.attempt(address, arguments, _INSTRUCTIONS_PER_FUNCTION)
+        if isinstance(result, Stop):
+            self.report_stop(result, address)
             return None
-        return reason
+        return result
 
     def attempt(self, address: int, arguments: Sequence[int], instructions: int) -> int | Stop:
         """The same without a gap. Each function has budgets of its own, all of them together one more."""
@@ -173,14 +176,15 @@ class _Recovery:
         left = _INSTRUCTIONS_PER_OBJECT - machine.vm.icount
         process.call_limit = process.calls + _CALLS_PER_FUNCTION
         process.heap_limit = top + _HEAP_PER_FUNCTION
+        process.answered_with_zero = None
         if left <= 0:
             return Stop("instruction budget for the whole object exhausted", address)
         try:
             return machine.start(address, tuple(arguments), min(left, instructions))
         except _DAMAGE as error:
-            stop = Stop(f"{type(error).__name__}: {error}", machine.vm.pc)
+            stop = self.placed(Stop(f"{type(error).__name__}: {error}", machine.vm.pc))
         except Stop as caught:
-            stop = caught
+            stop = self.placed(caught)
         finally:
             self.registries.collect()
         if process.heap_top() > process.heap_limit:
@@ -203,7 +207,6 @@ class _Recovery:
 
     def emulate_callers(self, sites: list[CallSite]) -> None:
         """Run each function that still has a call that was not executed, as if somebody had called it."""
-        functions = Functions(self.process.image)
         # Arguments that can be read, and say nothing: whatever needs a real one stops there. Then none at all, for code
         # that chooses by a small number.
         blank = tuple(self.process.allocate(_ARGUMENT_SIZE) for _ in range(_ARGUMENTS))
@@ -211,7 +214,7 @@ class _Recovery:
         limit = len(tried) + _MAX_ON_CALL
         # A function that opens a library reaches the small ones that need an open one; by themselves they get nowhere.
         for site in sorted(sites, key=lambda site: not api.opens(site.target)):
-            start = functions.containing(site.address - (not site.is_jump))
+            start = self.functions.containing(site.address - (not site.is_jump))
             if start is None or start in tried or self.is_executed(site) or len(tried) >= limit:
                 continue
             tried.add(start)
@@ -242,6 +245,54 @@ class _Recovery:
     def report(self, reason: str, address: int | None) -> None:
         symbol = None if address is None else self.process.image.nearest_symbol(address)
         self.gaps.append(EmulationGap(stage=_STAGE, reason=reason, address=address, symbol=symbol))
+
+    def placed(self, stop: Stop) -> Stop:
+        """The same, told from within the object: what lies elsewhere was called from there."""
+        process = self.process
+        if self.own(stop.address) is not None:
+            stop.called = stop.called or process.answered_with_zero
+        else:
+            stop.called = stop.called or process.import_at(stop.address)
+            stop.address = process.caller() or stop.address
+        return stop
+
+    def report_stop(self, stop: Stop, started: int) -> None:
+        """A function that was started at ``started`` did not get to its end."""
+        address = self.own(stop.address) or self.own(started)
+        self.gaps.append(
+            EmulationGap(
+                stage=_STAGE,
+                reason=stop.reason,
+                address=address,
+                symbol=None if address is None else self.process.image.nearest_symbol(address),
+                started=self.own(started),
+                called=stop.called,
+                lost=self.lost(started, address),
+            )
+        )
+
+    def lost(self, started: int, address: int | None) -> tuple[tuple[str, int], ...]:
+        """The calls that register in the functions which ``started`` leads to, and that were not got to.
+
+        :param address: where it stopped: what was called there did not do its work
+        """
+        lost = [
+            (site, what)
+            for site in self.sites
+            if (what := api.registered_by(site.target)) and (site.address == address or not self.is_executed(site))
+        ]
+        if not lost:
+            return ()
+        reached = self.functions.reached_from(started - BASE, self.facts.machine)
+        within = (
+            what for site, what in lost if self.functions.containing(site.address - (not site.is_jump)) in reached
+        )
+        return tuple(Counter(within).items())
+
+    @functools.cached_property
+    def functions(self) -> Functions:
+        """The functions of the object."""
+        return Functions(self.process.image)
 
     def own(self, address: int) -> int | None:
         """An address of the emulated space in the file's own, None where it does not lie in the object."""

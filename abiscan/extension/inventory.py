@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from abiscan.binary.elf import Machine, SharedObject
+from abiscan.dispatch.agreement import agreeing
 from abiscan.dispatch.keys import DispatchKeys, keys_of
-from abiscan.dispatch.schema import FunctionSchema, SchemaError
 from abiscan.dispatch.tags import Tags, tags_of
 from abiscan.emulation import EmulationGap, Registrations, recover
 from abiscan.extension.built_for import BuiltFor, with_keys
@@ -61,37 +60,8 @@ def recover_inventory(extension: Extension, known: BuiltFor) -> Inventory:
 
 
 def registrations(source: ElfSource, facts: SharedObject, built_for: Sequence[TorchVersion]) -> Registrations:
-    """What an object registers. A schema that the model of the dispatcher cannot parse is left out, and is a gap."""
-    recovered = recover(source.open(), facts, _argument_tail(built_for, facts.machine))
-    unread = {
-        kernel.operator: kernel.inferred_schema
-        for kernel in recovered.kernels
-        if kernel.inferred_schema is not None and not _is_readable(kernel.inferred_schema)
-    }
-    if not unread:
-        return recovered
-    kernels = (
-        replace(kernel, inferred_schema=None) if kernel.operator in unread else kernel for kernel in recovered.kernels
-    )
-    gaps = (
-        EmulationGap(
-            stage="dispatch",
-            reason=f"the schema inferred for {operator} cannot be parsed: {schema}",
-            address=None,
-            symbol=None,
-        )
-        for operator, schema in unread.items()
-    )
-    return replace(recovered, kernels=tuple(kernels), gaps=(*recovered.gaps, *gaps))
-
-
-@functools.lru_cache(maxsize=16_384)
-def _is_readable(inferred: str) -> bool:
-    try:
-        FunctionSchema.parse(f"_{inferred}")
-    except SchemaError:
-        return False
-    return True
+    """What an object registers. Types of kernels that cannot be right are gaps, and left out."""
+    return agreeing(recover(source.open(), facts, _argument_tail(built_for, facts.machine)))
 
 
 def _argument_tail(built_for: Sequence[TorchVersion], machine: Machine) -> int | None:

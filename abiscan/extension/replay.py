@@ -232,12 +232,15 @@ def reactions(
     in_load = [event for event, (_, phase) in sources.items() if phase in _LOADED]
     on_call = [event for event, (_, phase) in sources.items() if phase not in _LOADED]
     loading = replay(state, (*kept, *in_load), release)
+    # Definitions with a schema that torch infers and that could not be read: they are no events.
+    unread = {each.name for it in (*before, *objects) for each in it.registrations.operators if each.schema is None}
     outcomes = [(outcome, False) for outcome in loading.outcomes] + [(outcome, True) for outcome in loading.behind]
     if on_call and loading.failure is None:
         # What is there once the extension is loaded; of the rest, each function is called by itself, or not at all.
         outcomes += ((outcome, False) for outcome in replay(loading.state, on_call, release).outcomes)
     for outcome, behind in outcomes:
-        if outcome.event not in sources or (operators is None and outcome.kind is OutcomeKind.DEAD):
+        is_dead = outcome.kind is OutcomeKind.DEAD
+        if outcome.event not in sources or (is_dead and (operators is None or outcome.subject in unread)):
             continue
         source, phase = sources[outcome.event]
         others = (other for other in (*before, *objects) if other is not source)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from abiscan.binary.mangling import demangle_type
+from abiscan.binary.mangling import demangle, demangle_type
 from abiscan.emulation import EmulationGap, Phase
 from abiscan.extension.built_for import span
 from abiscan.extension.inventory import Inventory
@@ -19,7 +19,7 @@ Style = Callable[..., str]
 def render(operators: ExtensionOperators, style: Style, *, verbose: bool) -> str:
     """The registrations as lines.
 
-    :param verbose: with sources, C++ signatures and inferred schemas
+    :param verbose: with sources, C++ signatures, inferred schemas, and what is known of each gap
     """
     views = (_View(style, verbose=verbose).lines(operators.target, inventory) for inventory in operators.inventories)
     return "\n\n".join("\n".join(lines) for lines in views) + "\n"
@@ -85,6 +85,8 @@ class _View:
             yield f"{self._style('lookup', fg='cyan')} {clean(lookup.operator)}"
         for gap in inventory.gaps:
             yield self._gap(gap)
+            if self._verbose:
+                yield from map(self._below, _details(gap))
 
     def _line(self, kind: str, phase: Phase, text: str, details: str | None) -> str:
         line = f"{self._style(kind, fg='cyan')} {clean(text)}"
@@ -105,3 +107,13 @@ class _View:
         location = "" if gap.address is None else f" at {gap.address:#x}"
         near = f" near {clean(gap.symbol)}" if gap.symbol else ""
         return f"{self._style(f'gap[{gap.stage}]', fg='yellow')}: {clean(gap.reason)}{location}{near}"
+
+
+def _details(gap: EmulationGap) -> Iterator[str]:
+    if gap.called is not None:
+        yield f"after a call of {clean(demangle(gap.called))}"
+    if gap.started is not None:
+        yield f"in the function that starts at {gap.started:#x}"
+    if gap.lost:
+        counts = (plural(count, f"{what} call", f"{what} calls") for what, count in gap.lost)
+        yield f"not reached: {', '.join(counts)}"

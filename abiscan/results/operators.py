@@ -130,6 +130,9 @@ def _gap(gap: EmulationGap) -> dict[str, Any]:
         "reason": gap.reason,
         "address": None if gap.address is None else f"{gap.address:#x}",
         "symbol": gap.symbol,
+        "started": None if gap.started is None else f"{gap.started:#x}",
+        "called": gap.called,
+        "lost": dict(gap.lost),
     }
 
 

@@ -101,8 +101,10 @@ def read_operators(release: TorchRelease, files: Files) -> Operators:
 def _named(recovered: TorchRegistrations, version: TorchVersion | None) -> Operators:
     """The registrations, with names of dispatch keys and tags instead of numbers."""
     from abiscan.dispatch.adapters import entry_key
+    from abiscan.dispatch.agreement import agreeing
     from abiscan.emulation import LibraryKind
 
+    libraries = {name: agreeing(library) for name, library in recovered.libraries.items()}
     tags = tags_of(version) if version is not None else Tags(names=())
     # For keys that are missing in torch's own table of names: QuantizedCUDA in 1.6, AutocastCPU in 1.10.
     unnamed = keys_of_minor(version.minor_version if version else (0, 0))
@@ -115,14 +117,14 @@ def _named(recovered: TorchRegistrations, version: TorchVersion | None) -> Opera
         return no_key if number is None else recovered.keys.get(int(number)) or unnamed.name(int(number))
 
     operators: dict[str, Operator] = {}
-    for library in recovered.libraries.values():
+    for library in libraries.values():
         for operator in library.operators:
             if not operator.jit_only:
                 tag_names = tuple(map(tags.name, operator.tags))
                 defined = Operator(operator.name, operator.schema, tag_names, operator.file, operator.line)
                 operators.setdefault(operator.name, defined)
     namespaces: dict[str, Place] = {}
-    for library in recovered.libraries.values():
+    for library in libraries.values():
         for block in library.libraries:
             if block.kind is LibraryKind.DEF and block.namespace is not None:
                 namespaces.setdefault(block.namespace, Place(block.file, block.line))
@@ -130,30 +132,28 @@ def _named(recovered: TorchRegistrations, version: TorchVersion | None) -> Opera
         operators=operators,
         kernels=tuple(
             Kernel(k.operator, key(k.dispatch_key), k.signature, k.inferred_schema, k.fallthrough, k.file, k.line)
-            for library in recovered.libraries.values()
+            for library in libraries.values()
             for k in library.kernels
         ),
         fallbacks=tuple(
             Fallback(key(f.dispatch_key), f.fallthrough, f.file, f.line)
-            for library in recovered.libraries.values()
+            for library in libraries.values()
             for f in library.fallbacks
         ),
         namespaces=namespaces,
-        classes=frozenset(
-            registered.name for library in recovered.libraries.values() for registered in library.classes
-        ),
+        classes=frozenset(registered.name for library in libraries.values() for registered in library.classes),
         keys=recovered.keys,
         aliases={
             recovered.keys[a]: frozenset(recovered.keys[k] for k in members) for a, members in recovered.aliases.items()
         },
         gaps=tuple(
             f"{name}: {gap.reason}" + (f" (at {gap.address:#x})" if gap.address is not None else "")
-            for name, library in recovered.libraries.items()
+            for name, library in libraries.items()
             for gap in library.gaps
         ),
         entries=tuple(
             RegistryEntry(entry.what, entry_key(entry.what, entry.key), entry.priority)
-            for registries in (recovered.registries, *(library.registries for library in recovered.libraries.values()))
+            for registries in (recovered.registries, *(library.registries for library in libraries.values()))
             for entry in registries
         ),
     )
