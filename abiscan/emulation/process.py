@@ -34,11 +34,11 @@ _THREAD_POINTER: Final = HEAP_BASE + 0x10_0000  # the heap proper starts above t
 _HEAP_START: Final = HEAP_BASE + 0x20_0000
 _CANARY: Final = 0x5AFE_C0DE_0DD5_EE00  # what the stack protector compares; any value will do
 _HEAP_TOP: Final = HEAP_BASE  # holds the address of the first free byte
+_BETWEEN: Final = 16  # bytes between allocations, in which each has its size before it
 _MAX_ALLOCATION: Final = 0x1000_0000
 _VTABLE_FUNCTIONS: Final = IMPORT_SLOT // 8 - 2
 _DOUBLE_OF: Final = "double of "  # before the name of a function that has code of its own as well
 _CODE_SLOT: Final = 256
-# The size of an allocation matters to realloc only, so operator new need not tell it.
 _ALLOCATORS: Final = ("_Znwm", "_Znam")
 _STRING_ENDS: Final = ("D1", "D2", "10_M_dispose")
 # Memory is never reused, and the process never ends.
@@ -80,7 +80,6 @@ class EmulatedProcess:
         self._doubles: dict[int, tuple[str, Double | None]] = {}
         self._tls_imports: dict[str, int] = {}
         self._own_names: dict[int, str] = {}
-        self._sizes: dict[int, int] = {}
         # What doubles remember of objects that live in the process, by address.
         self.streams: dict[int, bytes] = {}
         self.texts: dict[int, bytes] = {}
@@ -122,11 +121,11 @@ class EmulatedProcess:
         if size > _MAX_ALLOCATION:
             raise Stop(f"allocation of {size} bytes", self.machine.vm.pc)
         address = -(-self.machine.word(_HEAP_TOP) // alignment) * alignment
-        top = address + (max(size, 1) + 15 & ~15)
+        top = address + (max(size, 1) + 15 & ~15) + _BETWEEN
         if top > self.heap_limit:
             raise Stop("memory budget exhausted", self.machine.vm.pc)
         self.machine.set_word(_HEAP_TOP, top)
-        self._sizes[address] = size
+        self.machine.set_word(address - 8, size)
         return address
 
     def heap_top(self) -> int:
@@ -140,8 +139,8 @@ class EmulatedProcess:
         self.machine.set_word(_HEAP_TOP, start)
 
     def size_of(self, address: int) -> int:
-        """The size that was asked for of the allocation at ``address``, 0 if it is none."""
-        return self._sizes.get(address, 0)
+        """The size that was asked for of the allocation at ``address``, 0 where none can be."""
+        return self.machine.word(address - 8) if self.machine.is_heap(address) else 0
 
     def store(self, data: bytes) -> int:
         """The address of a fresh copy of ``data``."""

@@ -51,7 +51,7 @@ class TorchState:
         self.strings = abi_of(imports)
         self.flag_first = any("N3c108optional" in name for name in imports)
         self.types = TypeObjects(process, self.strings, flag_first=self.flag_first)
-        self.values = Values(process, self.strings)
+        self.values = Values(process, self.strings, flag_first=self.flag_first)
         arguments = Arguments(
             process, self.strings, self.types, self.values, self.symbol_text, flag_first=self.flag_first
         )

@@ -15,30 +15,38 @@ from abiscan.emulation.process import EmulatedProcess
 from abiscan.emulation.strings import StringAbi
 
 VALUE_SIZE: Final = 16
-_VECTOR: Final = 24
+_VECTOR, _TYPE = 24, 16  # sizeof(std::vector), sizeof(c10::TypePtr)
 UNKNOWN_VALUE: Final = "?"
-_LIST: Final = "virtual table of c10::detail::ListImpl"
-_STRING: Final = "virtual table of c10::ivalue::ConstantString"
-# From 2.10 on both counts share a word, together with a bit for Python, and there are virtual functions for that.
-_ONE_WORD: Final = b"cref_pyobject"
+_LIST: Final = "_ZTVN3c106detail8ListImplE of a double"
+_STRING: Final = "_ZTVN3c106ivalue14ConstantStringE of a double"
+# Both counts share a word from 2.3 on, where storage is copied on write, and from 2.10 on with a bit for Python.
+_ONE_WORD: Final = (b"4impl3cow", b"cref_pyobject")
 _COUNTS_IN_ONE_WORD: Final = struct.Struct("<QII")  # virtual pointer, owners, weak ones
 _COUNTS_IN_TWO_WORDS: Final = struct.Struct("<QQQ")
+_HEADS: Final = (_COUNTS_IN_ONE_WORD, _COUNTS_IN_TWO_WORDS)
 _MAX_ELEMENTS: Final = 4096
 
 
 class Values:
-    """The values of one process."""
+    """The values of one process.
 
-    def __init__(self, process: EmulatedProcess, strings: StringAbi) -> None:
+    :param flag_first: whether ``optional`` keeps its flag before the value, as in ``c10::optional``
+    """
+
+    def __init__(self, process: EmulatedProcess, strings: StringAbi, *, flag_first: bool) -> None:
         self._process = process
         self._strings = strings
-        self._head = _COUNTS_IN_ONE_WORD if process.image.mentions(_ONE_WORD) else _COUNTS_IN_TWO_WORDS
+        one_word = not flag_first or any(map(process.image.mentions, _ONE_WORD))
+        # Between the end of c10::optional and 2.3 that is wrong, until a list tells.
+        self._head = _COUNTS_IN_ONE_WORD if one_word else _COUNTS_IN_TWO_WORDS
+        self._texts: dict[int, bytes] = {}  # by the address of the string object
 
     def new_string(self, text: bytes) -> int:
         """The address of a fresh ``c10::ivalue::ConstantString`` with one owner."""
         address = self._process.allocate(self._head.size + self._strings.size)
         self._process.machine.write(address, self._head.pack(self._vtable(_STRING), 1, 1))
         self._strings.create(self._process, address + self._head.size, text)
+        self._texts[address] = text
         return address
 
     def make_list(self, address: int, vector: int, element: tuple[int, ...]) -> None:
@@ -48,8 +56,10 @@ class Values:
         :param element: the two words of the ``TypePtr`` of its elements
         """
         machine = self._process.machine
+        size = self._process.size_of(address)
+        self._head = next((head for head in _HEADS if head.size + _VECTOR + _TYPE == size), self._head)
         elements = machine.words(vector, 3)
-        machine.write(vector, bytes(8 * len(elements)))
+        machine.write(vector, bytes(_VECTOR))
         head = self._head.pack(self._vtable(_LIST), 0, 0)
         machine.write(address, head + struct.pack("<5Q", *elements, *element))
 
@@ -72,8 +82,8 @@ class Values:
         if type_.endswith("[]"):
             return self._list(pointer + self._head.size, type_.removesuffix("[]"))
         if type_ == "str":
-            text = self._strings.read(self._process, pointer + self._head.size)
-            return json.dumps(text.decode("utf-8", "backslashreplace"), ensure_ascii=False)
+            known = self._texts.get(pointer)
+            return UNKNOWN_VALUE if known is None else _quoted(known.decode("utf-8", "backslashreplace"))
         if type_ == "float":
             return repr(struct.unpack("<d", payload)[0])
         if type_ == "int":
@@ -88,5 +98,9 @@ class Values:
         return UNKNOWN_VALUE if UNKNOWN_VALUE in found else f"[{', '.join(found)}]"
 
     def _vtable(self, name: str) -> int:
-        # Named so that the slot is a virtual table: see EmulatedProcess.
-        return self._process.bind("_ZTV of a double: " + name) + 16
+        return self._process.bind(name) + 16
+
+
+def _quoted(text: str) -> str:
+    """As torch's lexer reads it."""
+    return json.dumps(text, ensure_ascii=False)

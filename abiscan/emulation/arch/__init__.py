@@ -40,7 +40,7 @@ class Arch(Protocol):
     def allocator(self, top: int, otherwise: int) -> bytes:
         """Code of a function that takes memory from where the word at ``top`` points, and moves it on.
 
-        More than 1 MiB at once is left to the function at ``otherwise``.
+        The word before it tells its size. More than 1 MiB at once is left to the function at ``otherwise``.
         """
 
     def runtime(self, allocate: int, double_of: Callable[[str], int]) -> dict[str, bytes]:

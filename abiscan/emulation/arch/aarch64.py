@@ -42,13 +42,14 @@ class Aarch64:
     def allocator(self, top: int, otherwise: int) -> bytes:
         """Code of a function that takes memory from where the word at ``top`` points, and moves it on.
 
-        More than 1 MiB at once is left to the function at ``otherwise``.
+        The word before it tells its size. More than 1 MiB at once is left to the function at ``otherwise``.
         """
         code = (
             0xF144001F,  # cmp x0, #0x100, lsl #12
-            0x54000188,  # b.hi to the last part
+            0x540001A8,  # b.hi to the last part
             *_load(9, top),
             0xF940012A,  # ldr x10, [x9]
+            0xF81F8140,  # stur x0, [x10, #-8]
             0x8B00014B,  # add x11, x10, x0
             0x91007D6B,  # add x11, x11, #31
             0x927CED6B,  # and x11, x11, #-16

@@ -46,14 +46,15 @@ class X8664:
     def allocator(self, top: int, otherwise: int) -> bytes:
         """Code of a function that takes memory from where the word at ``top`` points, and moves it on.
 
-        More than 1 MiB at once is left to the function at ``otherwise``.
+        The word before it tells its size. More than 1 MiB at once is left to the function at ``otherwise``.
         """
         return b"".join(
             (
                 b"\x48\x81\xff\x00\x00\x10\x00",  # cmp rdi, 0x100000
-                b"\x77\x1a",  # ja to the last two
+                b"\x77\x1e",  # ja to the last two
                 b"\x48\xb9" + top.to_bytes(8, "little"),  # mov rcx, top
                 b"\x48\x8b\x01",  # mov rax, [rcx]
+                b"\x48\x89\x78\xf8",  # mov [rax - 8], rdi
                 b"\x48\x8d\x54\x38\x1f",  # lea rdx, [rax + rdi + 31]
                 b"\x48\x83\xe2\xf0",  # and rdx, -16
                 b"\x48\x89\x11",  # mov [rcx], rdx

@@ -454,9 +454,18 @@ def _construct_repeated_text(call: Call) -> int:
     return COW.new_text(call.process, call.repeated(1, 0))
 
 
+_REFERENCES: Final = -8  # from the text of a copy-on-write string: their number less one, negative if it is not shared
+
+
 @LIBSTDCXX.named("_ZNSs12_M_leak_hardEv", "_ZNSs7_M_leakEv")
 def _unshare(call: Call) -> None:
+    """A text of its own, marked as not to be shared: code asks twice, for its beginning and for its end."""
+    text = call.machine.word(call.argument(0))
+    count = text + _REFERENCES
+    if text == call.process.bind(EMPTY_REP) + REP_SIZE or int.from_bytes(call.machine.read(count, 4), "little") >> 31:
+        return
     _set(call, _text(call))
+    call.machine.write(call.machine.word(call.argument(0)) + _REFERENCES, b"\xff" * 4)
 
 
 @LIBSTDCXX.named("_ZNSs9_M_mutateEmmm")
