@@ -16,7 +16,17 @@ from abiscan.binary.ownership import is_torch_library
 from abiscan.binary.registration_api import registers
 from abiscan.dispatch.adapters import entry_key, events_of, state_of
 from abiscan.dispatch.dispatcher import replay
-from abiscan.dispatch.events import Enter, Event, FallBack, NameBackend, OpenBlock, RegisterClass
+from abiscan.dispatch.events import (
+    Define,
+    Enter,
+    Event,
+    FallBack,
+    NameBackend,
+    OpenBlock,
+    RegisterClass,
+    RegisterOperator,
+)
+from abiscan.dispatch.inference import classes_in
 from abiscan.dispatch.keys import DispatchKeys, keys_of
 from abiscan.dispatch.operators import Operators
 from abiscan.dispatch.outcomes import Outcome, OutcomeKind
@@ -27,13 +37,14 @@ from abiscan.extension.examined import ExaminedExtension
 from abiscan.inputs.files import DiskFile, ElfSource, Files
 from abiscan.inputs.sources import Target
 from abiscan.inputs.version import MinorVersion
-from abiscan.linkage.model import Resolution
+from abiscan.linkage.model import Absence, Resolution
 from abiscan.linkage.registering import Reaction, Registering
 from abiscan.linkage.resolve import relocation_order
 from abiscan.torches import embedded, embedded_registries
 from abiscan.torches.model import TorchRelease
 from abiscan.torches.torch import Torch
 
+_EMULATION = "emulation"  # the stage of the gaps that may hide a registration
 _LOADED = (Phase.STATIC_INIT, Phase.MODULE_INIT)
 # What a module made with pybind11 imports to turn whatever is thrown in PyInit_* into an ImportError.
 _CATCHING = frozenset({"__cxa_begin_catch", "PyExc_ImportError"})
@@ -61,6 +72,11 @@ class Registrant:
         registered = self.registrations
         lists = (registered.libraries, registered.operators, registered.kernels, registered.fallbacks)
         return any((*lists, registered.classes, registered.registries))
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether it may register more than what could be read."""
+        return any(gap.stage == _EMULATION for gap in self.registrations.gaps)
 
     @property
     def lookups(self) -> set[str]:
@@ -119,7 +135,7 @@ class Replayer:
         loaded = {each.identity for each in before}
         new = [each for each in objects if each.identity not in loaded]
         names = {name for each in (*before, *new) for name in (*each.operators, *each.lookups)}
-        operators = self.torch.operators_of(release, names) if any(each.registers for each in new) else None
+        operators = self.torch.operators_of(release, names) if any(each.registers for each in objects) else None
         if operators and operators.entries is None and any(each.registrations.registries for each in new):
             entries = embedded_registries.entries(release.build or "", release.machine)
             operators = dataclasses.replace(operators, entries=entries)
@@ -128,7 +144,10 @@ class Replayer:
         keys = DispatchKeys(minor=minor, names=operators.keys) if operators else keys_of(version)
         registered = [each.registrations for each in objects]
         built_for, machine = inventory.built_for, release.machine
-        found = reactions(before, new, operators, keys, minor)
+        absent = any(each.absence is Absence.EXTERNAL for each in resolution.closure.missing)
+        unknown = absent or any(each.is_unread for each in (*before, *new))
+        assumed = _assumed_classes(before, new, operators, keys, minor) if unknown else frozenset()
+        found = reactions(before, new, operators, keys, minor, assumed)
         return Registering(
             own=inventory.registrations,
             brought={each.name: each.registrations for each in objects[:-1]},
@@ -137,6 +156,7 @@ class Replayer:
             keys=keys,
             operators=operators,
             reactions=tuple(each for each in found if not _is_defined_beside(examined, each)),
+            assumed_classes=tuple(sorted(assumed)),
             backend=brought_backend(
                 registered, built_for, version, machine, functools.partial(self.torch.operators_of, release)
             ),
@@ -151,7 +171,8 @@ class Replayer:
         before = [each for _, each in self._kept]
         there = {each.identity for each in before}
         new = [each for each in self._objects(examined, resolution) if each.identity not in there]
-        found = reactions(before, new, registering.operators, registering.keys, registering.release)
+        assumed = frozenset(registering.assumed_classes)
+        found = reactions(before, new, registering.operators, registering.keys, registering.release, assumed)
         if not any(each.fails and each.in_load for each in found):
             self._kept += ((_package(examined.target), each) for each in new)
 
@@ -217,21 +238,46 @@ def _identity(source: ElfSource, path: str) -> object:
     return path, source.fingerprint()
 
 
+def _assumed_classes(
+    before: Sequence[Registrant],
+    objects: Sequence[Registrant],
+    operators: Operators | None,
+    keys: DispatchKeys,
+    release: MinorVersion,
+) -> frozenset[str]:
+    """The custom classes that schemas of ``objects`` name and that nothing at hand registers."""
+    texts = (
+        event.text
+        for registrant in objects
+        for event, _ in registrant.events(keys)
+        if isinstance(event, Define | RegisterOperator)
+    )
+    named = frozenset[str]().union(*(classes_in(text, release) for text in texts))
+    own = {each.name for registrant in (*before, *objects) for each in registrant.registrations.classes}
+    return named - own - (operators.classes if operators else frozenset())
+
+
 def reactions(
     before: Sequence[Registrant],
     objects: Sequence[Registrant],
     operators: Operators | None,
     keys: DispatchKeys,
     release: MinorVersion,
+    assumed_classes: frozenset[str] = frozenset(),
 ) -> Iterator[Reaction]:
-    """What torch does about ``objects``, after ``before``."""
+    """What torch does about ``objects``, after ``before``.
+
+    :param assumed_classes: custom classes that a library registers which is not at hand
+    """
     names = {name for registrant in (*before, *objects) for name in registrant.operators}
     state = state_of(operators, release, names) if operators else State()
+    if state.classes is not None:
+        state = dataclasses.replace(state, classes=state.classes | assumed_classes)
     kept = [event for registrant in before for event, phase in registrant.events(keys) if phase in _LOADED]
     sources = {event: (registrant, phase) for registrant in objects for event, phase in registrant.events(keys)}
     in_load = [event for event, (_, phase) in sources.items() if phase in _LOADED]
     on_call = [event for event, (_, phase) in sources.items() if phase not in _LOADED]
-    loading = replay(state, (*kept, *in_load), release)
+    loading = replay(_after(state, kept, release), in_load, release)
     outcomes = [(outcome, False) for outcome in loading.outcomes] + [(outcome, True) for outcome in loading.behind]
     if on_call and loading.failure is None:
         # What is there once the extension is loaded; of the rest, each function is called by itself, or not at all.
@@ -249,6 +295,15 @@ def reactions(
             aborts=_ends_process(outcome, source, phase),
             behind=behind,
         )
+
+
+def _after(state: State, events: Sequence[Event], release: MinorVersion) -> State:
+    """What is registered after events that torch has accepted, whoever registered the classes that they name."""
+    after = replay(dataclasses.replace(state, classes=None), events, release).state
+    if state.classes is None:
+        return after
+    registered = {event.name for event in events if isinstance(event, RegisterClass)}
+    return dataclasses.replace(after, classes=state.classes | registered)
 
 
 def _ends_process(outcome: Outcome, source: Registrant, phase: Phase) -> bool:

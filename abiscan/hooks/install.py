@@ -10,7 +10,7 @@ import re
 import tempfile
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
@@ -148,8 +148,10 @@ class _Inspection:
                     self.notes.append(f"{one} is not checked: torch will not be installed")
             return
         build = choice.open(self._session.files(), self._session).build
-        for one in suspects:
-            yield from self._of_wheel(one, choice, build)
+        # They are installed together, so one may need libraries of another.
+        wheels = {one: wheel for one in suspects if (wheel := self._fetched(one))}
+        for one in wheels:
+            yield from self._of_wheel(one, wheels, choice, build)
         if torch is not None:
             yield from self._of_installed(choice, build)
 
@@ -196,11 +198,21 @@ class _Inspection:
             requirement = f"{planned.name} @ {planned.url}"
         return FetchedWheel(path=packages.fetch(requirement, self._folder, self._plan.python, self._options))
 
-    def _of_wheel(self, one: Planned, choice: TorchChoice, build: str | None) -> Iterator[str]:
+    def _fetched(self, one: Planned) -> FetchedWheel | None:
+        """The file of a package, None if it cannot be downloaded."""
         try:
-            wheel = self._wheel(one)
+            return self._wheel(one)
+        except InputError as error:
+            self.notes.append(f"{one} is not checked: {error.problem}")
+            return None
+
+    def _of_wheel(
+        self, one: Planned, wheels: Mapping[Planned, FetchedWheel], choice: TorchChoice, build: str | None
+    ) -> Iterator[str]:
+        wheel = wheels[one]
+        try:
             self._session.progress(f"checking {one}")
-            judgement = judge(wheel, choice, self._session)
+            judgement = judge(wheel, choice, self._session, [other for other in wheels.values() if other is not wheel])
         except InputError as error:
             self.notes.append(f"{one} is not checked: {error.problem}")
             return

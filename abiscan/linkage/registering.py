@@ -80,8 +80,9 @@ class Registering:
     oldest first, and ``meant`` names the numbers of dispatch keys as the newest of them does; ``keys`` as the target
     does. ``operators`` is what the target has registered itself, None where that is not at hand. ``reactions`` are what
     the target does, in the order in which it does it, up to what stops the load; then what it would refuse behind that,
-    which each says of itself. ``backend`` is None where the
-    extension brings none, or where not all operators of the target are at hand.
+    which each says of itself. ``assumed_classes`` are custom classes that schemas name and nothing that could be read
+    registers, where something could not be read. ``backend`` is None where the extension brings none, or where not all
+    operators of the target are at hand.
     """
 
     own: Registrations
@@ -91,6 +92,7 @@ class Registering:
     keys: DispatchKeys
     operators: Operators | None
     reactions: tuple[Reaction, ...]
+    assumed_classes: tuple[str, ...] = ()
     backend: Backend | None = None
 
     @property

@@ -46,6 +46,11 @@ def _registration_gaps(registering: Registering, release: TorchRelease) -> Itera
         for gap in registrations.gaps:
             where = f" (in {gap.symbol})" if gap.symbol else ""
             yield Gap(stage=gap.stage, reason=gap.reason + where)
+    if registering.assumed_classes:
+        one = len(registering.assumed_classes) == 1
+        which = ("class " if one else "classes ") + ", ".join(registering.assumed_classes)
+        reason = f"custom {which}: not registered by what could be read, assumed to be registered by something else"
+        yield Gap(stage="dispatch", reason=reason)
     if registering.operators is None:
         reason = f"the operators of {release} are not available: only conflicts within the extension are found"
         yield Gap(stage="dispatch", reason=reason)
