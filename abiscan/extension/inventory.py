@@ -24,7 +24,7 @@ class Inventory:
     """What one extension registers.
 
     ``origin`` is what it was built for; ``keys`` and ``tags`` name the numbers of dispatch keys and tags as the newest
-    of those releases does.
+    of those releases does. ``doubts`` are the gap that this leaves where those releases read the numbers differently.
     """
 
     path: str
@@ -32,7 +32,12 @@ class Inventory:
     keys: DispatchKeys
     tags: Tags
     registrations: Registrations
-    gaps: tuple[EmulationGap, ...]
+    doubts: tuple[EmulationGap, ...]
+
+    @property
+    def gaps(self) -> tuple[EmulationGap, ...]:
+        """What could not be read, or not for certain."""
+        return (*self.registrations.gaps, *self.doubts)
 
     @property
     def built_for(self) -> tuple[TorchVersion, ...]:
@@ -56,7 +61,7 @@ def recover_inventory(extension: Extension, known: BuiltFor) -> Inventory:
         keys=keys_of(assumed),
         tags=tags_of(assumed),
         registrations=found,
-        gaps=(*found.gaps, *_doubts(used, origin.releases, assumed)),
+        doubts=tuple(_doubts(used, origin.releases, assumed)),
     )
 
 

@@ -153,6 +153,7 @@ class Replayer:
             brought={each.name: each.registrations for each in objects[:-1]},
             built_for=inventory.built_for,
             meant=inventory.keys,
+            doubts=inventory.doubts,
             keys=keys,
             operators=operators,
             reactions=tuple(each for each in found if not _is_defined_beside(examined, each)),

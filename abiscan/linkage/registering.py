@@ -13,7 +13,7 @@ from abiscan.dispatch.table import DispatchTable
 from abiscan.inputs.version import MinorVersion, TorchVersion
 
 if TYPE_CHECKING:
-    from abiscan.emulation.model import Phase, Registrations
+    from abiscan.emulation.model import EmulationGap, Phase, Registrations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,12 +77,12 @@ class Registering:
 
     ``own`` are those of the extension, ``brought`` those of the libraries that it brings along, by base name, in the
     order in which they are initialised. ``built_for`` are the releases that the extension can have been built for,
-    oldest first, and ``meant`` names the numbers of dispatch keys as the newest of them does; ``keys`` as the target
-    does. ``operators`` is what the target has registered itself, None where that is not at hand. ``reactions`` are what
-    the target does, in the order in which it does it, up to what stops the load; then what it would refuse behind that,
-    which each says of itself. ``assumed_classes`` are custom classes that schemas name and nothing that could be read
-    registers, where something could not be read. ``backend`` is None where the extension brings none, or where not all
-    operators of the target are at hand.
+    oldest first, and ``meant`` names the numbers of dispatch keys as the newest of them does, with ``doubts`` where the
+    others do not; ``keys`` names them as the target does. ``operators`` is what the target has registered itself, None
+    where that is not at hand. ``reactions`` are what the target does, in the order in which it does it, up to what
+    stops the load; then what it would refuse behind that, which each says of itself. ``assumed_classes`` are custom
+    classes that schemas name and nothing that could be read registers, where something could not be read. ``backend``
+    is None where the extension brings none, or where not all operators of the target are at hand.
     """
 
     own: Registrations
@@ -92,6 +92,7 @@ class Registering:
     keys: DispatchKeys
     operators: Operators | None
     reactions: tuple[Reaction, ...]
+    doubts: tuple[EmulationGap, ...] = ()
     assumed_classes: tuple[str, ...] = ()
     backend: Backend | None = None
 

@@ -42,10 +42,10 @@ def gaps_of(linkage: Linkage) -> Iterator[Gap]:
 
 
 def _registration_gaps(registering: Registering, release: TorchRelease) -> Iterator[Gap]:
-    for registrations in (registering.own, *registering.brought.values()):
-        for gap in registrations.gaps:
-            where = f" (in {gap.symbol})" if gap.symbol else ""
-            yield Gap(stage=gap.stage, reason=gap.reason + where)
+    registered = (registering.own, *registering.brought.values())
+    for gap in (*(gap for registrations in registered for gap in registrations.gaps), *registering.doubts):
+        where = f" (in {gap.symbol})" if gap.symbol else ""
+        yield Gap(stage=gap.stage, reason=gap.reason + where)
     if registering.assumed_classes:
         one = len(registering.assumed_classes) == 1
         which = ("class " if one else "classes ") + ", ".join(registering.assumed_classes)
