@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import Final
 
 from abiscan.dispatch.schema import Argument, FunctionSchema, OperatorName, parse_name_or_schema
-from abiscan.dispatch.schema_types import Type
+from abiscan.dispatch.schema_lexer import SchemaError
+from abiscan.dispatch.schema_types import Type, TypeKind
 from abiscan.inputs.version import MinorVersion
 
 SYMINT: Final = (1, 13)
@@ -44,6 +45,25 @@ def named_nothing(schema: FunctionSchema) -> FunctionSchema:
 def inferred_for(text: str, name: OperatorName) -> FunctionSchema:
     """The inferred schema with the name under which the kernel is registered."""
     return replace(inferred_schema(text), name=name)
+
+
+@_remembered
+def classes_in(text: str, release: MinorVersion) -> frozenset[str]:
+    """The custom classes that the schema of a definition names, as ``ns.Name``; none where it cannot be read."""
+    try:
+        schema = read_definition(text, strict=True, release=release, allow_typevars=True, classes=None)
+    except SchemaError:
+        return frozenset()
+    if isinstance(schema, OperatorName):
+        return frozenset()
+    types = [argument.type for argument in (*schema.arguments, *schema.returns)]
+    found: set[str] = set()
+    while types:
+        type_ = types.pop()
+        types += type_.contained
+        if type_.kind is TypeKind.CLASS:
+            found.add(type_.name.removeprefix("__torch__.torch.classes."))
+    return frozenset(found)
 
 
 _SYMINT_TYPES: Final = frozenset(

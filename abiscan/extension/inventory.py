@@ -23,7 +23,7 @@ class Inventory:
     """What one extension registers.
 
     ``origin`` is what it was built for; ``keys`` and ``tags`` name the numbers of dispatch keys and tags as in the
-    newest of those releases.
+    newest of those releases. ``doubts`` is the gap that this leaves if those releases read the numbers differently.
     """
 
     path: str
@@ -31,7 +31,12 @@ class Inventory:
     keys: DispatchKeys
     tags: Tags
     registrations: Registrations
-    gaps: tuple[EmulationGap, ...]
+    doubts: tuple[EmulationGap, ...]
+
+    @property
+    def gaps(self) -> tuple[EmulationGap, ...]:
+        """What could not be read, or not for certain."""
+        return (*self.registrations.gaps, *self.doubts)
 
     @property
     def built_for(self) -> tuple[TorchVersion, ...]:
@@ -55,7 +60,7 @@ def recover_inventory(extension: Extension, known: BuiltFor) -> Inventory:
         keys=keys_of(assumed),
         tags=tags_of(assumed),
         registrations=recovered,
-        gaps=(*recovered.gaps, *_doubts(used, origin.releases, assumed)),
+        doubts=tuple(_doubts(used, origin.releases, assumed)),
     )
 
 

@@ -16,7 +16,17 @@ from abiscan.binary.ownership import is_torch_library
 from abiscan.binary.registration_api import registers
 from abiscan.dispatch.adapters import entry_key, events_of, state_of
 from abiscan.dispatch.dispatcher import replay
-from abiscan.dispatch.events import Enter, Event, FallBack, NameBackend, OpenBlock, RegisterClass
+from abiscan.dispatch.events import (
+    Define,
+    Enter,
+    Event,
+    FallBack,
+    NameBackend,
+    OpenBlock,
+    RegisterClass,
+    RegisterOperator,
+)
+from abiscan.dispatch.inference import classes_in
 from abiscan.dispatch.keys import DispatchKeys, keys_of
 from abiscan.dispatch.operators import Operators
 from abiscan.dispatch.outcomes import Outcome, OutcomeKind
@@ -27,13 +37,14 @@ from abiscan.extension.examined import ExaminedExtension
 from abiscan.inputs.files import DiskFile, ElfSource, Files
 from abiscan.inputs.sources import Target
 from abiscan.inputs.version import MinorVersion
-from abiscan.linkage.model import Resolution
+from abiscan.linkage.model import Absence, Resolution
 from abiscan.linkage.registering import Reaction, Registering
 from abiscan.linkage.resolve import relocation_order
 from abiscan.torches import embedded, embedded_registries
 from abiscan.torches.model import TorchRelease
 from abiscan.torches.torch import Torch
 
+_EMULATION = "emulation"  # the stage of the gaps that may hide a registration
 _LOADED = (Phase.STATIC_INIT, Phase.MODULE_INIT)
 # A module made with pybind11 imports these to turn any exception in PyInit_* into an ImportError.
 _CATCHING = frozenset({"__cxa_begin_catch", "PyExc_ImportError"})
@@ -61,6 +72,16 @@ class Registrant:
         registered = self.registrations
         lists = (registered.libraries, registered.operators, registered.kernels, registered.fallbacks)
         return any((*lists, registered.classes, registered.registries))
+
+    @property
+    def operators_without_schema(self) -> set[str]:
+        """The operators that it defines with a schema that could not be read."""
+        return {operator.name for operator in self.registrations.operators if operator.schema is None}
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether it may register more than what could be read."""
+        return any(gap.stage == _EMULATION for gap in self.registrations.gaps)
 
     @property
     def lookups(self) -> set[str]:
@@ -119,7 +140,8 @@ class Replayer:
         loaded = {registrant.identity for registrant in before}
         new = [registrant for registrant in objects if registrant.identity not in loaded]
         names = {name for registrant in (*before, *new) for name in (*registrant.operators, *registrant.lookups)}
-        operators = self.torch.operators_of(release, names) if any(registrant.registers for registrant in new) else None
+        registers_any = any(registrant.registers for registrant in objects)
+        operators = self.torch.operators_of(release, names) if registers_any else None
         if operators and operators.entries is None and any(registrant.registrations.registries for registrant in new):
             entries = embedded_registries.entries(release.build or "", release.machine)
             operators = dataclasses.replace(operators, entries=entries)
@@ -128,15 +150,20 @@ class Replayer:
         keys = DispatchKeys(minor=minor, names=operators.keys) if operators else keys_of(version)
         registered = [registrant.registrations for registrant in objects]
         built_for, machine = inventory.built_for, release.machine
-        every_reaction = reactions(before, new, operators, keys, minor)
+        is_absent = any(library.absence is Absence.EXTERNAL for library in resolution.closure.missing)
+        is_unknown = is_absent or any(registrant.is_unread for registrant in (*before, *new))
+        assumed = _assumed_classes(before, new, operators, keys, minor) if is_unknown else frozenset()
+        every_reaction = reactions(before, new, operators, keys, minor, assumed)
         return Registering(
             own=inventory.registrations,
             brought={registrant.name: registrant.registrations for registrant in objects[:-1]},
             built_for=inventory.built_for,
             meant=inventory.keys,
+            doubts=inventory.doubts,
             keys=keys,
             operators=operators,
             reactions=tuple(reaction for reaction in every_reaction if not _is_defined_beside(examined, reaction)),
+            assumed_classes=tuple(sorted(assumed)),
             backend=brought_backend(
                 registered, built_for, version, machine, functools.partial(self.torch.operators_of, release)
             ),
@@ -151,7 +178,8 @@ class Replayer:
         before = [registrant for _, registrant in self._kept]
         loaded = {registrant.identity for registrant in before}
         new = [registrant for registrant in self._objects(examined, resolution) if registrant.identity not in loaded]
-        new_reactions = reactions(before, new, registering.operators, registering.keys, registering.release)
+        assumed = frozenset(registering.assumed_classes)
+        new_reactions = reactions(before, new, registering.operators, registering.keys, registering.release, assumed)
         if not any(reaction.fails and reaction.in_load for reaction in new_reactions):
             self._kept += ((_package(examined.target), registrant) for registrant in new)
 
@@ -217,23 +245,49 @@ def _identity(source: ElfSource, path: str) -> object:
     return path, source.fingerprint()
 
 
+def _assumed_classes(
+    before: Sequence[Registrant],
+    objects: Sequence[Registrant],
+    operators: Operators | None,
+    keys: DispatchKeys,
+    release: MinorVersion,
+) -> frozenset[str]:
+    """The custom classes that schemas of ``objects`` name and that nothing at hand registers."""
+    texts = (
+        event.text
+        for registrant in objects
+        for event, _ in registrant.events(keys)
+        if isinstance(event, Define | RegisterOperator)
+    )
+    named = frozenset[str]().union(*(classes_in(text, release) for text in texts))
+    registered = {cls.name for registrant in (*before, *objects) for cls in registrant.registrations.classes}
+    return named - registered - (operators.classes if operators else frozenset())
+
+
 def reactions(
     before: Sequence[Registrant],
     objects: Sequence[Registrant],
     operators: Operators | None,
     keys: DispatchKeys,
     release: MinorVersion,
+    assumed_classes: frozenset[str] = frozenset(),
 ) -> Iterator[Reaction]:
-    """How torch reacts to ``objects``, loaded after ``before``."""
+    """How torch reacts to ``objects``, loaded after ``before``.
+
+    :param assumed_classes: custom classes that a library registers which could not be read
+    """
     names = {name for registrant in (*before, *objects) for name in registrant.operators}
     state = state_of(operators, release, names) if operators else State()
+    if state.classes is not None:
+        state = dataclasses.replace(state, classes=state.classes | assumed_classes)
     kept = [event for registrant in before for event, phase in registrant.events(keys) if phase in _LOADED]
     sources = {event: (registrant, phase) for registrant in objects for event, phase in registrant.events(keys)}
     in_load = [event for event, (_, phase) in sources.items() if phase in _LOADED]
     on_call = [event for event, (_, phase) in sources.items() if phase not in _LOADED]
-    loading = replay(state, (*kept, *in_load), release)
+    loading = replay(_after(state, kept, release), in_load, release)
     # Definitions with a schema that torch infers and that could not be read: they are no events.
-    unread = {each.name for it in (*before, *objects) for each in it.registrations.operators if each.schema is None}
+    registrants = (*before, *objects)
+    unread = {name for registrant in registrants for name in registrant.operators_without_schema}
     outcomes = [(outcome, False) for outcome in loading.outcomes] + [(outcome, True) for outcome in loading.behind]
     if on_call and loading.failure is None:
         # What is there once the extension is loaded; of the rest, each function is called by itself, or not at all.
@@ -252,6 +306,15 @@ def reactions(
             aborts=_ends_process(outcome, source, phase),
             behind=behind,
         )
+
+
+def _after(state: State, events: Sequence[Event], release: MinorVersion) -> State:
+    """What is registered after events that torch has accepted, whoever registered the classes that they name."""
+    after = replay(dataclasses.replace(state, classes=None), events, release).state
+    if state.classes is None:
+        return after
+    registered = {event.name for event in events if isinstance(event, RegisterClass)}
+    return dataclasses.replace(after, classes=state.classes | registered)
 
 
 def _ends_process(outcome: Outcome, source: Registrant, phase: Phase) -> bool:

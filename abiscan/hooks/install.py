@@ -10,7 +10,7 @@ import re
 import tempfile
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
@@ -148,8 +148,10 @@ class _Inspection:
                     self.notes.append(f"{planned} is not checked: torch will not be installed")
             return
         build = choice.open(self._session.files(), self._session).build
-        for planned in suspects:
-            yield from self._of_wheel(planned, choice, build)
+        # They are installed together, so one may need libraries of another.
+        wheels = {planned: wheel for planned in suspects if (wheel := self._downloaded(planned))}
+        for planned in wheels:
+            yield from self._of_wheel(planned, wheels, choice, build)
         if torch is not None:
             yield from self._of_installed(choice, build)
 
@@ -201,11 +203,21 @@ class _Inspection:
             requirement = f"{planned.name} @ {planned.url}"
         return FetchedWheel(path=packages.fetch(requirement, self._folder, self._plan.python, self._options))
 
-    def _of_wheel(self, planned: Planned, choice: TorchChoice, build: str | None) -> Iterator[str]:
+    def _downloaded(self, planned: Planned) -> FetchedWheel | None:
+        """The file of a package, None if it cannot be downloaded."""
         try:
-            wheel = self._wheel(planned)
+            return self._wheel(planned)
+        except InputError as error:
+            self.notes.append(f"{planned} is not checked: {error.problem}")
+            return None
+
+    def _of_wheel(
+        self, planned: Planned, wheels: Mapping[Planned, FetchedWheel], choice: TorchChoice, build: str | None
+    ) -> Iterator[str]:
+        wheel = wheels[planned]
+        try:
             self._session.progress(f"checking {planned}")
-            judgement = judge(wheel, choice, self._session)
+            judgement = judge(wheel, choice, self._session, [other for other in wheels.values() if other is not wheel])
         except InputError as error:
             self.notes.append(f"{planned} is not checked: {error.problem}")
             return

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import abiscan
 from abiscan.errors import NoExtensionError
 from abiscan.extension.built_for import releases_exporting_imports
 from abiscan.extension.examined import examine
 from abiscan.findings import Effect, Finding
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
+from abiscan.pipelines.check import check
 from abiscan.results.check import Result, Verdict
+from abiscan.rules import RULES
 from abiscan.torches import embedded
 from abiscan.torches.torch import ReleaseNumber, TorchChoice
 
@@ -46,13 +48,14 @@ class Judgement:
         return found.message if found else next((gap.reason for gap in worst.gaps), "could not be checked")
 
 
-def judge(source: Source, choice: TorchChoice, session: Session) -> Judgement | None:
+def judge(source: Source, choice: TorchChoice, session: Session, beside: Sequence[Source] = ()) -> Judgement | None:
     """Check one package; None if it has no extension of torch.
 
+    :param beside: packages that will be installed with it
     :raises InputError: it cannot be read
     """
     try:
-        report = abiscan.check([source], choice, session=session)
+        report = check([source], [choice], RULES, session, beside=beside)
     except NoExtensionError:
         return None
     return Judgement(results=tuple(sorted(report.results, key=_severity, reverse=True)))

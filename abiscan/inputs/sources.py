@@ -79,6 +79,25 @@ def read_target(source: Source, files: Files, site: str, torch_package: str) -> 
     return _read_object(path, files)
 
 
+def library_paths(source: Source, files: Files, site: str) -> list[str]:
+    """Where the shared objects of a target lie, or would lie once installed.
+
+    :param files: gets a wheel mounted
+    :param site: the folder into which a wheel would be installed
+    :raises InputError: it cannot be read
+    """
+    if isinstance(source, Distribution):
+        return list(source.objects)
+    path = source.path if isinstance(source, FetchedWheel) else source
+    if path.is_dir():
+        return [str(path.absolute() / name) for name in _walk(path)]
+    if path.suffix != ".whl":
+        return [str(path.absolute())]
+    wheel = Wheel(path)
+    files.mount(wheel, site)
+    return [installed_path(name, site) for name in wheel.names() if SHARED_OBJECT.search(name)]
+
+
 def _read_object(path: Path, files: Files) -> Target:
     location = str(path.absolute())
     extension = _extension(path.name, location, DiskFile(path))

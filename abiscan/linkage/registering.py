@@ -13,7 +13,7 @@ from abiscan.dispatch.table import DispatchTable
 from abiscan.inputs.version import MinorVersion, TorchVersion
 
 if TYPE_CHECKING:
-    from abiscan.emulation.model import Phase, Registrations
+    from abiscan.emulation.model import EmulationGap, Phase, Registrations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,10 +77,12 @@ class Registering:
 
     ``own`` are those of the extension, ``brought`` those of the libraries that it brings along, by base name, in
     initialisation order. ``built_for`` are the releases that the extension may have been built for, oldest first;
-    ``meant`` names the numbers of dispatch keys as the newest of them does, ``keys`` as the target does. ``operators``
-    are the target's own operators, None if they are not available. ``reactions`` are those of the target, in order, up
-    to the one that stops the load; then those that would follow, which are marked ``behind``. ``backend`` is None if
-    the extension provides none, or if not all operators of the target are available.
+    ``meant`` names the numbers of dispatch keys as the newest of them does, with ``doubts`` if the others name them
+    differently; ``keys`` names them as the target does. ``operators`` are the target's own operators, None if they are
+    not available. ``reactions`` are those of the target, in order, up to the one that stops the load; then those that
+    would follow, which are marked ``behind``. ``assumed_classes`` are custom classes that schemas name and nothing
+    readable registers, where something was not readable. ``backend`` is None if the extension provides none, or if
+    not all operators of the target are available.
     """
 
     own: Registrations
@@ -90,6 +92,8 @@ class Registering:
     keys: DispatchKeys
     operators: Operators | None
     reactions: tuple[Reaction, ...]
+    doubts: tuple[EmulationGap, ...] = ()
+    assumed_classes: tuple[str, ...] = ()
     backend: Backend | None = None
 
     @property

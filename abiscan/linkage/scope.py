@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -20,6 +20,10 @@ class Objects(Protocol):
         """The ELF object at ``path``, None if there is none, or it cannot be mapped."""
 
 
+def _nowhere(_: str) -> None:
+    """No package has any library."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchPath:
     """Where libraries are searched for, in this order, besides the search paths in the objects themselves.
@@ -29,12 +33,14 @@ class SearchPath:
         has them on its path
     :param system: the folders of ``ld.so.conf`` and the built-in ones
     :param native: whether ``system`` belongs to the machine that the extension is built for
+    :param others: by name, the library of another package, which that package loads before; None if there is none
     """
 
     environment: tuple[str, ...] = ()
     siblings: Mapping[str, str] = field(default_factory=dict)
     system: tuple[str, ...] = ()
     native: bool = True
+    others: Callable[[str], str | None] = _nowhere
 
 
 class Loader:
@@ -151,6 +157,8 @@ class Loader:
         if sibling := self._search.siblings.get(name):
             yield sibling
         yield from (posixpath.join(folder, name) for folder in self._search.system)
+        if not is_torch_library(name) and not is_system_library(name) and (other := self._search.others(name)):
+            yield other
 
     def _absence_of(self, name: str) -> Absence:
         if is_torch_library(name):

@@ -14,6 +14,7 @@ from abiscan.inputs.sources import Source, read_target
 from abiscan.inputs.version import TorchVersion, number_of
 from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.resolve import Resolver
+from abiscan.pipelines.beside import Beside
 from abiscan.pipelines.judge import Judge
 from abiscan.results.check import Result
 from abiscan.torches import embedded
@@ -26,16 +27,20 @@ class Bench:
     ``names`` has the name of each torch, in order: its release, or its build if releases are not unique.
 
     :param choices: the torches; empty for all embedded releases
+    :param sources: the targets of the command, which may need libraries of each other
     """
 
-    def __init__(self, choices: Sequence[TorchChoice], session: Session) -> None:
+    def __init__(self, choices: Sequence[TorchChoice], session: Session, sources: Sequence[Source] = ()) -> None:
         self._files = session.files()
         self._all_embedded = not choices
         choices = choices or list(map(ReleaseNumber, _all_builds()))
         layers = [self._files.layer() for _ in choices]
         torches = [choice.open(layer, session) for choice, layer in zip(choices, layers, strict=True)]
         resolver = Resolver()
-        judges = [Judge(torch, layer, resolver) for torch, layer in zip(torches, layers, strict=True)]
+        judges = [
+            Judge(torch, layer, resolver, Beside(sources, self._files, torch))
+            for torch, layer in zip(torches, layers, strict=True)
+        ]
         self._judges = dict(zip(_names(torches), judges, strict=True))
         self._targets: dict[tuple[Source, str], tuple[ExaminedTarget, Files]] = {}
 

@@ -12,12 +12,20 @@ from abiscan.results.check import Report
 from abiscan.torches.torch import TorchChoice
 
 
-def check(targets: Sequence[Source], choices: Sequence[TorchChoice], rules: Sequence[Rule], session: Session) -> Report:
+def check(
+    targets: Sequence[Source],
+    choices: Sequence[TorchChoice],
+    rules: Sequence[Rule],
+    session: Session,
+    *,
+    beside: Sequence[Source] = (),
+) -> Report:
     """Check every extension in ``targets`` against each of several torches, torch by torch.
 
+    :param beside: what is not checked, but has libraries that the targets may need
     :raises InputError: a target, a torch or the interpreter cannot be read
     """
-    bench = Bench(choices, session)
+    bench = Bench(choices, session, (*targets, *beside))
     return Report(
         results=tuple(
             result

@@ -27,7 +27,7 @@ def check_declared(targets: Sequence[Source], rules: Sequence[Rule], session: Se
     """
     results: list[Result] = []
     for source in targets:
-        bench = Bench((), session)
+        bench = Bench((), session, targets)
         target = bench.target(source).target
         if target.metadata is None:
             raise InputError(

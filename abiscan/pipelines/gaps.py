@@ -42,10 +42,15 @@ def gaps_of(linkage: Linkage) -> Iterator[Gap]:
 
 
 def _registration_gaps(registering: Registering, release: TorchRelease) -> Iterator[Gap]:
-    for registrations in (registering.own, *registering.brought.values()):
-        for gap in registrations.gaps:
-            location = f" (in {gap.symbol})" if gap.symbol else ""
-            yield Gap(stage=gap.stage, reason=gap.reason + location)
+    registered = (registering.own, *registering.brought.values())
+    for gap in (*(gap for registrations in registered for gap in registrations.gaps), *registering.doubts):
+        location = f" (in {gap.symbol})" if gap.symbol else ""
+        yield Gap(stage=gap.stage, reason=gap.reason + location)
+    if registering.assumed_classes:
+        classes = "class" if len(registering.assumed_classes) == 1 else "classes"
+        names = ", ".join(registering.assumed_classes)
+        reason = f"custom {classes} {names}: registered by nothing that could be read, assumed to exist"
+        yield Gap(stage="dispatch", reason=reason)
     if registering.operators is None:
         reason = f"the operators of {release} are not available: only conflicts within the extension are found"
         yield Gap(stage="dispatch", reason=reason)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -25,6 +27,7 @@ from abiscan.linkage.model import Absence, LoadError, Process, Resolution
 from abiscan.linkage.registering import Registering
 from abiscan.linkage.resolve import Resolver, resolve
 from abiscan.linkage.scope import Loader, SearchPath
+from abiscan.pipelines.beside import Beside
 from abiscan.pipelines.gaps import gaps_of
 from abiscan.results.check import Gap, How, PredictedError, Result, Verdict
 from abiscan.torches.model import TorchRelease
@@ -53,12 +56,14 @@ class Judge:
 
     :param files: the files that the targets and the torch were read from
     :param resolver: may be shared by the judges of several torches over the same files
+    :param beside: the libraries of other packages
     """
 
-    def __init__(self, torch: Torch, files: Files, resolver: Resolver) -> None:
+    def __init__(self, torch: Torch, files: Files, resolver: Resolver, beside: Beside) -> None:
         self.torch = torch
         self._files = files
         self._resolver = resolver
+        self._beside = beside
         self._replayer: Replayer | None = None
 
     def judge(
@@ -113,18 +118,34 @@ class Judge:
             system=system.library_folders(release.machine) if torch.here else (),
             native=torch.here,
         )
-        loader = Loader(self._files, search, release.machine)
+        alone = Loader(self._files, search, release.machine)
         executable = torch.interpreter.executable if torch.interpreter else None
+        process = alone.start(
+            (str(executable),) if executable else (),
+            global_libraries=release.global_libraries,
+            libraries=release.local_libraries,
+        )
+
+        @functools.cache
+        def other(name: str) -> str | None:
+            # A package has a library for each of several torches, and loads the one for the torch that is there.
+            return next((path for path in self._beside.find(name) if self._loads(path, release, alone, process)), None)
+
         return _Setting(
             release=release,
             libraries=Libraries(release.own_libraries, self._files),
             siblings=Libraries(siblings, self._files),
-            loader=loader,
-            process=loader.start(
-                (str(executable),) if executable else (),
-                global_libraries=release.global_libraries,
-                libraries=release.local_libraries,
-            ),
+            loader=Loader(self._files, dataclasses.replace(search, others=other), release.machine),
+            process=process,
+        )
+
+    def _loads(self, path: str, release: TorchRelease, loader: Loader, process: Process) -> bool:
+        """Whether a library of another package loads by itself; what it needs of further packages is assumed."""
+        facts = self._files.object_at(path)
+        return (
+            facts is not None
+            and facts.machine is release.machine
+            and resolve(process, loader.open(process, path), self._resolver).error is None
         )
 
     def _link(

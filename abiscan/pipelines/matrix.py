@@ -30,7 +30,7 @@ def matrix(
     :param explained: whether the findings are shown: see ``Judge.judge``
     :raises InputError: a target or a torch cannot be read
     """
-    bench = Bench(choices, session)
+    bench = Bench(choices, session, targets)
     rows: list[Row] = []
     suggestions: dict[str, str | None] = {}
     for source in targets:
