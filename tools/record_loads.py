@@ -81,7 +81,7 @@ def changed(before, after):
     return {"added": list((Counter(new) - Counter(old)).elements()),
             "removed": list((Counter(old) - Counter(new)).elements())}
 
-report({"torch": torch.__version__})
+report({"torch": torch.__version__, "package": os.path.dirname(os.path.realpath(torch.__file__))})
 before = dispatcher()
 try:
     if module_name:
@@ -206,6 +206,8 @@ def record(unpacked: Unpacked, library: Path, torch: Torch) -> tuple[dict[str, A
     reports, status, errors = _load(library, module, unpacked, torch)
     if not reports:
         raise SystemExit(f"import torch failed:\n{errors}")
+    if reports[0]["package"] != str(torch.package):
+        raise SystemExit(f"{torch.package} is no torch package: {reports[0]['package']} was imported instead")
     build = reports[0]["torch"]
     row: dict[str, Any] = {
         "package": unpacked.package,

@@ -110,3 +110,10 @@ def test_libraries_of_wheels_beside_it_are_on_the_search_path(tmp_path: Path) ->
     assert rows[1].get("message") != absent
     assert rows[1]["other_wheels"] == ["other-2.0/other/libabiscan_absent.so.1"]
     assert "libabiscan_absent.so.1" not in rows[1]["not_found"]
+
+
+@needs_recorded_torch
+def test_a_folder_without_torch_is_an_error_and_not_another_torch(tmp_path: Path) -> None:
+    elsewhere = record_loads.Torch(package=tmp_path / "torch", stubs=None)
+    with pytest.raises(SystemExit, match="is no torch package"):
+        record_loads.record(unpacked("tensordict", tmp_path), tmp_path / "tensordict/_C.so", elsewhere)
