@@ -281,7 +281,7 @@ def _needed(text: str) -> str | None:
     """The name that a requirement asks for, unless an extra does."""
     try:
         requirement = Requirement(text)
-    except InvalidRequirement:
+    except (InvalidRequirement, RecursionError):
         return None
     wanted = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
     return canonicalize_name(requirement.name) if wanted else None

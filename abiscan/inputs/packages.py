@@ -187,7 +187,7 @@ def named(word: str, folder: Path, python: str | None) -> Path | Distribution | 
 
     try:
         requirement = Requirement(word)
-    except InvalidRequirement:
+    except (InvalidRequirement, RecursionError):
         return path
     pins = [one for one in requirement.specifier if one.operator == "==" and not one.version.endswith(".*")]
     if pins:

@@ -64,6 +64,11 @@ def test_uris_in_sarif_are_uris() -> None:
     assert entries[0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "file:///a%20b/%C3%BC.whl"
 
 
+def test_a_name_that_is_no_text_has_a_uri() -> None:
+    log = run_of(Report(results=(failure(target="n\udcff.so", findings=(BROKEN,)),)))
+    assert log["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"].endswith("n%FF.so")
+
+
 def fingerprint(**changes: Any) -> str:
     changed = dataclasses.replace(BROKEN, **changes.pop("finding", {}))
     (entry,) = run_of(Report(results=(failure(**{"findings": (changed,), **changes}),)))["results"]
