@@ -65,8 +65,9 @@ def test_uris_in_sarif_are_uris() -> None:
 
 
 def test_a_name_that_is_no_text_has_a_uri() -> None:
-    log = run_of(Report(results=(failure(target="n\udcff.so", findings=(BROKEN,)),)))
-    assert log["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"].endswith("n%FF.so")
+    entries = run_of(Report(results=(failure(target="n\udcff.so", findings=(BROKEN,)),)))["results"]
+    uri = entries[0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+    assert uri.startswith("n%FF.so")
 
 
 def fingerprint(**changes: Any) -> str:
