@@ -56,7 +56,7 @@ def check(
     :raises AbiscanError: a target, the torch or the interpreter cannot be read
     """
     session = _session(session)
-    with _sources(targets, python) as sources:
+    with _sources(_each(targets), python) as sources:
         if torch == DECLARED and not Path(DECLARED).exists():
             from abiscan.pipelines.declared import check_declared
 
@@ -85,7 +85,7 @@ def matrix(
     from abiscan.pipelines import matrix as pipeline
 
     choices = _each_choice(torches, python)
-    with _sources(targets, python) as sources:
+    with _sources(_each(targets), python) as sources:
         return pipeline.matrix(sources, choices, _rules(rules), _session(session), explained=explained)
 
 
@@ -97,7 +97,7 @@ def operators(target: TargetLike, *, python: str | None = None, session: Session
     """
     from abiscan.pipelines.operators import extension_operators
 
-    with _sources(target, python) as (source,):
+    with _sources([target], python) as (source,):
         return extension_operators(source, _session(session))
 
 
@@ -131,7 +131,7 @@ def api_history(
     from abiscan.pipelines import operators as pipeline
 
     specs = [torches] if isinstance(torches, str) else list(torches)
-    with _sources(target, python) as (source,):
+    with _sources([target], python) as (source,):
         return pipeline.api_history(source, specs, _session(session))
 
 
@@ -153,7 +153,7 @@ def coverage(
     """
     from abiscan.pipelines.coverage import backend_report
 
-    with _sources(target, python) as (source,):
+    with _sources([target], python) as (source,):
         return backend_report(
             source,
             _choice(torch, python),
@@ -182,7 +182,7 @@ def diff(
     from abiscan.binary.elf import Machine
     from abiscan.pipelines import diff as pipeline
 
-    with _sources(() if used_by is None else used_by, python) as sources:
+    with _sources(() if used_by is None else [used_by], python) as sources:
         user = next(iter(sources), None)
         choices = _choice(old, python), _choice(new, python)
         return pipeline.diff(*choices, Machine(machine), user, _session(session))
@@ -208,9 +208,9 @@ def _rules(rules: Sequence[Rule] | None) -> Sequence[Rule]:
 
 
 @contextlib.contextmanager
-def _sources(targets: TargetLike | Iterable[TargetLike], python: str | None) -> Iterator[list[Source]]:
+def _sources(targets: Iterable[TargetLike], python: str | None) -> Iterator[list[Source]]:
     """The sources that targets stand for; downloaded wheels are deleted at the end."""
-    from abiscan.inputs.packages import named
+    from abiscan.inputs.packages import Distribution, FetchedWheel, named
 
     environment = _environment(python)
     with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
@@ -218,13 +218,17 @@ def _sources(targets: TargetLike | Iterable[TargetLike], python: str | None) -> 
         def source(target: TargetLike) -> Source:
             if isinstance(target, str):
                 return named(target, Path(folder), environment)
-            return Path(target) if isinstance(target, os.PathLike) else target
+            if isinstance(target, os.PathLike):
+                return Path(target)
+            if not isinstance(target, Distribution | FetchedWheel):
+                raise TypeError(f"a target is a string or a path, not {type(target).__name__}")
+            return target
 
-        yield [source(target) for target in _each(targets)]
+        yield list(map(source, targets))
 
 
 def _each(targets: TargetLike | Iterable[TargetLike]) -> Iterable[TargetLike]:
-    return targets if isinstance(targets, Iterable) and not isinstance(targets, str) else [targets]
+    return targets if isinstance(targets, Iterable) and not isinstance(targets, str | bytes) else [targets]
 
 
 def _environment(python: str | None) -> str | None:
@@ -234,7 +238,7 @@ def _environment(python: str | None) -> str | None:
 
 
 def _each_choice(torches: TorchLike | Iterable[TorchLike], python: str | None) -> list[TorchChoice]:
-    several = torches if isinstance(torches, Iterable) and not isinstance(torches, str) else [torches]
+    several = torches if isinstance(torches, Iterable) and not isinstance(torches, str | bytes) else [torches]
     return list(dict.fromkeys(choice for torch in several for choice in _choices(torch, python)))
 
 
@@ -249,4 +253,8 @@ def _choice(torch: TorchLike | None, python: str | None) -> TorchChoice:
 
     if torch is None:
         return TorchOf(_environment(python))
-    return torch_choice(os.fspath(torch)) if isinstance(torch, str | os.PathLike) else torch
+    if isinstance(torch, str | os.PathLike):
+        return torch_choice(os.fspath(torch))
+    if not hasattr(torch, "open"):
+        raise TypeError(f"a torch is a string or a path, not {type(torch).__name__}")
+    return torch

@@ -106,7 +106,8 @@ def output_to(path: Path | None) -> Iterator[TextIO]:
             f"{path}: cannot be written: {error.strerror or error}", param_hint="--output"
         ) from error
     finally:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # where it could not be made, it cannot be removed either
+            part.unlink()
 
 
 def write(found: HasJson, form: str, output: Path | None, views: Mapping[str, View]) -> None:

@@ -303,7 +303,7 @@ def _needed(text: str) -> str | None:
     """The name of the required package; None for a requirement of an extra."""
     try:
         requirement = Requirement(text)
-    except InvalidRequirement:
+    except (InvalidRequirement, RecursionError):
         return None
     applies = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
     return canonicalize_name(requirement.name) if applies else None

@@ -310,6 +310,17 @@ def read_facts(source: ElfSource) -> SharedObject:
     return source.open().facts()
 
 
+def exists(path: Path) -> bool:
+    """Whether there is a file or a folder.
+
+    :raises InputError: the system does not let us look, or takes no such name
+    """
+    try:
+        return path.exists()
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
 def unreadable(path: Path, error: OSError) -> InputError:
     """The error for a file that the system cannot read."""
     return InputError(str(path), f"cannot be read: {error.strerror or error}")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from abiscan.errors import InputError
 from abiscan.inputs import interpreter
+from abiscan.inputs.files import exists
 
 SHARED_OBJECT: Final = re.compile(r"\.so(\.[0-9]+)*$")
 if TYPE_CHECKING:
@@ -177,14 +178,16 @@ def named(word: str, folder: Path, python: str | None) -> Path | Distribution | 
     :param python: the interpreter whose packages are looked up, None for the running one
     :raises InputError: there is no such package
     """
+    if not word:
+        raise InputError('""', "is no target", "pass a .so, a wheel, a folder, NAME==VERSION or an installed package")
     path = Path(word)
-    if path.exists() or _FILE.search(word):
+    if exists(path) or _FILE.search(word):
         return path
     from packaging.requirements import InvalidRequirement, Requirement
 
     try:
         requirement = Requirement(word)
-    except InvalidRequirement:
+    except (InvalidRequirement, RecursionError):
         return path
     pins = [
         specifier

@@ -76,7 +76,7 @@ def metadata_of(requirements: Iterable[str], version: str, wheel_name: str = "")
     for line in requirements:
         try:
             requirement = Requirement(line)
-        except InvalidRequirement:
+        except (InvalidRequirement, RecursionError):  # brackets inside brackets, as deep as the file likes
             continue
         if requirement.name.lower() == "torch" and (
             requirement.marker is None or requirement.marker.evaluate({**environment, "extra": ""})

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from abiscan.binary.elf import MAGIC, SharedObject, SourceLine
 from abiscan.binary.ownership import is_torch_library, is_torch_symbol
 from abiscan.errors import InputError, NoExtensionError
-from abiscan.inputs.files import DiskFile, ElfSource, Files, Wheel, installed_path
+from abiscan.inputs.files import DiskFile, ElfSource, Files, Wheel, exists, installed_path
 from abiscan.inputs.packages import SHARED_OBJECT, Distribution, FetchedWheel
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def read_target(source: Source, files: Files, site: str, torch_package: str) -> 
     if isinstance(source, FetchedWheel):
         return _read_wheel(source.path, files, site, name=source.path.name)
     path = source
-    if path.is_dir():
+    if exists(path) and path.is_dir():
         return _read_folder(path, files, torch_package)
     if path.suffix == ".whl":
         return _read_wheel(path, files, site, name=str(path))

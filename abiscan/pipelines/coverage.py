@@ -57,7 +57,7 @@ def backend_report(
     table = table_of(version.minor_version, operators, registered)
     own_name = _own_name(source, registered)
     main_backend = meant_backend(registered, _built_for(inventories))
-    key = _key(table, backend, own_name, main_backend)
+    key = _key(examined.target.name, table, backend, own_name, main_backend)
     core = core_operators(operators) or newest_core(release.machine)
     backend_name = own_name if key == _PRIVATE_USE else None
     return BackendReport(
@@ -78,11 +78,15 @@ def backend_report(
 
 
 def _key(
-    table: DispatchTable, wanted: str | None, own_name: str | None, main_backend: tuple[str, DispatchKeys] | None
+    target: str,
+    table: DispatchTable,
+    wanted: str | None,
+    own_name: str | None,
+    main_backend: tuple[str, DispatchKeys] | None,
 ) -> str:
     if wanted is None:
         if main_backend is None:
-            raise InputError("the target", "registers no kernels for a backend", "name one with --backend KEY")
+            raise InputError(target, "registers no kernels for a backend", "name one with --backend KEY")
         wanted = main_backend[0]
     elif own_name is not None and wanted.lower() == own_name.lower():
         wanted = _PRIVATE_USE

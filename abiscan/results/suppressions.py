@@ -100,8 +100,10 @@ def configuration(folder: Path) -> Path | None:
     """The nearest ``pyproject.toml`` in a folder or above it that has a table ``[tool.abiscan]``."""
     for place in (folder, *folder.parents):
         file = place / "pyproject.toml"
-        if file.is_file() and "abiscan" in _table(file).get("tool", {}):
-            return file
+        if file.is_file():
+            tools = _table(file).get("tool")
+            if isinstance(tools, dict) and "abiscan" in tools:
+                return file
     return None
 
 
@@ -112,6 +114,8 @@ def read_suppressions(file: Path, rules: Collection[str]) -> tuple[Suppression, 
     :raises InputError: one has no reason, no expiry date, an unknown rule, or is otherwise invalid
     """
     table = _table(file)["tool"]["abiscan"]
+    if not isinstance(table, dict):
+        raise InputError(str(file), "[tool.abiscan] is not a table", f"write: suppress = [{_EXAMPLE}]")
     if unknown := sorted(set(table) - {"suppress"}):
         raise InputError(str(file), f"[tool.abiscan] has no setting {unknown[0]}", "the only setting is suppress")
     entries = table.get("suppress", [])

@@ -13,7 +13,7 @@ from abiscan.dispatch.operators import Operators
 from abiscan.errors import InputError
 from abiscan.inputs import interpreter as python
 from abiscan.inputs import system
-from abiscan.inputs.files import Files
+from abiscan.inputs.files import Files, exists
 from abiscan.inputs.interpreter import Interpreter
 from abiscan.inputs.libraries import Libraries
 from abiscan.inputs.session import Session
@@ -200,16 +200,21 @@ class TorchOf:
 
 
 def torch_choice(spec: str) -> TorchChoice:
-    """The torch that SPEC stands for: a path if it exists, else a release number."""
+    """The torch that SPEC stands for: a path if it exists, else a release number.
+
+    :raises InputError: it is empty, or no path can have that name
+    """
+    if not spec:
+        raise InputError('""', "is no torch", "pass a release number, or the folder of the torch package")
     path = Path(spec)
-    return ReleaseNumber(spec) if embedded.is_version(spec) and not path.exists() else TorchAt(path)
+    return TorchAt(path) if exists(path) or not embedded.is_version(spec) else ReleaseNumber(spec)
 
 
 def torch_choices(spec: str) -> tuple[TorchChoice, ...]:
     """The torches that SPEC stands for: all embedded releases that a version specifier admits, otherwise one torch.
 
-    :raises InputError: it is a specifier that admits no release
+    :raises InputError: it is a specifier that admits no release; it is empty, or no path can have that name
     """
-    if not Path(spec).exists() and not embedded.is_version(spec) and (versions := embedded.admitted(spec)):
+    if spec and not exists(Path(spec)) and not embedded.is_version(spec) and (versions := embedded.admitted(spec)):
         return tuple(ReleaseNumber(str(version)) for version in versions)
     return (torch_choice(spec),)
