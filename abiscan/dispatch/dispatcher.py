@@ -20,6 +20,7 @@ from dataclasses import replace
 from typing import Final, NoReturn
 
 from abiscan.dispatch import signature
+from abiscan.dispatch.acceptance import acceptance_of
 from abiscan.dispatch.events import (
     Block,
     BlockKind,
@@ -375,7 +376,7 @@ class _Run:
         previous = self._fallbacks.get(key)
         if previous is not None:
             for check in ("F1", "F2"):
-                if has_message(check, self._release):
+                if has_message(check, self._release) and key not in acceptance_of(self._release).repeatable_fallbacks:
                     self._throw(check, key, new=debug, old=previous, key=key, debug=debug, previous=previous)
             self.outcomes.append(
                 Outcome(event=event, kind=OutcomeKind.OVERRIDES, message=None, subject=key, new=debug, old=previous)
@@ -521,7 +522,9 @@ class _Run:
 
     def _parse(self, text: str, *, with_typevars: bool) -> OperatorName | FunctionSchema:
         try:
-            return read_definition(text, strict=True, allow_typevars=with_typevars, classes=self._classes)
+            return read_definition(
+                text, strict=True, release=self._release, allow_typevars=with_typevars, classes=self._classes
+            )
         except SchemaError as error:
             raise self._unreadable(text, error) from error
 

@@ -1,6 +1,7 @@
 """What is being registered, call by call: the events that a dispatcher is told of, in the terms of ``torch/library.h``.
 
 Dispatch keys are names here, as the release names them; None is "no key", which torch up to 1.7 calls the catch-all.
+An event is equal to itself alone: to register the same twice is two events.
 """
 
 from __future__ import annotations
@@ -48,14 +49,14 @@ class CppFunction:
     debug: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OpenBlock:
     """A block begins."""
 
     block: Block
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Define:
     """``m.def(text)``, or ``m.def(text, kernel)``; ``text`` is a schema, or with a kernel maybe a name.
 
@@ -68,7 +69,7 @@ class Define:
     alias_analysis: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Implement:
     """``m.impl(name, kernel)``."""
 
@@ -77,7 +78,7 @@ class Implement:
     kernel: CppFunction
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FallBack:
     """``m.fallback(kernel)``; up to 1.5, which have no blocks, ``registerBackendFallbackKernel``."""
 
@@ -85,7 +86,7 @@ class FallBack:
     kernel: CppFunction
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RegisterOperator:
     """``RegisterOperators().op(text, kernels)``; ``alias_analysis`` is that of its options, if they have any."""
 
@@ -94,21 +95,21 @@ class RegisterOperator:
     alias_analysis: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RegisterClass:
     """``torch::class_``; ``name`` is ``ns.Name``."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NameBackend:
     """``c10::register_privateuse1_backend``."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Enter:
     """An entry in another of torch's registries. ``key`` is the name of the device where it is for one.
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Final, Literal
 
+from abiscan.dispatch.acceptance import acceptance_of
 from abiscan.dispatch.schema_defaults import (
     NO_DEFAULT,
     Default,
@@ -247,6 +248,7 @@ class FunctionSchema:
         text: str,
         *,
         strict: bool = False,
+        release: MinorVersion = NEWEST,
         allow_typevars: bool = True,
         classes: Collection[str] | None = None,
     ) -> FunctionSchema:
@@ -254,7 +256,9 @@ class FunctionSchema:
 
         :raises SchemaError: where torch's ``parseSchema`` throws
         """
-        parsed = parse_name_or_schema(text, strict=strict, allow_typevars=allow_typevars, classes=classes)
+        parsed = parse_name_or_schema(
+            text, strict=strict, release=release, allow_typevars=allow_typevars, classes=classes
+        )
         if isinstance(parsed, OperatorName):
             problem = "Tried to parse a function schema but only the operator name was given"
             raise SchemaError(problem, problem=problem, position=len(text))
@@ -392,19 +396,21 @@ def parse_name_or_schema(
     text: str,
     *,
     strict: bool = False,
+    release: MinorVersion = NEWEST,
     allow_typevars: bool = True,
     classes: Collection[str] | None = None,
 ) -> OperatorName | FunctionSchema:
     """Parse a schema, or a name where no argument list follows (torch's ``parseSchemaOrName``).
 
-    :param strict: refuse what torch prints but does not read, and type words that it has forgotten
+    :param strict: refuse what torch prints but does not read, and words that ``release`` does not read as types
     :param allow_typevars: whether an unknown type word in lower case is a type variable. ``torch::Library`` says no,
         but for ``aten`` and ``prim``
     :param classes: the custom classes that are registered, as ``ns.Name``; None if any may be
     :raises SchemaError: where torch throws
     """
     allow_typevars = allow_typevars or text.startswith(("aten::", "prim::"))
-    return _Parser(text, strict=strict, allow_typevars=allow_typevars, classes=classes).declaration()
+    words = acceptance_of(release).type_words if strict else None
+    return _Parser(text, words=words, allow_typevars=allow_typevars, classes=classes).declaration()
 
 
 # ``SchemaTypeParser::parseBaseType``; the words that are followed by other types are not in it.
@@ -412,9 +418,8 @@ _TYPE_WORDS: Final = {kind.value: type_ for kind, type_ in ATOMS.items() if kind
     "None": ATOMS[TypeKind.NONE],
     "ConstQuantizerPtr": INT,
     "DeviceIndex": INT,
+    "Dimname": ATOMS[TypeKind.STRING],
 }
-# Words that torch knew once: Dimname still in 2.9, not in 2.13.
-_FORMER_TYPE_WORDS: Final = {"Dimname": ATOMS[TypeKind.STRING]}
 # Words that types in parentheses follow, and how many; a union takes one or more.
 _PARAMETERS: Final = {"Future": 1, "Await": 1, "RRef": 1, "Dict": 2, "Union": None}
 _DICT_KEYS: Final = (
@@ -432,10 +437,13 @@ _DICT_KEYS: Final = (
 class _Parser(DefaultReader):
     """Reads one schema; the methods are named after those of torch's parsers."""
 
-    __slots__ = ("_allow_typevars", "_classes", "_fresh", "_nesting")
+    __slots__ = ("_allow_typevars", "_classes", "_fresh", "_nesting", "_words")
 
-    def __init__(self, text: str, *, strict: bool, allow_typevars: bool, classes: Collection[str] | None) -> None:
-        super().__init__(text, strict=strict)
+    def __init__(
+        self, text: str, *, words: Collection[str] | None, allow_typevars: bool, classes: Collection[str] | None
+    ) -> None:
+        super().__init__(text, strict=words is not None)
+        self._words = words  # that are types; None for all that are known
         self._allow_typevars = allow_typevars
         self._classes = classes
         self._nesting = 0
@@ -637,9 +645,7 @@ class _Parser(DefaultReader):
             self._expect(".")
             word = f"{word}.{self._expect('ident')}"
         type_ = _TYPE_WORDS.get(word)
-        if type_ is None and not self._strict:
-            type_ = _FORMER_TYPE_WORDS.get(word)
-        if type_ is not None:
+        if type_ is not None and (self._words is None or word in self._words):
             return type_
         if self._allow_typevars and "a" <= word[0] <= "z":
             return Type(kind=TypeKind.VAR, name=word)

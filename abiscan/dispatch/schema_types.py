@@ -48,6 +48,7 @@ class TypeKind(enum.Enum):
     DEVICE = "Device"
     STREAM = "Stream"
     CLASS = "Class"
+    PY_OBJECT = "PyObject"
     CAPSULE = "Capsule"
     QSCHEME = "QScheme"
     SCALAR_TYPE = "ScalarType"

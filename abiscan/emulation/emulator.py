@@ -192,7 +192,7 @@ class Emulator:
             address += len(chunk)
         raise Stop(f"string of more than {limit} bytes", self.vm.pc)
 
-    def is_writable_scratch(self, address: int) -> bool:
+    def is_stack(self, address: int) -> bool:
         """Whether ``address`` lies in the stack."""
         return STACK_TOP - _STACK_SIZE <= address < STACK_TOP
 

@@ -7,8 +7,10 @@ A name without a namespace takes the library's; a kernel without a dispatch key 
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
 from abiscan.emulation.model import (
     CustomClass,
@@ -25,9 +27,20 @@ from abiscan.emulation.model import (
 NAMESPACE_SEPARATOR = "::"
 
 
+_BLANKS: Final = re.compile(r"\s*([:.])\s*")
+
+
+def name_as_read(text: str) -> str:
+    """The name of an operator as torch reads it: its lexer passes over blanks around a name, ``::`` and ``.``.
+
+    Blanks inside a word stay, for torch refuses them (``torch/csrc/jit/frontend/function_schema_parser.cpp``).
+    """
+    return _BLANKS.sub(r"\1", text.strip())
+
+
 def operator_name(schema: str) -> str:
     """``ns::name.overload`` at the head of a schema's text, without a trailing dot."""
-    return schema.partition("(")[0].strip().removesuffix(".")
+    return name_as_read(schema.partition("(")[0]).removesuffix(".")
 
 
 class Recorder:
@@ -116,7 +129,7 @@ class Recorder:
         """A kernel is registered for an operator, by itself or together with the ``definition``."""
         self.kernels.append(
             RegisteredKernel(
-                operator=_qualified(library, name.removesuffix(".")),
+                operator=_qualified(library, name_as_read(name).removesuffix(".")),
                 dispatch_key=key or (library.dispatch_key if library else None),
                 signature=signature,
                 inferred_schema=inferred,

@@ -111,7 +111,12 @@ def _used_keys(registrations: Registrations) -> list[int]:
 
 
 def _doubts(used: list[int], built_for: tuple[TorchVersion, ...], assumed: TorchVersion) -> Iterator[EmulationGap]:
-    """A gap if the releases in question have different names for the keys that are used."""
+    """A gap if the releases in question have different names for the keys that are used, or none."""
+    nameless = [number for number in used if not keys_of(assumed).can_register(number)]
+    if nameless:
+        numbers = ", ".join(map(str, nameless))
+        reason = f"registers for dispatch key {numbers}, which torch {assumed} does not have"
+        yield EmulationGap(stage="keys", reason=reason, address=None, symbol=None)
     readings = {tuple(map(keys_of(version).name, used)) for version in built_for}
     if used and len(readings) != 1:
         if built_for:

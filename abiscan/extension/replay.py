@@ -73,25 +73,25 @@ class Registrant:
         registered = self.registrations
         return {operator.name for operator in registered.operators} | {kernel.operator for kernel in registered.kernels}
 
-    def has(self, outcome: Outcome, keys: DispatchKeys) -> bool:
+    def conflicts_in(self, outcome: Outcome, keys: DispatchKeys) -> bool:
         """Whether it made the registration that ``outcome`` conflicts with."""
-        registered, subject, event = self.registrations, outcome.subject, outcome.event
-        if isinstance(event, FallBack):
-            return any(subject == _key(fallback.dispatch_key, keys) for fallback in registered.fallbacks)
-        if isinstance(event, OpenBlock):
-            return any(
-                subject == library.namespace and library.kind is LibraryKind.DEF for library in registered.libraries
-            )
-        if isinstance(event, RegisterClass):
-            return any(subject == custom_class.name for custom_class in registered.classes)
-        if isinstance(event, Enter):
-            entries = ((entry.what, entry_key(entry.what, entry.key)) for entry in registered.registries)
-            return (event.registry, event.key) in entries
-        if isinstance(event, NameBackend):
-            return any(outcome.old == entry.key for entry in registered.registries)
+        registered, subject = self.registrations, outcome.subject
+        match outcome.event:
+            case FallBack():
+                return any(subject == _key(fallback.dispatch_key, keys) for fallback in registered.fallbacks)
+            case OpenBlock():
+                definitions = (block for block in registered.libraries if block.kind is LibraryKind.DEF)
+                return any(subject == block.namespace for block in definitions)
+            case RegisterClass():
+                return any(subject == custom_class.name for custom_class in registered.classes)
+            case Enter() as event:
+                entries = ((entry.what, entry_key(entry.what, entry.key)) for entry in registered.registries)
+                return (event.registry, event.key) in entries
+            case NameBackend():
+                return any(outcome.old == entry.key for entry in registered.registries)
         if outcome.kind is OutcomeKind.RAISES and (outcome.message is None or outcome.message.id != "K1"):
             return any(subject == operator.name for operator in registered.operators)
-        # The model does not say for which key; two objects with kernels for one operator most likely use the same.
+        # The model does not say for which key; of two objects with kernels of one operator it is most likely the same.
         return any(subject == kernel.operator for kernel in registered.kernels)
 
 
@@ -227,34 +227,32 @@ def reactions(
     """How torch reacts to ``objects``, loaded after ``before``."""
     names = {name for registrant in (*before, *objects) for name in registrant.operators}
     state = state_of(operators, release, names) if operators else State()
-    loaded = [
-        (registrant, event, phase)
-        for registrant in before
-        for event, phase in registrant.events(keys)
-        if phase in _LOADED
-    ]
-    new_events = [(registrant, event, phase) for registrant in objects for event, phase in registrant.events(keys)]
-    in_load = [step for step in new_events if step[2] in _LOADED]
-    on_call = [step for step in new_events if step[2] not in _LOADED]
-    sources = {id(event): (registrant, phase) for registrant, event, phase in (*in_load, *on_call)}
-    result = replay(state, (event for _, event, _ in (*loaded, *in_load)), release)
-    outcomes = [*result.outcomes, *result.behind]
-    if on_call and result.failure is None:
-        # The state once the extension is loaded; the other functions are called one by one later, or not at all.
-        called = replay(result.state, (event for _, event, _ in on_call), release)
-        outcomes += called.outcomes
-    for index, outcome in enumerate(outcomes):
-        if id(outcome.event) not in sources or (operators is None and outcome.kind is OutcomeKind.DEAD):
+    kept = [event for registrant in before for event, phase in registrant.events(keys) if phase in _LOADED]
+    sources = {event: (registrant, phase) for registrant in objects for event, phase in registrant.events(keys)}
+    in_load = [event for event, (_, phase) in sources.items() if phase in _LOADED]
+    on_call = [event for event, (_, phase) in sources.items() if phase not in _LOADED]
+    loading = replay(state, (*kept, *in_load), release)
+    outcomes = [(outcome, False) for outcome in loading.outcomes] + [(outcome, True) for outcome in loading.behind]
+    if on_call and loading.failure is None:
+        # What is there once the extension is loaded; of the rest, each function is called by itself, or not at all.
+        outcomes += ((outcome, False) for outcome in replay(loading.state, on_call, release).outcomes)
+    for outcome, behind in outcomes:
+        if outcome.event not in sources or (operators is None and outcome.kind is OutcomeKind.DEAD):
             continue
-        registrant, phase = sources[id(outcome.event)]
-        others = (other for other in (*before, *objects) if other is not registrant and other.has(outcome, keys))
+        source, phase = sources[outcome.event]
+        others = (other for other in (*before, *objects) if other is not source)
         yield Reaction(
             outcome=outcome,
-            object=registrant.name,
+            object=source.name,
             phase=phase,
-            met=next((other.name for other in others), None),
-            aborts=phase is Phase.STATIC_INIT
-            or outcome.kind is OutcomeKind.EXITS
-            or (phase is Phase.MODULE_INIT and not registrant.catches),
-            behind=result.failure is not None and index >= len(result.outcomes),
+            met=next((other.name for other in others if other.conflicts_in(outcome, keys)), None),
+            aborts=_ends_process(outcome, source, phase),
+            behind=behind,
         )
+
+
+def _ends_process(outcome: Outcome, source: Registrant, phase: Phase) -> bool:
+    """Whether the process ends: torch ends it, or nobody catches what torch throws."""
+    if phase is Phase.MODULE_INIT and not source.catches:
+        return True
+    return phase is Phase.STATIC_INIT or outcome.kind is OutcomeKind.EXITS

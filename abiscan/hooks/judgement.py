@@ -41,8 +41,7 @@ class Judgement:
         """The loader's error for the worst extension, or our own message if it loads."""
         worst = self.results[0]
         if worst.predicted_error:
-            prefix = f"{worst.predicted_error.object}: " if worst.predicted_error.object else ""
-            return f"{prefix}{worst.predicted_error.message}"
+            return str(worst.predicted_error)
         finding = worst_finding(worst)
         return finding.message if finding else next((gap.reason for gap in worst.gaps), "could not be checked")
 

@@ -15,10 +15,11 @@ from abiscan.inputs.sources import Source
 from abiscan.linkage.shared_types import touches
 from abiscan.pipelines.use import Use, use_of
 from abiscan.results.diff import Comparison, DispatchChange, KeyChange, SchemaChange, SymbolChange
+from abiscan.torches import embedded
 from abiscan.torches.api_version import api_versions, fingerprint, has_cuda, kernels_of, strategy
 from abiscan.torches.layout_changes import LayoutChange, layout_changes
 from abiscan.torches.layouts import is_known
-from abiscan.torches.torch import TorchChoice
+from abiscan.torches.torch import ReleaseNumber, TorchChoice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +40,15 @@ class Side:
 def diff(old: TorchChoice, new: TorchChoice, machine: Machine, used_by: Source | None, session: Session) -> Comparison:
     """What changed from one torch to another.
 
+    The number of a release that has builds with and without CUDA means the one that is like the other torch.
+
     :param machine: which build of a release number
     :param used_by: an extension; limits the comparison to what it uses
     :raises InputError: a torch or the extension cannot be read
     """
     before, after = (_side(choice, machine, session) for choice in (old, new))
+    before = _alike(old, before, after, session)
+    after = _alike(new, after, before, session)
     return compare(before, after, use_of(examine(used_by, session)) if used_by else None)
 
 
@@ -56,6 +61,24 @@ def _side(choice: TorchChoice, machine: Machine, session: Session) -> Side:
         operators=torch.operators_of(release),
         release=release.version,
         machine=release.machine,
+    )
+
+
+def _alike(choice: TorchChoice, side: Side, other: Side, session: Session) -> Side:
+    """The build that has CUDA, or has none, as the other side; the side itself if its choice means no other build.
+
+    Nor is the other side compared with itself: a number and a build of that release are two builds.
+    """
+
+    def has_its_kind(candidate: Side) -> bool:
+        return has_cuda(candidate.operators) == has_cuda(other.operators)
+
+    if has_its_kind(side) or not isinstance(choice, ReleaseNumber):
+        return side
+    builds = map(ReleaseNumber, embedded.builds_meant(choice.number, side.machine))
+    sides = (_side(build, side.machine, session) for build in builds)
+    return next(
+        (alternative for alternative in sides if has_its_kind(alternative) and alternative.name != other.name), side
     )
 
 

@@ -8,8 +8,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from abiscan.report.characters import clean, first_line
+from abiscan.report.characters import clean
 from abiscan.results.doctor import Diagnosis, Trouble
+from abiscan.words import first_line
 
 
 def render(diagnosis: Diagnosis, console: Console) -> None:

@@ -49,7 +49,7 @@ def _suite(root: ET.Element, name: str, results: Sequence[Result], fail_on: Effe
 def _outcome(case: ET.Element, tag: str, result: Result) -> None:
     error, gaps = result.predicted_error, [f"gap[{gap.stage}]: {gap.reason}" for gap in result.gaps]
     if error:
-        message = f"{error.object}: {error.message}" if error.object else error.message
+        message = str(error)
     else:
         message = next((finding.message for finding in result.findings), next(iter(gaps), "could not be checked"))
     kind = next((finding.rule for finding in result.findings), "gap")

@@ -16,10 +16,11 @@ from typing import Final
 import abiscan
 from abiscan.extension.built_for import span
 from abiscan.findings import Finding
-from abiscan.report.characters import clean, first_line
+from abiscan.report.characters import clean
 from abiscan.report.sarif import level
 from abiscan.results.check import Result
 from abiscan.results.matrix import Matrix, Row, advice, legend, mark, trouble
+from abiscan.words import first_line
 
 _EVIDENCE_SHOWN: Final = 25
 _CLASSES: Final = {"✓": "loads", "✗": "fails", "?": "unknown", "·": "none"}
@@ -59,7 +60,7 @@ def _anchors(prefix: str, row: Row) -> dict[str, str]:
     """The anchor of each release with a problem; adjacent releases with the same problem share one."""
     anchors: dict[str, str] = {}
     groups = itertools.groupby(
-        row.results, lambda release: (trouble(row.results[release]), _rules(row.results[release]))
+        row.results, lambda release: (trouble(row.results[release], torch=""), _rules(row.results[release]))
     )
     for number, ((problem, rules), releases) in enumerate(groups):
         if problem or rules:
@@ -94,9 +95,8 @@ def _details(row: Row, anchors: dict[str, str]) -> Iterator[str]:
         releases = list(group)
         result = row.results[releases[0]]
         span = "-".join(dict.fromkeys((releases[0], releases[-1])))
-        summary = (
-            f"<code>{_text(row.path)}</code> on torch {_text(span)}: {_text(first_line(trouble(result) or 'notes'))}"
-        )
+        problem = first_line(trouble(result, span if len(releases) > 1 else None) or "notes")
+        summary = f"<code>{_text(row.path)}</code> on torch {_text(span)}: {_text(problem)}"
         findings = "".join(map(_finding, result.findings))
         gaps = "".join(f"<li>gap ({_text(gap.stage)}): {_text(gap.reason)}</li>" for gap in result.gaps)
         first = f"<p class='faint'>Details are from torch {_text(releases[0])}.</p>" if len(releases) > 1 else ""

@@ -13,8 +13,9 @@ from rich.text import Text
 
 from abiscan.binary.mangling import demangle
 from abiscan.extension.built_for import Clue, Kind, span
-from abiscan.report.characters import clean, first_line
+from abiscan.report.characters import clean
 from abiscan.results.matrix import Matrix, Row, advice, legend, mark, rules_of, trouble
+from abiscan.words import first_line
 
 _MARKS: Final = {"✓": "green", "✗": "bold red", "?": "yellow", "·": "dim"}
 _COLUMN: Final = 10  # the minimum width of a column, including the space between columns
@@ -92,19 +93,19 @@ def _tables(rows: Sequence[Row], releases: Sequence[str], width: int) -> Iterato
 def _causes(row: Row) -> Iterator[Text]:
     """The first cause of each failure, once for adjacent releases with the same cause."""
 
-    def cause(release: str) -> tuple[str, tuple[str, ...], str] | None:
+    def cause(release: str, torch: str | None = "") -> tuple[str, tuple[str, ...], str] | None:
         result = row.results.get(release)
-        text = trouble(result) if result else None
+        text = trouble(result, torch) if result else None
         return (mark(result), tuple(rules_of(result)[:1]), text) if result and text else None
 
     for run in runs(list(row.results), cause):
-        if first := cause(run[0]):
+        versions = "-".join(dict.fromkeys((run[0], run[-1])))
+        if first := cause(run[0], versions if len(run) > 1 else None):
             sign, rules, text = first
-            span = "-".join(dict.fromkeys((run[0], run[-1])))
             yield Text.assemble(
                 f"  {clean(row.path)} ",
                 (sign, _MARKS[sign]),
-                f" {span}: ",
+                f" {versions}: ",
                 *(f"{rule}: " for rule in rules),
                 clean(first_line(text)),
             )

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from abiscan.findings import Effect, Evidence, Finding
-from abiscan.report.characters import clean, first_line
+from abiscan.report.characters import clean
 from abiscan.results.check import Report, Result, Verdict
 from abiscan.words import plural
 
@@ -91,8 +91,7 @@ def verdict(result: Result) -> Text:
     path = result.target if result.target.endswith(result.path) else f"{result.target}: {result.path}"
     line = Text.assemble(clean(path), ": ", (result.verdict.value, _VERDICT_STYLES[result.verdict]), f" on {torch}")
     if result.predicted_error:
-        prefix = f"{result.predicted_error.object}: " if result.predicted_error.object else ""
-        line.append(f" - {clean(prefix + first_line(result.predicted_error.message))}")
+        line.append(f" - {clean(result.predicted_error.line)}")
     elif result.external:
         line.append(f" if {clean(', '.join(result.external))} can be found at run time")
     return line

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from abiscan.findings import Effect, Evidence, Finding
-from abiscan.results.document import rendered, tool
+from abiscan.results.document import rendered
+from abiscan.words import first_line
 
 
 class Verdict(enum.Enum):
@@ -36,6 +37,15 @@ class PredictedError:
     object: str | None
     message: str
     exact: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.object}: {self.message}" if self.object else self.message
+
+    @property
+    def line(self) -> str:
+        """The error in one line."""
+        first = first_line(self.message)
+        return f"{self.object}: {first}" if self.object else first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +84,11 @@ class Result:
     gaps: tuple[Gap, ...]
     suppressed: tuple[Suppressed, ...] = ()
 
+    def __str__(self) -> str:
+        torch = f"torch {self.torch_build}" if self.torch_build else "this torch"
+        error = f" - {self.predicted_error.line}" if self.predicted_error else ""
+        return f"{self.path}: {self.verdict.value} on {torch}{error}"
+
     def is_failure(self, fail_on: Effect, *, strict: bool) -> bool:
         """Whether it has a finding at or above ``fail_on``, or with ``strict`` any gap."""
         return (strict and bool(self.gaps)) or any(
@@ -83,9 +98,12 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """All results of a run."""
+    """All results of a run. As text: a verdict for each, and the error that it predicts."""
 
     results: tuple[Result, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.results))
 
     def exit_code(self, fail_on: Effect, *, strict: bool) -> int:
         """1: a finding at or above ``fail_on``, or with ``strict`` any gap; 3: a verdict is unknown; 0 otherwise."""
@@ -95,7 +113,7 @@ class Report:
 
     def to_json(self) -> str:
         """The JSON document, version 1."""
-        return rendered({"tool": tool(), "results": [_result(result) for result in self.results]})
+        return rendered({"results": [_result(result) for result in self.results]})
 
 
 def _result(result: Result) -> dict[str, Any]:

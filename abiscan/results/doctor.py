@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass
 
 from abiscan.findings import Effect
-from abiscan.results.document import rendered, tool
+from abiscan.results.document import rendered
 
 
 class Trouble(enum.Enum):
@@ -69,7 +69,6 @@ class Diagnosis:
         """The JSON document, version 1."""
         return rendered(
             {
-                "tool": tool(),
                 "torch": self.torch,
                 "python": self.python,
                 "ailments": [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from abiscan.extension.built_for import BuiltFor
 from abiscan.findings import Effect
 from abiscan.results.check import Result, Verdict, predicted_error
-from abiscan.results.document import rendered, tool
+from abiscan.results.document import rendered
 from abiscan.words import ranges
 
 
@@ -51,7 +52,6 @@ class Matrix:
         """The JSON document, version 1."""
         return rendered(
             {
-                "tool": tool(),
                 "suggestions": [{"target": target, "requirement": text} for target, text in self.suggestions.items()],
                 "results": list(map(_row, self.rows)),
             }
@@ -100,11 +100,20 @@ def _number(build: str) -> str:
     return build.partition("+")[0]
 
 
-def trouble(result: Result) -> str | None:
-    """The first problem, in words: the load error, otherwise the worst finding; None if there is none."""
-    error = result.predicted_error
-    if error:
-        return f"{error.object}: {error.message}" if error.object else error.message
+def trouble(result: Result, torch: str | None = None) -> str | None:
+    """The first problem, in words: the load error, otherwise the worst finding; None if there is none.
+
+    :param torch: replaces the version of the torch in it: the same for releases that differ in nothing else
+    """
+    text = _first_problem(result)
+    if text is None or torch is None or result.torch is None:
+        return text
+    return re.sub(rf"(?<= ){re.escape(result.torch)}(\+\w+)?(?![\w.+-])", lambda _: torch, text)
+
+
+def _first_problem(result: Result) -> str | None:
+    if result.predicted_error:
+        return str(result.predicted_error)
     if works(result):
         return None
     worst = max(result.findings, key=lambda finding: finding.effect.severity, default=None)

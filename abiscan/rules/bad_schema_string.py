@@ -17,10 +17,14 @@ process.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from abiscan.findings import Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.rules.registration import place_of, refusal, refusals
+
+# How torch's words for a syntax error begin. Which types it knows, in contrast, depends on the release.
+_OF_SYNTAX: Final = ("expected ", "Use `")
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
@@ -42,6 +46,9 @@ def check(linkage: Linkage) -> Iterator[Finding]:
                     object=reaction.object,
                 )
             ],
+            "correct the schema, or report it to the extension's maintainers: no torch accepts it"
+            if problem.startswith(_OF_SYNTAX)
+            else None,
         )
 
 

@@ -4,7 +4,8 @@
 registered by torch or by a library loaded earlier. `Autograd` is an alias for several keys, all of which have a
 fallback in torch.
 
-**Why it fails.** A key can have only one fallback. In torch 1.6 alone, the second one silently replaces the first.
+**Why it fails.** A key can have only one fallback. In torch 1.6, and for `AutogradPrivateUse1` from torch 2.10 on, the
+second one silently replaces the first; then the finding is a warning.
 
 **Fix.** Install a build of the extension made for this torch. In the source: register kernels for the operators that
 need one, or use a key without a fallback in torch, such as `PrivateUse1`.

@@ -64,6 +64,13 @@ def further_builds(machine: Machine) -> tuple[str, ...]:
     )
 
 
+def builds_meant(text: str, machine: Machine) -> tuple[str, ...]:
+    """The builds for a machine that ``text`` can mean: all of a release for its number, else the one it names."""
+    version = TorchVersion(text)
+    builds_of_it = (full for release, each, full in builds() if each is machine and release == version.of_release)
+    return tuple(full for full in builds_of_it if version.local in (None, TorchVersion(full).local))
+
+
 def releases_exporting(name: str, machine: Machine) -> frozenset[TorchVersion]:
     """The releases that export ``name``; for a CUDA symbol of any release, also those embedded as CPU builds."""
     return _having(_table().columns(name), machine, "cuda" in name.lower())

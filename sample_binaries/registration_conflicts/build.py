@@ -22,7 +22,8 @@ HERE: Final = Path(__file__).resolve().parent
 CASES: Final = {
     "duplicate_def": ("equal", "older"),
     "duplicate_library": ("torch", "twice"),
-    "duplicate_fallback": ("direct", "alias"),
+    "duplicate_fallback": ("direct", "alias", "accepted"),
+    "blank_names": ("",),
     "kernel_signature_mismatch": ("arity", "passing", "symint"),
     "kernel_schema_mismatch": ("arguments", "returns", "argument_type", "return_type", "kernel_first"),
     "impl_without_def": ("",),

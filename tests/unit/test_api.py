@@ -130,3 +130,13 @@ def test_releases() -> None:
 def test_bad_input_is_an_error_of_abiscan(call) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(abiscan.AbiscanError):
         call()
+
+
+def test_a_report_prints_as_verdicts() -> None:
+    report = abiscan.check([SAMPLE, LOADS], "2.13.0")
+    symbol = report.results[0].undefined_symbols[0]
+    error = f"undefined_symbol_signature.so: undefined symbol: {symbol}"
+    assert str(report).splitlines() == [
+        f"undefined_symbol_signature.so: fails on torch 2.13.0+cpu - {error}",
+        "loads.so: loads on torch 2.13.0+cpu",
+    ]

@@ -23,6 +23,8 @@ from abiscan.emulation.torch_state import TorchState, optional_text_argument, te
 _KINDS: Final = (LibraryKind.DEF, LibraryKind.IMPL, LibraryKind.FRAGMENT)  # torch::Library::Kind
 _MAX_TAGS: Final = 64
 
+_OPTIONAL_KEY_SIZE: Final = 2  # a flag and the key of 8 bits, of the releases that pass it so
+
 TORCH_LIBRARY: Final = SharedDoubles[TorchState]()
 
 
@@ -34,7 +36,11 @@ def _open(state: TorchState, call: Call) -> None:
     namespace = state.string(call.argument(2))
     if not namespace:
         raise Stop("a torch::Library without a namespace", call.return_address)
-    key = read_optional_key(call.argument(3), flag_first="3c108optional" in call.name, wide=state.wide_keys)
+    passed = call.argument(3)
+    if call.machine.is_stack(passed):
+        # Up to 1.6 c10::optional has a copy constructor, so it is passed by invisible reference (Itanium ABI, 3.1.2.3)
+        passed = int.from_bytes(call.machine.read(passed, _OPTIONAL_KEY_SIZE), "little")
+    key = read_optional_key(passed, flag_first="3c108optional" in call.name, wide=state.wide_keys)
     file = optional_text_argument(call, 4)
     line = call.argument(5) & 0xFFFF_FFFF
     state.libraries[this] = state.recorder.library(_KINDS[kind], namespace, key, file, line)

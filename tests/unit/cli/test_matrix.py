@@ -110,6 +110,17 @@ def test_verbose_says_the_first_cause(old: Path) -> None:
     assert "c10::Error::Error(c10::SourceLocation, std::string)" in text
 
 
+def test_a_cause_that_names_the_release_is_said_once_for_all_of_them() -> None:
+    # torch::CppFunction is larger from 2.9 on: docs/commands/diff.md.
+    target = SAMPLES / "layout_drift" / "crossing.so"
+    lines = run("matrix", target, "-v", "--torch", ">=2.9,<2.12").stdout.splitlines()
+    (line,) = (line for line in lines if ": layout-drift: " in line)
+    assert "✗ 2.9.0-2.11.0: " in line
+    assert "was built for, and 2.9.0-2.11.0: 96 → 104 bytes" in line
+    (line,) = (line for line in run("matrix", target, "-v", "--torch", "2.9.1").stdout.splitlines() if "✗ 2" in line)
+    assert "was built for, and 2.9.1: 96 → 104 bytes" in line
+
+
 def test_a_release_works_if_one_of_its_builds_does(tmp_path: Path) -> None:
     needs_cuda = extension(needed=("libtorch_cpu.so", "libc10_cuda.so"), undefined=uses(TRACING))
     found = document(needs_cuda.write(tmp_path / "_C.so"), *(f"--torch={each}" for each in ("2.13.0", "2.13.0+cu130")))

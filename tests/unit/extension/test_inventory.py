@@ -90,3 +90,13 @@ def test_a_schema_that_cannot_be_read_is_a_gap_and_no_error(monkeypatch: pytest.
     assert [gap.reason for gap in found.gaps] == [
         "the schema inferred for abiscan_loads::double_it cannot be parsed: (<new type> _0) -> ()"
     ]
+
+
+def test_a_key_that_the_release_does_not_have_is_a_gap(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    (read,) = inventories(SAMPLES / "loads" / "loads.so", session)
+    (kernel,) = read.registrations.kernels
+    damaged = replace(read.registrations, kernels=(replace(kernel, dispatch_key=190),))
+    monkeypatch.setattr("abiscan.extension.inventory.recover", lambda *_: damaged)
+    (found,) = inventories(SAMPLES / "loads" / "loads.so", session)
+    (gap,) = found.gaps
+    assert (gap.stage, gap.reason) == ("keys", "registers for dispatch key 190, which torch 2.13.0 does not have")

@@ -1,0 +1,47 @@
+"""What a release of torch accepts that others refuse, as far as only a running torch can say.
+
+``data/acceptance.json`` has what some releases answered, asked by ``tools/build_acceptance_data.py``: which words they
+read as types in a schema, and for which dispatch keys they take a second fallback.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from dataclasses import dataclass
+from importlib import resources
+
+from abiscan.inputs.version import MinorVersion, TorchVersion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acceptance:
+    """What one release accepts.
+
+    A fallback for a key of ``repeatable_fallbacks`` is never refused: torch lets it replace an earlier one, or, for a
+    key that stands for no backend of its own, registers nothing.
+    """
+
+    type_words: frozenset[str]
+    repeatable_fallbacks: frozenset[str]
+
+
+def acceptance_of(release: MinorVersion) -> Acceptance:
+    """What a minor version accepts: what its newest release answered, or that of the nearest older minor version."""
+    answers = _answers()
+    older = [minor for minor in answers if minor <= release]
+    return answers[older[-1] if older else next(iter(answers))]
+
+
+@functools.cache
+def _answers() -> dict[MinorVersion, Acceptance]:
+    """The answers by minor version, oldest first."""
+    text = resources.files("abiscan.dispatch").joinpath("data/acceptance.json").read_text("utf-8")
+    answers = json.loads(text)
+    return {
+        version.minor_version: Acceptance(
+            type_words=frozenset(answers[str(version)]["type_words"]),
+            repeatable_fallbacks=frozenset(answers[str(version)]["repeatable_fallbacks"] or ()),
+        )
+        for version in sorted(map(TorchVersion, answers))
+    }
