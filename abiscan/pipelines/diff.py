@@ -65,9 +65,9 @@ def _side(choice: TorchChoice, machine: Machine, session: Session) -> Side:
 
 
 def _alike(choice: TorchChoice, side: Side, other: Side, session: Session) -> Side:
-    """The build that has CUDA, or has none, as the other side; the side itself if its choice means no other build.
+    """The build with CUDA if the other side has it, else the one without; the side itself if there is no such build.
 
-    Nor is the other side compared with itself: a number and a build of that release are two builds.
+    The other side is not compared with itself: a number and a build of the same release mean two different builds.
     """
 
     def has_its_kind(candidate: Side) -> bool:
