@@ -31,7 +31,7 @@ class Classes:
         self._map: int | None = None
 
     def hold(self, type_info: int, type_: int) -> None:
-        """Let the table lead from the ``type_info`` of a holder to a class."""
+        """Map the ``type_info`` of a holder to a class in the table."""
         self._holders[type_info] = type_
 
     def map(self) -> int:

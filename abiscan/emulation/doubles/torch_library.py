@@ -91,11 +91,11 @@ def _define(state: TorchState, call: Call) -> int:
 @TORCH_LIBRARY.matching(api.DEFINE_WITH_KERNEL)
 def _define_with_kernel(state: TorchState, call: Call) -> int:
     library = _library_of(state, call)
-    given = state.schemas.read_name_or_schema(call.argument(1))
+    declaration = state.schemas.read_name_or_schema(call.argument(1))
     function = _read_cpp_function(state, call.argument(2))
     inferred = function.schema.arguments if function.schema else None
-    alias = state.schemas.read_alias_analysis(call.argument(1)) if given.arguments else None
-    text = given.name + (given.arguments or "")
+    alias = state.schemas.read_alias_analysis(call.argument(1)) if declaration.arguments else None
+    text = declaration.name + (declaration.arguments or "")
     tags = _read_tags(call)
     definition = state.recorder.define(library, text, inferred=inferred, tags=tags, alias_analysis=alias)
     _record_kernel(state, library, definition.name, function, definition)

@@ -134,7 +134,7 @@ def _note_pair(state: TorchState, call: Call, first: int) -> bool:
 def _text(call: Call, address: int) -> str | None:
     """The text at ``address``; an empty one counts in the object's constants only: anywhere else it is no text."""
     try:
-        found = call.machine.text(address, 1 << 12).decode("utf-8", "backslashreplace")
+        text = call.machine.text(address, 1 << 12).decode("utf-8", "backslashreplace")
     except Stop:
         return None
-    return found if found or call.process.image_at(address) else None
+    return text if text or call.process.image_at(address) else None

@@ -72,13 +72,13 @@ class FilledRegistries:
         priorities = dict(self._nodes(registry + _PRIORITIES_AT))
         keys = [key for key, _ in self._nodes(registry)]
         machine = self.state.process.machine
-        found: list[tuple[str | int, int | None]] = []
+        entries: list[tuple[str | int, int | None]] = []
         for key in reversed(keys):  # a new node becomes the first
             node = priorities.get(key)
             behind = None if node is None else node + (self.state.strings.size if isinstance(key, str) else 4)
             priority = None if behind is None else machine.word(behind) & 0xFFFF_FFFF
-            found.append((key, priority if priority in _PRIORITIES else None))
-        return found
+            entries.append((key, priority if priority in _PRIORITIES else None))
+        return entries
 
     def _empty(self, registry: int) -> None:
         for offset in _TABLES_AT:
@@ -111,8 +111,8 @@ TORCH_REGISTRIES: Final = SharedDoubles[FilledRegistries]()
 
 def _entry(what: str, key: int | None, priority: int | None) -> Callable[[FilledRegistries, Call], None]:
     def double(registries: FilledRegistries, call: Call) -> None:
-        given = (None if index is None else call.argument(index) & 0xFF for index in (key, priority))
-        registries.state.recorder.registry(what, *given)
+        values = (None if index is None else call.argument(index) & 0xFF for index in (key, priority))
+        registries.state.recorder.registry(what, *values)
 
     return double
 
