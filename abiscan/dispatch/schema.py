@@ -350,11 +350,11 @@ class FunctionSchema:
         """The first difference between the two from left to right, None if they are equal."""
         if self.name != other.name:
             return Difference(place="the operator", what="name", first=str(self.name), second=str(other.name))
-        for place, mine, its in (
+        for place, own_values, other_values in (
             ("argument", self.arguments, other.arguments),
             ("return", self.returns, other.returns),
         ):
-            for index, (first, second) in enumerate(zip_longest(mine, its), 1):
+            for index, (first, second) in enumerate(zip_longest(own_values, other_values), 1):
                 if first == second:
                     continue
                 if first is None or second is None:
@@ -366,13 +366,13 @@ class FunctionSchema:
                         second=str(second or ""),
                     )
                 return _difference(f"{place} {index}" + (f" '{first.name}'" if first.name else ""), first, second)
-        for what, mine_is, its_is in (
+        for place, in_first, in_second in (
             ("the variable arguments", self.is_vararg, other.is_vararg),
             ("the variable returns", self.is_varret, other.is_varret),
         ):
-            if mine_is != its_is:
+            if in_first != in_second:
                 return Difference(
-                    place=what, what="presence", first="..." if mine_is else "", second="..." if its_is else ""
+                    place=place, what="presence", first="..." if in_first else "", second="..." if in_second else ""
                 )
         return None
 
@@ -387,14 +387,16 @@ def _difference(place: str, first: Argument, second: Argument) -> Difference:
         yield "default", identity(argument.default), printed
         yield "position", argument.kwarg_only, "keyword-only" if argument.kwarg_only else "positional"
 
-    what, one, two = next(
-        (what, mine_text, its_text)
-        for (what, mine, mine_text), (_, its, its_text) in zip(values(first), values(second), strict=True)
-        if mine != its
+    what, first_text, second_text = next(
+        (what, first_text, second_text)
+        for (what, first_value, first_text), (_, second_value, second_text) in zip(
+            values(first), values(second), strict=True
+        )
+        if first_value != second_value
     )
-    if what == "alias annotation" and one == two:  # only the elements of the list differ
-        one, two = str(first), str(second)
-    return Difference(place=place, what=what, first=one, second=two)
+    if what == "alias annotation" and first_text == second_text:  # only the elements of the list differ
+        first_text, second_text = str(first), str(second)
+    return Difference(place=place, what=what, first=first_text, second=second_text)
 
 
 def parse_name_or_schema(

@@ -78,10 +78,10 @@ Span = tuple[int, int]
 class Tokens:
     """The tokens of one schema, read from left to right.
 
-    All are made first. Where none can be made the list ends with an invalid one. torch would meet it when it looks one
-    token ahead; so whatever goes wrong with that token at hand, it is the token that is complained about.
+    All tokens are created first. If one is invalid, the list ends with it. torch would find it when it looks one token
+    ahead, so any error at the token before is reported for the invalid token instead.
 
-    ``strict`` leaves out ``$0``, which torch prints as a name of an alias set but does not read.
+    ``strict`` rejects ``$0``, which torch prints as the name of an alias set but cannot parse.
     """
 
     __slots__ = ("_at", "_kinds", "_spans", "_strict", "_text")

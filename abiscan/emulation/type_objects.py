@@ -1,4 +1,4 @@
-"""The ``c10::Type`` objects in the memory of an emulated process: those of torch, and those that the code makes.
+"""The ``c10::Type`` objects in the memory of an emulated process: those of torch, and those that the code creates.
 
 Torch's own are blank objects that are known by their address; of those that inlined code makes, the virtual table tells
 the class. Source: ``ATen/core/jit_type.h``, ``ATen/core/jit_type_base.h``.
@@ -54,7 +54,7 @@ def _class_name(mangled: str) -> str:
 
 
 def printed_type(mangled: str) -> str:
-    """How the type without parameters prints whose member or virtual table has this name."""
+    """The printed type without parameters whose member or virtual table has this name."""
     name = _class_name(mangled)
     return _PRINTED.get(name, name.removesuffix("Type"))
 
@@ -116,7 +116,7 @@ class TypeObjects:
         self._texts[address] = text
 
     def is_type(self, address: int) -> bool:
-        """Whether a type lies at ``address``."""
+        """Whether there is a type at ``address``."""
         return address in self._texts or self._type_vtable(address) is not None
 
     def shared(self, address: int) -> tuple[int, int]:

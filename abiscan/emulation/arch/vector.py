@@ -4,10 +4,10 @@ icicle knows the SSE encodings and a few of the VEX ones. Initialisers of object
 ``-march=...`` mostly move and clear memory with the others. capstone decodes them; what they do is taken from the
 descriptions in the Intel SDM, volume 2. What is not done here is reported by its text.
 
-The few VEX instructions that icicle does accept it does wrongly: its registers end at 128 bits, and what is above is
-dropped without a word. So those are found as code is mapped (``vex.suspects``) and done here as well; icicle holds the
-low 128 bits of the first sixteen registers, and all else of the 32 of 512 bits, and the masks, belongs to this module.
-A VEX-encoded or EVEX-encoded result clears the bits above it.
+icicle executes the few VEX instructions that it accepts incorrectly: its registers end at 128 bits, and it silently
+drops the rest. So these instructions are found when code is mapped (``vex.suspects``), and executed here as well;
+icicle holds the low 128 bits of the first sixteen registers, and this module the rest of the 32 registers of 512 bits,
+and the masks. A VEX-encoded or EVEX-encoded result clears the bits above it.
 """
 
 from __future__ import annotations
@@ -128,11 +128,11 @@ def _permute(width: int) -> Callable[[Bytes, int], bytes]:
 def _shuffle_parts(sources: Bytes, immediate: int) -> bytes:
     """Parts of 128 bits: the lower half of the result comes from the first source, the upper half from the second."""
     count = len(sources[0]) // _XMM_BYTES
-    bits, found = count // 2, []
+    bits, parts = count // 2, []
     for at in range(count):
         chosen = (immediate >> bits * at & count - 1) * _XMM_BYTES
-        found.append(sources[2 * at // count][chosen : chosen + _XMM_BYTES])
-    return b"".join(found)
+        parts.append(sources[2 * at // count][chosen : chosen + _XMM_BYTES])
+    return b"".join(parts)
 
 
 def _align_lanes(width: int) -> Callable[[Bytes, int], bytes]:

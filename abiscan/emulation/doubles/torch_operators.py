@@ -1,4 +1,4 @@
-"""Doubles of ``RegisterOperators``, that of c10 and that of the JIT, which register without a ``torch::Library``.
+"""Doubles of ``RegisterOperators`` of c10 and of the JIT, which register without a ``torch::Library``.
 
 Sources: ``ATen/core/op_registration/op_registration.h``, ``torch/csrc/jit/runtime/operator.h``
 (``csrc/jit/operator.h`` up to 1.4).
@@ -71,7 +71,7 @@ def _kernels(state: TorchState, begin: int, end: int, *, flag_first: bool) -> li
 
 @TORCH_OPERATORS.matching(api.REGISTER_JIT_OPERATOR)
 def _register_jit(state: TorchState, call: Call) -> None:
-    """The schema is the first member: as text not parsed yet, or a ``FunctionSchema``, which begins with its name.
+    """The schema is the first member: an unparsed text, or a ``FunctionSchema``, which begins with its name.
 
     Up to 1.4 there are both, a ``shared_ptr<FunctionSchema>``, then an ``optional<string>``; in 1.5 an ``either``
     of the two, which begins with a word or two of its own.
