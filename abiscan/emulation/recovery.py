@@ -1,4 +1,4 @@
-"""From an object's bytes to its registrations: the stages of the emulation in their order."""
+"""From an object's bytes to its registrations: the stages of the emulation in order."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from abiscan.errors import NotElfError
 
 _STAGE: Final = "emulation"
 _INSTRUCTIONS_PER_FUNCTION: Final = 20_000_000
-_INSTRUCTIONS_ON_CALL: Final = 1_000_000  # with arguments that mean nothing, nothing long can come of it
+_INSTRUCTIONS_ON_CALL: Final = 1_000_000  # with meaningless arguments, longer runs find nothing more
 _INSTRUCTIONS_PER_OBJECT: Final = 120_000_000
 _CALLS_PER_FUNCTION: Final = 300_000
 _HEAP_PER_FUNCTION: Final = 0x400_0000
@@ -91,11 +91,11 @@ class _Recovery:
         except _DAMAGE as error:
             self.report(f"damaged: {error}", None)
         registrations = self.result()
-        self.look_up(looking)  # runs functions by halves: whatever they register says nothing
+        self.look_up(looking)  # runs parts of functions: what they register then means nothing
         return replace(registrations, lookups=tuple(self.lookups), gaps=tuple(self.gaps))
 
     def recover(self) -> list[CallSite]:
-        """Run everything that registers; give the calls that look operators up."""
+        """Run everything that registers; return the calls that look up operators."""
         image = self.process.image
         slots = image.slots_of(lambda name: bool(api.registered_by(name) or function_called(name)))
         self.sites = sites = find_call_sites(image, self.facts.machine, slots)
@@ -118,26 +118,26 @@ class _Recovery:
         return [site for site in sites if function_called(site.target)]
 
     def look_up(self, sites: list[CallSite]) -> None:
-        """Find the operators that are fetched by name."""
-        found: Iterable[Lookup | EmulationGap] = imported_operators(self.facts.imports)
+        """Find the operators that are looked up by name."""
+        results: Iterable[Lookup | EmulationGap] = imported_operators(self.facts.imports)
         if sites:
             reader = LookupReader(self.process, self.facts.machine, self.recorder, self.attempt)
-            found = itertools.chain(found, reader.read(sites))
-        for each in found:
-            if isinstance(each, EmulationGap):
-                self.gaps.append(each)
+            results = itertools.chain(results, reader.read(sites))
+        for result in results:
+            if isinstance(result, EmulationGap):
+                self.gaps.append(result)
             else:
-                self.lookups.append(each)
+                self.lookups.append(result)
 
     def result(self) -> Registrations:
         recorder = self.recorder
         operators = [
-            replace(each, schema=self.readable(each.name, each.schema)) if each.inferred else each
-            for each in recorder.operators
+            replace(operator, schema=self.readable(operator.name, operator.schema)) if operator.inferred else operator
+            for operator in recorder.operators
         ]
         kernels = [
-            replace(each, inferred_schema=self.readable(each.operator, each.inferred_schema))
-            for each in recorder.kernels
+            replace(kernel, inferred_schema=self.readable(kernel.operator, kernel.inferred_schema))
+            for kernel in recorder.kernels
         ]
         return Registrations(
             libraries=tuple(recorder.libraries),
@@ -151,7 +151,7 @@ class _Recovery:
         )
 
     def readable(self, operator: str, schema: str | None) -> str | None:
-        """A schema, or None, and a gap, for one that was inferred with a type which is not known here."""
+        """The schema; None, and a gap, if it was inferred with a type that is not known here."""
         if schema is None or not _UNKNOWN_TYPE.search(schema):
             return schema
         reason = f"the schema that torch infers for {operator} has an unknown type"
@@ -162,7 +162,7 @@ class _Recovery:
     # Roots
 
     def emulate(self, address: int, *arguments: int) -> int | None:
-        """Run one function to its end, and give its result; None, and a gap, where it does not get there."""
+        """Run one function to its end and return its result; None, and a gap, if it does not finish."""
         result = self.attempt(address, arguments, _INSTRUCTIONS_PER_FUNCTION)
         if isinstance(result, Stop):
             self.report_stop(result, address)
@@ -170,7 +170,7 @@ class _Recovery:
         return result
 
     def attempt(self, address: int, arguments: Sequence[int], instructions: int) -> int | Stop:
-        """The same without a gap. Each function has budgets of its own, all of them together one more."""
+        """Run one function without recording a gap. Each function has its own budgets, and there is a total one."""
         process = self.process
         machine, top = process.machine, process.heap_top()
         left = _INSTRUCTIONS_PER_OBJECT - machine.vm.icount
@@ -192,12 +192,12 @@ class _Recovery:
         return stop
 
     def initialise_module(self, name: str) -> None:
-        """Run what the import of a Python module runs."""
+        """Run the code that importing the Python module runs."""
         address = self.process.image.definition_of("PyInit_" + name)
         if address is None:
             return
         definition: int | None = 0
-        # A module made with pybind11 gives null to a Python that it was not made for.
+        # A module made with pybind11 returns null to a Python that it was not built for.
         for python in self.facts.pybind11_python or (self.process.python_version,):
             if definition == 0:
                 self.process.python_version = python
@@ -206,13 +206,13 @@ class _Recovery:
             self.emulate(function, new_module(self.process))
 
     def emulate_callers(self, sites: list[CallSite]) -> None:
-        """Run each function that still has a call that was not executed, as if somebody had called it."""
-        # Arguments that can be read, and say nothing: whatever needs a real one stops there. Then none at all, for code
-        # that chooses by a small number.
+        """Run each function that still contains a call that was not executed, as if it had been called."""
+        # Arguments that are readable but meaningless: code that needs real ones stops there. Then zeroes, for code that
+        # branches on a small number.
         blank = tuple(self.process.allocate(_ARGUMENT_SIZE) for _ in range(_ARGUMENTS))
         tried = {address - BASE for address in self.process.image.initialisers()}
         limit = len(tried) + _MAX_ON_CALL
-        # A function that opens a library reaches the small ones that need an open one; by themselves they get nowhere.
+        # A function that opens a library calls the small ones that need an open library and fail on their own.
         for site in sorted(sites, key=lambda site: not api.opens(site.target)):
             start = self.functions.containing(site.address - (not site.is_jump))
             if start is None or start in tried or self.is_executed(site) or len(tried) >= limit:
@@ -295,5 +295,5 @@ class _Recovery:
         return Functions(self.process.image)
 
     def own(self, address: int) -> int | None:
-        """An address of the emulated space in the file's own, None where it does not lie in the object."""
+        """The file address for an emulated address, None if it is not in the object."""
         return address - BASE if self.process.image.contains(address) else None

@@ -44,8 +44,8 @@ class Judgement:
         worst = self.results[0]
         if worst.predicted_error:
             return str(worst.predicted_error)
-        found = worst_finding(worst)
-        return found.message if found else next((gap.reason for gap in worst.gaps), "could not be checked")
+        finding = worst_finding(worst)
+        return finding.message if finding else next((gap.reason for gap in worst.gaps), "could not be checked")
 
 
 def judge(source: Source, choice: TorchChoice, session: Session, beside: Sequence[Source] = ()) -> Judgement | None:

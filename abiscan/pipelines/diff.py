@@ -65,9 +65,9 @@ def _side(choice: TorchChoice, machine: Machine, session: Session) -> Side:
 
 
 def _alike(choice: TorchChoice, side: Side, other: Side, session: Session) -> Side:
-    """The build that has CUDA, or has none, as the other side; the side itself if its choice means no other build.
+    """The build with CUDA if the other side has it, else the one without; the side itself if there is no such build.
 
-    Nor is the other side compared with itself: a number and a build of that release are two builds.
+    The other side is not compared with itself: a number and a build of the same release mean two different builds.
     """
 
     def has_its_kind(candidate: Side) -> bool:
@@ -77,7 +77,9 @@ def _alike(choice: TorchChoice, side: Side, other: Side, session: Session) -> Si
         return side
     builds = map(ReleaseNumber, embedded.builds_meant(choice.number, side.machine))
     sides = (_side(build, side.machine, session) for build in builds)
-    return next((found for found in sides if has_its_kind(found) and found.name != other.name), side)
+    return next(
+        (alternative for alternative in sides if has_its_kind(alternative) and alternative.name != other.name), side
+    )
 
 
 def compare(old: Side, new: Side, use: Use | None = None) -> Comparison:

@@ -94,9 +94,9 @@ def _details(row: Row, anchors: dict[str, str]) -> Iterator[str]:
     for anchor, group in itertools.groupby(anchors, anchors.__getitem__):
         releases = list(group)
         result = row.results[releases[0]]
-        where = "-".join(dict.fromkeys((releases[0], releases[-1])))
-        problem = first_line(trouble(result, where if len(releases) > 1 else None) or "notes")
-        summary = f"<code>{_text(row.path)}</code> on torch {_text(where)}: {_text(problem)}"
+        versions = "-".join(dict.fromkeys((releases[0], releases[-1])))
+        problem = first_line(trouble(result, versions if len(releases) > 1 else None) or "notes")
+        summary = f"<code>{_text(row.path)}</code> on torch {_text(versions)}: {_text(problem)}"
         findings = "".join(map(_finding, result.findings))
         gaps = "".join(f"<li>gap ({_text(gap.stage)}): {_text(gap.reason)}</li>" for gap in result.gaps)
         first = f"<p class='faint'>Details are from torch {_text(releases[0])}.</p>" if len(releases) > 1 else ""

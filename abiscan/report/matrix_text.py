@@ -99,13 +99,13 @@ def _causes(row: Row) -> Iterator[Text]:
         return (mark(result), tuple(rules_of(result)[:1]), text) if result and text else None
 
     for run in runs(list(row.results), cause):
-        where = "-".join(dict.fromkeys((run[0], run[-1])))
-        if first := cause(run[0], where if len(run) > 1 else None):
+        versions = "-".join(dict.fromkeys((run[0], run[-1])))
+        if first := cause(run[0], versions if len(run) > 1 else None):
             sign, rules, text = first
             yield Text.assemble(
                 f"  {clean(row.path)} ",
                 (sign, _MARKS[sign]),
-                f" {where}: ",
+                f" {versions}: ",
                 *(f"{rule}: " for rule in rules),
                 clean(first_line(text)),
             )

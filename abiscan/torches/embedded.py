@@ -65,10 +65,11 @@ def further_builds(machine: Machine) -> tuple[str, ...]:
 
 
 def builds_meant(text: str, machine: Machine) -> tuple[str, ...]:
-    """The builds for a machine that ``text`` can mean: all of a release for its number, else the one it names."""
+    """The builds for a machine that ``text`` can mean: all builds of a release number, or the one with this version."""
     version = TorchVersion(text)
-    builds_of_it = (full for release, each, full in builds() if each is machine and release == version.of_release)
-    return tuple(full for full in builds_of_it if version.local in (None, TorchVersion(full).local))
+    of_machine = ((release, full) for release, build_machine, full in builds() if build_machine is machine)
+    candidates = (full for release, full in of_machine if release == version.of_release)
+    return tuple(full for full in candidates if version.local in (None, TorchVersion(full).local))
 
 
 def releases_exporting(name: str, machine: Machine) -> frozenset[TorchVersion]:
