@@ -13,7 +13,7 @@ import pytest
 from abiscan.cli import main
 from abiscan.results.document import schema
 from abiscan.torches import embedded
-from tests.elf_builder import EM_AARCH64, Elf, uses
+from tests.elf_builder import EM_AARCH64, Elf, exports, uses
 from tests.fakes import SAMPLES, extension, torch_package, wheel
 
 GONE = "_ZN2at4goneEv"
@@ -48,16 +48,26 @@ def old(tmp_path: Path) -> Path:
     return extension(undefined=uses(OLD_STRING)).write(tmp_path / "_C.so")
 
 
-def test_two_versions_of_a_package_are_told_apart_on_every_torch(tmp_path: Path) -> None:
+def version_of_a_package(folder: Path, version: str, torch_symbol: str, absent: tuple[str, ...]) -> Path:
+    """A wheel of an extension that needs a function which only this version's own library has."""
+    own = f"of_version_{version}"
+    needing = extension(needed=("libtorch_cpu.so", "libpart.so", *absent), undefined=uses(torch_symbol, own))
+    members = {"pkg/_C.so": needing.build(), "pkg/libpart.so": Elf(defined=exports(own)).build()}
+    return wheel(folder / NAME.replace("1.0", version), members)
+
+
+@pytest.mark.parametrize("absent", [(), ("libvendor.so.1",)])
+def test_two_versions_of_a_package_are_told_apart_on_every_torch(absent: tuple[str, ...], tmp_path: Path) -> None:
     """Both would be installed at the same paths; ``check`` goes through the targets torch by torch."""
-    first = package(tmp_path, None, extension(undefined=uses(OLD_STRING)))
-    second = package(tmp_path, None, extension(undefined=uses(NEW_STRING)), name=NAME.replace("1.0", "2.0"))
+    first = version_of_a_package(tmp_path, "1.0", OLD_STRING, absent)
+    second = version_of_a_package(tmp_path, "2.0", NEW_STRING, absent)
     found = json.loads(run("check", first, second, "--torch", ">=2.6,<2.8,!=2.7.1", "--format", "json").stdout)
-    assert {(result["target"], result["torch"]): result["verdict"] for result in found["results"]} == {
-        (str(first), "2.6.0"): "loads",
-        (str(first), "2.7.0"): "fails",
-        (str(second), "2.6.0"): "fails",
-        (str(second), "2.7.0"): "loads",
+    undefined = {(result["target"], result["torch"]): result["undefined_symbols"] for result in found["results"]}
+    assert undefined == {
+        (str(first), "2.6.0"): [],
+        (str(first), "2.7.0"): [OLD_STRING],
+        (str(second), "2.6.0"): [NEW_STRING],
+        (str(second), "2.7.0"): [],
     }
 
 
