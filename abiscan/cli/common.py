@@ -42,6 +42,8 @@ def errors_reported() -> Iterator[None]:
     except AbiscanError as error:
         click.echo(f"abiscan: {error}", err=True)
         sys.exit(error.exit_code)
+    except (click.ClickException, BrokenPipeError):
+        raise  # click says what is wrong, and is silent about a reader who has seen enough
     except Exception as error:  # noqa: BLE001 - a bug of ours must not look like a finding (exit code 1)
         click.echo(f"abiscan: internal error, please report it: {type(error).__name__}: {error}", err=True)
         sys.exit(3)
@@ -115,7 +117,7 @@ def write(found: HasJson, form: str, output: Path | None, views: Mapping[str, Vi
 
     :param form: ``json``, or the name of one of ``views``
     """
-    with output_to(output) as stream:
+    with errors_reported(), output_to(output) as stream:
         if form == "json":
             stream.write(found.to_json())
         else:
