@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from abiscan.cli import common
+
 CODE = """
 import time
 from abiscan.cli import common
