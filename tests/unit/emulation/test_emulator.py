@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from abiscan.emulation.arch.x86_64 import X8664
-from abiscan.emulation.emulator import HEAP_BASE, PAGE_SIZE, Emulator
+from abiscan.emulation.emulator import HEAP_BASE, PAGE_SIZE, Emulator, Stop
 
 CODE = 0x10_0000
 # push 5; mov rax, rsp; mov edx, 3; lock xadd [rax], edx; pop rax; ret
@@ -56,7 +58,7 @@ def test_a_vector_instruction_in_two_pages_moves_all_bits(store: bytes, inside: 
 
     machine = Emulator(X8664(), pager=page_in, call_out=lambda _: None)
     pages = (CODE, CODE + PAGE_SIZE)
-    if mapped_first == "page of its end":
+    if mapped_first == "the page where it ends":
         pages = pages[::-1]
     for page in () if mapped_first == "each when it is needed" else pages:
         page_in(page)
@@ -64,3 +66,22 @@ def test_a_vector_instruction_in_two_pages_moves_all_bits(store: bytes, inside: 
     machine.write(HEAP_BASE, value)
     machine.start(CODE + start, (HEAP_BASE, HEAP_BASE + 0x1000), 1_000)
     assert machine.read(HEAP_BASE + 0x1040, 32) == value
+
+
+@pytest.mark.parametrize("inside", range(1, len(STORES["two bytes"])))
+def test_a_processor_that_has_seen_half_of_a_vector_instruction(inside: int) -> None:
+    """It keeps taking the place for no instruction, in the next emulator too: the store is whole nevertheless."""
+    start = PAGE_SIZE - len(LOAD) - inside
+    content = (bytes(start) + LOAD + STORES["two bytes"] + RETURN).ljust(2 * PAGE_SIZE, b"\0")
+    value = bytes(range(32))
+    for pages in (1, 2):
+        emulator = Emulator(X8664(), pager=lambda _: False, call_out=lambda _: None)
+        for page in range(pages):
+            at = page * PAGE_SIZE
+            emulator.map_page(CODE + at, content[at : at + PAGE_SIZE], writable=False, executable=True)
+        emulator.write(HEAP_BASE, value)
+        with contextlib.nullcontext() if pages == 2 else pytest.raises(Stop):
+            emulator.start(CODE + start, (HEAP_BASE, HEAP_BASE + 0x1000), 1_000)
+        stored = emulator.read(HEAP_BASE + 0x1040, 32)
+        emulator.close()
+    assert stored == value
