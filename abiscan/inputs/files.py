@@ -243,10 +243,15 @@ class Files:
         unread, self._unread = self._unread, {}
         return (*unread.values(), *(self._below.take_unread() if self._below else ()))
 
-    def mount(self, wheel: Wheel, at: str) -> None:
-        """Overlay the folder ``at`` with the members of ``wheel``."""
+    def mount(self, wheel: Wheel, at: str, *, over: bool = True) -> None:
+        """Lay the members of ``wheel`` over the folder ``at``.
+
+        :param over: whether over other wheels, too; else below them
+        """
         for name in wheel.names():
-            self._mounted[installed_path(name, at)] = wheel.member(name)
+            path = installed_path(name, at)
+            if over or path not in self._mounted:
+                self._mounted[path] = wheel.member(name)
 
     def source(self, path: str) -> ElfSource | None:
         """The file at ``path``, None if there is none."""

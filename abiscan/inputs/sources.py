@@ -94,7 +94,7 @@ def library_paths(source: Source, files: Files, site: str) -> list[str]:
     if path.suffix != ".whl":
         return [str(path.absolute())]
     wheel = Wheel(path)
-    files.mount(wheel, site)
+    files.mount(wheel, site, over=False)  # another version of a package may be what is looked at
     return [installed_path(name, site) for name in wheel.names() if SHARED_OBJECT.search(name)]
 
 

@@ -29,6 +29,7 @@ _LOAD_ORDER: Final = (
     re.compile(r"libc10\.so"),
     re.compile(r"libc10_(cuda|hip|xpu)\.so"),
     re.compile(r"libtorch_cpu\.so"),
+    re.compile(r"libtorch_nvshmem\.so"),
     re.compile(r"libtorch_(cuda|hip|xpu)(_cpp|_cu)?\.so"),
     re.compile(r"libtorch\.so"),
     re.compile(r"libtorch_(cuda|hip|xpu)_linalg\.so"),
