@@ -56,6 +56,13 @@ def python_option(help_text: str) -> _Option[Any]:
     return click.option("--python", metavar="EXE", help=help_text)
 
 
+def each_file_option(command: _Command) -> _Command:
+    """``--each-file``."""
+    return click.option(
+        "--each-file", is_flag=True, help="Check each file alone, whatever the package that it belongs to does with it."
+    )(command)
+
+
 def machine_option(command: _Command) -> _Command:
     """``--machine``: which build of a release number."""
     return click.option(

@@ -7,16 +7,35 @@ from typing import Final
 
 from abiscan.findings import Effect, Finding
 from abiscan.report.characters import clean
+from abiscan.report.package_text import headline
 from abiscan.report.sarif import level
 from abiscan.report.text import verdict
+from abiscan.results.causes import causes
 from abiscan.results.check import Report, Result
+from abiscan.results.package import PackageResult, PackageVerdict
 
 _COMMANDS: Final = {"error": "error", "warning": "warning", "note": "notice"}
 
 
 def render(report: Report) -> str:
-    """One command per finding, one line per verdict."""
-    return "".join(f"{line}\n" for result in report.results for line in _lines(result))
+    """One command per package and for what is behind its verdict, one per finding of other files; then the verdicts."""
+    lines = [line for package in report.packages for line in _package(report, package)]
+    lines += [line for result in report.alone for line in _lines(result)]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _package(report: Report, package: PackageResult) -> Iterator[str]:
+    fails = report.is_failure(package, Effect.CORRUPTS, strict=False)
+    if fails or package.verdict not in (PackageVerdict.WORKS, PackageVerdict.CORRUPTS):
+        name = "error" if fails else "warning"
+        lines = [package.summary]
+        lines += [package.error.cause] if package.error and package.error.cause else []
+        found = causes(report, package)
+        lines += [f"{cause.finding.rule}: {cause.finding.message}" for cause in found if cause.harmful]
+        fix = next((f"fix: {cause.finding.fix}" for cause in found), None)
+        text = _data("\n".join([*lines, *([fix] if fix else [])]))
+        yield f"::{name} file={_property(package.target)},title={_property(f'abiscan {package.subject}')}::{text}"
+    yield headline(package).plain.lstrip(" :")
 
 
 def _lines(result: Result) -> Iterator[str]:
