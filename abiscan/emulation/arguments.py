@@ -1,7 +1,8 @@
 """Reads the ``c10::Argument`` objects of schemas that code puts together by hand (``ATen/core/function_schema.h``).
 
-After its name, an ``Argument`` holds its type (from 1.12 on two, the real one second), the length of a list, the default
-and the alias information: up to 1.10 inside, behind the flag for keywords, then behind a pointer, before that flag.
+After its name, an ``Argument`` holds its type (from 1.12 on two, the real one second), the length of a list and the
+default; then, up to 1.10, the keyword-only flag and the alias information itself, later a pointer to that information
+and the flag.
 """
 
 from __future__ import annotations

@@ -309,15 +309,19 @@ class Emulator:
             elif code in _ACCESS:
                 self._access(vm.exception_value)
             elif code in _UNKNOWN:
-                if self._map_one_of((vm.pc & _PAGE_MASK, (vm.pc + _CODE_WINDOW - 1) & _PAGE_MASK)):
-                    continue  # what looked like no instruction was the first part of one
-                if self._step_across():
-                    continue
-                text = self.arch.step_over(vm, self, self._code_at(vm.pc))
-                if text is not None:
-                    raise Stop(f"unknown instruction: {text}", vm.pc)
+                self._unknown_instruction()
             else:
                 raise Stop(_describe(code, vm.exception_value), vm.pc)
+
+    def _unknown_instruction(self) -> None:
+        pc = self.vm.pc
+        if self._map_one_of((pc & _PAGE_MASK, (pc + _CODE_WINDOW - 1) & _PAGE_MASK)):
+            return  # what looked like no instruction was the first part of one
+        if self._step_across():
+            return
+        text = self.arch.step_over(self.vm, self, self._code_at(pc))
+        if text is not None:
+            raise Stop(f"unknown instruction: {text}", pc)
 
     def _step_across(self) -> bool:
         """Execute an instruction that straddles two pages, if it is one after all.
@@ -327,7 +331,7 @@ class Emulator:
         pc = self.vm.pc
         if pc % PAGE_SIZE <= PAGE_SIZE - _CODE_WINDOW:
             return False
-        return self.vm.step(1) == RunStatus.InstructionLimit and self.vm.pc != pc
+        return bool(self.vm.step(1) == RunStatus.InstructionLimit and self.vm.pc != pc)
 
     def _break(self) -> None:
         """At a breakpoint: something diverted, observed or watched, or an instruction not left to the emulator."""

@@ -47,6 +47,7 @@ _FLAT_MAP: Final = b"_ZN3ska8detailv317sherwood_v3_table"
 _CLASS_BASE: Final = b"_ZN5torch6detail10class_baseC"
 # A "?" for a type, and not one behind it: see TypeObjects.text.
 _UNKNOWN_TYPE: Final = re.compile(r"(?<![\w\])])\?")
+_TEXT: Final = re.compile(r'"(?:\\.|[^"\\])*"')  # the default of an argument
 # What the code that reads a damaged file or emulated process may raise.
 _DAMAGE: Final = (
     *(NotElfError, MemoryException, OverflowError, ValueError, struct.error),
@@ -129,7 +130,9 @@ class _Recovery:
     def result(self) -> Registrations:
         recorder = self.recorder
         operators = [
-            replace(each, schema=self.readable(each.name, each.schema)) if each.inferred else each
+            replace(each, schema=self.readable(each.name, each.schema))
+            if each.inferred or each.name in recorder.built
+            else each
             for each in recorder.operators
         ]
         kernels = [
@@ -148,10 +151,12 @@ class _Recovery:
         )
 
     def readable(self, operator: str, schema: str | None) -> str | None:
-        """A schema, or None, and a gap, for one that was inferred with a type which is not known here."""
-        if schema is None or not _UNKNOWN_TYPE.search(schema):
+        """A schema that is no text in the object, or None, and a gap, for one with a part which is not known here."""
+        if schema is None or not _UNKNOWN_TYPE.search(_TEXT.sub("", schema)):
             return schema
         reason = f"the schema that torch infers for {operator} has an unknown type"
+        if operator in self.recorder.built:
+            reason = f"the schema that the code builds for {operator} has an unknown type or default"
         if not any(gap.reason == reason for gap in self.gaps):
             self.report(reason, None)
         return None

@@ -191,8 +191,8 @@ class SchemaObjects:
             [_AND_MORE] if flag else [] for flag in self._process.machine.read(vectors + 2 * _VECTOR, 2)
         )
         text = _printed(_with_keywords(given) + more_arguments, [each.text for each in returned] + more_results)
-        types = (tuple(each.type for each in arguments) for arguments in (given, returned))
-        return Schema(name, text, *types, built=True)
+        types, results = (tuple(each.type for each in arguments) for arguments in (given, returned))
+        return Schema(name, text, types, results, built=True)
 
     def marked(self, address: int) -> Schema | None:
         """The schema at ``address`` if one was made there or moved there, whatever else may lie there."""

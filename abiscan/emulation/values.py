@@ -91,6 +91,9 @@ class Values:
         return str(bool(payload[0])) if type_ == "bool" else UNKNOWN_VALUE
 
     def _list(self, vector: int, element: str) -> str:
+        """Other lists torch's own parser does not take as a default, so no schema spells one."""
+        if element not in ("int", "float"):
+            return UNKNOWN_VALUE
         begin, end = self._process.machine.words(vector, 2)
         if not 0 <= end - begin <= _MAX_ELEMENTS * VALUE_SIZE or (end - begin) % VALUE_SIZE:
             return UNKNOWN_VALUE

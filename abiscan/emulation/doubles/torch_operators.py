@@ -41,6 +41,7 @@ def _register(state: TorchState, call: Call) -> None:
         given.name + (given.arguments or ""),
         inferred=inferred,
         alias_analysis=state.schemas.read_optional_byte(kernels + 24) if flag_first else None,
+        built=given.built,
     )
     for function in functions:
         state.recorder.kernel(

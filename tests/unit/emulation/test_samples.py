@@ -16,6 +16,8 @@ from abiscan.emulation import (
     Registrations,
     recover,
 )
+from abiscan.inputs.version import TorchVersion
+from abiscan.results.operators import full_schema
 
 SAMPLES = Path(__file__).parents[3] / "sample_binaries" / "registrations"
 
@@ -229,6 +231,23 @@ def test_custom_classes_and_operators_that_take_them(name: str) -> None:
     stack = "__torch__.torch.classes.class_sample.Stack"
     assert inferred["class_sample::use"] == f"(Tensor _0, {stack} _1) -> Tensor _0"
     assert inferred["class_sample::make"] == f"(Tensor _0) -> {stack} _0"
+
+
+@pytest.mark.parametrize("name", [f"defaults{strings}{mode}" for strings in ("", "_cow") for mode in ("", "_release")])
+def test_containers_and_texts_among_statics_and_defaults(name: str) -> None:
+    found = _read(name)
+    assert found.gaps == ()
+    assert {known.name: known.methods for known in found.classes} == {
+        "default_sample.Box": ("__init__", "find", "join", "fill", "state", "of"),
+    }
+    schemas = {operator.name: full_schema(operator, TorchVersion("2.13.0")) for operator in found.operators}
+    # As torch 2.13.0 prints it.
+    assert schemas["default_sample::put.built"] == (
+        'default_sample::put.built(str file, Any data, int[2] sizes=3, int[] shape=[1, 2], str mode="re\\"ad\\n", '
+        "str? other=None, *, float[] weights=[0.5, 1.], bool all=True, int few=-7, "
+        "float rate=1.0000000000000001e-05, Tensor(a!) out) -> (Tensor(a!) result, int)"
+    )
+    assert not any(operator.inferred for operator in found.operators if operator.name.endswith("built"))
 
 
 @pytest.mark.parametrize("name", ["registries", "registries_aarch64"])
