@@ -16,6 +16,7 @@ from abiscan.emulation import (
     Registrations,
     recover,
 )
+from abiscan.emulation.values import UNKNOWN_VALUE, Values
 from abiscan.inputs.version import TorchVersion
 from abiscan.results.operators import full_schema
 
@@ -377,4 +378,14 @@ def test_names_that_a_regular_expression_chooses(name: str) -> None:
     assert [operator.name for operator in found.operators] == [
         "expression_sample::one_1",
         "expression_sample::three_33",
+    ]
+
+
+def test_a_default_that_cannot_be_read_is_a_gap_and_not_a_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Values, "text", lambda *_: UNKNOWN_VALUE)
+    found = _read("defaults")
+    built = next(operator for operator in found.operators if operator.name == "default_sample::put.built")
+    assert built.schema is None
+    assert [gap.reason for gap in found.gaps] == [
+        "the schema that the code builds for default_sample::put.built has an unknown type or default"
     ]
