@@ -48,7 +48,7 @@ pythons:  ## slow: the unit tests on every supported Python that this machine ha
 docs:  ## the documentation site, in build/docs; warnings are errors
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet docs build/docs
 
-truth:  ## slow: every recorded pair of extension and torch (downloads 4 GB, unpacks 6 GB)
+truth:  ## slow: every recorded pair of extension and torch (downloads 5 GB, unpacks 7 GB)
 	$(BIN)/python -m tools.ground_truth
 
 bench:  ## ratios against auditwheel, abi3audit and importing torch

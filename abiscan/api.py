@@ -1,8 +1,8 @@
-"""The public Python API: what the commands answer, as functions. ``import abiscan`` offers every name in ``__all__``.
+"""The public Python API: the commands as functions. ``import abiscan`` offers every name in ``__all__``.
 
-A target is what the commands take: the path of a shared object, of a wheel or of a folder, ``NAME==VERSION``, or the
-name of an installed package. So is a torch: a release number, a specifier (``>=2.4,<2.7``), or the path of its folder,
-of one of its libraries or of its wheel; None means the torch of the current environment.
+Targets and torches are written as for the commands. A target is the path of a shared object, of a wheel or of a folder,
+``NAME==VERSION``, or the name of an installed package. A torch is a release number, a specifier (``>=2.4,<2.7``), or
+the path of its folder, of one of its libraries or of its wheel; None means the torch of the current environment.
 
 Every function raises ``AbiscanError`` for an input that cannot be read, and writes to no stream.
 """
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from abiscan.results.torch_operators import TorchOperators
     from abiscan.torches.torch import TorchChoice
 
-# What a function needs is imported when it is called: none waits for what another needs.
+# Each function imports what it needs when it is called, so no function waits for the imports of another.
 
 TargetLike: TypeAlias = "str | os.PathLike[str] | Source"
 TorchLike: TypeAlias = "str | os.PathLike[str] | TorchChoice"
 DECLARED: Final = "declared"
-"""As the torch of ``check``: what the metadata of each wheel require, judged as well."""
+"""As the torch of ``check``: the torch that the metadata of each wheel require; the requirement is checked as well."""
 
 
 def check(
@@ -49,14 +49,14 @@ def check(
 
     Several targets are checked as if loaded into one process, in the order given.
 
-    :param torch: a specifier means every embedded release that it admits; ``"declared"`` means what the metadata of
-        each wheel requires
+    :param torch: a specifier means every embedded release that it admits; ``"declared"`` means the torch that the
+        metadata of each wheel require
     :param python: the interpreter whose torch and installed packages are used; by default that of the environment
     :param rules: the rules to run; by default all
     :raises AbiscanError: a target, the torch or the interpreter cannot be read
     """
     session = _session(session)
-    with _sources(targets, python) as sources:
+    with _sources(_each(targets), python) as sources:
         if torch == DECLARED and not Path(DECLARED).exists():
             from abiscan.pipelines.declared import check_declared
 
@@ -85,28 +85,28 @@ def matrix(
     from abiscan.pipelines import matrix as pipeline
 
     choices = _each_choice(torches, python)
-    with _sources(targets, python) as sources:
+    with _sources(_each(targets), python) as sources:
         return pipeline.matrix(sources, choices, _rules(rules), _session(session), explained=explained)
 
 
 def operators(target: TargetLike, *, python: str | None = None, session: Session | None = None) -> ExtensionOperators:
-    """What the extensions of a target register with torch: libraries, operators, kernels, fallbacks, classes.
+    """List what the extensions of a target register with torch: libraries, operators, kernels, fallbacks, classes.
 
     :param python: the interpreter whose installed packages are used; by default that of the environment
     :raises AbiscanError: the target cannot be read
     """
     from abiscan.pipelines.operators import extension_operators
 
-    with _sources(target, python) as (source,):
+    with _sources([target], python) as (source,):
         return extension_operators(source, _session(session))
 
 
 def torch_operators(
     torch: TorchLike | None = None, *, machine: str = "x86_64", session: Session | None = None
 ) -> TorchOperators:
-    """What torch itself registers with its dispatcher.
+    """List what torch itself registers with its dispatcher.
 
-    :param machine: which build of a release number: ``x86_64`` or ``aarch64``
+    :param machine: the machine for which to take a release number: ``x86_64`` or ``aarch64``
     :raises AbiscanError: there is no such torch
     """
     from abiscan.binary.elf import Machine
@@ -122,7 +122,7 @@ def api_history(
     python: str | None = None,
     session: Session | None = None,
 ) -> ApiHistory:
-    """Whether releases of torch changed anything for an extension.
+    """Show whether releases of torch changed the operators that an extension uses.
 
     :param torches: release numbers, specifiers or paths; by default all embedded releases
     :param python: the interpreter whose installed packages are used; by default that of the environment
@@ -131,7 +131,7 @@ def api_history(
     from abiscan.pipelines import operators as pipeline
 
     specs = [torches] if isinstance(torches, str) else list(torches)
-    with _sources(target, python) as (source,):
+    with _sources([target], python) as (source,):
         return pipeline.api_history(source, specs, _session(session))
 
 
@@ -144,16 +144,16 @@ def coverage(
     python: str | None = None,
     session: Session | None = None,
 ) -> BackendReport:
-    """Which operators have no kernel for the backend that a target implements.
+    """List the operators without a kernel for the backend that a target implements.
 
-    :param backend: its dispatch key or name; by default the one that most kernels are for
-    :param workload: a file of a model, which limits the answer to the operators that it calls
+    :param backend: its dispatch key or name; by default the backend that most kernels are for
+    :param workload: a model file, which limits the report to the operators that the model calls
     :param python: the interpreter whose torch and installed packages are used; by default that of the environment
     :raises AbiscanError: something cannot be read, or there is no such backend
     """
     from abiscan.pipelines.coverage import backend_report
 
-    with _sources(target, python) as (source,):
+    with _sources([target], python) as (source,):
         return backend_report(
             source,
             _choice(torch, python),
@@ -172,24 +172,24 @@ def diff(
     python: str | None = None,
     session: Session | None = None,
 ) -> Comparison:
-    """What changed from one torch to another: symbols, operators, dispatch, class layouts.
+    """Compare two torches: symbols, operators, dispatch, class layouts.
 
-    :param used_by: an extension, which limits the answer to what it uses
-    :param machine: which build of a release number: ``x86_64`` or ``aarch64``
+    :param used_by: an extension, which limits the comparison to what it uses
+    :param machine: the machine for which to take a release number: ``x86_64`` or ``aarch64``
     :param python: the interpreter whose installed packages are used; by default that of the environment
     :raises AbiscanError: a torch or the extension cannot be read
     """
     from abiscan.binary.elf import Machine
     from abiscan.pipelines import diff as pipeline
 
-    with _sources(() if used_by is None else used_by, python) as sources:
+    with _sources(() if used_by is None else [used_by], python) as sources:
         user = next(iter(sources), None)
         choices = _choice(old, python), _choice(new, python)
         return pipeline.diff(*choices, Machine(machine), user, _session(session))
 
 
 def releases() -> tuple[str, ...]:
-    """The torch releases whose data is inside the package, oldest first: ``"1.4.0"``, …"""
+    """List the torch releases that are embedded in the package, oldest first: ``"1.4.0"``, …"""
     from abiscan.torches import embedded
 
     return tuple(map(str, embedded.versions()))
@@ -208,9 +208,9 @@ def _rules(rules: Sequence[Rule] | None) -> Sequence[Rule]:
 
 
 @contextlib.contextmanager
-def _sources(targets: TargetLike | Iterable[TargetLike], python: str | None) -> Iterator[list[Source]]:
-    """What targets mean; wheels that had to be fetched are deleted in the end."""
-    from abiscan.inputs.packages import named
+def _sources(targets: Iterable[TargetLike], python: str | None) -> Iterator[list[Source]]:
+    """The sources that targets stand for; downloaded wheels are deleted at the end."""
+    from abiscan.inputs.packages import Distribution, FetchedWheel, named
 
     environment = _environment(python)
     with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
@@ -218,13 +218,17 @@ def _sources(targets: TargetLike | Iterable[TargetLike], python: str | None) -> 
         def source(target: TargetLike) -> Source:
             if isinstance(target, str):
                 return named(target, Path(folder), environment)
-            return Path(target) if isinstance(target, os.PathLike) else target
+            if isinstance(target, os.PathLike):
+                return Path(target)
+            if not isinstance(target, Distribution | FetchedWheel):
+                raise TypeError(f"a target is a string or a path, not {type(target).__name__}")
+            return target
 
-        yield [source(target) for target in _each(targets)]
+        yield list(map(source, targets))
 
 
 def _each(targets: TargetLike | Iterable[TargetLike]) -> Iterable[TargetLike]:
-    return targets if isinstance(targets, Iterable) and not isinstance(targets, str) else [targets]
+    return targets if isinstance(targets, Iterable) and not isinstance(targets, str | bytes) else [targets]
 
 
 def _environment(python: str | None) -> str | None:
@@ -234,7 +238,7 @@ def _environment(python: str | None) -> str | None:
 
 
 def _each_choice(torches: TorchLike | Iterable[TorchLike], python: str | None) -> list[TorchChoice]:
-    several = torches if isinstance(torches, Iterable) and not isinstance(torches, str) else [torches]
+    several = torches if isinstance(torches, Iterable) and not isinstance(torches, str | bytes) else [torches]
     return list(dict.fromkeys(choice for torch in several for choice in _choices(torch, python)))
 
 
@@ -249,4 +253,8 @@ def _choice(torch: TorchLike | None, python: str | None) -> TorchChoice:
 
     if torch is None:
         return TorchOf(_environment(python))
-    return torch_choice(os.fspath(torch)) if isinstance(torch, str | os.PathLike) else torch
+    if isinstance(torch, str | os.PathLike):
+        return torch_choice(os.fspath(torch))
+    if not hasattr(torch, "open"):
+        raise TypeError(f"a torch is a string or a path, not {type(torch).__name__}")
+    return torch

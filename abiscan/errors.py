@@ -1,4 +1,4 @@
-"""What abiscan raises when it cannot do what it was asked to: every message names the file and the fix."""
+"""The errors that abiscan raises: every message names the file and the fix."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class AbiscanError(Exception):
 
 
 class InputError(AbiscanError):
-    """A target, a torch or an interpreter that cannot be read as such.
+    """A target, a torch or an interpreter that cannot be read.
 
     :param subject: the file (or wheel member) at fault, as the user named it
     :param problem: what is wrong with it, in one clause

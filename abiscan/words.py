@@ -1,4 +1,4 @@
-"""How messages count and list things. Texts of every room use it, so nothing of the project may come in."""
+"""How messages count and list things. Every room uses it, so it imports nothing from the project."""
 
 from __future__ import annotations
 
@@ -28,3 +28,8 @@ def ranges(chosen: Collection[str], among: Iterable[str]) -> str:
     """Releases, with those that follow each other ``among`` all releases as a range: ``2.4.0, 2.6.0-2.9.1``."""
     runs = [list(run) for is_chosen, run in itertools.groupby(among, chosen.__contains__) if is_chosen]
     return ", ".join("-".join(dict.fromkeys((run[0], run[-1]))) for run in runs)
+
+
+def first_line(text: str) -> str:
+    """The first line of ``text`` that is not empty: messages of torch may have several."""
+    return text.strip().partition("\n")[0]

@@ -1,10 +1,10 @@
 """Compare abiscan with recorded real loads: verdict, first error, undefined symbols, for every pair of file and torch.
 
-The record (``tests/oracle/pairs.jsonl.gz``) says what really happened when a file of a released wheel was loaded into a
-released torch. This fetches the wheels with pip, unpacks the libraries of the torch releases, predicts every pair, and
-prints each difference. It exits with 1 if there is one.
+The records (``tests/oracle/pairs*.jsonl.gz``) say what really happened when a file of a released wheel was loaded into
+a released torch; ``tools/record_loads.py`` makes more of them. This downloads the wheels with pip, unpacks the
+libraries of the torch releases, predicts every pair, and prints each difference. It exits with 1 if there is one.
 
-    python -m tools.ground_truth                      # everything: downloads 4 GB, unpacks 6 GB, takes minutes
+    python -m tools.ground_truth                      # everything: downloads 5 GB, unpacks 7 GB, takes minutes
     python -m tools.ground_truth --torch 2.13.0       # only the pairs with the torch installed here
     python -m tools.ground_truth --embedded           # against the releases in the package: no torch is fetched
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import shutil
 import sys
 import tempfile
 import zipfile
@@ -25,21 +26,25 @@ from typing import Any, Final
 from abiscan.binary.ownership import is_cxx_symbol, is_torch_library
 from abiscan.inputs import interpreter
 from abiscan.inputs.session import Session
-from abiscan.inputs.store import Store
+from abiscan.inputs.store import Store, written_whole
 from abiscan.pipelines.bench import Bench
 from abiscan.results.check import How, Result
 from abiscan.rules import RULES
 from abiscan.torches.torch import ReleaseNumber, TorchAt
 from tools.wheels import download
 
-RECORD: Final = Path(__file__).resolve().parent.parent / "tests" / "oracle" / "pairs.jsonl.gz"
+_ORACLE: Final = Path(__file__).resolve().parent.parent / "tests" / "oracle"
+RECORDS: Final = (_ORACLE / "pairs.jsonl.gz", _ORACLE / "pairs_more.jsonl.gz")
 PYTHON: Final = "3.11"
 """The Python of the record; its wheels are fetched whichever Python runs this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """One recorded load."""
+    """One recorded load.
+
+    ``other_wheels`` are the libraries of other wheels that were on the search path, as ``package-version/path``.
+    """
 
     package: str
     version: str
@@ -51,6 +56,7 @@ class Pair:
     object: str | None
     message: str | None
     undefined: frozenset[str]
+    other_wheels: tuple[str, ...] = ()
 
     @property
     def corpus(self) -> str:
@@ -58,10 +64,13 @@ class Pair:
         return f"{self.package}-{self.version}"
 
 
-def recorded(record: Path = RECORD) -> list[Pair]:
-    """The pairs of the record, in its order."""
-    with gzip.open(record, "rt", encoding="utf-8") as stream:
-        return [_pair(json.loads(line)) for line in stream]
+def recorded(records: Iterable[Path] = RECORDS) -> list[Pair]:
+    """The pairs of the records, in their order."""
+    pairs = []
+    for record in records:
+        with gzip.open(record, "rt", encoding="utf-8") as stream:
+            pairs += [_pair(json.loads(line)) for line in stream]
+    return pairs
 
 
 def _pair(row: dict[str, Any]) -> Pair:
@@ -80,6 +89,7 @@ def _pair(row: dict[str, Any]) -> Pair:
         undefined=frozenset(
             name for library, names in row["undefined"].items() if not is_torch_library(library) for name in names
         ),
+        other_wheels=tuple(row.get("other_wheels", ())),
     )
 
 
@@ -108,12 +118,28 @@ def differences(pair: Pair, result: Result, *, embedded: bool = False) -> list[s
     return found
 
 
-def wheels_of(pairs: Iterable[Pair], folder: Path) -> dict[str, Path]:
-    """The wheels of the pairs, by ``package-version``; those not in ``folder`` are downloaded."""
-    wheels: dict[str, Path] = {}
-    for package, version in dict.fromkeys((pair.package, pair.version) for pair in pairs):
-        wheels[f"{package}-{version}"] = wheel(package, version, folder)
-    return wheels
+def targets_of(pairs: Iterable[Pair], folder: Path) -> dict[str, Path]:
+    """What to check for the pairs, by ``package-version``; wheels that are not in ``folder`` are downloaded."""
+    corpora = {pair.corpus: pair for pair in pairs}
+    return {corpus: _with_other_wheels(pair, folder) for corpus, pair in corpora.items()}
+
+
+def _with_other_wheels(pair: Pair, folder: Path) -> Path:
+    """The wheel of a pair; if libraries of other wheels were on its search path, a copy that has them as siblings."""
+    alone = wheel(pair.package, pair.version, folder)
+    if not pair.other_wheels:
+        return alone
+    libraries = [library.partition("/") for library in pair.other_wheels]
+    together = folder / f"with-{'-'.join(dict.fromkeys(corpus for corpus, _, _ in libraries))}" / alone.name
+    if not together.is_file():
+        with written_whole(together) as part:
+            shutil.copyfile(alone, part)
+            with zipfile.ZipFile(part, "a") as archive:
+                for corpus, _, path in libraries:
+                    package, _, version = corpus.rpartition("-")
+                    with zipfile.ZipFile(wheel(package, version, folder)) as other:
+                        archive.writestr(path, other.read(path))
+    return together
 
 
 def torch_of(version: str, folder: Path) -> Path:
@@ -147,18 +173,19 @@ def predict(pairs: Sequence[Pair], folder: Path, *, embedded: bool = False) -> I
 
     :param embedded: from the data in the package, not from the files of the torch
     """
-    wheels = wheels_of(pairs, folder)
+    targets = targets_of(pairs, folder)
     session = Session(store=Store(folder / "cache"))
     torches = sorted({pair.torch for pair in pairs})
     every = Bench(list(map(ReleaseNumber, torches)), session) if embedded else None
     for torch in torches:
         bench = every or Bench([TorchAt(torch_of(torch, folder))], session)
         chosen = [pair for pair in pairs if pair.torch == torch]
-        targets = [wheels[corpus] for corpus in dict.fromkeys(pair.corpus for pair in chosen)]
-        judged = (bench.judge(target, torch, RULES, keep=target is not targets[-1]) for target in targets)
-        results = {(result.target, result.path): result for found in judged for result in found}
+        corpora = dict.fromkeys(pair.corpus for pair in chosen)
+        # Each load was recorded in a process of its own, so nothing stays in the process for the next.
+        found = (result for corpus in corpora for result in bench.judge(targets[corpus], torch, RULES))
+        results = {(result.target, result.path): result for result in found}
         for pair in chosen:
-            yield pair, results[str(wheels[pair.corpus]), pair.path]
+            yield pair, results[str(targets[pair.corpus]), pair.path]
 
 
 def main() -> int:

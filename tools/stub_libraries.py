@@ -1,11 +1,14 @@
 """Make empty stand-ins for the CUDA libraries that a torch needs, so that it can be imported where there are none.
 
-    python -m tools.stub_libraries TORCH FOLDER
+    python -m tools.stub_libraries TORCH FOLDER [LIBRARY ...]
     LD_LIBRARY_PATH=FOLDER python -c "import torch"
 
 TORCH is the folder of the package, FOLDER gets one library for each that is needed and found nowhere. Each defines what
 the libraries of torch import from it, with the versions that they ask for, as functions that return zero: enough to
 load, to register and to look at the dispatcher, not to compute. Needs gcc.
+
+Name every LIBRARY of an unpacked extension to get what those need as well. Torch's own libraries are never replaced:
+that a torch for CPUs has no ``libtorch_cuda.so`` is part of what a load tells.
 """
 
 from __future__ import annotations
@@ -14,24 +17,28 @@ import argparse
 import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from abiscan.binary.elf import ElfFile, SharedObject
-from abiscan.binary.ownership import is_cxx_symbol, is_python_symbol, is_torch_symbol
+from abiscan.binary.ownership import is_cxx_symbol, is_python_symbol, is_torch_library, is_torch_symbol
 from abiscan.inputs import system
 
 _NO_VERSION: Final = ""
 
 
-def missing_symbols(package: Path) -> dict[str, dict[str, set[str]]]:
-    """By the names of libraries that are found nowhere: what torch imports from them, by version."""
-    files = [*package.glob("*.so"), *package.glob("lib/*.so*")]
+def missing_symbols(package: Path, extensions: Sequence[Path] = ()) -> dict[str, dict[str, set[str]]]:
+    """By the names of libraries that are found nowhere: what torch and extensions import from them, by version."""
+    files = [*package.glob("*.so"), *package.glob("lib/*.so*"), *extensions]
     objects = [ElfFile.open(path).facts() for path in files]
     machine = objects[0].machine
-    folders = [package / "lib", *map(Path, system.library_folders(machine))]
+    siblings = dict.fromkeys(path.parent for path in extensions)
+    folders = [package / "lib", *siblings, *map(Path, system.library_folders(machine))]
     needed = dict.fromkeys(name for facts in objects for name in facts.needed)
-    absent = [name for name in needed if not any((folder / name).exists() for folder in folders)]
+    absent = [
+        name for name in needed if not (is_torch_library(name) or any((folder / name).exists() for folder in folders))
+    ]
     found: dict[str, dict[str, set[str]]] = {name: defaultdict(set) for name in absent}
     for facts in objects:
         of_nobody = [name for name in facts.needed if name in found]
@@ -77,9 +84,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("torch", type=Path, help="the folder of the torch package")
     parser.add_argument("folder", type=Path, help="where the libraries go")
+    parser.add_argument(
+        "libraries", nargs="*", type=Path, metavar="LIBRARY", help="an extension's, which need some, too"
+    )
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    for name, symbols in missing_symbols(arguments.torch).items():
+    for name, symbols in missing_symbols(arguments.torch, arguments.libraries).items():
         make(name, symbols, arguments.folder)
         print(f"{name}: {sum(map(len, symbols.values()))} symbols")
     return 0

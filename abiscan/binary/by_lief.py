@@ -1,6 +1,6 @@
-"""What lief says of a binary: the name of a machine, and a C++ name. The only importer of lief.
+"""What abiscan asks lief for: the name of a machine, and a demangled name. The only importer of lief.
 
-Importing lief takes a quarter of a second, so it is imported for the first question.
+Importing lief takes a quarter of a second, so it is imported on first use.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from types import ModuleType
 def _lief() -> ModuleType:
     import lief
 
-    lief.disable_leak_warning()  # it would end the output of the process with pages about its own objects
+    lief.disable_leak_warning()  # otherwise it prints pages about its own objects at the end of the process
     return lief
 
 
@@ -27,11 +27,11 @@ def machine_name(number: int) -> str:
 
 
 def demangle(name: str) -> str | None:
-    """The C++ name of a mangled one; None if it is not mangled, or if lief does not run on this machine."""
+    """The C++ name of a mangled name; None if it is not mangled, or if lief does not run on this machine."""
     try:
         symbol = _lief().ELF.Symbol()  # lief.demangle() is not in the free edition
         symbol.name = name
         text: str = symbol.demangled_name
-    except (ImportError, OSError, TypeError, UnicodeError, MemoryError):  # TypeError: a lone surrogate is no text
+    except (ImportError, OSError, TypeError, UnicodeError, MemoryError):  # TypeError: a lone surrogate
         return None
     return text if text != name else None

@@ -1,8 +1,8 @@
-"""ELF facts of one shared object, copied out of the file at once.
+"""The ELF facts of one shared object, copied out of the file at once.
 
-The file is mapped and decoded in place, so only a few pages of it are touched, whatever its size. Nothing is read that
-``ld.so`` would not read: section headers, for example, may be stripped or wrong. The tests use lief as a second opinion
-on every fact; parsing with it would read the whole file, and importing it takes longer than most checks.
+The file is mapped and decoded in place, so only a few pages of it are touched, even if it is large. Only what ``ld.so``
+reads is read: section headers, for example, may be stripped or wrong. The tests compare every fact with lief's; parsing
+with lief would read the whole file, and importing it takes longer than most checks.
 
 Terms and layouts are those of the ELF gABI, chapters 4 and 5, and of the LSB for symbol versions.
 """
@@ -25,7 +25,7 @@ from abiscan.errors import InputError, NotElfError
 
 MAGIC: Final = b"\x7fELF"
 
-# What else is found under the name of a shared object, by its first bytes.
+# Other formats of files that are named like shared objects, by their first bytes.
 _OTHER_FORMATS: Final = (
     (b"\xcf\xfa\xed\xfe", "a Mach-O file (macOS)"),
     (b"\xce\xfa\xed\xfe", "a Mach-O file (macOS)"),
@@ -75,7 +75,7 @@ _PYTHON_VERSION: Final = re.compile(rb"(?<![0-9.])(3\.[0-9]{1,2})\0")
 
 
 class Machine(enum.Enum):
-    """The processor an object is built for (``e_machine``)."""
+    """The processor that an object is built for (``e_machine``)."""
 
     X86_64 = "x86_64"
     AARCH64 = "aarch64"
@@ -107,7 +107,7 @@ _MACHINES: Final = {62: Machine.X86_64, 183: Machine.AARCH64}  # EM_X86_64, EM_A
 
 
 class SymbolVersion(NamedTuple):
-    """A version that a reference asks for: ``GLIBC_2.14`` of the file ``libc.so.6`` (one Elf64_Vernaux)."""
+    """A version that a reference requires: ``GLIBC_2.14`` of the file ``libc.so.6`` (one Elf64_Vernaux)."""
 
     file: str
     name: str
@@ -117,8 +117,8 @@ class SymbolVersion(NamedTuple):
 class Definition(NamedTuple):
     """One definition of a symbol that other objects can bind to.
 
-    ``version`` is None where the object versions nothing, or this symbol belongs to the base version. ``hidden`` marks
-    a version that only a reference to that very version reaches (``name@VERSION`` rather than ``name@@VERSION``).
+    ``version`` is None if the object has no versions, or the symbol belongs to the base version. ``hidden`` marks a
+    version that only a reference to exactly that version reaches (``name@VERSION`` rather than ``name@@VERSION``).
     ``version_index`` is the symbol's index into the version tables, without the hidden bit.
     """
 
@@ -141,7 +141,7 @@ class Reference(NamedTuple):
 
 
 class SourceLine(NamedTuple):
-    """A line of a source file, whose path is that of the machine it was compiled on."""
+    """A line of a source file; the path is that on the machine where it was compiled."""
 
     file: str
     line: int
@@ -151,14 +151,14 @@ class Symbols(Protocol):
     """The definitions of one object, by name."""
 
     def find(self, name: str) -> tuple[Definition, ...]:
-        """The definitions called ``name``; several where the object keeps old versions of it."""
+        """The definitions of ``name``; several if the object keeps old versions of it."""
 
     def starting_with(self, prefix: str) -> Iterator[str]:
-        """The names that begin with ``prefix``, in no order that matters."""
+        """The names that begin with ``prefix``, in any order."""
 
 
 class SymbolTable(Mapping[str, tuple[Definition, ...]]):
-    """``Symbols`` held in memory."""
+    """``Symbols`` in memory."""
 
     __slots__ = ("_definitions",)
 
@@ -175,7 +175,7 @@ class SymbolTable(Mapping[str, tuple[Definition, ...]]):
         return len(self._definitions)
 
     def find(self, name: str) -> tuple[Definition, ...]:
-        """The definitions called ``name``."""
+        """The definitions of ``name``."""
         return self._definitions.get(name, ())
 
     def starting_with(self, prefix: str) -> Iterator[str]:
@@ -195,7 +195,7 @@ class _Columns(NamedTuple):
 
 
 class _Undecoded(SymbolTable):
-    """The same, decoded on the first lookup: for a large library, decoding takes longer than everything else."""
+    """``Symbols`` decoded on the first lookup: for a large library, decoding takes longer than everything else."""
 
     __slots__ = ("_columns", "_strings", "_version_names", "_versions")
 
@@ -213,11 +213,11 @@ class _Undecoded(SymbolTable):
         return self._definitions
 
     def _decoded(self) -> dict[str, tuple[Definition, ...]]:
-        found: dict[str, tuple[Definition, ...]] = {}
+        definitions: dict[str, tuple[Definition, ...]] = {}
         names, strings = self._version_names, self._strings
         for name_at, info, other, section, value, size, version in zip(*self._columns, self._versions, strict=True):
-            # What ld.so can bind to (glibc, do_lookup_x): defined, global or weak, of default or protected visibility;
-            # a value of zero counts only for thread-local and absolute symbols.
+            # ld.so binds (glibc, do_lookup_x) to symbols that are defined, global or weak, with default or protected
+            # visibility; a value of zero is valid only for thread-local and absolute symbols.
             if section == _SHN_UNDEF or info >> 4 == 0 or other & 3 not in (_STV_DEFAULT, _STV_PROTECTED):
                 continue
             kind = info & 0xF
@@ -226,8 +226,8 @@ class _Undecoded(SymbolTable):
             index = version & ~_VERSYM_HIDDEN
             name = strings[name_at : strings.find(b"\0", name_at)].decode("utf-8", "backslashreplace")
             definition = Definition(names.get(index), bool(version & _VERSYM_HIDDEN), index, kind, size)
-            found[name] = (*found[name], definition) if name in found else (definition,)
-        return found
+            definitions[name] = (*definitions[name], definition) if name in definitions else (definition,)
+        return definitions
 
     def starting_with(self, prefix: str) -> Iterator[str]:
         """The names that begin with ``prefix``."""
@@ -236,7 +236,7 @@ class _Undecoded(SymbolTable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """A PT_LOAD segment: ``file_size`` bytes from ``offset`` of the file at ``address``, then zeroes up to ``size``."""
+    """A PT_LOAD segment: ``file_size`` bytes at ``offset`` in the file map to ``address``, then zeroes to ``size``."""
 
     address: int
     size: int
@@ -249,10 +249,10 @@ class Segment:
 class SharedObject:
     """What the loader, and abiscan, need to know about one ELF object.
 
-    ``executable`` tells a program, position-independent or not, from a library.
+    ``executable`` distinguishes a program, position-independent or not, from a library.
     ``references`` are in the order in which ``ld.so`` processes them: ``.rela.dyn``, then ``.rela.plt``; each once.
-    ``imports`` are all undefined names of the dynamic symbol table, used by a relocation or not.
-    ``version_definitions`` is None where the object has no DT_VERDEF, which ``ld.so`` treats unlike an empty one.
+    ``imports`` are all undefined names of the dynamic symbol table, even if no relocation uses them.
+    ``version_definitions`` is None if the object has no DT_VERDEF, which differs from an empty one for ``ld.so``.
     """
 
     machine: Machine
@@ -277,22 +277,22 @@ class SharedObject:
 
 
 def describe_other_format(head: bytes) -> str:
-    """What a file that is no ELF file is, from its first bytes (64 are enough)."""
+    """A description of a file that is not an ELF file, from its first bytes (64 are enough)."""
     if not head:
         return "an empty file"
-    for magic, what in _OTHER_FORMATS:
+    for magic, description in _OTHER_FORMATS:
         if head.startswith(magic):
-            return what
+            return description
     if all(byte in b"\t\n\r\f" or 0x20 <= byte < 0x7F for byte in head):
         return "a text file"
     return "not an ELF file"
 
 
 def check_header(head: bytes, subject: str) -> None:
-    """Refuse what is not a 64-bit little-endian ELF file, before any parser touches it.
+    """Reject a file that is not a 64-bit little-endian ELF file, before any parser reads it.
 
     :param head: the first 64 bytes (fewer if the file is shorter)
-    :raises NotElfError: with what it is instead
+    :raises NotElfError: says what the file is instead
     """
     if not head.startswith(MAGIC):
         raise NotElfError(
@@ -307,10 +307,10 @@ def check_header(head: bytes, subject: str) -> None:
 
 
 class ElfFile:
-    """The bytes of one object and how they are laid out in memory.
+    """The bytes of one object and their layout in memory.
 
-    ``segments`` are its PT_LOAD segments; ``entries`` its dynamic section, in order, and ``dynamic`` the same by tag
-    (the last one of a tag, as for ``ld.so``).
+    ``segments`` are its PT_LOAD segments; ``entries`` is its dynamic section, in order, and ``dynamic`` the same by tag
+    (the last entry of a tag wins, as for ``ld.so``).
     """
 
     def __init__(self, data: bytes | mmap.mmap, subject: str) -> None:
@@ -348,8 +348,8 @@ class ElfFile:
     def open(cls, path: Path, subject: str | None = None) -> ElfFile:
         """Map the file at ``path``.
 
-        :param subject: how to call it in messages, if not by its path
-        :raises NotElfError: it is something else, or damaged
+        :param subject: its name in messages, by default its path
+        :raises NotElfError: it is not an ELF file, or damaged
         :raises InputError: it cannot be read
         """
         subject = subject or str(path)
@@ -364,7 +364,7 @@ class ElfFile:
 
     @classmethod
     def from_bytes(cls, data: bytes, subject: str) -> ElfFile:
-        """The same for a file held in memory, such as a member of a wheel."""
+        """Read a file that is in memory, such as a member of a wheel."""
         check_header(data[: _EHDR.size], subject)
         with _damage_reported(subject):
             return cls(data, subject)
@@ -372,7 +372,7 @@ class ElfFile:
     def bytes_at(self, address: int, size: int) -> memoryview:
         """``size`` bytes at a virtual address, from the file.
 
-        :raises NotElfError: no segment holds them
+        :raises NotElfError: no segment contains them
         """
         for segment in self.segments:
             start = address - segment.address
@@ -391,27 +391,29 @@ class ElfFile:
         raise NotElfError(self.subject, f"damaged: no segment contains the address {address:#x}", "download it again")
 
     def find_in_data(self, text: bytes) -> Iterator[int]:
-        """The file offsets at which ``text`` stands among the data.
+        """The file offsets of ``text`` in the data.
 
-        Linkers put constants into segments of their own, or, where there is no such segment, in with the code.
+        Linkers put constants into segments of their own, or, if there are none, next to the code.
         """
         data = [segment for segment in self.segments if not segment.flags & _PF_X]
         for segment in data if any(not segment.flags & _PF_W for segment in data) else self.segments:
             end = segment.offset + segment.file_size
-            at = self._bytes.find(text, segment.offset, end)
-            while at >= 0:
-                yield at
-                at = self._bytes.find(text, at + len(text), end)
+            position = self._bytes.find(text, segment.offset, end)
+            while position >= 0:
+                yield position
+                position = self._bytes.find(text, position + len(text), end)
 
     def assertions(self) -> frozenset[SourceLine]:
-        """Where the assertions of torch's kind stand that were compiled into the file: their text says so."""
-        texts = (_ASSERTED_AT.match(self._bytes, at + len(_ASSERTION)) for at in self.find_in_data(_ASSERTION))
+        """The source lines of torch's assertions that were compiled into the file: their texts contain them."""
+        texts = (
+            _ASSERTED_AT.match(self._bytes, position + len(_ASSERTION)) for position in self.find_in_data(_ASSERTION)
+        )
         return frozenset(
             SourceLine(text.group(1).decode("utf-8", "backslashreplace"), int(text.group(2))) for text in texts if text
         )
 
     def table(self, address_tag: Tag, size_tag: Tag) -> memoryview:
-        """A table that two entries of the dynamic section place; empty where the object has none."""
+        """A table, given by two entries of the dynamic section; empty if the object has none."""
         address, size = self.dynamic.get(address_tag), self.dynamic.get(size_tag, 0)
         return self.bytes_at(address, size) if address and size else memoryview(b"")
 
@@ -430,7 +432,7 @@ class ElfFile:
 
 @contextlib.contextmanager
 def _damage_reported(subject: str) -> Iterator[None]:
-    """Name the file in whatever trips over a damaged one."""
+    """Turn the errors that a damaged file causes into an error that names the file."""
     try:
         yield
     except (ValueError, OverflowError, MemoryError, struct.error) as error:
@@ -459,8 +461,8 @@ class _Reader:
             self._name(max(symbols.names))  # after this every name is known to have an end
         versions = self._symbol_versions(len(symbols.names))
         order = self._relocated_symbols()
-        named = zip(symbols.names[1:], symbols.sections[1:], strict=True)
-        imports = frozenset(self._name(name) for name, section in named if section == _SHN_UNDEF)
+        names_and_sections = zip(symbols.names[1:], symbols.sections[1:], strict=True)
+        imports = frozenset(self._name(name) for name, section in names_and_sections if section == _SHN_UNDEF)
         uses_python = any(name.startswith(("Py", "_Py")) for name in imports)
         return SharedObject(
             machine=self.file.machine,
@@ -477,7 +479,7 @@ class _Reader:
             symbols=_Undecoded(symbols, versions, self.version_definitions, self.strings),
             references=self._references(symbols, versions, order),
             imports=imports,
-            # Only what uses Python can be a pybind11 module; a CUDA library of a gigabyte need not be searched for it.
+            # A pybind11 module imports Python symbols, so a CUDA library of a gigabyte need not be searched.
             pybind11_internals=self._pybind11_internals() if uses_python else None,
             pybind11_python=self._pybind11_python() if uses_python else (),
         )
@@ -494,13 +496,16 @@ class _Reader:
 
     def _build_id(self) -> str | None:
         for notes in self.file.notes:
-            at = 0
-            while at + _NOTE.size <= len(notes):
-                name_size, size, kind = _NOTE.unpack_from(notes, at)
-                start = at + _NOTE.size + (name_size + 3 & ~3)
-                if kind == _NT_GNU_BUILD_ID and bytes(notes[at + _NOTE.size : at + _NOTE.size + 4]) == b"GNU\0":
+            position = 0
+            while position + _NOTE.size <= len(notes):
+                name_size, size, kind = _NOTE.unpack_from(notes, position)
+                start = position + _NOTE.size + (name_size + 3 & ~3)
+                if (
+                    kind == _NT_GNU_BUILD_ID
+                    and bytes(notes[position + _NOTE.size : position + _NOTE.size + 4]) == b"GNU\0"
+                ):
                     return notes[start : start + size].hex()
-                at = start + (size + 3 & ~3)
+                position = start + (size + 3 & ~3)
         return None
 
     def _symbols(self) -> _Columns:
@@ -518,7 +523,7 @@ class _Reader:
         )
 
     def _symbol_count(self) -> int:
-        """How many symbols there are: the dynamic section does not say, only the hash tables know."""
+        """The number of symbols, from the hash tables, since the dynamic section does not have it."""
         if address := self.file.dynamic.get(Tag.HASH):
             return struct.unpack("<4xI", self.file.bytes_at(address, 8))[0]  # type: ignore[no-any-return]
         if address := self.file.dynamic.get(Tag.GNU_HASH):
@@ -540,46 +545,46 @@ class _Reader:
         return max((at_least, *(index + 1 for index in self._relocated_symbols())))
 
     def _relocated_symbols(self) -> list[int]:
-        """Symbol indexes in the order of the relocations that name them, each once, 0 (no symbol) left out."""
-        seen: dict[int, None] = {}
+        """Symbol indexes in the order of their relocations, each once, without 0 (no symbol)."""
+        indexes: dict[int, None] = {}
         for table in (self.file.table(Tag.RELA, Tag.RELASZ), self.file.table(Tag.JMPREL, Tag.PLTRELSZ)):
             words = table[: len(table) // _RELA_SIZE * _RELA_SIZE].cast("I")
-            seen.update(dict.fromkeys(words[3::6].tolist()))
-        seen.pop(0, None)
-        return list(seen)
+            indexes.update(dict.fromkeys(words[3::6].tolist()))
+        indexes.pop(0, None)
+        return list(indexes)
 
     def _version_definitions(self) -> dict[int, str]:
         return {
-            index: self._name(_VERDAUX.unpack_from(table, at + aux)[0])
-            for table, at, (_, flags, index, count, _, aux, _) in self._chain(Tag.VERDEF, _VERDEF)
+            index: self._name(_VERDAUX.unpack_from(table, position + aux)[0])
+            for table, position, (_, flags, index, count, _, aux, _) in self._chain(Tag.VERDEF, _VERDEF)
             if count and not flags & _VER_FLG_BASE
         }
 
     def _version_needs(self) -> dict[int, SymbolVersion]:
         needs: dict[int, SymbolVersion] = {}
         for table, start, (_, count, file, first, _) in self._chain(Tag.VERNEED, _VERNEED):
-            at = start + first
+            position = start + first
             for _ in range(count):
-                _, flags, other, name, following = _VERNAUX.unpack_from(table, at)
+                _, flags, other, name, following = _VERNAUX.unpack_from(table, position)
                 version = SymbolVersion(self._name(file), self._name(name), bool(flags & _VER_FLG_WEAK))
                 needs[other & ~_VERSYM_HIDDEN] = version
                 if not following:
                     break
-                at += following
+                position += following
         return needs
 
     def _chain(self, tag: Tag, entry: struct.Struct) -> Iterator[tuple[memoryview, int, tuple[int, ...]]]:
-        """The entries of a version table, each with the table and where in it the entry lies; the last field links."""
+        """The entries of a version table, with the table and the offset of each; the last field links to the next."""
         address = self.file.dynamic.get(tag)
         if not address:
             return
-        table, at = self.file.tail_at(address), 0
+        table, position = self.file.tail_at(address), 0
         while True:
-            fields = entry.unpack_from(table, at)
-            yield table, at, fields
+            fields = entry.unpack_from(table, position)
+            yield table, position, fields
             if not fields[-1]:
                 return
-            at += fields[-1]
+            position += fields[-1]
 
     def _symbol_versions(self, count: int) -> list[int]:
         address = self.file.dynamic.get(Tag.VERSYM)
@@ -601,15 +606,15 @@ class _Reader:
         return tuple(references.values())
 
     def _pybind11_internals(self) -> str | None:
-        at = next(self.file.find_in_data(_PYBIND11_INTERNALS_PREFIX), None)
-        match = _PYBIND11_INTERNALS.match(self.file.data, at) if at is not None else None
+        position = next(self.file.find_in_data(_PYBIND11_INTERNALS_PREFIX), None)
+        match = _PYBIND11_INTERNALS.match(self.file.data, position) if position is not None else None
         return match.group().decode() if match else None
 
     def _pybind11_python(self) -> tuple[str, ...]:
-        """The Python versions that the check at the head of a pybind11 module may compare with, as it spells them."""
-        at = next(self.file.find_in_data(_PYBIND11_VERSION_CHECK), -1)
+        """The Python versions that the version check of a pybind11 module may compare with, as it spells them."""
+        position = next(self.file.find_in_data(_PYBIND11_VERSION_CHECK), -1)
         for segment in self.file.segments:
-            if segment.offset <= at < segment.offset + segment.file_size:
+            if segment.offset <= position < segment.offset + segment.file_size:
                 data = self.file.data[segment.offset : segment.offset + segment.file_size]
                 return tuple(sorted({match.group(1).decode() for match in _PYTHON_VERSION.finditer(data)}))
         return ()

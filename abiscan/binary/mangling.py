@@ -14,7 +14,7 @@ from typing import Final
 
 from abiscan.binary import by_lief
 
-_LONGEST: Final = 16_384  # characters; a longer name is no name of a program but an attack on the demangler
+_LONGEST: Final = 16_384  # characters; a longer name is not a real one but an attack on the demangler
 # Each substitution can double the text before it. Of 185,000 names that five releases of torch export, 3 in 1,000 use
 # more different ones.
 _MOST_SUBSTITUTIONS: Final = 16
@@ -39,18 +39,18 @@ _NESTED: Final = re.compile(r"_ZN[rVK]*[RO]?")
 
 @functools.cache
 def _demangler() -> Callable[[str], str | None]:
-    """What returns the C++ name of a mangled one, or None if it is not mangled.
+    """The function that returns the C++ name of a mangled name, or None if it is not mangled.
 
-    That is the C++ runtime of this machine. cxxfilt runs programs to find it (``ldconfig``, ``gcc``), so that it finds
-    nothing where those are missing; lief is linked to it.
+    cxxfilt uses the C++ runtime of this machine. It runs programs to find that (``ldconfig``, ``gcc``), so it finds
+    nothing if they are missing; lief is linked with the runtime.
     """
     try:
         import cxxfilt
 
-        found = isinstance(cxxfilt.default_demangler, cxxfilt.Demangler)
+        has_runtime = isinstance(cxxfilt.default_demangler, cxxfilt.Demangler)
     except (ImportError, OSError):
-        found = False
-    return _by_cxxfilt if found else by_lief.demangle
+        has_runtime = False
+    return _by_cxxfilt if has_runtime else by_lief.demangle
 
 
 def _by_cxxfilt(name: str) -> str | None:
@@ -65,7 +65,7 @@ def _by_cxxfilt(name: str) -> str | None:
 
 @functools.lru_cache(maxsize=65_536)
 def demangle(name: str) -> str:
-    """The C++ name of a mangled one, in its usual short spelling; ``name`` itself if it is not mangled."""
+    """The C++ name of a mangled name, in its usual short spelling; ``name`` itself if it is not mangled."""
     if not name.startswith("_Z") or len(name) > _LONGEST or len(set(_SUBSTITUTION.findall(name))) > _MOST_SUBSTITUTIONS:
         return name
     text = _demangler()(name)
@@ -79,14 +79,14 @@ def demangle(name: str) -> str:
 
 
 def demangle_type(name: str) -> str:
-    """The same for the mangled name of a type, such as ``FN2at6TensorERKS0_E``: ``at::Tensor (at::Tensor const&)``."""
-    text = demangle(f"_ZTS{name}")  # "typeinfo name for …" is how the demangler is given a type
+    """The C++ name of a mangled type: ``at::Tensor (at::Tensor const&)`` for ``FN2at6TensorERKS0_E``."""
+    text = demangle(f"_ZTS{name}")  # the demangler takes a type only as "typeinfo name for …"
     return text.removeprefix("typeinfo name for ") if text != f"_ZTS{name}" else name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """A demangled function: ``name(parameters)suffix``. ``parameters`` is None for what is no function."""
+    """A demangled function: ``name(parameters)suffix``. ``parameters`` is None for a name that is not a function."""
 
     name: str
     parameters: tuple[str, ...] | None = None
@@ -107,31 +107,39 @@ class Signature:
             return cls(name=demangled)
         if start == 0 or demangled[start + 1 : end] == "anonymous namespace":
             return cls(name=demangled)
-        return cls(name=demangled[:start], parameters=_split(demangled[start + 1 : end]), suffix=demangled[end + 1 :])
+        return cls(
+            name=demangled[:start], parameters=split_parameters(demangled[start + 1 : end]), suffix=demangled[end + 1 :]
+        )
 
     def marked_against(self, other: Signature) -> str:
-        """This signature with «» around each parameter that ``other`` does not have at that place."""
+        """This signature with «» around each parameter that ``other`` does not have in that position."""
         if self.parameters is None or other.parameters is None:
             return str(self)
         matcher = difflib.SequenceMatcher(a=other.parameters, b=self.parameters, autojunk=False)
-        kept = {index for block in matcher.get_matching_blocks() for index in range(block.b, block.b + block.size)}
-        marked = [text if index in kept else f"«{text}»" for index, text in enumerate(self.parameters)]
+        kept_indexes = {
+            index for block in matcher.get_matching_blocks() for index in range(block.b, block.b + block.size)
+        }
+        marked = [text if index in kept_indexes else f"«{text}»" for index, text in enumerate(self.parameters)]
         suffix = self.suffix if self.suffix == other.suffix else f"«{self.suffix}»"
         return f"{self.name}({', '.join(marked)}){suffix}"
 
     def likeness(self, other: Signature) -> float:
-        """How much the parameters agree with those of ``other``, from 0 to 1; both kinds of string count as one."""
-        mine, theirs = (
+        """How similar the parameters are to those of ``other``, from 0 to 1; both kinds of string count as equal."""
+        own_parameters, other_parameters = (
             [parameter.replace("__cxx11::", "") for parameter in signature.parameters or ()]
             for signature in (self, other)
         )
-        return difflib.SequenceMatcher(a=mine, b=theirs, autojunk=False).ratio() + (self.suffix == other.suffix) / 100
+        return (
+            difflib.SequenceMatcher(a=own_parameters, b=other_parameters, autojunk=False).ratio()
+            + (self.suffix == other.suffix) / 100
+        )
 
     def __str__(self) -> str:
         return self.name if self.parameters is None else f"{self.name}({', '.join(self.parameters)}){self.suffix}"
 
 
-def _split(parameters: str) -> tuple[str, ...]:
+def split_parameters(parameters: str) -> tuple[str, ...]:
+    """The parts of a list of parameters, or of template arguments: at the commas that stand in no brackets."""
     parts, depth, start = [], 0, 0
     for index, character in enumerate(parameters):
         if character in "(<[{":
@@ -146,35 +154,35 @@ def _split(parameters: str) -> tuple[str, ...]:
 
 
 def same_name_prefixes(name: str) -> tuple[str, ...]:
-    """Beginnings of the mangled names that have the qualified name of ``name`` with other parameters.
+    """The prefixes of the mangled names that have the qualified name of ``name`` with different parameters.
 
-    The path of a nested name is spelled before the parameters, so every overload begins alike; constness is spelled
-    before it. Stops at the first template argument or operator, so what begins so may still be called otherwise.
-    Empty for what is no function nested in a namespace.
+    The path of a nested name comes before the parameters, so all overloads have the same prefix, except that constness
+    comes before the path. A prefix ends at the first template argument or operator, so other names may have it too.
+    Empty if the name is not a function nested in a namespace.
     """
     nested = _NESTED.match(name)
     if nested is None:
         return ()
-    at = nested.end()
-    while (number := _SOURCE_NAME.match(name, at)) is not None:
+    position = nested.end()
+    while (number := _SOURCE_NAME.match(name, position)) is not None:
         end = number.end() + int(number.group())
         if end > len(name):
             return ()
-        at = end
-    path = name[nested.end() : at]
+        position = end
+    path = name[nested.end() : position]
     return (f"_ZN{path}", f"_ZNK{path}") if path else ()
 
 
 @functools.lru_cache(maxsize=65_536)
 def returning_cxx11_string(name: str) -> str | None:
-    """The same function returning the C++11 string, which tags its name; None for what is in no namespace."""
+    """The name of the function if it returns the C++11 string, which tags the name; None outside a namespace."""
     path = next((prefix for prefix in same_name_prefixes(name) if name.startswith(prefix)), None)
     return f"{path}B5cxx11{name[len(path) :]}" if path else None
 
 
 @functools.lru_cache(maxsize=65_536)
 def uses_cxx11_string(name: str) -> bool | None:
-    """Which ``std::string`` a mangled name speaks of: True the C++11 one, False the old one, None neither."""
+    """Which ``std::string`` a mangled name contains: True for the C++11 one, False for the old one, None if neither."""
     if "7__cxx11" in name or "B5cxx11" in name:
         return True
     if "Ss" in name and "std::string" in demangle(name):

@@ -1,6 +1,7 @@
 """Which project a symbol or a library belongs to, by its name alone.
 
-Needed when a library was not found: it may define anything except what belongs to torch, Python or the C++ library.
+This matters when a library was not found: it may define any symbol that is not torch's or Python's. It may also define
+those of the C++ runtime, if that is linked into it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _TORCH_LIBRARY: Final = re.compile(
     r"|c10(_cuda|_hip|_xpu)?|caffe2(_\w+)?|shm|torchbind_test|jitbackend_test|backend_with_compiler)\.so"
 )
 
-# What PEP 600 lets every wheel take from the system, beside the loader itself.
+# The libraries that PEP 600 lets every wheel take from the system, and the loader itself.
 _SYSTEM_LIBRARY: Final = re.compile(
     r"ld-linux-[\w-]+\.so\.\d+"
     r"|lib(c|m|dl|rt|util|nsl|pthread|resolv|anl|crypt|gcc_s|stdc\+\+|atomic|z|expat|X11|Xext|Xrender|ICE|SM|GL|EGL"
@@ -40,13 +41,13 @@ _SYSTEM_LIBRARY: Final = re.compile(
 )
 
 
-# The same names are asked for on each of many torches.
+# The same names are looked up for each of many torches.
 _remembered: Final = functools.lru_cache(maxsize=1 << 16)
 
 
 @_remembered
 def is_torch_symbol(name: str) -> bool:
-    """Whether torch defines a symbol of this (mangled) name, if anyone does."""
+    """Whether a symbol of this (mangled) name belongs to torch."""
     return _TORCH_SYMBOL.match(name) is not None
 
 
@@ -57,7 +58,7 @@ def is_python_symbol(name: str) -> bool:
 
 
 def is_cxx_symbol(name: str) -> bool:
-    """Whether the C++ runtime library defines it, if anyone does."""
+    """Whether the symbol belongs to the C++ runtime library."""
     return _CXX_SYMBOL.match(name) is not None
 
 

@@ -1,9 +1,9 @@
 """torch's registration API: the functions with which an object registers operators, kernels, classes and backends.
 
-Each is given by a regular expression for the beginning of its mangled name. The one table of them: who imports one of
-these is emulated (``registers``), each has a double, and a call of one that was not executed is a gap. A function that
-belongs to the same classes and C interfaces but stands in no list here, because a newer torch has brought it, is a gap
-wherever it is imported (``unknown``).
+Each function is a regular expression for the beginning of its mangled name. This is the only table of them: an object
+that imports one is emulated (``registers``), each has a double, and a call that was not executed is a gap. A function
+of the same classes and C interfaces that is not listed here, because a newer torch added it, is a gap wherever it is
+imported (``unknown``).
 
 Sources: ``torch/library.h``, ``torch/custom_class.h``, ``torch/csrc/stable/c/shim.h``,
 ``torch/csrc/inductor/aoti_torch/c/shim.h``, ``ATen/core/op_registration/op_registration.h``,
@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-# Opens something that other functions register in.
+# These open what other functions register in.
 OPEN_LIBRARY: Final = r"_ZN5torch7LibraryC[12]ENS0_4KindE"
 OPEN_STABLE_LIBRARY: Final = r"aoti_torch_library_init_(def|fragment|impl)$"
 OPEN_CLASS: Final = r"_ZN5torch6detail10class_baseC[12]E"
@@ -37,7 +37,7 @@ STABLE_IMPLEMENT: Final = r"(aoti_torch|torch)_library_impl$"
 REGISTER_OPERATOR: Final = r"_ZN3c1017RegisterOperators25checkSchemaAndRegisterOp_E"
 REGISTER_JIT_OPERATOR: Final = r"_ZN5torch3jit16registerOperatorEO"
 
-# Classes; up to 1.7 without a function that opens one.
+# Classes; up to 1.7, no function opens one.
 REGISTER_CLASS: Final = r"_ZN5torch19registerCustomClassE"
 REGISTER_METHOD: Final = r"_ZN5torch25registerCustomClassMethodE"
 
@@ -51,7 +51,7 @@ REGISTER_HOOKS: Final = r"_ZN2at33RegisterPrivateUse1HooksInterfaceE"
 REGISTER_GENERATOR: Final = r"_ZN2at18_GeneratorRegisterC[12]E"
 REGISTER_PROFILER: Final = r"_ZN5torch8profiler4impl26registerPrivateUse1MethodsE"
 
-# These give a registry, which inlined code fills: a call alone registers nothing.
+# These return a registry, to which inlined code adds entries: a call alone registers nothing.
 REGISTRY: Final = r"_ZN\d\w*Registry(?:B5cxx11)?Ev$"
 ALLOCATOR_SETTINGS: Final = r"_ZN3c1016CachingAllocator26AcceleratorAllocatorConfig14getMutableKeys"
 
@@ -63,10 +63,22 @@ REGISTERING: Final = (
     *(REGISTER_DEVICE_GUARD, SET_ALLOCATOR, SET_ALLOCATOR_WITH_PRIORITY, SET_STORAGE, NAME_BACKEND),
     *(REGISTER_HOOKS, REGISTER_GENERATOR, REGISTER_PROFILER),
 )
-# Templates that are inlined call these in several places, of which one is executed for each class or method.
+# Inlined templates call these in several places, only one of which is executed for each class or method.
 INLINED: Final = (REGISTER_CLASS, REGISTER_METHOD)
 FILLED: Final = (REGISTRY, ALLOCATOR_SETTINGS)
 API: Final = (*OPENING, *REGISTERING, *INLINED, *FILLED)
+
+_REGISTERED: Final = {
+    "library": (OPEN_LIBRARY, OPEN_STABLE_LIBRARY),
+    "class": (OPEN_CLASS, REGISTER_CLASS),
+    "method": (REGISTER_METHOD,),
+    "operator": (
+        *(DEFINE, DEFINE_WITH_KERNEL, STABLE_DEFINE, STABLE_DEFINE_WITH_TAGS),
+        *(REGISTER_OPERATOR, REGISTER_JIT_OPERATOR),
+    ),
+    "kernel": (IMPLEMENT, STABLE_IMPLEMENT),
+    "fallback": (FALL_BACK,),
+}
 
 # What has the names of the API, known or not: classes and C interfaces that are there for nothing but registration.
 _FAMILY: Final = (
@@ -84,7 +96,7 @@ _FAMILY: Final = (
 )
 # The part of the API that has other names.
 _OTHERS: Final = (SET_ALLOCATOR, SET_ALLOCATOR_WITH_PRIORITY, SET_STORAGE, REGISTER_PROFILER, *FILLED)
-# Members of the family that register nothing: they end something, look something up or give a schema its defaults.
+# Members of the family that register nothing: they close a library, look something up, or set a schema's defaults.
 _WITHOUT_EFFECT: Final = (
     r"_ZN5torch7Library(?:5reset|D[12])E",
     r"_ZNK5torch7Library(?:16_parseNameForLib|8_resolve)E",
@@ -98,7 +110,7 @@ _CALLS: Final = (*OPENING, *REGISTERING)
 _KNOWN: Final = (*API, *_WITHOUT_EFFECT)
 
 
-@functools.cache  # to compile one takes milliseconds, and few are needed in a run
+@functools.cache  # compiling one takes milliseconds, and a run needs few of them
 def _any(patterns: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(patterns))
 
@@ -109,17 +121,24 @@ def registers(names: Iterable[str]) -> bool:
 
 
 def is_registration(name: str) -> bool:
-    """Whether something may be missed if a call of the function is not executed."""
+    """Whether a registration may be missed if a call of the function is not executed."""
     return _any(_CALLS).match(name) is not None
 
 
+def registered_by(name: str) -> str | None:
+    """What a call of the function registers, in a word; None if it registers nothing by itself."""
+    if not _any((*_CALLS, *INLINED)).match(name):
+        return None
+    return next((what for what, patterns in _REGISTERED.items() if _any(patterns).match(name)), "registry")
+
+
 def opens(name: str) -> bool:
-    """Whether the function opens what others register in: a library, a class."""
+    """Whether the function opens what others register in: a library or a class."""
     return _any(OPENING).match(name) is not None
 
 
 def unknown(names: Iterable[str]) -> Iterator[str]:
-    """Those of ``names`` that belong to the registration API by their name, but are not known here."""
+    """The ``names`` that belong to the registration API, but are not known here."""
     for name in filter(_any(_FAMILY).match, names):
         if not _any(_KNOWN).match(name):
             yield name

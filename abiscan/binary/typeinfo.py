@@ -27,17 +27,17 @@ _NAME: Final = re.compile(rb"\*?([\x21-\x7e]{1,8192})\0")
 
 
 class Slot(NamedTuple):
-    """An entry of a virtual table: the function's symbol, None where it has none; ``own`` if the object defines it."""
+    """An entry of a virtual table: the function's symbol, None if it has none; ``own`` if the object defines it."""
 
     symbol: str | None
     own: bool
 
 
 class CxxClass(NamedTuple):
-    """A class whose type information is in the object, and what it derives from.
+    """A class whose type information is in the object, and its bases.
 
     Names are mangled type names (``N2at6TensorE``). ``bases`` are direct bases, the first of them at offset 0 unless it
-    is empty or not polymorphic. ``slots`` is the primary virtual table, empty where it is not in the object.
+    is empty or not polymorphic. ``slots`` is the primary virtual table, empty if it is not in the object.
     """
 
     name: str
@@ -54,7 +54,7 @@ def classes(file: ElfFile) -> tuple[CxxClass, ...]:
 
 
 class _Target(NamedTuple):
-    """What a word holds once it is relocated: the symbol (None for a plain address) and the address in this object."""
+    """The value of a word after relocation: the symbol (None for a plain address) and the address in this object."""
 
     symbol: str | None
     address: int | None
@@ -70,50 +70,52 @@ class _Reader:
         self.names: dict[int, tuple[str, int]] = {}
         table = file.table(Tag.RELA, Tag.RELASZ)
         words = table[: len(table) // (8 * _RELA_WORDS) * 8 * _RELA_WORDS].cast("Q")
-        where, info, addend = words[0::3].tolist(), words[1::3].tolist(), words[2::3].tolist()
-        self.relocations = {at: (index >> 32, plus) for at, index, plus in zip(where, info, addend, strict=True)}
+        addresses, info, addend = words[0::3].tolist(), words[1::3].tolist(), words[2::3].tolist()
+        self.relocations = {
+            address: (index >> 32, plus) for address, index, plus in zip(addresses, info, addend, strict=True)
+        }
 
     def read(self) -> tuple[CxxClass, ...]:
-        kinds = {at: kind for at, kind in self._type_infos() if self._type_name(at) is not None}
+        kinds = {address: kind for address, kind in self._type_infos() if self._type_name(address) is not None}
         tables = self._tables(set(kinds))
-        found = []
-        for at, kind in kinds.items():
-            name = self._type_name(at)
-            bases = (self._class_at(self._target(place)) for place in self._base_places(at, kind))
+        cxx_classes = []
+        for type_info, kind in kinds.items():
+            name = self._type_name(type_info)
+            bases = (self._class_at(self._target(place)) for place in self._base_places(type_info, kind))
             assert name is not None
-            found.append(CxxClass(name, tuple(base for base in bases if base), tables.get(at, ())))
-        return tuple(sorted(found))
+            cxx_classes.append(CxxClass(name, tuple(base for base in bases if base), tables.get(type_info, ())))
+        return tuple(sorted(cxx_classes))
 
     def _type_infos(self) -> Iterator[tuple[int, str]]:
         indices: dict[int, str | None] = {}
-        for at, (index, _) in self.relocations.items():
+        for address, (index, _) in self.relocations.items():
             if index:
                 if index not in indices:
                     indices[index] = _KINDS.get(self._symbol(index)[0])
                 if kind := indices[index]:
-                    yield at, kind
+                    yield address, kind
 
-    def _base_places(self, at: int, kind: str) -> Iterator[int]:
+    def _base_places(self, type_info: int, kind: str) -> Iterator[int]:
         if kind == "single":
-            yield at + 16
+            yield type_info + 16
         elif kind == "several":
-            _, count = struct.unpack("<II", self.file.bytes_at(at + 16, 8))
-            yield from (at + 24 + 16 * number for number in range(min(count, _MOST_BASES)))
+            _, count = struct.unpack("<II", self.file.bytes_at(type_info + 16, 8))
+            yield from (type_info + 24 + 16 * number for number in range(min(count, _MOST_BASES)))
 
     def _tables(self, type_infos: set[int]) -> dict[int, tuple[Slot, ...]]:
-        """The primary virtual table of each class: in front of its type information stands an offset of zero."""
+        """The primary virtual table of each class, which has an offset of zero before its type information."""
         tables: dict[int, tuple[Slot, ...]] = {}
-        for at in self.relocations:
-            owner = self._target(at).address
-            # In a type information, what stands before a reference to another one is the name, a relocation, too.
-            if owner in type_infos and at - 8 not in self.relocations and self._is_zero(at - 8):
-                slots = tuple(self._slots(at + 8))
+        for word in self.relocations:
+            owner = self._target(word).address
+            # In type information, the word before a reference to another class is the name, which is also relocated.
+            if owner in type_infos and word - 8 not in self.relocations and self._is_zero(word - 8):
+                slots = tuple(self._slots(word + 8))
                 if slots and owner is not None:
                     tables.setdefault(owner, slots)
         return tables
 
-    def _slots(self, at: int) -> Iterator[Slot]:
-        for place in range(at, at + 8 * _MOST_SLOTS, 8):
+    def _slots(self, start: int) -> Iterator[Slot]:
+        for place in range(start, start + 8 * _MOST_SLOTS, 8):
             if place not in self.relocations:
                 return
             symbol, address = self._target(place)
@@ -137,13 +139,13 @@ class _Reader:
         if address is None:
             return None
         try:
-            found = _NAME.match(self.file.tail_at(address))
+            match = _NAME.match(self.file.tail_at(address))
         except NotElfError:
             return None
-        return found[1].decode("ascii") if found else None
+        return match[1].decode("ascii") if match else None
 
-    def _target(self, at: int) -> _Target:
-        index, addend = self.relocations.get(at, (0, None))
+    def _target(self, word: int) -> _Target:
+        index, addend = self.relocations.get(word, (0, None))
         if index:
             name, value = self._symbol(index)
             return _Target(name, value + (addend or 0) if value else None)
@@ -154,14 +156,14 @@ class _Reader:
     def _symbol(self, index: int) -> tuple[str, int]:
         """Name and address of a symbol, 0 if the object does not define it."""
         if index not in self.names:
-            at, _, _, section, value, _ = _SYMBOL.unpack(self.file.bytes_at(self.symbols_at + 24 * index, 24))
-            end = self.strings.find(b"\0", at)
-            self.names[index] = (self.strings[at:end].decode("utf-8", "backslashreplace"), value if section else 0)
+            name_at, _, _, section, value, _ = _SYMBOL.unpack(self.file.bytes_at(self.symbols_at + 24 * index, 24))
+            end = self.strings.find(b"\0", name_at)
+            self.names[index] = (self.strings[name_at:end].decode("utf-8", "backslashreplace"), value if section else 0)
         return self.names[index]
 
-    def _is_zero(self, at: int) -> bool:
+    def _is_zero(self, address: int) -> bool:
         try:
-            return not any(self.file.bytes_at(at, 8))
+            return not any(self.file.bytes_at(address, 8))
         except NotElfError:
             return False
 

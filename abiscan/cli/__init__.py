@@ -33,11 +33,11 @@ class _Commands(click.Group):
         return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """Their names, in the order of the help."""
+        """The names of the commands, in the order of the help."""
         return list(self.NAMES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
-        """The command of a name; None if there is none."""
+        """The command of that name; None if there is none."""
         if cmd_name not in self.NAMES:
             return None
         command: click.Command = getattr(importlib.import_module(f"abiscan.cli.{cmd_name}"), cmd_name)

@@ -22,5 +22,5 @@ def cache(*, clear: bool) -> None:
     store = Session.of_user().store
     with errors_reported():
         count, size = store.clear() if clear else store.usage()
-    what = plural(count, "library", "libraries")
-    click.echo(f"{'deleted from ' if clear else ''}{store.folder}: {what}, {size / 1e6:.1f} MB")
+    libraries = plural(count, "library", "libraries")
+    click.echo(f"{'deleted from ' if clear else ''}{store.folder}: {libraries}, {size / 1e6:.1f} MB")

@@ -27,10 +27,10 @@ from abiscan.rules import RULES
 
 
 def _rules(context: click.Context, parameter: click.Parameter, names: tuple[str, ...]) -> tuple[Rule, ...]:
-    known = {rule.name: rule for rule in RULES}
-    if unknown := [name for name in names if name not in known]:
-        raise click.BadParameter(f"there is no rule {unknown[0]}; rules: {', '.join(known)}", context, parameter)
-    return tuple(known[name] for name in names)
+    rules = {rule.name: rule for rule in RULES}
+    if unknown := [name for name in names if name not in rules]:
+        raise click.BadParameter(f"there is no rule {unknown[0]}; rules: {', '.join(rules)}", context, parameter)
+    return tuple(rules[name] for name in names)
 
 
 @click.command()
@@ -107,11 +107,11 @@ def check(
     rules = [rule for rule in select or RULES if rule not in ignore]
     worst = Effect(fail_on)
     with errors_reported():
-        known = read_baseline(baseline) if baseline else EMPTY
+        known_findings = read_baseline(baseline) if baseline else EMPTY
         suppressions = _suppressions()
         with working("checking") as progress:
             report = abiscan.check(targets, torch, python=python, rules=rules, session=Session.of_user(progress))
-        report = apply(report, suppressions, known)
+        report = apply(report, suppressions, known_findings)
 
     def text(stream: TextIO) -> None:
         from abiscan.report import text
@@ -144,14 +144,14 @@ def check(
 
 
 def _suppressions() -> tuple[Suppression, ...]:
-    """Those in force here and today; expired ones are reported."""
+    """The suppressions that apply in this folder today; expired ones are reported."""
     file = configuration(Path.cwd())
     if file is None:
         return ()
     today = dt.datetime.now().astimezone().date()
-    found = read_suppressions(file, [rule.name for rule in RULES])
-    for one in found:
-        if one.until < today:
-            what = f"the suppression of {one.rule} for {one.target} expired on {one.until}"
-            click.echo(f"abiscan: {file}: {what} and no longer applies ({one.reason})", err=True)
-    return tuple(one for one in found if one.until >= today)
+    suppressions = read_suppressions(file, [rule.name for rule in RULES])
+    for suppression in suppressions:
+        if suppression.until < today:
+            expired = f"the suppression of {suppression.rule} for {suppression.target} expired on {suppression.until}"
+            click.echo(f"abiscan: {file}: {expired} and no longer applies ({suppression.reason})", err=True)
+    return tuple(suppression for suppression in suppressions if suppression.until >= today)

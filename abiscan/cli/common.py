@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _PATIENCE_SECONDS: Final = 1.0
 
 View: TypeAlias = Callable[[TextIO], None]
-"""Writes a result in one form. Imports what it needs: rich alone takes longer than to check a small extension."""
+"""Writes a result in one format. Imports what it needs: importing rich takes longer than checking a small extension."""
 
 
 class HasJson(Protocol):
@@ -36,28 +36,30 @@ class HasJson(Protocol):
 
 @contextlib.contextmanager
 def errors_reported() -> Iterator[None]:
-    """Turn an error that a user can fix into one line on stderr and its exit code."""
+    """Report an error as one line on stderr, and exit with its code."""
     try:
         yield
     except AbiscanError as error:
         click.echo(f"abiscan: {error}", err=True)
         sys.exit(error.exit_code)
+    except (click.ClickException, BrokenPipeError):
+        raise  # click says what is wrong, and is silent about a reader who has seen enough
     except Exception as error:  # noqa: BLE001 - a bug of ours must not look like a finding (exit code 1)
         click.echo(f"abiscan: internal error, please report it: {type(error).__name__}: {error}", err=True)
         sys.exit(3)
 
 
 @contextlib.contextmanager
-def working(at: str) -> Iterator[Callable[[str], None]]:
+def working(activity: str) -> Iterator[Callable[[str], None]]:
     """Show progress on a terminal, once the work has taken a second.
 
-    :return: is called with what is being done
+    :return: a function to call with a description of the current step
     """
     if not sys.stderr.isatty():
         yield lambda _: None
         return
-    lock, now = threading.Lock(), [at]
-    shown: list[Status] = []
+    lock, current = threading.Lock(), [activity]
+    statuses: list[Status] = []
 
     def show() -> None:
         from rich.console import Console
@@ -65,16 +67,16 @@ def working(at: str) -> Iterator[Callable[[str], None]]:
 
         with lock:
             if not timer.finished.is_set():
-                shown.append(Console(stderr=True).status(Text(now[0])))
-                shown[0].start()
+                statuses.append(Console(stderr=True).status(Text(current[0])))
+                statuses[0].start()
 
-    def progress(what: str) -> None:
+    def progress(activity: str) -> None:
         with lock:
-            now[0] = what
-            for status in shown:
+            current[0] = activity
+            for status in statuses:
                 from rich.text import Text
 
-                status.update(Text(what))
+                status.update(Text(activity))
 
     timer = threading.Timer(_PATIENCE_SECONDS, show)
     timer.daemon = True
@@ -84,13 +86,13 @@ def working(at: str) -> Iterator[Callable[[str], None]]:
     finally:
         with lock:
             timer.cancel()  # sets timer.finished
-            for status in shown:
+            for status in statuses:
                 status.stop()
 
 
 @contextlib.contextmanager
 def output_to(path: Path | None) -> Iterator[TextIO]:
-    """The stream to write a report to: ``path`` whole or not at all, stdout for None."""
+    """The stream to write a report to: the file ``path``, which is replaced atomically, or stdout for None."""
     if path is None:
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that is not UTF-8 still gets the report
@@ -106,7 +108,8 @@ def output_to(path: Path | None) -> Iterator[TextIO]:
             f"{path}: cannot be written: {error.strerror or error}", param_hint="--output"
         ) from error
     finally:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # where it could not be made, it cannot be removed either
+            part.unlink()
 
 
 def write(found: HasJson, form: str, output: Path | None, views: Mapping[str, View]) -> None:
@@ -114,7 +117,7 @@ def write(found: HasJson, form: str, output: Path | None, views: Mapping[str, Vi
 
     :param form: ``json``, or the name of one of ``views``
     """
-    with output_to(output) as stream:
+    with errors_reported(), output_to(output) as stream:
         if form == "json":
             stream.write(found.to_json())
         else:
@@ -122,27 +125,27 @@ def write(found: HasJson, form: str, output: Path | None, views: Mapping[str, Vi
 
 
 def console(stream: TextIO) -> Console:
-    """What the views for people print on."""
+    """The console that human-readable views print to."""
     from rich.console import Console
 
     return Console(file=stream, highlight=False)
 
 
 def install_checked(installer: Installer, command: Callable[[], list[str]], words: Sequence[str]) -> NoReturn:
-    """Hand over to an installer, after a check if it will install something.
+    """Run an installer, after a check if it will install something.
 
-    :param command: makes the command to which ``words`` are given
+    :param command: returns the command that ``words`` are passed to
     """
     from abiscan.hooks.install import InstallCheck, InstallerError, check
     from abiscan.inputs.session import Session
 
-    given = [word for word in words if word != "--force"]
+    arguments = [word for word in words if word != "--force"]
     outcome = InstallCheck(problems=(), notes=())
     with errors_reported():
-        if given[:1] == ["install"] and not {"-h", "--help"} & set(given):
+        if arguments[:1] == ["install"] and not {"-h", "--help"} & set(arguments):
             with working("") as progress:
                 try:
-                    outcome = check(installer, given[1:], Session.of_user(progress))
+                    outcome = check(installer, arguments[1:], Session.of_user(progress))
                 except InstallerError as error:
                     click.echo(str(error), nl=False, err=True)
                     sys.exit(error.code)
@@ -151,6 +154,6 @@ def install_checked(installer: Installer, command: Callable[[], list[str]], word
         if outcome.problems and "--force" not in words:
             click.echo("abiscan: nothing was installed; use --force to install anyway", err=True)
             sys.exit(1)
-        program = [*command(), *given]
+        program = [*command(), *arguments]
     sys.stdout.flush()
     os.execvp(program[0], program)  # noqa: S606 - its exit code, its terminal, its signals

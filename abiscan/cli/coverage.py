@@ -73,12 +73,14 @@ def coverage(
     refuse_both("--torch", torch, "--python", python)
     with errors_reported(), working("computing") as progress:
         session = Session.of_user(progress)
-        found = abiscan.coverage(target, torch, backend=backend, workload=workload, python=python, session=session)
+        backend_report = abiscan.coverage(
+            target, torch, backend=backend, workload=workload, python=python, session=session
+        )
 
     def text(stream: TextIO) -> None:
         from abiscan.report import coverage_text
 
-        coverage_text.render(found, console(stream), verbose=verbose)
+        coverage_text.render(backend_report, console(stream), verbose=verbose)
 
-    write(found, form, output, {"text": text})
-    sys.exit(found.exit_code(Effect(fail_on), strict=strict))
+    write(backend_report, form, output, {"text": text})
+    sys.exit(backend_report.exit_code(Effect(fail_on), strict=strict))

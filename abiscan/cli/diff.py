@@ -35,11 +35,11 @@ def diff(
       abiscan diff old/site-packages/torch new/site-packages/torch --format json
     """
     with errors_reported(), working("comparing") as progress:
-        found = abiscan.diff(old, new, used_by=used_by, machine=machine, session=Session.of_user(progress))
+        comparison = abiscan.diff(old, new, used_by=used_by, machine=machine, session=Session.of_user(progress))
 
     def text(stream: TextIO) -> None:
         from abiscan.report import diff_text
 
-        diff_text.render(found, console(stream), verbose=verbose)
+        diff_text.render(comparison, console(stream), verbose=verbose)
 
-    write(found, form, output, {"text": text})
+    write(comparison, form, output, {"text": text})

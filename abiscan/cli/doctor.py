@@ -13,7 +13,7 @@ from abiscan.cli.options import python_option, quiet_option, report_options
 from abiscan.inputs.interpreter import of_environment
 from abiscan.inputs.session import Session
 
-_LOG_WIDTH = 200  # a table in a log ends its lines by itself
+_LOG_WIDTH = 200  # wide enough that a table in a log is not wrapped
 
 
 @click.command()

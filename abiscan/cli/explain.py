@@ -18,11 +18,13 @@ def explain(rule: str | None) -> None:
       abiscan explain cxx11-abi-mismatch
     """
     if rule is None:
-        width = max(len(each.name) for each in RULES)
-        for each in RULES:
-            click.echo(f"{each.name:{width}}  {each.summary}")
+        width = max(len(known_rule.name) for known_rule in RULES)
+        for known_rule in RULES:
+            click.echo(f"{known_rule.name:{width}}  {known_rule.summary}")
         return
-    found = by_name(rule)
-    if found is None:
-        raise click.BadParameter(f"there is no rule {rule}; rules: {', '.join(each.name for each in RULES)}")
-    click.echo(f"{found.name}\n\n{found.documentation}")
+    documented = by_name(rule)
+    if documented is None:
+        raise click.BadParameter(
+            f"there is no rule {rule}; rules: {', '.join(known_rule.name for known_rule in RULES)}"
+        )
+    click.echo(f"{documented.name}\n\n{documented.documentation}")

@@ -61,17 +61,17 @@ def matrix(
     """
     with errors_reported(), working("checking") as progress:
         session = Session.of_user(progress)
-        found = abiscan.matrix(targets, torches, python=python, explained=form == "html", session=session)
+        result = abiscan.matrix(targets, torches, python=python, explained=form == "html", session=session)
 
     def text(stream: TextIO) -> None:
         from abiscan.report import matrix_text
 
-        matrix_text.render(found, console(stream), verbose=verbose)
+        matrix_text.render(result, console(stream), verbose=verbose)
 
     def html(stream: TextIO) -> None:
         from abiscan.report import matrix_html
 
-        stream.write(matrix_html.render(found))
+        stream.write(matrix_html.render(result))
 
-    write(found, form, output, {"text": text, "html": html})
-    sys.exit(found.exit_code(Effect(fail_on), strict=strict))
+    write(result, form, output, {"text": text, "html": html})
+    sys.exit(result.exit_code(Effect(fail_on), strict=strict))

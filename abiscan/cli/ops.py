@@ -74,27 +74,29 @@ def ops(
 
 def _of_target(target: str, form: str, output: Path | None, *, verbose: bool) -> None:
     with errors_reported(), working("emulating") as progress:
-        found = abiscan.operators(target, session=Session.of_user(progress))
+        extension_operators = abiscan.operators(target, session=Session.of_user(progress))
 
     def text(stream: TextIO) -> None:
         from abiscan.report import ops_text
 
         color = False if os.environ.get("NO_COLOR") else None  # https://no-color.org
-        click.echo(ops_text.render(found, click.style, verbose=verbose), file=stream, nl=False, color=color)
+        click.echo(
+            ops_text.render(extension_operators, click.style, verbose=verbose), file=stream, nl=False, color=color
+        )
 
-    write(found, form, output, {"text": text})
+    write(extension_operators, form, output, {"text": text})
 
 
 def _history(target: str, torches: tuple[str, ...], form: str, output: Path | None, *, verbose: bool) -> None:
     with errors_reported(), working("comparing") as progress:
-        found = abiscan.api_history(target, torches, session=Session.of_user(progress))
+        history = abiscan.api_history(target, torches, session=Session.of_user(progress))
 
     def text(stream: TextIO) -> None:
         from abiscan.report import api_history_text
 
-        api_history_text.render(found, console(stream), verbose=verbose)
+        api_history_text.render(history, console(stream), verbose=verbose)
 
-    write(found, form, output, {"text": text})
+    write(history, form, output, {"text": text})
 
 
 def _of_torch(
@@ -104,11 +106,13 @@ def _of_torch(
 
     with errors_reported(), working("reading") as progress:
         session = Session.of_user(progress)
-        found = abiscan.torch_operators(spec, machine=machine, session=session) if spec else live_operators(python)
+        torch_operators = (
+            abiscan.torch_operators(spec, machine=machine, session=session) if spec else live_operators(python)
+        )
     from abiscan.report import torch_ops_text
 
     if api_version:
-        versions = api_versions(found)
+        versions = api_versions(torch_operators)
         write(versions, form, output, {"text": lambda stream: torch_ops_text.render_versions(versions, stream)})
     else:
-        write(found, form, output, {"text": lambda stream: torch_ops_text.render(found, stream)})
+        write(torch_operators, form, output, {"text": lambda stream: torch_ops_text.render(torch_operators, stream)})

@@ -9,7 +9,6 @@ from typing import Any, Final, TypeVar
 import click
 
 from abiscan.binary.elf import Machine
-from abiscan.findings import Effect
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Option = Callable[[_Command], _Command]
@@ -20,7 +19,7 @@ _FILE: Final = click.Path(path_type=Path, dir_okay=False)
 def report_options(*formats: str) -> _Option[Any]:
     """``--format`` and ``--output``: parameters ``form`` and ``output``.
 
-    :param formats: those that the command has, the default first
+    :param formats: the formats of the command, the default first
     """
     form = click.option(
         "--format", "form", type=click.Choice(formats), default=formats[0], show_default=True, help="Output format."
@@ -34,6 +33,8 @@ def fail_options(help_text: str) -> _Option[Any]:
 
     :param help_text: what ``--fail-on`` means to the command
     """
+    from abiscan.findings import Effect
+
     fail_on = click.option(
         "--fail-on",
         type=click.Choice([effect.value for effect in Effect]),
@@ -46,7 +47,7 @@ def fail_options(help_text: str) -> _Option[Any]:
 
 
 def torch_option(help_text: str) -> _Option[Any]:
-    """``--torch SPEC``, once."""
+    """``--torch SPEC``, not repeatable."""
     return click.option("--torch", metavar="SPEC", help=help_text)
 
 
@@ -77,7 +78,7 @@ def quiet_option(help_text: str) -> _Option[Any]:
 
 
 def refuse_both(one: str, one_given: object, other: str, other_given: object) -> None:
-    """Refuse two options together.
+    """Reject a combination of two options.
 
     :raises click.UsageError: both are given
     """

@@ -28,5 +28,5 @@ def releases() -> None:
         words = (f"{machine} {', '.join(full)}" for machine, full in sorted(by_machine.items(), reverse=True))
         click.echo(f"{version!s:8}{'; '.join(words)}")
     sizes = embedded.sizes()
-    kept = ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in sizes.items())
-    click.echo(f"{len(builds)} builds in {sum(sizes.values()) / 1e6:.1f} MB: {kept}", err=True)
+    contents = ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in sizes.items())
+    click.echo(f"{len(builds)} builds in {sum(sizes.values()) / 1e6:.1f} MB: {contents}", err=True)

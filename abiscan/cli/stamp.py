@@ -34,6 +34,6 @@ def stamp(*, wheel: Path, torch: str | None, python: str | None) -> None:
     refuse_both("--torch", torch, "--python", python)
     choice = torch_choice(torch) if torch else TorchOf(python or of_environment())
     with errors_reported(), working("stamping") as progress:
-        written = write(wheel, choice, Session.of_user(progress))
-    contents = f"{written.symbols} symbols, {written.keys} dispatch keys, {written.operators} operators"
-    click.echo(f"{wheel}: {', '.join(written.members)}: {contents} of torch {written.built_for}")
+        new_stamp = write(wheel, choice, Session.of_user(progress))
+    contents = f"{new_stamp.symbols} symbols, {new_stamp.keys} dispatch keys, {new_stamp.operators} operators"
+    click.echo(f"{wheel}: {', '.join(new_stamp.members)}: {contents} of torch {new_stamp.built_for}")

@@ -1,7 +1,7 @@
-"""What a release of torch accepts that others refuse, as far as only a running torch can say.
+"""What a release of torch accepts and others reject, as far as only a running torch shows it.
 
-``data/acceptance.json`` has what some releases answered, asked by ``tools/build_acceptance_data.py``: which words they
-read as types in a schema, and for which dispatch keys they take a second fallback.
+``data/acceptance.json`` has the answers of some releases, collected by ``tools/build_acceptance_data.py``: the words
+that they read as types in a schema, and the dispatch keys for which they accept a second fallback.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from abiscan.inputs.version import MinorVersion, TorchVersion
 class Acceptance:
     """What one release accepts.
 
-    A fallback for a key of ``repeatable_fallbacks`` is never refused: torch lets it replace an earlier one, or, for a
-    key that stands for no backend of its own, registers nothing.
+    A fallback for a key of ``repeatable_fallbacks`` is never rejected: it replaces an earlier one or, for a key that
+    does not stand for a backend, torch registers nothing.
     """
 
     type_words: frozenset[str]
@@ -27,7 +27,7 @@ class Acceptance:
 
 
 def acceptance_of(release: MinorVersion) -> Acceptance:
-    """What a minor version accepts: what its newest release answered, or that of the nearest older minor version."""
+    """What a minor version accepts: the answers of its newest release, or of the nearest older minor version."""
     answers = _answers()
     older = [minor for minor in answers if minor <= release]
     return answers[older[-1] if older else next(iter(answers))]

@@ -1,4 +1,4 @@
-"""What the model of the dispatcher is given: events out of an emulated extension, a state out of what a torch has."""
+"""The inputs of the model of the dispatcher: events from an emulated extension, a state from a torch's operators."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _NO_KEYS: Final = ("Undefined", "UndefinedTensorId", "CatchAll")
 _NO_FILE: Final = "?"
 # c10::AliasAnalysisKind (ATen/core/dispatch/OperatorOptions.h), the same in every release.
 ALIAS_ANALYSIS: Final = ("INTERNAL_SPECIAL_CASE", "CONSERVATIVE", "FROM_SCHEMA", "PURE_FUNCTION")
-# What 1.4 to 1.6 say of their own operators, all others are left at the default; later releases do not compare it.
+# The alias analysis of torch's own operators in 1.4 to 1.6; all others have the default. Later releases ignore it.
 _IS_FROM_SCHEMA: Final = re.compile(r"aten::(?!_copy_from$|quantized_(?:lstm|gru)\.)")
 _OF_DEVICES: Final = ("device-guard", "allocator", "storage")
 _BACKEND_NAME: Final = "privateuse1-backend"
@@ -50,9 +50,9 @@ _REPLACES_ITSELF: Final = (2, 15)
 
 
 def events_of(registrations: model.Registrations, keys: DispatchKeys, phase: model.Phase) -> Iterator[Event]:
-    """What an extension registers in one phase, in the order in which it does so.
+    """What an extension registers in one phase, in order, as far as it could be read.
 
-    :param keys: those of the release that judges: it reads the number in the code with its own table
+    :param keys: the keys of the target release, which reads the numbers in the code with its own table
     """
     blocks = {library.order: _block(library, keys) for library in registrations.libraries}
     registered: Iterable[_Registered] = (
@@ -63,10 +63,22 @@ def events_of(registrations: model.Registrations, keys: DispatchKeys, phase: mod
         *registrations.classes,
         *registrations.registries,
     )
-    in_order = sorted((each for each in registered if each.phase is phase), key=_order)  # definitions before kernels
-    for _, (first, *others) in itertools.groupby(in_order, _order):
-        kernels = [each for each in others if isinstance(each, model.RegisteredKernel)]
-        yield _event(first, kernels, blocks, keys)
+    in_phase = (registration for registration in registered if registration.phase is phase)
+    in_order = sorted(in_phase, key=_order)  # definitions before kernels
+    for _, (first, *companions) in itertools.groupby(in_order, _order):
+        kernels = [registration for registration in companions if isinstance(registration, model.RegisteredKernel)]
+        if not (isinstance(first, model.RegisteredOperator) and _has_unread_schema(first, kernels)):
+            yield _event(first, kernels, blocks, keys)
+
+
+def _has_unread_schema(operator: model.RegisteredOperator, kernels: Iterable[model.RegisteredKernel]) -> bool:
+    """Whether torch infers a schema for the operator that could not be read, so that nothing can be said about it.
+
+    :param kernels: those that come with the definition; torch refuses one without a C++ type, for it has no schema
+    """
+    if not operator.inferred or operator.schema is not None:
+        return False
+    return any(not (kernel.boxed or kernel.fallthrough) for kernel in kernels)
 
 
 _Registered: TypeAlias = (
@@ -96,7 +108,7 @@ def _block(library: model.Library, keys: DispatchKeys) -> Block:
 def _event(
     registered: _Registered, kernels: Sequence[model.RegisteredKernel], blocks: Mapping[int, Block], keys: DispatchKeys
 ) -> Event:
-    """What one call registers: ``registered``, and the ``kernels`` that come with a definition."""
+    """What one call registers: ``registered``, and for a definition the ``kernels`` passed with it."""
     if isinstance(registered, model.Library):
         return OpenBlock(block=blocks[registered.order])
     if isinstance(registered, model.CustomClass):
@@ -112,12 +124,12 @@ def _event(
         key = _key(registered.dispatch_key, keys)
         return FallBack(block=block, kernel=CppFunction(dispatch_key=_unless_of_block(key, block)))
     if isinstance(registered, model.RegisteredOperator):
-        given = tuple(_kernel(each, keys, block) for each in kernels)
+        cpp_functions = tuple(_kernel(kernel, keys, block) for kernel in kernels)
         alias = None if registered.alias_analysis is None else ALIAS_ANALYSIS[registered.alias_analysis]
         text = registered.name if registered.inferred or registered.schema is None else registered.schema
         if block is None:
-            return RegisterOperator(text=text, kernels=given, alias_analysis=alias)
-        kernel = given[0] if given else None
+            return RegisterOperator(text=text, kernels=cpp_functions, alias_analysis=alias)
+        kernel = cpp_functions[0] if cpp_functions else None
         return Define(block=block, text=_relative(text, block), kernel=kernel, alias_analysis=alias)
     kernel = _kernel(registered, keys, block)
     if block is None:
@@ -134,7 +146,7 @@ def _kernel(kernel: model.RegisteredKernel, keys: DispatchKeys, block: Block | N
 
 
 def entry_key(registry: str, key: int | str | None) -> int | str | None:
-    """The key of an entry in one of torch's other registries; of one for a device, that device's name."""
+    """The key of an entry in one of torch's other registries; for a device, its name."""
     return device_key(key) or key if registry in _OF_DEVICES and isinstance(key, int) else key
 
 
@@ -148,21 +160,21 @@ def _unless_of_block(key: str | None, block: Block | None) -> str | None:
 
 
 def _relative(name: str, block: Block) -> str:
-    """The name as the source most likely has it: without the namespace of its own block."""
+    """The name as it is most likely written in the source: without the namespace of its own block."""
     return name.removeprefix(f"{block.namespace}::")
 
 
 def state_of(operators: torch.Operators, release: MinorVersion, names: Collection[str]) -> State:
-    """What a torch has registered itself.
+    """The state of a torch before an extension registers anything.
 
-    :param names: the operators that matter; those that the torch does not have are not there
+    :param names: the operators that matter; those that the torch does not have are left out
     """
     kernels: dict[str, list[torch.Kernel]] = {}
     for kernel in operators.kernels:
         if kernel.operator in names:
             kernels.setdefault(kernel.operator, []).append(kernel)
     defined = operators.operators
-    # A CUDA build of 2.15 replaces kernels itself, in Python, as it is imported: that uses up its only warning.
+    # A CUDA build of 2.15 replaces kernels itself, in Python, while it is imported: that uses up its only warning.
     warned = release >= _REPLACES_ITSELF and any(kernel.key == "CUDA" for kernel in operators.kernels)
     return State(
         operators={
@@ -171,10 +183,14 @@ def state_of(operators: torch.Operators, release: MinorVersion, names: Collectio
             if name in defined or name in kernels
         },
         libraries={name: _debug(place.file, place.line) for name, place in operators.namespaces.items()},
-        fallbacks={each.key: _debug(each.file, each.line) for each in operators.fallbacks if each.key is not None},
+        fallbacks={
+            fallback.key: _debug(fallback.file, fallback.line)
+            for fallback in operators.fallbacks
+            if fallback.key is not None
+        },
         classes=operators.classes,
         warned=warned,
-        entries={(each.registry, each.key): each.priority or 0 for each in operators.entries or ()},
+        entries={(entry.registry, entry.key): entry.priority or 0 for entry in operators.entries or ()},
     )
 
 
@@ -187,7 +203,7 @@ def _entry_of_torch(
         debug = _debug(kernel.file, kernel.line)
         stored[kernel.key] = (StoredKernel(debug=debug, inferred=kernel.schema), *stored.get(kernel.key, ()))
         if kernel.signature is not None and release >= LIBRARIES:
-            # What is given together with the definition has no key, which torch shows as such.
+            # A kernel that is passed with the definition has no key, and torch prints it so.
             with_definition = operator is not None and (kernel.file, kernel.line) == (operator.file, operator.line)
             key = None if with_definition and kernel.key in _NO_KEY_IS else kernel.key
             sym = release >= SYMINT and signature.takes_symint(kernel.signature)
@@ -207,11 +223,11 @@ def _debug(file: str | None, line: int | None) -> str:
 
 
 def table_of(release: MinorVersion, operators: torch.Operators, loaded: Iterable[model.Registrations]) -> DispatchTable:
-    """The dispatch table of a torch with extensions loaded, all that they register in whatever phase included.
+    """The dispatch table of a torch with extensions loaded, including what they register in any phase.
 
     The torch reads the numbers of dispatch keys in their code with its own table.
 
-    :param operators: what the torch has itself
+    :param operators: the torch's own operators
     """
     keys = DispatchKeys(minor=release, names=operators.keys)
     registrations = tuple(loaded)
@@ -223,27 +239,27 @@ def table_of(release: MinorVersion, operators: torch.Operators, loaded: Iterable
 
     return DispatchTable(release, operators).with_more(
         (
-            torch.Operator(each.name, each.schema, (), each.file, each.line)
-            for found in registrations
-            for each in found.operators
-            if not each.jit_only
+            torch.Operator(operator.name, operator.schema, (), operator.file, operator.line)
+            for extension in registrations
+            for operator in extension.operators
+            if not operator.jit_only
         ),
         (
             torch.Kernel(
-                operator=each.operator,
-                key=named(each.dispatch_key),
-                signature=each.signature,
-                schema=each.inferred_schema,
-                fallthrough=each.fallthrough,
-                file=each.file,
-                line=each.line,
+                operator=kernel.operator,
+                key=named(kernel.dispatch_key),
+                signature=kernel.signature,
+                schema=kernel.inferred_schema,
+                fallthrough=kernel.fallthrough,
+                file=kernel.file,
+                line=kernel.line,
             )
-            for found in registrations
-            for each in found.kernels
+            for extension in registrations
+            for kernel in extension.kernels
         ),
         (
-            torch.Fallback(named(each.dispatch_key), each.fallthrough, each.file, each.line)
-            for found in registrations
-            for each in found.fallbacks
+            torch.Fallback(named(fallback.dispatch_key), fallback.fallthrough, fallback.file, fallback.line)
+            for extension in registrations
+            for fallback in extension.fallbacks
         ),
     )

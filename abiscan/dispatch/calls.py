@@ -1,8 +1,8 @@
 """What happens when an operator is called with a tensor of one backend, or looked up by name.
 
-Only the end of the way is judged: whether there is a kernel for the backend's own key. What lies before it - autograd,
-BackendSelect, autocast - hands the call on. A composite kernel that allocates the result and lets another operator do
-the work is followed to that one (``delegates``).
+Only the last step is checked: whether there is a kernel for the backend's own key. The steps before it - autograd,
+BackendSelect, autocast - pass the call on. A composite kernel that allocates the result and calls another operator to
+do the work is followed to that operator (``delegates``).
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _TENSOR_ARGUMENT: Final = re.compile(r"\bTensor\b")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A call that raises. ``key`` is the one without a kernel: the backend's, or ``Undefined``."""
+    """A call that raises. ``key`` is the key without a kernel: the backend's, or ``Undefined``."""
 
     operator: str
     key: str
 
 
 def takes_backend(table: DispatchTable, operator: Operator) -> bool:
-    """Whether a backend can be meant by a call: by a tensor, or by the device that a factory is given."""
+    """Whether a call can be for a backend: because of a tensor, or the device argument of a factory function."""
     arguments = (operator.schema or "").partition(" -> ")[0]
     if operator.schema is None or _TENSOR_ARGUMENT.search(arguments):
         return True
@@ -42,7 +42,7 @@ def takes_backend(table: DispatchTable, operator: Operator) -> bool:
 
 
 def failure(table: DispatchTable, operator: str, backend: str) -> Failure | None:
-    """Why a call with a tensor of ``backend`` alone raises, None where there is a kernel."""
+    """Why a call with only a tensor of ``backend`` raises, None if there is a kernel."""
     entry = table.entry(operator, backend)
     if entry.is_fallthrough:  # no other key is left
         undefined = table.entry(operator, UNDEFINED)
@@ -53,9 +53,9 @@ def failure(table: DispatchTable, operator: str, backend: str) -> Failure | None
 
 
 def is_done_by_autograd(table: DispatchTable, operator: str, backend: str) -> bool:
-    """Whether the kernel for autograd does the work: there is none for any backend that it could hand the call on to.
+    """Whether the autograd kernel does the work: no backend has a kernel to which it could pass the call on.
 
-    The kernels that torch generates from the formulas of derivatives always hand it on.
+    The kernels that torch generates from derivative formulas always pass it on.
     """
     if not table.backend_keys.isdisjoint(table.kernels.get(operator, {})):
         return False
@@ -71,9 +71,9 @@ def is_done_by_autograd(table: DispatchTable, operator: str, backend: str) -> bo
 
 
 def failure_message(table: DispatchTable, failed: Failure, backend_name: str | None = None) -> Message:
-    """What torch says: the reason, which backends there are, and from 1.7 on the whole row of the table.
+    """The message of torch: the reason, the available backends, and from 1.7 on the whole row of the table.
 
-    :param backend_name: what the backend calls itself, where it has renamed PrivateUse1
+    :param backend_name: the backend's own name, if it has renamed PrivateUse1
     """
     row = table.row(failed.operator)
     key = table.printed(failed.key)
@@ -90,27 +90,27 @@ def failure_message(table: DispatchTable, failed: Failure, backend_name: str | N
 
 
 def _available(table: DispatchTable, row: Mapping[str, TableEntry]) -> str:
-    """The keys that have an entry. Up to 1.6 torch names only those that have a kernel of this operator."""
-    every = table.release >= _PRINTS_TABLE
+    """The keys that have an entry. Up to 1.6, torch names only those with a kernel for this operator."""
+    prints_table = table.release >= _PRINTS_TABLE
     keys = [
         table.printed(key)
         for key, entry in row.items()
         if key != UNDEFINED
-        and (entry.source is not EntrySource.MISSING if every else entry.source is EntrySource.KERNEL)
+        and (entry.source is not EntrySource.MISSING if prints_table else entry.source is EntrySource.KERNEL)
     ]
-    if not every and any(entry.source is EntrySource.CATCH_ALL for entry in row.values()):
+    if not prints_table and any(entry.source is EntrySource.CATCH_ALL for entry in row.values()):
         keys.append("CATCH-ALL")
     return f"[{', '.join(keys)}]"
 
 
 def printed_row(table: DispatchTable, row: Mapping[str, TableEntry]) -> str:
-    """A row of the table as torch prints it, a line for each entry (``dumpComputedTable``)."""
+    """A row of the table as torch prints it, one line per entry (``dumpComputedTable``)."""
     lines = ((table.printed(key), printed_entry(entry)) for key, entry in row.items())
     return "".join(f"{key}: {text}\n" for key, text in lines if text is not None)
 
 
 def printed_entry(entry: TableEntry) -> str | None:
-    """What torch prints of an entry behind its key; None for what it leaves out: missing ones."""
+    """What torch prints for an entry after its key; None for a missing entry, which it omits."""
     if entry.source is EntrySource.MISSING:
         return None
     if entry.registration is None:
@@ -121,16 +121,16 @@ def printed_entry(entry: TableEntry) -> str | None:
 
 
 def lookup_message(release: MinorVersion, operator: str, *, implemented: bool) -> Message:
-    """What torch says when an operator that it does not have is looked up (``findSchemaOrThrow``).
+    """The message of torch when an operator that it does not have is looked up (``findSchemaOrThrow``).
 
-    :param implemented: whether somebody has registered a kernel for it all the same
+    :param implemented: whether a kernel is registered for it anyway
     """
     name = operator if "." in operator.rpartition("::")[2] else f"{operator}."
     return message("S2" if implemented else "S1", release, name=name)
 
 
 def delegates(table: DispatchTable, backend: str, names: Iterable[str]) -> dict[str, str]:
-    """The operators among ``names`` whose composite kernel leaves the work to another operator: to which.
+    """The operators among ``names`` whose composite kernel delegates to another operator, with that operator.
 
     These are torch's structured operators: the kernel of ``tanh`` and of ``tanh_`` for every backend allocates the
     result and calls ``tanh.out``, which each backend must have.
@@ -139,23 +139,23 @@ def delegates(table: DispatchTable, backend: str, names: Iterable[str]) -> dict[
     by_base: dict[str, list[str]] = {}
     for name in operators:
         by_base.setdefault(_base(name), []).append(name)
-    found = {}
+    delegated = {}
     for name in names:
         entry = table.entry(name, backend)
         if entry.source is not EntrySource.DEFAULT_BACKEND or entry.registration is None:
             continue
         if entry.registration.key != NON_FUNCTIONAL:
             continue
-        own = _inputs(operators[name]) if name in operators else None
-        for other in by_base[_base(name)] if own is not None else ():
-            if other != name and _has_out(operators[other]) and _inputs(operators[other]) == own:
-                found[name] = other
+        inputs = _inputs(operators[name]) if name in operators else None
+        for other in by_base[_base(name)] if inputs is not None else ():
+            if other != name and _has_out(operators[other]) and _inputs(operators[other]) == inputs:
+                delegated[name] = other
                 break
-    return found
+    return delegated
 
 
 def _base(name: str) -> str:
-    """The name without its overload, and without the mark of an operator that works in place."""
+    """The name without its overload, and without the trailing underscore of an in-place operator."""
     return name.partition(".")[0].removesuffix("_")
 
 
@@ -164,7 +164,7 @@ def _has_out(operator: Operator) -> bool:
 
 
 def _inputs(operator: Operator) -> list[tuple[str, str]] | None:
-    """The arguments that are no outputs, by name and type; None where the schema cannot be read."""
+    """The arguments that are not outputs, by name and type; None if the schema cannot be parsed."""
     if operator.schema is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Which operators a backend cannot run on a torch. Pure: from a dispatch table in which everything is registered."""
+"""Which operators a backend cannot run on a torch. Pure: computed from a dispatch table with all registrations."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ESSENTIAL: Final = frozenset(
         "aten::view",
     }
 )
-"""What making, moving, viewing and reading a tensor comes down to: without these a backend can do nothing."""
+"""The operators for creating, copying, viewing and reading tensors: without them, a backend can do nothing."""
 
 _COPIES: Final = frozenset({"aten::_copy_from", "aten::_copy_from_and_resize"})
 _COPIED: Final = frozenset({"CPU", "CUDA", "HIP"})  # for which torch's own copy_ does all
@@ -52,12 +52,11 @@ _PYTHON_META: Final = (1, 13)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingKernel:
-    """An operator that raises. ``message`` is what torch says, without the table that it appends from 1.7 on.
+    """An operator that raises. ``message`` is torch's message, without the table that it appends from 1.7 on.
 
-    ``core`` tells that it is in torch's core set, ``general`` that the CPU has a kernel, so that it is not one that is
-    made for a single kind of device or layout. ``reached_from`` are operators that this torch brings for every backend
-    and whose kernels call this one: they raise the same. ``exact`` is false where something of the message is not
-    known.
+    ``core`` means that it is in torch's core set, ``general`` that the CPU has a kernel, so it is not specific to one
+    kind of device or layout. ``reached_from`` are operators for which torch has a kernel for every backend that calls
+    this one: they raise the same error. ``exact`` is false if a part of the message is unknown.
     """
 
     operator: str
@@ -71,7 +70,7 @@ class MissingKernel:
 
     @property
     def rank(self) -> tuple[bool, bool, bool, bool, str]:
-        """How much it is used: a smaller one stands before."""
+        """The sort key: the most used operators come first."""
         return not self.essential, not self.core, not self.general, not self.reached_from, self.operator
 
 
@@ -79,9 +78,9 @@ class MissingKernel:
 class Coverage:
     """The operators of a torch, for one backend.
 
-    ``served`` counts those that run by where their kernel comes from; ``missing`` are ordered by use; ``ambiguous``
-    have both a composite kernel and one of a backend without an autograd key of its own, and raise as well. ``unknown``
-    were asked for, and this torch does not have them.
+    ``served`` counts the operators that run, by the source of their kernel; ``missing`` are sorted by use;
+    ``ambiguous`` have both a composite kernel and one of a backend without an autograd key of its own, and raise too.
+    ``unknown`` were requested, but this torch does not have them.
     """
 
     backend: str
@@ -104,12 +103,12 @@ def cover(
 
     :param core: torch's core operators
     :param names: only these, and what they reach; a name without overload stands for all overloads
-    :param backend_name: what the backend calls itself, where it has renamed PrivateUse1
-    :param python_known: whether the table has what Python registers, Meta kernels above all
+    :param backend_name: the backend's own name, if it has renamed PrivateUse1
+    :param python_known: whether the table includes registrations in Python code, above all Meta kernels
     """
     operators = table.operators.operators
-    asked = _asked(operators, names)
-    considered = [name for name in asked if name in operators and takes_backend(table, operators[name])]
+    requested = _asked(operators, names)
+    considered = [name for name in requested if name in operators and takes_backend(table, operators[name])]
     reached = delegates(table, backend, considered)
     callers: dict[str, list[str]] = {}
     for caller, callee in reached.items():
@@ -125,15 +124,15 @@ def cover(
                 source = table.entry(name, backend).source
                 served[EntrySource.AUTOGRAD if source is EntrySource.MISSING else source] += 1
             continue
-        said = failure_message(table, failed, backend_name)
+        raised = failure_message(table, failed, backend_name)
         complete = python_known or table.release < _PYTHON_META
         complete = complete or table.entry(name, _META).source is not EntrySource.MISSING
         missing.append(
             MissingKernel(
                 operator=name,
                 key=failed.key,
-                message=said.text.partition("\n\n")[0],
-                exact=said.exact and complete,
+                message=raised.text.partition("\n\n")[0],
+                exact=raised.exact and complete,
                 essential=name in ESSENTIAL and not (name in _COPIES and base_of(backend) in _COPIED),
                 core=not core.isdisjoint((name, *callers.get(name, ()))),
                 general=table.entry(name, _reference(table)).source is not EntrySource.MISSING,
@@ -143,9 +142,9 @@ def cover(
     return Coverage(
         backend=backend,
         served=dict(served),
-        missing=tuple(sorted(missing, key=lambda each: each.rank)),
+        missing=tuple(sorted(missing, key=lambda kernel: kernel.rank)),
         ambiguous=tuple(sorted(ambiguous)),
-        unknown=tuple(name for name in asked if name not in operators),
+        unknown=tuple(name for name in requested if name not in operators),
     )
 
 
@@ -155,8 +154,8 @@ def _asked(operators: Mapping[str, object], names: Collection[str] | None) -> li
     overloads: dict[str, list[str]] = {}
     for name in operators:
         overloads.setdefault(name.partition(".")[0], []).append(name)
-    found = ([name] if name in operators else overloads.get(name, [name]) for name in names)
-    return list(dict.fromkeys(itertools.chain.from_iterable(found)))
+    matches = ([name] if name in operators else overloads.get(name, [name]) for name in names)
+    return list(dict.fromkeys(itertools.chain.from_iterable(matches)))
 
 
 def _reference(table: DispatchTable) -> str:
@@ -164,13 +163,13 @@ def _reference(table: DispatchTable) -> str:
 
 
 def _is_ambiguous(table: DispatchTable, name: str, backend: str) -> bool:
-    """Whether autograd stands before the backend's kernel with one that raises: it has no autograd key of its own."""
+    """Whether an autograd entry before the backend's kernel raises: the backend has no autograd key of its own."""
     other = next((key for key in table.keys if key == "AutogradOther" and backend in table.backends_of(key)), None)
     return other is not None and table.entry(name, other).source is EntrySource.AMBIGUOUS
 
 
 def base_of(key: str) -> str:
-    """A key without what only old releases add to its name."""
+    """A key without the suffix that only old releases add to its name."""
     for suffix in _OLD_SUFFIXES:
         key = key.removesuffix(suffix)
     return key
@@ -186,13 +185,14 @@ def key_in(keys: Iterable[str], wanted: str) -> str | None:
 def backend_of(
     keys: Iterable[int | str | None], readings: Iterable[DispatchKeys], devices: Collection[str] = ()
 ) -> tuple[str, DispatchKeys] | None:
-    """The backend that most kernels are for, and the reading of the numbers that says so; None if they are for none.
+    """The backend that most kernels are for, and the keys in which it is; None if they are for no backend.
 
-    Several readings are possible where an extension may have been built for several releases. The one counts that
-    makes it a backend for which the extension also brings a device; then the one in which most kernels are for a
-    device, and not for a layout of torch's own; of equals the last.
+    There are several readings of the numbers if an extension may have been built for several releases. A backend for
+    which the extension also registers a device guard is preferred; then the one with the most kernels for a device,
+    rather than for one of torch's own layouts; among equals, the last.
 
-    :param devices: those for which the extension registers a device guard, named like their keys
+    :param readings: the keys of the releases that the extension may have been built for
+    :param devices: the devices for which the extension registers a device guard, named like their keys
     """
     numbers = Counter(keys)
     best: tuple[tuple[bool, int], str, DispatchKeys] | None = None
@@ -213,5 +213,5 @@ def device_key(number: int) -> str | None:
 
 
 def core_operators(operators: Operators) -> frozenset[str]:
-    """The operators that torch itself tags as its core set; none before it had tags."""
+    """The operators that torch tags as its core set; empty for releases without tags."""
     return frozenset(name for name, operator in operators.operators.items() if "core" in operator.tags)

@@ -1,13 +1,13 @@
 """A model of ``c10::Dispatcher`` while operators are registered: every check that torch makes, in its order.
 
-``replay`` takes what is registered already and what an extension registers, in the order in which it does, and tells
-what torch does about it, up to the first registration that throws, and what it would refuse behind that. Sources, all
-in ``aten/src/ATen/core``: ``library.cpp``, ``dispatch/{Dispatcher, OperatorEntry}.cpp``,
+``replay`` takes what is already registered and what an extension registers, in order. It returns how torch reacts, up
+to the first registration that throws, and what torch would reject after that. Sources, all in
+``aten/src/ATen/core``: ``library.cpp``, ``dispatch/{Dispatcher, OperatorEntry}.cpp``,
 ``op_registration/{op_registration, infer_schema}.cpp``.
 
-Where the releases differ: 1.4 and 1.5 know ``RegisterOperators`` only, and compare no C++ types. 1.6 brought
-``TORCH_LIBRARY`` and these comparisons. Up to 1.7 an operator may be defined again with an equal schema; from 1.8 on
-not at all. 1.13 brought SymInt, and with it a second C++ type for each operator. From 2.1 on torch warns only once.
+How releases differ: 1.4 and 1.5 only have ``RegisterOperators``, and compare no C++ types. 1.6 added
+``TORCH_LIBRARY`` and these comparisons. Up to 1.7, an operator may be defined again with an equal schema; from 1.8 on,
+not at all. 1.13 added SymInt, and with it a second C++ type for each operator. From 2.1 on, torch warns only once.
 
 Not modelled: assertions on torch's own bookkeeping, a second interpreter in the process.
 """
@@ -78,24 +78,26 @@ _UNKNOWN: Final = "?"
 
 
 def replay(state: State, events: Iterable[Event], release: MinorVersion) -> Replay:
-    """What a release of torch, with ``state`` registered, does with ``events``.
+    """How a release of torch, with ``state`` registered, reacts to ``events``.
 
     :param release: 1.4 or newer
     """
     run = _Run(state, release)
-    left = iter(events)
-    for event in left:
+    remaining = iter(events)
+    for event in remaining:
         run.register(event)
         if run.failed:
             break
     else:
         run.find_dead()
     outcomes, after = tuple(run.outcomes), run.state()
-    return Replay(outcomes=outcomes, state=after, behind=tuple(run.go_on(outcomes[-1], left)) if run.failed else ())
+    return Replay(
+        outcomes=outcomes, state=after, behind=tuple(run.go_on(outcomes[-1], remaining)) if run.failed else ()
+    )
 
 
 class _Run:
-    """A dispatcher at work: the state that was given, with what has changed on top of it."""
+    """A running dispatcher: the initial state and the changes since then."""
 
     def __init__(self, state: State, release: MinorVersion) -> None:
         self._release = release
@@ -144,19 +146,19 @@ class _Run:
             self.outcomes.append(error.outcome_of(event))
 
     def go_on(self, refused: Outcome, events: Iterable[Event]) -> Iterator[Outcome]:
-        """What else is refused, each thing once: the kernels of an operator that is refused count as part of it.
+        """What else torch rejects, each subject once: the kernels of a rejected operator count as part of it.
 
-        Where a block is refused, nothing is said of what is in the blocks of its namespace.
+        If a block is rejected, the contents of the blocks of its namespace are skipped.
         """
-        known = {_thing(refused)}
+        reported = {_thing(refused)}
         for event in events:
-            if isinstance(event, Define | Implement | FallBack) and ("OpenBlock", _namespace(event)) in known:
+            if isinstance(event, Define | Implement | FallBack) and ("OpenBlock", _namespace(event)) in reported:
                 continue
             self.outcomes.clear()
             self.register(event)
             for outcome in self.outcomes:
-                if outcome.kind in FATAL and _thing(outcome) not in known:
-                    known.add(_thing(outcome))
+                if outcome.kind in FATAL and _thing(outcome) not in reported:
+                    reported.add(_thing(outcome))
                     yield outcome
 
     def find_dead(self) -> None:
@@ -191,19 +193,19 @@ class _Run:
 
     def _define(self, event: Define) -> None:
         block, kernel = event.block, event.kernel
-        given = self._parse(event.text, with_typevars=block.namespace in ("aten", "prim"))
-        if isinstance(given, OperatorName):
+        declaration = self._parse(event.text, with_typevars=block.namespace in ("aten", "prim"))
+        if isinstance(declaration, OperatorName):
             if kernel is None:
-                self._throw_text(given, "Tried to parse a function schema but only the operator name was given")
+                self._throw_text(declaration, "Tried to parse a function schema but only the operator name was given")
             if kernel.inferred is None:
-                self._throw_in(block, "L5", str(given), operator=given)
-            schema, alias = inferred_for(kernel.inferred, given), _CONSERVATIVE
+                self._throw_in(block, "L5", str(declaration), operator=declaration)
+            schema, alias = inferred_for(kernel.inferred, declaration), _CONSERVATIVE
         else:
-            schema, alias = given, event.alias_analysis or _FROM_SCHEMA
+            schema, alias = declaration, event.alias_analysis or _FROM_SCHEMA
         if block.kind is BlockKind.IMPL or block.namespace is None:
             self._throw_in(block, "L3", str(schema.name), operator=schema.name)
         namespace = schema.name.namespace
-        # In 1.6 even the block's own namespace is one too many.
+        # 1.6 does not even accept the block's own namespace.
         if namespace and (namespace != block.namespace or self._release == LIBRARIES):
             equal = int(namespace == block.namespace)  # which 1.6 prints first, by mistake
             self._throw_in(block, "L4", str(schema.name), given=namespace, namespace=block.namespace, equal=equal)
@@ -220,7 +222,7 @@ class _Run:
         except SchemaError as error:
             raise self._unreadable(event.name, error) from error
         if name.namespace and name.namespace != block.namespace:
-            # Of the wildcard block torch prints a namespace that it does not have.
+            # For the wildcard block, torch prints a namespace that does not exist.
             self._throw_in(
                 block,
                 "L6",
@@ -254,19 +256,21 @@ class _Run:
     # What op_registration.cpp checks
 
     def _register_operator(self, event: RegisterOperator) -> None:
-        given = self._parse(event.text, with_typevars=True)
-        schema = self._inferred_from(given, event.kernels) if isinstance(given, OperatorName) else given
+        declaration = self._parse(event.text, with_typevars=True)
+        schema = (
+            self._inferred_from(declaration, event.kernels) if isinstance(declaration, OperatorName) else declaration
+        )
         name = str(schema.name)
-        if self._release < LIBRARIES and not isinstance(given, OperatorName):
+        if self._release < LIBRARIES and not isinstance(declaration, OperatorName):
             for kernel in event.kernels:
                 self._check_against_inferred(schema, kernel)
-        self._check_alias_analysis(given, schema, event.alias_analysis)
+        self._check_alias_analysis(declaration, schema, event.alias_analysis)
         keys = [kernel.dispatch_key for kernel in event.kernels]
-        twice = next((key for index, key in enumerate(keys) if key in keys[:index]), _UNKNOWN)
-        if twice is None:
+        repeated_key = next((key for index, key in enumerate(keys) if key in keys[:index]), _UNKNOWN)
+        if repeated_key is None:
             self._throw("R4", name, schema=self._print(schema))
-        if twice != _UNKNOWN:
-            self._throw("R3", name, key=twice, schema=self._print(schema))
+        if repeated_key != _UNKNOWN:
+            self._throw("R3", name, key=repeated_key, schema=self._print(schema))
         self._register_def(schema, BY_REGISTER_OPERATORS, event.alias_analysis)
         for kernel in event.kernels:
             self._register_impl(event, name, kernel.dispatch_key, kernel, BY_REGISTER_OPERATORS)
@@ -291,17 +295,23 @@ class _Run:
         inferred = inferred_schema(kernel.inferred)
         reason = difference(schema, inferred, self._release)
         if reason is not None:
-            expected, found = self._print(schema), self._print(inferred)
+            expected, inferred_text = self._print(schema), self._print(inferred)
             self._throw(
-                "R8", str(schema.name), new=found, old=expected, expected=expected, inferred=found, reason=reason
+                "R8",
+                str(schema.name),
+                new=inferred_text,
+                old=expected,
+                expected=expected,
+                inferred=inferred_text,
+                reason=reason,
             )
 
     def _check_alias_analysis(
-        self, given: OperatorName | FunctionSchema, schema: FunctionSchema, alias: str | None
+        self, declaration: OperatorName | FunctionSchema, schema: FunctionSchema, alias: str | None
     ) -> None:
-        if isinstance(given, OperatorName) and alias == _FROM_SCHEMA:
+        if isinstance(declaration, OperatorName) and alias == _FROM_SCHEMA:
             self._throw("R9", str(schema.name), schema=self._print(schema))
-        annotated = any(each.alias is not None for each in (*schema.arguments, *schema.returns))
+        annotated = any(argument.alias is not None for argument in (*schema.arguments, *schema.returns))
         if annotated and alias != _FROM_SCHEMA and has_message("R10", self._release):
             self._throw("R10", str(schema.name), schema=self._print(schema))
 
@@ -343,7 +353,7 @@ class _Run:
         self._operators[name] = replace(entry, schema=str(schema), debug=debug, alias_analysis=alias)
 
     def _throw_alias_analysis(self, schema: FunctionSchema, debug: str, alias: str, entry: OperatorEntry) -> NoReturn:
-        """The schemas are equal, but not how code is to tell what they alias."""
+        """Reject a definition with an equal schema but a different alias analysis kind."""
         new, old = self._print(schema), self._print(parsed(entry.schema or ""))
         check = next(check for check in ("D3", "D4", "D5") if has_message(check, self._release))
         self._throw(
@@ -365,11 +375,11 @@ class _Run:
             if entry.schema is not None and kernel.inferred is not None:
                 self._check_schema(parsed(entry.schema), entry.debug, kernel.signature, kernel.inferred, debug)
         slot = self._slot(key)
-        there = entry.kernels.get(slot, ())
-        if there:
-            self._override(event, name, entry, key, there[0], debug)
+        existing = entry.kernels.get(slot, ())
+        if existing:
+            self._override(event, name, entry, key, existing[0], debug)
         stored = StoredKernel(debug=debug, inferred=kernel.inferred)
-        self._operators[name] = replace(entry, kernels={**entry.kernels, slot: (stored, *there)})
+        self._operators[name] = replace(entry, kernels={**entry.kernels, slot: (stored, *existing)})
         self._implemented.setdefault(name, event)
 
     def _register_fallback(self, event: Event, key: str, debug: str) -> None:
@@ -407,13 +417,18 @@ class _Run:
     def _guess_signature(
         self, name: str, entry: OperatorEntry, key: str | None, kernel: CppFunction, debug: str
     ) -> None:
-        """Where torch's own C++ types are not known: kernels with different schemas have different types."""
+        """If torch's own C++ types are unknown: kernels with different schemas have different types."""
         if kernel.inferred is None or kernel.signature is None:
             return
-        mine = inferred_schema(kernel.inferred)
-        for other in (inferred_schema(its.inferred) for all_ in entry.kernels.values() for its in all_ if its.inferred):
-            same_slot = has_symint(mine) == has_symint(other) or self._release < SYMINT
-            if same_slot and difference(other, mine, self._release) is not None:
+        new_schema = inferred_schema(kernel.inferred)
+        for other in (
+            inferred_schema(stored.inferred)
+            for stored_kernels in entry.kernels.values()
+            for stored in stored_kernels
+            if stored.inferred
+        ):
+            same_slot = has_symint(new_schema) == has_symint(other) or self._release < SYMINT
+            if same_slot and difference(other, new_schema, self._release) is not None:
                 self._throw_signatures(name, entry, key, kernel.signature, debug, old=_UNKNOWN, stored=None)
 
     def _throw_signatures(
@@ -471,7 +486,7 @@ class _Run:
             )
 
     def _override(
-        self, event: Event, name: str, entry: OperatorEntry, key: str | None, there: StoredKernel, debug: str
+        self, event: Event, name: str, entry: OperatorEntry, key: str | None, replaced: StoredKernel, debug: str
     ) -> None:
         once = self._release >= _WARNS_ONCE
         silent = (
@@ -483,13 +498,13 @@ class _Run:
         if not silent:
             # torch shows the first kernel that had a C++ type as the previous one, whatever its key.
             first = entry.signature or entry.sym_signature
-            known = first is not None or entry.signatures_known or not has_message("L1", self._release)
-            previous = first.debug if first else _NO_DEBUG if known else _UNKNOWN
+            is_known = first is not None or entry.signatures_known or not has_message("L1", self._release)
+            previous = first.debug if first else _NO_DEBUG if is_known else _UNKNOWN
             check = "K3b" if key is None and has_message("K3b", self._release) else "K3"
             warning = message(
                 check,
                 self._release,
-                exact=known or self._release < _ONE_DEFINITION,
+                exact=is_known or self._release < _ONE_DEFINITION,
                 name=name,
                 operator=self._operator_text(name, entry),
                 operator_debug=entry.debug if entry.schema is not None else _NO_DEBUG,
@@ -499,7 +514,9 @@ class _Run:
             )
             self._warned = self._warned or once
         self.outcomes.append(
-            Outcome(event=event, kind=OutcomeKind.OVERRIDES, message=warning, subject=name, new=debug, old=there.debug)
+            Outcome(
+                event=event, kind=OutcomeKind.OVERRIDES, message=warning, subject=name, new=debug, old=replaced.debug
+            )
         )
 
     # What the checks share
@@ -513,7 +530,7 @@ class _Run:
         return key
 
     def _runtime_keys(self, key: str) -> list[str]:
-        """The keys that an alias stands for, in the order in which torch takes them. Only ``Autograd`` is known."""
+        """The keys that an alias stands for, in torch's order. Only ``Autograd`` is known."""
         if key != "Autograd" or self._release < _ONE_DEFINITION:
             return [key]
         names = keys_of_minor(self._release).names
@@ -565,7 +582,7 @@ class _Run:
 
 
 def _thing(outcome: Outcome) -> tuple[str, str]:
-    """What an outcome is about: of what kind that is, and what it is called."""
+    """The subject of an outcome: its kind and its name."""
     event = outcome.event
     if isinstance(event, Enter):
         return event.registry, outcome.subject
@@ -575,7 +592,7 @@ def _thing(outcome: Outcome) -> tuple[str, str]:
 
 
 def _namespace(event: Define | Implement | FallBack) -> str | None:
-    """The namespace of the block that an event is in, as the outcome of opening that would have it."""
+    """The namespace of the block that an event is in, as in the outcome of opening that block."""
     return (event.block.namespace or "_") if event.block else None
 
 

@@ -1,7 +1,7 @@
-"""What is being registered, call by call: the events that a dispatcher is told of, in the terms of ``torch/library.h``.
+"""What is registered, call by call: the events that a dispatcher sees, in the terms of ``torch/library.h``.
 
 Dispatch keys are names here, as the release names them; None is "no key", which torch up to 1.7 calls the catch-all.
-An event is equal to itself alone: to register the same twice is two events.
+An event is equal only to itself: registering the same thing twice makes two events.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ class Block:
 
     @property
     def debug(self) -> str:
-        """What torch notes about all that is registered in it."""
+        """The text that torch stores with each registration in it."""
         return f"registered at {self.file}:{self.line}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CppFunction:
-    """A function that is being registered. ``dispatch_key`` is its own, beside that of its block.
+    """A function that is being registered. ``dispatch_key`` is its own key, besides that of its block.
 
-    ``signature`` and ``inferred`` are None for what has no C++ type: boxed functions and fallthroughs. ``debug`` is
-    what ``CppFunction::debug`` puts in place of the block's.
+    ``signature`` and ``inferred`` are None for functions without a C++ type: boxed functions and fallthroughs.
+    ``debug`` is the text that ``CppFunction::debug`` sets instead of the block's.
     """
 
     dispatch_key: str | None = None
@@ -58,7 +58,7 @@ class OpenBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Define:
-    """``m.def(text)``, or ``m.def(text, kernel)``; ``text`` is a schema, or with a kernel maybe a name.
+    """``m.def(text)``, or ``m.def(text, kernel)``; ``text`` is a schema, or possibly a name if there is a kernel.
 
     ``alias_analysis`` is that of ``torch::schema(text, …)``.
     """
@@ -80,7 +80,7 @@ class Implement:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FallBack:
-    """``m.fallback(kernel)``; up to 1.5, which have no blocks, ``registerBackendFallbackKernel``."""
+    """``m.fallback(kernel)``; up to 1.5, without blocks, ``registerBackendFallbackKernel``."""
 
     block: Block | None
     kernel: CppFunction
@@ -111,9 +111,9 @@ class NameBackend:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Enter:
-    """An entry in another of torch's registries. ``key`` is the name of the device where it is for one.
+    """An entry in one of torch's other registries. ``key`` is the name of the device if it is for one.
 
-    ``priority`` is that in a ``c10::Registry``, or of an allocator; None where there is none.
+    ``priority`` is that in a ``c10::Registry``, or of an allocator; None if there is none.
     """
 
     registry: str

@@ -1,4 +1,4 @@
-"""The schemas that torch infers from C++ types, and how they compare with those that are written out.
+"""The schemas that torch infers from C++ types, and how they compare with written schemas.
 
 Sources: ``op_registration/infer_schema.cpp``, ``function_schema.h`` in ``aten/src/ATen/core``.
 """
@@ -10,11 +10,12 @@ from dataclasses import replace
 from typing import Final
 
 from abiscan.dispatch.schema import Argument, FunctionSchema, OperatorName, parse_name_or_schema
-from abiscan.dispatch.schema_types import Type
+from abiscan.dispatch.schema_lexer import SchemaError
+from abiscan.dispatch.schema_types import Type, TypeKind
 from abiscan.inputs.version import MinorVersion
 
 SYMINT: Final = (1, 13)
-"""The release that brought SymInt, and with it a second C++ type for each operator."""
+"""The release that added SymInt, and with it a second C++ type for each operator."""
 
 _REASONS_END: Final = (2, 4)
 
@@ -32,7 +33,7 @@ def parsed(schema: str) -> FunctionSchema:
 
 @_remembered
 def inferred_schema(text: str) -> FunctionSchema:
-    """The schema that torch makes of a C++ type, which has no name."""
+    """The schema that torch infers from a C++ type, without a name."""
     return named_nothing(FunctionSchema.parse(f"_{text}"))
 
 
@@ -46,6 +47,25 @@ def inferred_for(text: str, name: OperatorName) -> FunctionSchema:
     return replace(inferred_schema(text), name=name)
 
 
+@_remembered
+def classes_in(text: str, release: MinorVersion) -> frozenset[str]:
+    """The custom classes that the schema of a definition names, as ``ns.Name``; none where it cannot be read."""
+    try:
+        schema = read_definition(text, strict=True, release=release, allow_typevars=True, classes=None)
+    except SchemaError:
+        return frozenset()
+    if isinstance(schema, OperatorName):
+        return frozenset()
+    types = [argument.type for argument in (*schema.arguments, *schema.returns)]
+    found: set[str] = set()
+    while types:
+        type_ = types.pop()
+        types += type_.contained
+        if type_.kind is TypeKind.CLASS:
+            found.add(type_.name.removeprefix("__torch__.torch.classes."))
+    return frozenset(found)
+
+
 _SYMINT_TYPES: Final = frozenset(
     FunctionSchema.parse(f"_({text} _) -> ()").arguments[0].type
     for text in ("SymInt", "SymInt?", "SymInt[]", "SymInt[]?")
@@ -53,7 +73,7 @@ _SYMINT_TYPES: Final = frozenset(
 
 
 def has_symint(schema: FunctionSchema) -> bool:
-    """Whether an argument is a SymInt, or several."""
+    """Whether any argument is a SymInt or a list of them."""
     return any(argument.type in _SYMINT_TYPES for argument in schema.arguments)
 
 
@@ -67,7 +87,7 @@ def without_symint(schema: FunctionSchema) -> FunctionSchema:
 
 
 def difference(first: FunctionSchema, second: FunctionSchema, release: MinorVersion) -> str | None:
-    """What makes two schemas different: names, defaults and alias annotations do not count. None if nothing does.
+    """The difference between two schemas, ignoring names, defaults and alias annotations; None if there is none.
 
     ``findSchemaDifferences`` of infer_schema.cpp.
     """
@@ -77,15 +97,15 @@ def difference(first: FunctionSchema, second: FunctionSchema, release: MinorVers
         return f"The number of arguments is different. {counts[0]} vs {counts[1]}."
     if len(first.returns) != len(second.returns):
         return f"The number of returns is different. {len(first.returns)} vs {len(second.returns)}{end}"
-    for what, pairs in (
+    for noun, pairs in (
         ("argument", zip(first.arguments, second.arguments, strict=True)),
         ("return", zip(first.returns, second.returns, strict=True)),
     ):
-        for number, (one, other) in enumerate(pairs, 1):
-            types = _compared(one.type, release), _compared(other.type, release)
+        for number, (argument, other) in enumerate(pairs, 1):
+            types = _compared(argument.type, release), _compared(other.type, release)
             if types[0] != types[1]:
                 texts = [type_.printed_by(release) for type_ in types]
-                return f"Type mismatch in {what} {number}: {texts[0]} vs {texts[1]}{end}"
+                return f"Type mismatch in {noun} {number}: {texts[0]} vs {texts[1]}{end}"
     return None
 
 

@@ -1,7 +1,7 @@
-"""Dispatch keys: what a number in the machine code of an extension means.
+"""Dispatch keys: the meaning of a number in the machine code of an extension.
 
-An extension carries the numbers of the torch whose headers it was compiled with, and they change every few releases.
-``data/keys.txt`` has the keys of each minor version as that torch itself names them (``c10::toString``); it is made by
+An extension contains the numbers of the torch whose headers it was compiled with, and they change every few releases.
+``data/keys.txt`` has the keys of each minor version as that torch names them (``c10::toString``); it is made by
 ``tools/build_key_data.py`` from the libraries of the releases.
 """
 
@@ -34,18 +34,18 @@ class DispatchKeys:
         return self.names.get(number, f"{_UNNAMED}({number})")
 
     def can_register(self, number: int) -> bool:
-        """Whether a kernel can be registered for a number: whether it is a key."""
+        """Whether a kernel can be registered for a number, that is, whether it is a key."""
         return number in self.names
 
 
 def unnamed_number(name: str) -> int | None:
-    """The number in what ``DispatchKeys.name`` calls a key without a name; None for a name."""
+    """The number in the result of ``DispatchKeys.name`` for a key without a name; None for a real name."""
     match = _UNNAMED_KEY.fullmatch(name)
     return int(match[1]) if match else None
 
 
 def keys_of(version: Version) -> DispatchKeys:
-    """The keys of a release: those of its minor version, or of the nearest older one that is known.
+    """The keys of a release: those of its minor version, or of the nearest older known one.
 
     :param version: 1.4 or newer; an older one gets the keys of 1.4
     """
@@ -53,10 +53,10 @@ def keys_of(version: Version) -> DispatchKeys:
 
 
 def keys_of_minor(version: MinorVersion) -> DispatchKeys:
-    """The keys of a minor version, or of the nearest older one that is known."""
+    """The keys of a minor version, or of the nearest older known one."""
     tables = _tables()
-    known = [keys for minor, keys in tables.items() if minor <= version]
-    return known[-1] if known else next(iter(tables.values()))
+    candidates = [keys for minor, keys in tables.items() if minor <= version]
+    return candidates[-1] if candidates else next(iter(tables.values()))
 
 
 @functools.cache

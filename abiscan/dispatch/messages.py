@@ -1,10 +1,10 @@
-"""What torch says when a registration fails, is replaced or has no effect: one template per wording and its releases.
+"""The messages of torch when a registration fails, is replaced or has no effect: one template per wording.
 
 The ids group the wordings of one check. Sources: ``aten/src/ATen/core/{library.cpp, custom_class.cpp}``,
 ``aten/src/ATen/core/dispatch/{Dispatcher, OperatorEntry}.cpp`` (up to 1.5 ``DispatchTable.h`` too) and
-``aten/src/ATen/core/op_registration/{op_registration, infer_schema}.cpp``. Texts are those of ``c10::Error`` alone:
-without the place in torch's source that it adds: `` (f at file:1)``, ``Exception raised from f at file:1``.
-``docs/messages.md`` tells on which torch each was seen.
+``aten/src/ATen/core/op_registration/{op_registration, infer_schema}.cpp``. Texts are those of ``c10::Error``, without
+the place in torch's source that it appends: `` (f at file:1)``, ``Exception raised from f at file:1``.
+``docs/messages.md`` lists the torch on which each was observed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from abiscan.inputs.version import MinorVersion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """What torch prints. ``exact`` is false where something in it, such as a line of torch's own, is not known."""
+    """What torch prints. ``exact`` is false if a part of it is unknown, such as a line in torch's own source."""
 
     id: str
     text: str
@@ -35,7 +35,7 @@ class Template:
     exact: bool = True
 
     def holds_for(self, release: MinorVersion) -> bool:
-        """Whether this release words it so."""
+        """Whether this release uses this wording."""
         return self.first <= release and (self.last is None or release <= self.last)
 
 
@@ -65,7 +65,7 @@ _OF_ALL: Final = (
     "{kind}: cannot define {kind} with the wildcard namespace _ (every {kind} defines operators for a distinct "
     "namespace!) Did you mean to use TORCH_LIBRARY_IMPL instead?  " + _BLOCK
 )
-# The place is a line of torch's own source. 1.9 leaves out a blank before.
+# The place is a line of torch's own source. 1.9 omits the space before it.
 _ASSERT: Final = "INTERNAL ASSERT FAILED at {place}, please report a bug to PyTorch. "
 _DIFFERENT: Final = (
     "Tried to register multiple operators with the same name and the same overload name but different schemas: "
@@ -97,7 +97,7 @@ TEMPLATES: Final = (
     # Blocks of torch/library.h, which came with 1.6.
     _between((1, 6), (1, 6), "L1", _OF_ALL.replace("!) Did", "!)Did")),
     _between((1, 7), None, "L1", _OF_ALL),
-    # Up to 2.5 at least, a namespace is read that is not there: most often it reads as empty, or the process ends.
+    # Up to at least 2.5, torch reads a missing namespace: usually it is read as empty, or the process ends.
     _between((1, 6), (1, 6), "L1b", _OF_ALL.replace("!) Did", "!)Did"), exact=False),
     _between((1, 7), (2, 7), "L1b", _OF_ALL, exact=False),
     _between((2, 8), None, "L1b", "bad optional access"),
@@ -218,7 +218,7 @@ TEMPLATES: Final = (
         "({debug})",
     ),
     _between((1, 6), None, "K11", "The function schema has {count} arguments but this PyTorch build only supports 64"),
-    # Fallbacks. In 1.6 a second one replaces the first without a word.
+    # Fallbacks. In 1.6, a second one silently replaces the first.
     _between(
         (1, 4),
         (1, 5),
@@ -309,7 +309,7 @@ TEMPLATES: Final = (
         "K3",
         "Warning only once for all operators,  other operators may also be overridden.\n  " + _OVERRIDING,
     ),
-    # Calls. {table} is what torch prints of the whole row. In 1.4 the keys are in the order of a hash table.
+    # Calls. {table} is the whole row as torch prints it. In 1.4, the keys are in the order of a hash table.
     _between((1, 4), (1, 4), "K6", _NOT_RUN + _ONLY, exact=False),
     _between((1, 5), (1, 6), "K6", _NOT_RUN + _ONLY),
     _between((1, 7), (1, 7), "K6", _NOT_RUN + _ONLY + "\n\n{table}"),
@@ -318,7 +318,7 @@ TEMPLATES: Final = (
     _between((1, 5), (1, 6), "K7", _NO_TENSORS + _AVAILABLE),
     _between((1, 7), (1, 8), "K7", _NO_TENSORS + _AVAILABLE + ".\n\n{table}"),
     _between((1, 9), None, "K7", _NO_TENSORS + _FORGOT + _AVAILABLE + ".\n\n{table}"),
-    # Look-ups by name; {name} always has its dot. Up to 1.5 an operator that has kernels is found.
+    # Lookups by name; {name} always has its dot. Up to 1.5, an operator that only has kernels is found.
     _between((1, 4), (1, 5), "S1", "bad optional access"),
     _between((1, 6), None, "S1", "Could not find schema for {name}"),
     _between(
@@ -382,7 +382,7 @@ TEMPLATES: Final = (
         "In operator registration: Tried to register operator {schema} with aliasing information in the schema but "
         "without AliasAnalysisKind::FROM_SCHEMA.",
     ),
-    # Schema strings, whose messages come whole from the parser, and classes.
+    # Schema strings, whose whole messages come from the parser, and classes.
     _between((1, 3), None, "G1", "{problem}"),
     _between(
         (1, 5),
@@ -398,7 +398,7 @@ TEMPLATES: Final = (
         "Custom class with name {name} is already registered. Ensure that registration with torch::class_ is only "
         "called once.",
     ),
-    # The name of the backend of one's own (c10/core/DeviceType.cpp).
+    # The name of the PrivateUse1 backend (c10/core/DeviceType.cpp).
     _between(
         (2, 0),
         None,

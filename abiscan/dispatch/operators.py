@@ -1,4 +1,4 @@
-"""What torch has in its dispatcher: operators, kernels, fallbacks, dispatch keys."""
+"""The contents of torch's dispatcher: operators, kernels, fallbacks, dispatch keys."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 
 class Operator(NamedTuple):
-    """An operator. ``schema`` is its text as it was registered, None where it was not readable.
+    """An operator. ``schema`` is its text as it was registered, None if it could not be read.
 
-    ``file`` and ``line`` are those of the ``TORCH_LIBRARY`` block, as the compiler left them.
+    ``file`` and ``line`` are those of the ``TORCH_LIBRARY`` block, as the compiler recorded them.
     """
 
     name: str
@@ -23,8 +23,8 @@ class Operator(NamedTuple):
 class Kernel(NamedTuple):
     """A kernel of ``operator`` for ``key``; None is the catch-all of torch up to 1.7.
 
-    ``signature`` is the C++ function type, mangled; ``schema`` what torch infers from it. Both are None for a kernel
-    given boxed.
+    ``signature`` is the C++ function type, mangled; ``schema`` what torch infers from it. Both are None for a boxed
+    kernel.
     """
 
     operator: str
@@ -37,7 +37,7 @@ class Kernel(NamedTuple):
 
 
 class Fallback(NamedTuple):
-    """A kernel for every operator that has none of its own for ``key``."""
+    """A kernel for all operators without a kernel of their own for ``key``."""
 
     key: str | None
     fallthrough: bool
@@ -46,14 +46,14 @@ class Fallback(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where in the source something is registered, as the compiler left it."""
+    """The source line of a registration, as the compiler recorded it."""
 
     file: str | None
     line: int | None
 
 
 class RegistryEntry(NamedTuple):
-    """An entry in another of torch's registries: see ``abiscan.emulation.model.Registry``."""
+    """An entry in one of torch's other registries: see ``abiscan.emulation.model.Registry``."""
 
     registry: str
     key: int | str | None
@@ -62,14 +62,13 @@ class RegistryEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operators:
-    """The dispatcher of a torch, as its libraries fill it.
+    """The dispatcher of a torch after its libraries are loaded.
 
-    Kernels of one operator are in the order of their registration. Where several stand for one operator and key, the
-    last one is the one that is called. ``namespaces`` are those that a ``TORCH_LIBRARY`` block has taken, by name;
-    ``classes`` the custom classes, as ``ns.Name``; a running torch tells neither. ``keys`` are the names of the
-    dispatch keys by number, ``aliases`` those that stand for several others. ``gaps`` says what could not be read, a
-    line each. ``entries`` are those of torch's other registries, None where they are not known: of embedded builds
-    ``embedded_registries`` tells.
+    The kernels of an operator are in registration order. If there are several for one operator and key, the last one is
+    called. ``namespaces`` are those with a ``TORCH_LIBRARY`` block, by name; ``classes`` are the custom classes, as
+    ``ns.Name``; a running torch reports neither. ``keys`` are the names of the dispatch keys by number, ``aliases``
+    those that stand for several others. ``gaps`` says what could not be read, one line each. ``entries`` are those of
+    torch's other registries, None if unknown: ``embedded_registries`` has those of embedded builds.
     """
 
     operators: Mapping[str, Operator]

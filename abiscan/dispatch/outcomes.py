@@ -1,4 +1,4 @@
-"""What comes of registrations: what torch does about each that it does not simply accept."""
+"""The outcomes of registrations: how torch reacts to each one that it does not simply accept."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from abiscan.dispatch.state import State
 
 
 class OutcomeKind(enum.Enum):
-    """What torch does about a registration that is not simply accepted."""
+    """How torch reacts to a registration that it does not simply accept."""
 
     RAISES = "raises"
     """It throws ``message``, and nothing after it happens."""
 
     EXITS = "exits"
-    """It prints ``message`` and ends the process by ``exit(1)``, which nobody can catch."""
+    """It prints ``message`` and ends the process with ``exit(1)``, which nobody can catch."""
 
     OVERRIDES = "overrides"
-    """It replaces what is there, and warns with ``message``; None if it does so in silence."""
+    """It replaces the existing registration and warns with ``message``, or silently if that is None."""
 
     SKIPS = "skips"
-    """It keeps what is there instead, and prints ``message``."""
+    """It keeps the existing registration and prints ``message``."""
 
     DEAD = "dead"
-    """It keeps a kernel for an operator that nobody defines, and says nothing."""
+    """It silently stores a kernel for an operator that nobody defines."""
 
 
 FATAL: Final = (OutcomeKind.RAISES, OutcomeKind.EXITS)
@@ -35,11 +35,11 @@ FATAL: Final = (OutcomeKind.RAISES, OutcomeKind.EXITS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What comes of one event.
+    """The outcome of one event.
 
-    ``subject`` is the operator, namespace, dispatch key or class concerned. ``new`` and ``old`` are what meets there:
-    two schemas (D1, D2, K2, R7, R8), two C++ types (K1), or where the two were registered; None where nothing meets.
-    ``problem`` is what is wrong with a schema that cannot be read, in short.
+    ``subject`` is the operator, namespace, dispatch key or class concerned. ``new`` and ``old`` are what conflicts: two
+    schemas (D1, D2, K2, R7, R8), two C++ types (K1), or where the two were registered; None if there is no conflict.
+    ``problem`` says briefly what is wrong with a schema that cannot be parsed.
     """
 
     event: Event
@@ -53,9 +53,9 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """All that is remarkable about a sequence of events, and what is registered after it.
+    """The outcomes of a sequence of events, and the state after it.
 
-    ``behind`` is what torch would refuse if what it does refuse were left out, in the order of the events.
+    ``behind`` is what torch would reject next if the registration that it rejects were left out, in event order.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -69,7 +69,7 @@ class Replay:
 
 
 class RefusalError(Exception):
-    """torch throws, or ends the process: all that there is to say of it but the event."""
+    """torch throws or ends the process: everything about that except the event."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class RefusalError(Exception):
         self._kind, self._problem = kind, problem
 
     def outcome_of(self, event: Event) -> Outcome:
-        """What comes of the event that is refused."""
+        """The outcome of the rejected event."""
         return Outcome(
             event=event,
             kind=self._kind,

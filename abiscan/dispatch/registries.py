@@ -1,4 +1,4 @@
-"""torch's other registries: those of backends, and every ``c10::Registry``, as they are filled.
+"""torch's other registries: those for backends, and every ``c10::Registry``.
 
 Sources: ``c10/util/Registry.h``, ``c10/core/{DeviceType, StorageImpl, AllocatorConfig}.cpp``,
 ``ATen/detail/PrivateUse1HooksInterface.cpp``, ``ATen/core/GeneratorForPrivateuseone.cpp``.
@@ -15,7 +15,7 @@ from abiscan.dispatch.outcomes import Outcome, OutcomeKind, RefusalError
 from abiscan.dispatch.state import State
 from abiscan.inputs.version import MinorVersion
 
-# The registries that take one entry for a key, with the check that refuses the next; and those that replace it.
+# The registries that accept one entry per key, with the check that rejects a second; and those that replace it.
 _STORAGE: Final = "storage"
 _REFUSALS: Final = {
     "privateuse1-hooks": "E1",
@@ -25,11 +25,11 @@ _REFUSALS: Final = {
 }
 _REPLACED: Final = ("device-guard", "allocator", "privateuse1-profiler")
 _PRIVATE_USE: Final = "PrivateUse1"
-_PRIVATE_USE_NAME: Final = "privateuseone"  # as torch calls the device, as long as nobody has named it
+_PRIVATE_USE_NAME: Final = "privateuseone"  # torch's name for the device until it is renamed
 
 
 class RegistryEntries:
-    """The entries of one process, and the name of the backend of one's own."""
+    """The entries of one process, and the name of the PrivateUse1 backend."""
 
     def __init__(self, state: State, release: MinorVersion) -> None:
         self.backend = state.backend
@@ -39,7 +39,7 @@ class RegistryEntries:
     def name_backend(self, name: str) -> None:
         """``c10::register_privateuse1_backend``.
 
-        :raises RefusalError: it has another name already
+        :raises RefusalError: it already has a different name
         """
         if self.backend not in (None, name):
             refusal = message("C5", self._release, new=name, old=self.backend, name=self.backend)
@@ -47,21 +47,21 @@ class RegistryEntries:
         self.backend = name
 
     def enter(self, event: Enter) -> Iterator[Outcome]:
-        """What comes of an entry where there is one already.
+        """Add an entry; yields the outcome if there already is one.
 
-        :raises RefusalError: torch refuses it
+        :raises RefusalError: torch rejects it
         """
         subject = str(event.key or _PRIVATE_USE)
-        there = self.entries.get((event.registry, event.key))
+        existing = self.entries.get((event.registry, event.key))
         refusal = _REFUSALS.get(event.registry)
         if event.registry == _STORAGE and event.key != _PRIVATE_USE:
-            refusal, there = "E4", 0
-        if there is None:
+            refusal, existing = "E4", 0
+        if existing is None:
             self.entries[event.registry, event.key] = event.priority or 0
         elif refusal is not None:
             self._refuse(refusal, event, subject)
         else:
-            yield from self._meet(event, subject, there)
+            yield from self._meet(event, subject, existing)
 
     def _refuse(self, check: str, event: Enter, subject: str) -> None:
         """A second entry, in a release that checks for it."""
@@ -69,18 +69,18 @@ class RegistryEntries:
             device = (self.backend or _PRIVATE_USE_NAME).lower()
             raise RefusalError(message(check, self._release, key=event.key, device=device), subject)
 
-    def _meet(self, event: Enter, subject: str, there: int) -> Iterator[Outcome]:
-        """A second entry where the one of the higher priority counts; two of one priority end the process."""
+    def _meet(self, event: Enter, subject: str, existing: int) -> Iterator[Outcome]:
+        """A second entry where the higher priority wins; two with the same priority end the process."""
         replaced = event.registry in _REPLACED
         if not replaced and event.priority is None:
-            return  # some table: what its code does about a second entry is not known
-        if not replaced and event.priority == there:
+            return  # some other table: how its code handles a second entry is unknown
+        if not replaced and event.priority == existing:
             raise RefusalError(message("C4", self._release, key=event.key), subject, kind=OutcomeKind.EXITS)
-        said: Message | None = None
-        if (event.priority or 0) >= there:
+        warning: Message | None = None
+        if (event.priority or 0) >= existing:
             self.entries[event.registry, event.key] = event.priority or 0
             kind = OutcomeKind.OVERRIDES
         else:
             kind = OutcomeKind.SKIPS
-            said = None if replaced else message("C4b", self._release, key=event.key)
-        yield Outcome(event=event, kind=kind, message=said, subject=subject)
+            warning = None if replaced else message("C4b", self._release, key=event.key)
+        yield Outcome(event=event, kind=kind, message=warning, subject=subject)

@@ -4,11 +4,11 @@
 
 Words and rules are those of torch: grammar in ``torch/csrc/jit/frontend/{lexer.h, function_schema_parser.cpp,
 schema_type_parser.cpp}``, meaning in ``aten/src/ATen/core/{function_schema, alias_info, jit_type, union_type}``.
-``parse`` accepts what torch accepts and refuses the rest in torch's words; ``str`` is what torch prints.
+``parse`` accepts what torch accepts and rejects the rest with torch's messages; ``str`` is what torch prints.
 
-torch prints a few things that it does not read itself: the alias set ``$0`` behind ``Tensor!``, ``0.+1.j``, the
-default ``cpu`` without quotes. Such strings come out of every dump of a dispatcher, so they are read here, unless
-``strict`` asks for torch's own judgement.
+torch prints a few things that it cannot parse itself: the alias set ``$0`` after ``Tensor!``, ``0.+1.j``, the default
+``cpu`` without quotes. Every dump of a dispatcher has such strings, so they are accepted here, unless ``strict`` asks
+for torch's own behaviour.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ __all__ = [
     "parse_name_or_schema",
 ]
 
-# The releases from which on a schema is printed otherwise: operator<< of Argument and FunctionSchema in the headers
+# The releases that changed how a schema is printed: operator<< of Argument and FunctionSchema in the headers
 # function_schema.h and function_schema_inl.h of one wheel per release, 1.4 to 2.9.
 _SIZES_OPTIONAL_LISTS: Final = (1, 7)  # int[2]?, which was int[]?
 
@@ -72,10 +72,10 @@ TYPE_ADVICE: Final = (
     ". Common valid schema types include Tensor, SymInt, int, float, bool, Scalar; for a full list, please see "
     "https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/native/README.md#func "
 )
-"""What torch adds where a schema has an unknown type, from 2.4 on."""
+"""What torch adds to the error for an unknown type in a schema, from 2.4 on."""
 
-_DEEPEST: Final = 50  # types inside each other; torch itself has at most 4, and a stack is finite
-_WIDEST_UNION: Final = 50  # members, each of which is compared with each
+_DEEPEST: Final = 50  # nested types; torch itself has at most 4, and a stack is finite
+_WIDEST_UNION: Final = 50  # members, which are compared pairwise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -100,7 +100,7 @@ class AliasInfo:
         return hash(self._key())
 
     def __str__(self) -> str:
-        # The sets are unordered_sets of libstdc++, which hand out last what they were given first.
+        # The sets are unordered_sets of libstdc++, which iterate in reverse order of insertion.
         after = ""
         if frozenset(self.before) != frozenset(self.after):
             after = f" -> {'|'.join(reversed(self.after))}"
@@ -120,12 +120,12 @@ class Argument:
 
     @property
     def has_default(self) -> bool:
-        """Whether the argument can be left out."""
+        """Whether the argument can be omitted."""
         return self.default is not NO_DEFAULT
 
     @property
     def is_out(self) -> bool:
-        """Whether torch takes it for an output that the caller provides."""
+        """Whether torch treats it as an output that the caller provides."""
         return self.kwarg_only and self.alias is not None and self.alias.is_write
 
     def is_backward_compatible_with(self, old: Argument) -> bool:
@@ -133,7 +133,7 @@ class Argument:
         return self._same_role(old) and old.type.compared.is_subtype_of(self.type.compared)
 
     def is_forward_compatible_with(self, old: Argument) -> bool:
-        """Whether a caller of it can be served by ``old``."""
+        """Whether ``old`` accepts what its callers pass."""
         return (
             self._same_role(old)
             and self.type.compared.is_subtype_of(old.type.compared)
@@ -197,7 +197,7 @@ class OperatorName:
 
     @classmethod
     def parse(cls, text: str) -> OperatorName:
-        """Parse a name alone.
+        """Parse a name without a schema.
 
         :raises SchemaError: where torch's ``parseName`` throws
         """
@@ -233,7 +233,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FunctionSchema:
-    """The schema of an operator. ``text`` is what it was parsed from, and no part of it."""
+    """The schema of an operator. ``text`` is what it was parsed from; it is ignored in comparisons."""
 
     name: OperatorName
     arguments: tuple[Argument, ...]
@@ -274,7 +274,7 @@ class FunctionSchema:
         return hash(self._key())
 
     def printed_by(self, release: MinorVersion) -> str:
-        """The schema as a release of torch prints it, say in its messages."""
+        """The schema as a release of torch prints it, in messages for example."""
         arguments = []
         starred = False
         for argument in self.arguments:
@@ -286,7 +286,7 @@ class FunctionSchema:
         returns = [argument.printed_by(release) for argument in self.returns]
         if self.is_varret:
             returns.append("...")
-        # One return stands alone, but if its own type begins with a parenthesis it would be read as several.
+        # One return has no parentheses, unless its own type begins with one and would be read as several returns.
         alone = release >= PRINTS_AS_WRITTEN and len(returns) == 1 and not returns[0].startswith("(")
         result = returns[0] if alone else f"({', '.join(returns)})"
         return f"{self.name}({', '.join(arguments)}) -> {result}"
@@ -298,20 +298,23 @@ class FunctionSchema:
         """Whether every call made for ``old`` is also a call of this schema."""
         if not self._same_shape(old) or len(self.arguments) < len(old.arguments):
             return False
-        # What is returned may become narrower, so here the old one has to accept the new.
-        if not all(its.is_backward_compatible_with(mine) for mine, its in zip(self.returns, old.returns, strict=True)):
+        # Return types may become narrower, so here the old return has to accept the new one.
+        if not all(
+            old_return.is_backward_compatible_with(new_return)
+            for new_return, old_return in zip(self.returns, old.returns, strict=True)
+        ):
             return False
         old_outs, new_outs = old._first_out(), self._first_out()
         if not all(
-            mine.is_backward_compatible_with(its)
-            for mine, its in zip(self.arguments, old.arguments[:old_outs], strict=False)
+            new_argument.is_backward_compatible_with(old_argument)
+            for new_argument, old_argument in zip(self.arguments, old.arguments[:old_outs], strict=False)
         ):
             return False
         if not all(argument.has_default for argument in self.arguments[old_outs:new_outs]):
             return False
-        outs, its_outs = self.arguments[new_outs:], old.arguments[old_outs:]
-        return len(outs) >= len(its_outs) and all(
-            mine.is_backward_compatible_with(its) for mine, its in zip(outs, its_outs, strict=False)
+        outs, outs_of_old = self.arguments[new_outs:], old.arguments[old_outs:]
+        return len(outs) >= len(outs_of_old) and all(
+            new_out.is_backward_compatible_with(old_out) for new_out, old_out in zip(outs, outs_of_old, strict=False)
         )
 
     def is_forward_compatible_with(self, old: FunctionSchema) -> bool:
@@ -319,16 +322,18 @@ class FunctionSchema:
         if not self._same_shape(old):
             return False
         old_outs, new_outs = old._first_out(), self._first_out()
-        outs, its_outs = self.arguments[new_outs:], old.arguments[old_outs:]
-        if len(outs) != len(its_outs):
+        outs, outs_of_old = self.arguments[new_outs:], old.arguments[old_outs:]
+        if len(outs) != len(outs_of_old):
             return False
         inputs = zip(self.arguments[:new_outs], old.arguments[:old_outs], strict=False)
-        if not all(mine.is_forward_compatible_with(its) for mine, its in inputs):
+        if not all(new_argument.is_forward_compatible_with(old_argument) for new_argument, old_argument in inputs):
             return False
         added = self.arguments[old_outs:new_outs]
         if not all(argument.has_default and not isinstance(argument.default, tuple) for argument in added):
             return False
-        return all(mine.is_forward_compatible_with(its) for mine, its in zip(outs, its_outs, strict=True))
+        return all(
+            new_out.is_forward_compatible_with(old_out) for new_out, old_out in zip(outs, outs_of_old, strict=True)
+        )
 
     def _same_shape(self, old: FunctionSchema) -> bool:
         return (
@@ -342,14 +347,14 @@ class FunctionSchema:
         return next((index for index, argument in enumerate(self.arguments) if argument.is_out), len(self.arguments))
 
     def first_difference(self, other: FunctionSchema) -> Difference | None:
-        """Why the two are not equal: the first difference from left to right, None if they are equal."""
+        """The first difference between the two from left to right, None if they are equal."""
         if self.name != other.name:
             return Difference(place="the operator", what="name", first=str(self.name), second=str(other.name))
-        for place, mine, its in (
+        for place, own_values, other_values in (
             ("argument", self.arguments, other.arguments),
             ("return", self.returns, other.returns),
         ):
-            for index, (first, second) in enumerate(zip_longest(mine, its), 1):
+            for index, (first, second) in enumerate(zip_longest(own_values, other_values), 1):
                 if first == second:
                     continue
                 if first is None or second is None:
@@ -361,13 +366,13 @@ class FunctionSchema:
                         second=str(second or ""),
                     )
                 return _difference(f"{place} {index}" + (f" '{first.name}'" if first.name else ""), first, second)
-        for what, mine_is, its_is in (
+        for place, in_first, in_second in (
             ("the variable arguments", self.is_vararg, other.is_vararg),
             ("the variable returns", self.is_varret, other.is_varret),
         ):
-            if mine_is != its_is:
+            if in_first != in_second:
                 return Difference(
-                    place=what, what="presence", first="..." if mine_is else "", second="..." if its_is else ""
+                    place=place, what="presence", first="..." if in_first else "", second="..." if in_second else ""
                 )
         return None
 
@@ -382,14 +387,16 @@ def _difference(place: str, first: Argument, second: Argument) -> Difference:
         yield "default", identity(argument.default), printed
         yield "position", argument.kwarg_only, "keyword-only" if argument.kwarg_only else "positional"
 
-    what, one, two = next(
-        (what, mine_text, its_text)
-        for (what, mine, mine_text), (_, its, its_text) in zip(values(first), values(second), strict=True)
-        if mine != its
+    what, first_text, second_text = next(
+        (what, first_text, second_text)
+        for (what, first_value, first_text), (_, second_value, second_text) in zip(
+            values(first), values(second), strict=True
+        )
+        if first_value != second_value
     )
-    if what == "alias annotation" and one == two:  # only the elements of the list differ
-        one, two = str(first), str(second)
-    return Difference(place=place, what=what, first=one, second=two)
+    if what == "alias annotation" and first_text == second_text:  # only the elements of the list differ
+        first_text, second_text = str(first), str(second)
+    return Difference(place=place, what=what, first=first_text, second=second_text)
 
 
 def parse_name_or_schema(
@@ -400,7 +407,7 @@ def parse_name_or_schema(
     allow_typevars: bool = True,
     classes: Collection[str] | None = None,
 ) -> OperatorName | FunctionSchema:
-    """Parse a schema, or a name where no argument list follows (torch's ``parseSchemaOrName``).
+    """Parse a schema, or a name if no argument list follows (torch's ``parseSchemaOrName``).
 
     :param strict: refuse what torch prints but does not read, and words that ``release`` does not read as types
     :param allow_typevars: whether an unknown type word in lower case is a type variable. ``torch::Library`` says no,
@@ -413,14 +420,14 @@ def parse_name_or_schema(
     return _Parser(text, words=words, allow_typevars=allow_typevars, classes=classes).declaration()
 
 
-# ``SchemaTypeParser::parseBaseType``; the words that are followed by other types are not in it.
+# ``SchemaTypeParser::parseBaseType``, without the words that are followed by other types.
 _TYPE_WORDS: Final = {kind.value: type_ for kind, type_ in ATOMS.items() if kind is not TypeKind.TENSOR} | {
     "None": ATOMS[TypeKind.NONE],
     "ConstQuantizerPtr": INT,
     "DeviceIndex": INT,
     "Dimname": ATOMS[TypeKind.STRING],
 }
-# Words that types in parentheses follow, and how many; a union takes one or more.
+# Words that are followed by types in parentheses, and the number of types; a union takes one or more.
 _PARAMETERS: Final = {"Future": 1, "Await": 1, "RRef": 1, "Dict": 2, "Union": None}
 _DICT_KEYS: Final = (
     TypeKind.ANY,
@@ -443,11 +450,11 @@ class _Parser(DefaultReader):
         self, text: str, *, words: Collection[str] | None, allow_typevars: bool, classes: Collection[str] | None
     ) -> None:
         super().__init__(text, strict=words is not None)
-        self._words = words  # that are types; None for all that are known
+        self._words = words  # the words that are types; None for all known words
         self._allow_typevars = allow_typevars
         self._classes = classes
         self._nesting = 0
-        self._fresh = 0  # sets that ``Tensor!`` made so far
+        self._fresh = 0  # the number of sets that ``Tensor!`` has created
 
     def declaration(self) -> OperatorName | FunctionSchema:
         name = self._name()
@@ -562,7 +569,7 @@ class _Parser(DefaultReader):
         return type_, alias
 
     def _inner_type(self) -> Type:
-        """A type inside of another as torch keeps it: without annotations, and with ``int`` for ``SymInt``."""
+        """A nested type as torch stores it: without annotations, and with ``int`` for ``SymInt``."""
         self._nesting += 1
         if self._nesting > _DEEPEST:
             raise self._refusal("types are nested too deeply")

@@ -1,4 +1,4 @@
-"""The default values of arguments: what they are, how each release of torch prints them, and how they are read.
+"""The default values of arguments: how they are stored, printed by each release of torch, and parsed.
 
 Sources: ``operator<<`` of ``IValue`` and ``Argument``, ``c10/util/StringUtil.h``, ``parseDefaultValue`` and
 ``parseConstantList`` in ``torch/csrc/jit/frontend/function_schema_parser.cpp``.
@@ -21,7 +21,7 @@ _LONGEST_REPEAT: Final = 65_536  # values of a default that ``int[N] x=1`` repea
 
 
 class NoDefault(enum.Enum):
-    """The mark of an argument that has no default; None is a default like others."""
+    """Marks an argument without a default, since None is an ordinary default."""
 
     NO_DEFAULT = enum.auto()
 
@@ -44,8 +44,8 @@ Default: TypeAlias = Scalar | tuple[Scalar, ...]
 
 
 def identity(default: Default | Literal[NoDefault.NO_DEFAULT]) -> object:
-    """What is compared of a default."""
-    # torch tells 1, 1. and True apart, Python does not.
+    """The value by which a default is compared."""
+    # torch distinguishes 1, 1. and True, Python does not.
     if isinstance(default, tuple):
         return tuple((type(item), item) for item in default)
     return type(default), default
@@ -80,7 +80,7 @@ def _printed_scalar(value: Scalar) -> str:
 
 
 def _printed_float(value: float) -> str:
-    # operator<< of IValue: what an int64_t can hold is printed as one, with a point; else 17 digits.
+    # operator<< of IValue: a value that fits an int64_t is printed as one, with a point; otherwise with 17 digits.
     if -(2.0**63) <= value < 2.0**63 and value == int(value):
         return f"{int(value)}."
     return f"{value:.17g}"
@@ -175,7 +175,7 @@ _DTYPES: Final = {
     }.items()
     for name in names.split()
 }
-# Names that stand for a number whatever the type: at::kFloat, kStrided, Reduction::Mean, MemoryFormat::Contiguous.
+# Names that stand for a number for any type: at::kFloat, kStrided, Reduction::Mean, MemoryFormat::Contiguous.
 _NAMED_NUMBERS: Final = {"float": 6, "complex": 9, "long": 4, "strided": 0, "Mean": 1, "contiguous_format": 0}
 
 _DEVICE_TYPES: Final = (
@@ -184,7 +184,7 @@ _DEVICE_TYPES: Final = (
 )
 _DEVICE: Final = re.compile(r"([A-Za-z_]+)(?::(0|[1-9][0-9]*))?")
 
-_LONGEST_INTEGER: Final = 4_000  # characters, leading zeros included; int() itself refuses a little more
+_LONGEST_INTEGER: Final = 4_000  # characters, including leading zeros; int() itself rejects slightly longer texts
 _LEADING_INTEGER: Final = re.compile(r"-?[0-9]+")
 _LEADING_FLOAT: Final = re.compile(
     r"[+-]?(?:0x(?P<hex>[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)(?:p[+-]?[0-9]+)?"
@@ -228,7 +228,7 @@ _IVALUE_TAGS: Final[dict[type, str]] = {
 
 
 class DefaultReader(Tokens):
-    """The part of torch's parser that reads defaults; ``_default_value`` begins at the token behind the ``=``."""
+    """The part of torch's parser that reads defaults; ``_default_value`` begins at the token after the ``=``."""
 
     __slots__ = ()
 
@@ -261,7 +261,7 @@ class DefaultReader(Tokens):
         folded = not self._strict and element == INT and self._kind() in ("number", "-")
         if self._kind() != "[" and (size is not None or folded):
             value = self._constant(element)
-            # torch prints [1, 1] of an int[] as 1 too; how often it stood there is lost.
+            # torch prints [1, 1] of an int[] as 1 too; the number of repetitions is lost.
             count = 2 if size is None else size
             if not 0 <= count <= _LONGEST_REPEAT:
                 raise self._refusal("cannot create std::vector larger than max_size()", span)
@@ -276,14 +276,16 @@ class DefaultReader(Tokens):
         return self._converted(values, element, span)
 
     def _converted(self, values: list[Scalar], element: Type, span: Span) -> tuple[Scalar, ...]:
-        wanted = _LIST_VALUES.get(element.fake.kind)
-        if wanted is None:
+        expected_type = _LIST_VALUES.get(element.fake.kind)
+        if expected_type is None:
             raise self._fault("lists are only supported for float, int and complex types", span)
         for value in values:
-            if type(value) is not wanted:
-                found = _IVALUE_TAGS[type(value)]
+            if type(value) is not expected_type:
+                tag = _IVALUE_TAGS[type(value)]
                 raise self._refusal(
-                    f"Expected ComplexDouble but got {found}" if wanted is complex else f"expected {_EXPECTED[wanted]}",
+                    f"Expected ComplexDouble but got {tag}"
+                    if expected_type is complex
+                    else f"expected {_EXPECTED[expected_type]}",
                     span,
                 )
         return tuple(values)
@@ -345,20 +347,20 @@ class DefaultReader(Tokens):
         word = self._expect("ident")
         if word in _NAMED_NUMBERS:
             return _NAMED_NUMBERS[word]
-        wanted = type_.element if type_.kind is TypeKind.OPTIONAL else type_
-        if wanted.kind is TypeKind.SCALAR_TYPE and word in _DTYPES:
+        value_type = type_.element if type_.kind is TypeKind.OPTIONAL else type_
+        if value_type.kind is TypeKind.SCALAR_TYPE and word in _DTYPES:
             return _DTYPES[word]
         raise self._fault("invalid numeric default value")
 
     def _to_integer(self, number: str) -> int:
-        """``std::stoll``: what follows the first integer is left aside, so ``1E5`` is 1 and ``0x10`` is 0."""
+        """``std::stoll``: text after the first integer is ignored, so ``1E5`` is 1 and ``0x10`` is 0."""
         matched = _LEADING_INTEGER.match(number)
         if matched is None or len(matched[0]) > _LONGEST_INTEGER or not -(2**63) <= int(matched[0]) < 2**63:
             raise self._refusal("stoll", self._last_span())
         return int(matched[0])
 
     def _to_float(self, number: str) -> float:
-        """``std::stod``, which refuses what is too large or too small for a normal double."""
+        """``std::stod``, which rejects values that are too large or too small for a normal double."""
         matched = _LEADING_FLOAT.match(number)
         if matched is None:
             raise self._refusal("stod", self._last_span())
@@ -366,7 +368,7 @@ class DefaultReader(Tokens):
             value = float.fromhex(matched[0]) if matched["hex"] else float(matched[0])
         except OverflowError:
             value = math.inf
-        # Hexadecimal digits can be exact where decimal ones are rounded, and only rounding is an error.
+        # Hexadecimal digits can be exact when decimal ones are rounded, and only rounding is an error.
         smallest = _SMALLEST_NORMAL if matched["decimal"] else math.ulp(0.0)
         vanished = abs(value) < smallest and _NONZERO_DIGIT.search(matched["decimal"] or matched["hex"])
         if abs(value) == math.inf or vanished:
@@ -399,6 +401,6 @@ class DefaultReader(Tokens):
                 span,
             )
 
-        # Escapes stand for bytes, so bytes are what is put together.
+        # Escapes stand for bytes, so the result is assembled from bytes.
         content = _ESCAPED.sub(unescaped, content.encode("utf-8", "surrogateescape").decode("latin-1"))
         return content.encode("latin-1").decode("utf-8", "surrogateescape")

@@ -1,7 +1,7 @@
-"""The tokens of a schema, and what torch says of one that does not belong.
+"""The tokens of a schema, and torch's messages for unexpected ones.
 
 Schemas share the lexer of TorchScript, a Python-like language: see ``torch/csrc/jit/frontend/lexer.h``. So there are
-keywords, comments, and newlines count outside of brackets. Errors show the source as ``source_range.cpp`` does.
+keywords and comments, and newlines matter outside brackets. Errors show the source as ``source_range.cpp`` does.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from abiscan.errors import AbiscanError
 
 
 class SchemaError(AbiscanError):
-    """A schema that torch refuses. The text is what torch says (without the source line of a failed assertion).
+    """A schema that torch rejects. The text is torch's message (without the source line of a failed assertion).
 
     :param problem: the reason in one line
     :param position: the offset into the schema at which torch noticed
@@ -51,12 +51,12 @@ _TOKEN: Final = re.compile(
     )""",
     re.VERBOSE,
 )
-# A line break outside of brackets swallows the empty lines after it, and yields the indentation of the next line.
+# A line break outside brackets includes the empty lines after it, and yields the indentation of the next line.
 _INDENT: Final = re.compile(
     r"(?:[ \t\r\f\v]*(?:#(?! type:)[^\n]*)?\n)*(?P<indent>[ \t\r\f\v]*)(?P<comment>#(?! type:)[^\n]*)?"
 )
 
-# What torch calls tokens that it does not call what they look like.
+# Torch's names for tokens, where they differ from the tokens' text.
 _NAMES: Final = {
     "->": "arrow",
     "...": "dots",
@@ -78,10 +78,10 @@ Span = tuple[int, int]
 class Tokens:
     """The tokens of one schema, read from left to right.
 
-    All are made first. Where none can be made the list ends with an invalid one. torch would meet it when it looks one
-    token ahead; so whatever goes wrong with that token at hand, it is the token that is complained about.
+    All tokens are created first. If one is invalid, the list ends with it. torch would find it when it looks one token
+    ahead, so any error at the token before is reported for the invalid token instead.
 
-    ``strict`` leaves out ``$0``, which torch prints as a name of an alias set but does not read.
+    ``strict`` rejects ``$0``, which torch prints as the name of an alias set but cannot parse.
     """
 
     __slots__ = ("_at", "_kinds", "_spans", "_strict", "_text")
@@ -110,14 +110,14 @@ class Tokens:
         first = _INDENT.match(text)
         assert first is not None  # it matches the empty string
         indents = [first.end("indent") - first.start("indent")]
-        at = first.end()
+        position = first.end()
         kind = ""
         while kind != "eof":
-            token = _TOKEN.match(text, at)
+            token = _TOKEN.match(text, position)
             kind = (token and token.lastgroup) or INVALID
             if token is None or (kind == "fresh_set" and self._strict):
                 kinds.append(INVALID)
-                spans.append((at, at))
+                spans.append((position, position))
                 return
             start, end = span = token.span(kind)
             if kind == "ident":
@@ -138,14 +138,14 @@ class Tokens:
                     end = indent.end()
                     if not self._indent(indents, indent.start("indent"), end):
                         return
-                at = end
+                position = end
                 continue
             kinds.append(kind)
             spans.append(span)
-            at = end
+            position = end
 
     def _indent(self, indents: list[int], start: int, end: int) -> bool:
-        """Add what the begin of a line means; False if torch throws while it finds out."""
+        """Add the tokens for the beginning of a line; False if torch throws while it determines them."""
         width = indents[0] if end == len(self._text) else end - start
         kinds = ["newline"]
         if width > indents[-1]:
@@ -196,14 +196,14 @@ class Tokens:
         return self._error(problem, self._spans[self._at], f"{problem} here:\n")
 
     def _fault(self, problem: str, span: Span | None = None, advice: str = "") -> SchemaError:
-        """An error that torch reports with its place (``ErrorReport``), the token at hand if not told otherwise.
+        """An error that torch reports with its place (``ErrorReport``), by default the current token.
 
         :param advice: what torch adds to the problem
         """
         return self._error(problem, span or self._spans[self._at], f"\n{problem}{advice}:\n")
 
     def _refusal(self, problem: str, span: Span | None = None) -> SchemaError:
-        """An error that torch reports without its place (``TORCH_CHECK`` and what the C++ library throws)."""
+        """An error that torch reports without its place (``TORCH_CHECK``, and exceptions of the C++ library)."""
         return self._error(problem, span or self._spans[self._at], None)
 
     def _error(self, problem: str, span: Span, before_source: str | None) -> SchemaError:
@@ -212,7 +212,7 @@ class Tokens:
             span = self._spans[self._at]
             problem, before_source = kind, f"{kind}:\n"
             if kind == INVALID:
-                # torch shows the character after the last token, be it blank, and points at the one that is no token.
+                # torch shows the character after the last token, even a space, but points at the one that is invalid.
                 blanks = _BLANKS.match(self._text, span[0])
                 assert blanks is not None
                 problem = f"expected a valid token but found '{self._text[span[0]]}'"
@@ -234,11 +234,11 @@ def _highlighted(text: str, span: Span) -> str:
     for _ in range(_CONTEXT):
         after = text.find("\n", last + 1)
         last = len(text) if after < 0 else after
-    shown, rest = text[first:start], start
+    excerpt, rest = text[first:start], start
     if start < end:
-        shown += f"{text[start:line_end]}\n"
+        excerpt += f"{text[start:line_end]}\n"
         rest = line_end + 1
         if not text[start:end].isspace():
-            shown += f"{' ' * (start - line_begin)}{'~' * (end - start)} <--- HERE\n"
+            excerpt += f"{' ' * (start - line_begin)}{'~' * (end - start)} <--- HERE\n"
     tail = text[rest:last]
-    return shown + tail + ("\n" if tail and not tail.endswith("\n") else "")
+    return excerpt + tail + ("\n" if tail and not tail.endswith("\n") else "")

@@ -13,13 +13,13 @@ NEWEST: Final[MinorVersion] = (2, 13)
 # Since then: ScalarType, which was int; -> Tensor, which was -> (Tensor); int[2] x=1.
 PRINTS_AS_WRITTEN: Final = (1, 13)
 
-# The releases from which on a type is printed otherwise: jit_type.h in one wheel per release, 1.4 to 2.9.
+# The releases that changed how a type is printed: jit_type.h in one wheel per release, 1.4 to 2.9.
 _STORAGE_IS_A_TYPE: Final = (1, 8)  # Storage, which was int
 _NONE_IS_NONETYPE: Final = (1, 9)
 
 
 class TypeKind(enum.Enum):
-    """The kinds of type a schema can speak of, in the order of torch's own enumeration, by which unions are sorted.
+    """The kinds of type in a schema, in the order of torch's own enumeration, by which unions are sorted.
 
     The value is the word for it in a schema.
     """
@@ -76,12 +76,12 @@ class Type:
 
     @property
     def element(self) -> Type:
-        """What a list, an optional, a future holds."""
+        """The element type of a list, an optional or a future."""
         return self.contained[0]
 
     @property
     def depth(self) -> int:
-        """How many types are inside each other, this one included."""
+        """The nesting depth of the type, including itself."""
         return 1 + max((type_.depth for type_ in self.contained), default=0)
 
     @property
@@ -93,7 +93,7 @@ class Type:
 
     @property
     def compared(self) -> Type:
-        """What stands for the type in comparisons: a fake one, all type variables alike, all numbers ``Scalar``."""
+        """The type for comparisons: fake, with equal type variables, and with ``Scalar`` for all numbers."""
         if self.kind is TypeKind.VAR:
             return _ANY_VAR
         if self.kind is TypeKind.UNION and self.contained == _NUMBERS:
@@ -104,12 +104,15 @@ class Type:
         return self if contained == self.contained else Type(kind=self.kind, name=self.name, contained=contained)
 
     def is_subtype_of(self, other: Type) -> bool:
-        """Whether a value of this type may stand where ``other`` is asked for (``isSubtypeOfExt``).
+        """Whether a value of this type is accepted as ``other`` (``isSubtypeOfExt``).
 
-        To be asked of compared types.
+        Both types must be ``compared`` types.
         """
         if self.kind is TypeKind.UNION:
-            return all(any(mine.is_subtype_of(its) for its in other.alternatives()) for mine in self.contained)
+            return all(
+                any(own_type.is_subtype_of(other_type) for other_type in other.alternatives())
+                for own_type in self.contained
+            )
         if self.kind is TypeKind.OPTIONAL:
             if other.kind is TypeKind.OPTIONAL:
                 return self.element.is_subtype_of(other.element)
@@ -121,7 +124,7 @@ class Type:
             return self.kind is TypeKind.NONE or self.is_subtype_of(other.element)
         if other.kind is TypeKind.UNION:
             holds_numbers = set(other.contained) >= set(_NUMBERS)
-            return any(self.is_subtype_of(its) for its in other.contained) or (
+            return any(self.is_subtype_of(other_type) for other_type in other.contained) or (
                 self.kind is TypeKind.NUMBER and holds_numbers
             )
         if other.kind is TypeKind.NUMBER:
@@ -130,12 +133,13 @@ class Type:
             return self.kind is TypeKind.CLASS
         if self.kind is other.kind and self.kind in (TypeKind.TUPLE, TypeKind.FUTURE, TypeKind.AWAIT):
             return len(self.contained) == len(other.contained) and all(
-                mine.is_subtype_of(its) for mine, its in zip(self.contained, other.contained, strict=True)
+                own_type.is_subtype_of(other_type)
+                for own_type, other_type in zip(self.contained, other.contained, strict=True)
             )
         return False
 
     def alternatives(self) -> tuple[Type, ...]:
-        """The types of which a value can be, one by one."""
+        """All types that a value can have."""
         match self.kind:
             case TypeKind.UNION:
                 return self.contained
@@ -171,7 +175,7 @@ class Type:
 
 
 def _printed_union(members: tuple[Type, ...], release: MinorVersion) -> str:
-    # As UnionType::unionStr does it: the numbers print as Scalar, at the end, and leave their comma if they were first.
+    # Like UnionType::unionStr: numbers are printed as Scalar, at the end, and leave a comma if they came first.
     has_number = set(members) >= set(_NUMBERS)
     parts = []
     for index, type_ in enumerate(members):
@@ -213,7 +217,7 @@ def list_of(element: Type) -> Type:
 
 @functools.lru_cache(maxsize=4096)
 def optional(element: Type) -> Type:
-    """The type of what may be None, which is not None itself."""
+    """The optional type of a type other than None."""
     # OptionalType is a union with None, and unions are flat: ``Tensor??`` is ``Tensor?``.
     if element.kind is TypeKind.OPTIONAL:
         if element.element.kind is not TypeKind.NUMBER:
@@ -229,29 +233,29 @@ def optional(element: Type) -> Type:
 
 
 def union(members: tuple[Type, ...]) -> Type:
-    """The union as torch makes it: flat, without what another member covers, sorted.
+    """The union as torch builds it: flat, without members that another member covers, sorted.
 
     It may turn out to be an optional, and something else if no more than one member is left.
     """
-    kept: list[Type] = []
+    uncovered: list[Type] = []
     for type_ in (single for member in members for single in member.alternatives()):
-        if not any(_covers(other, type_) for other in kept):
-            kept = [other for other in kept if not _covers(type_, other)]
-            kept.append(type_)
-    kept.sort(key=lambda type_: (_ORDER[type_.kind], str(type_)))
-    if len(kept) == 1:
-        return kept[0]
-    others = tuple(type_ for type_ in kept if type_ != NONE)
-    if len(others) < len(kept):
+        if not any(_covers(other, type_) for other in uncovered):
+            uncovered = [other for other in uncovered if not _covers(type_, other)]
+            uncovered.append(type_)
+    uncovered.sort(key=lambda type_: (_ORDER[type_.kind], str(type_)))
+    if len(uncovered) == 1:
+        return uncovered[0]
+    others = tuple(type_ for type_ in uncovered if type_ != NONE)
+    if len(others) < len(uncovered):
         if len(others) == 1:
             return optional(others[0])
         if others == _NUMBERS:
             return optional(ATOMS[TypeKind.NUMBER])
-    return Type(kind=TypeKind.UNION, contained=tuple(kept))
+    return Type(kind=TypeKind.UNION, contained=tuple(uncovered))
 
 
 def _covers(wide: Type, narrow: Type) -> bool:
-    # None stays a member of its own beside Any, see filterDuplicateSubtypes in union_type.cpp.
+    # None remains a separate member next to Any, see filterDuplicateSubtypes in union_type.cpp.
     wide, narrow = wide.compared, narrow.compared
     return wide == narrow or (NONE not in (wide, narrow) and narrow.is_subtype_of(wide))
 

@@ -1,7 +1,7 @@
-"""The C++ type of a kernel, as the dispatcher keeps and prints it (``ATen/core/dispatch/CppSignature.h``).
+"""The C++ type of a kernel, as the dispatcher stores and prints it (``ATen/core/dispatch/CppSignature.h``).
 
-Types are mangled function types, ``FN2at6TensorERKS0_E``, as ``typeid`` names them. torch compares these names and
-nothing else. A leading ``DispatchKeySet`` is gone before ``typeid`` is asked, so it is in no such name.
+Types are mangled function types, ``FN2at6TensorERKS0_E``, as ``typeid`` names them. torch compares only these names. A
+leading ``DispatchKeySet`` is removed before ``typeid`` is called, so no such name contains it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SYMINT_TYPES: Final = frozenset(
 
 def printed(mangled: str) -> str:
     """The type as torch prints it: ``at::Tensor (at::Tensor const&)``."""
-    # The demangler of the C++ runtime, which torch asks, keeps nested templates apart.
+    # torch uses the demangler of the C++ runtime, which puts a space between closing brackets of templates.
     text = demangle_type(mangled)
     while ">>" in text:
         text = text.replace(">>", "> >")

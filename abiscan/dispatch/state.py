@@ -28,11 +28,11 @@ class StoredKernel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorEntry:
-    """One operator. ``schema`` is None for one that has kernels and no definition, ``debug`` where it was defined.
+    """One operator. ``schema`` is None for one with kernels but no definition, ``debug`` says where it was defined.
 
-    ``alias_analysis`` is the kind of it that was given with the definition, if any.
-    ``kernels`` by their key, the newest first. ``sym_signature`` is that of kernels with a SymInt, from 1.13 on. Both
-    signatures are left out where ``signatures_known`` is false, as in all that torch tells about itself.
+    ``alias_analysis`` is the kind in the definition, if any. ``kernels`` are by key, the newest first.
+    ``sym_signature`` is that of kernels with a SymInt, from 1.13 on. Both signatures are missing if
+    ``signatures_known`` is false, as in everything that torch reports about itself.
     """
 
     schema: str | None = None
@@ -48,8 +48,8 @@ class OperatorEntry:
 class State:
     """What is registered: operators by name, without a trailing dot, and where libraries and fallbacks were registered.
 
-    ``classes`` are the custom classes as ``ns.Name``, None where they are not known; ``warned`` tells that torch has
-    given its only warning about a replaced kernel; ``backend`` is the name that ``PrivateUse1`` was given, if any.
+    ``classes`` are the custom classes as ``ns.Name``, None if unknown; ``warned`` means that torch has already issued
+    its only warning about a replaced kernel; ``backend`` is the name that ``PrivateUse1`` was renamed to, if any.
     ``entries`` are those of torch's other registries, by registry and key, with their priorities, as far as known.
     """
 

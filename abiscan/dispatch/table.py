@@ -1,11 +1,11 @@
 """The dispatch table: which kernel torch calls for an operator and a dispatch key.
 
-``aten/src/ATen/core/dispatch/OperatorEntry.cpp`` computes it from what is registered (``computeDispatchTableEntry``),
-and so does this module, for every release. What is registered last counts; the order of everything else does not.
+``aten/src/ATen/core/dispatch/OperatorEntry.cpp`` computes it from the registrations (``computeDispatchTableEntry``),
+and so does this module, for every release. The last registration for a key wins; otherwise, order does not matter.
 
-Where the releases differ: up to 1.6 there are only kernels for a key, fallbacks of a key, and the catch-all kernel. 1.7
-brought keys that stand for several others (``Autograd``, ``Math``), 1.8 made the catch-all one of those and added
-``DefaultBackend``; in 1.9 they got their names of today. 1.13 and 2.0 added those that ``_ALIAS`` names last.
+How releases differ: up to 1.6, there are only kernels for a key, fallbacks for a key, and the catch-all kernel. 1.7
+added keys that stand for several others (``Autograd``, ``Math``), 1.8 made the catch-all one of those and added
+``DefaultBackend``; in 1.9, they got their present names. 1.13 and 2.0 added the remaining alias keys.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ BATCHED: Final = "FuncTorchBatchedDecomposition"
 NON_FUNCTIONAL: Final = "CompositeExplicitAutogradNonFunctional"
 EXPLICIT: Final = ("CompositeExplicitAutograd", "DefaultBackend")
 IMPLICIT: Final = ("CompositeImplicitAutograd", "Math")
-"""The alias keys. The second names are those that 1.7 and 1.8 use."""
+"""The alias keys. The second names are those in 1.7 and 1.8."""
 
 UNNAMED: Final = "UNKNOWN_TENSOR_TYPE_ID"
-"""What torch up to 1.11 prints of a key for which it has no name."""
+"""What torch up to 1.11 prints for a key without a name."""
 
 _ALIASES: Final = (1, 7)
 _NO_CATCH_ALL: Final = (1, 8)
-_SPLIT: Final = (1, 12)  # from here on a key is a functionality with a backend
+_SPLIT: Final = (1, 12)  # from here on, a key is a functionality with a backend
 _NESTED_HAS_BACKENDS: Final = (1, 13)
 
 # getBackendKeySetFromAutograd (c10/core/DispatchKeySet.cpp) has a case for each key AutogradX but for these.
 _AUTOGRAD_WITHOUT_BACKEND: Final = frozenset({"AutogradHIP", "AutogradVE", "AutogradMTIA"})
 _AUTOGRAD_XPU_WITH_BACKEND: Final = (1, 10)
 
-# From 1.12 on: the functionalities that every backend has, and what stands before the backend's name in their keys.
+# From 1.12 on: the functionalities that every backend has, and the prefix before the backend's name in their keys.
 _PER_BACKEND: Final = {
     "Dense": "",
     "Quantized": "Quantized",
@@ -55,7 +55,7 @@ _FIRST_BACKEND: Final = "CPU"
 
 
 class EntrySource(enum.Enum):
-    """Where an entry of the table comes from, in the words that torch prints in brackets."""
+    """The source of a table entry, in the words that torch prints in brackets."""
 
     KERNEL = "kernel"
     DEFAULT_BACKEND = "default backend kernel"
@@ -70,14 +70,14 @@ class EntrySource(enum.Enum):
 
 
 class TableEntry(NamedTuple):
-    """One entry. ``registration`` is None where calling it raises: missing, or ambiguous."""
+    """One entry. ``registration`` is None if calling it raises: it is missing or ambiguous."""
 
     source: EntrySource
     registration: Kernel | Fallback | None
 
     @property
     def is_fallthrough(self) -> bool:
-        """Whether torch skips the key and takes the next one of the tensor."""
+        """Whether torch skips the key and uses the next key of the tensor."""
         return self.registration is not None and self.registration.fallthrough
 
 
@@ -86,7 +86,7 @@ _MISSING_ENTRY: Final = TableEntry(EntrySource.MISSING, None)
 
 @dataclass(frozen=True)
 class DispatchTable:
-    """The dispatch table of a torch of ``release`` in which all of ``operators`` is registered."""
+    """The dispatch table of a torch ``release`` with ``operators`` registered."""
 
     release: MinorVersion
     operators: Operators
@@ -98,7 +98,7 @@ class DispatchTable:
 
     @cached_property
     def names(self) -> Mapping[int, str]:
-        """The dispatch keys by number, those included for which this torch itself has no name."""
+        """The dispatch keys by number, including those for which this torch itself has no name."""
         if self.release < _SPLIT:
             return {**keys_of_minor(self.release).names, **self.operators.keys}
         return {**_of_backends(self.operators.keys), **self.operators.keys}
@@ -118,23 +118,23 @@ class DispatchTable:
 
     @cached_property
     def kernels(self) -> Mapping[str, Mapping[str | None, Kernel]]:
-        """The kernel that counts for each operator and key; None is the catch-all."""
-        found: dict[str, dict[str | None, Kernel]] = {}
+        """The kernel that is called for each operator and key; None is the catch-all."""
+        kernels: dict[str, dict[str | None, Kernel]] = {}
         for kernel in self.operators.kernels:
             key = kernel.key
-            found.setdefault(kernel.operator, {})[key if key is None else self._name(key)] = kernel
-        return found
+            kernels.setdefault(kernel.operator, {})[key if key is None else self._name(key)] = kernel
+        return kernels
 
     @cached_property
     def fallbacks(self) -> Mapping[str, Fallback]:
-        """The fallback of each key that has one; one for an alias stands for all that it includes."""
-        found: dict[str, Fallback] = {}
+        """The fallback of each key that has one; a fallback for an alias applies to all keys that it includes."""
+        fallbacks: dict[str, Fallback] = {}
         for fallback in self.operators.fallbacks:
             if fallback.key is not None:
                 name = self._name(fallback.key)
                 for key in self.aliases.get(name, (name,)):
-                    found[key] = fallback
-        return found
+                    fallbacks[key] = fallback
+        return fallbacks
 
     def row(self, operator: str) -> dict[str, TableEntry]:
         """All entries of an operator, by key, in torch's order."""
@@ -142,20 +142,20 @@ class DispatchTable:
         return {key: self._entry(registered, key) for key in self.keys}
 
     def entry(self, operator: str, key: str) -> TableEntry:
-        """What torch calls for an operator and a runtime key."""
+        """The entry that torch uses for an operator and a runtime key."""
         return self._entry(self.kernels.get(operator, {}), key)
 
     def with_more(
         self, operators: Iterable[Operator], kernels: Iterable[Kernel], fallbacks: Iterable[Fallback]
     ) -> DispatchTable:
-        """The table after somebody has registered more."""
-        more = replace(
+        """The table after further registrations."""
+        extended = replace(
             self.operators,
             operators={**{operator.name: operator for operator in operators}, **self.operators.operators},
             kernels=(*self.operators.kernels, *kernels),
             fallbacks=(*self.operators.fallbacks, *fallbacks),
         )
-        return DispatchTable(self.release, more)
+        return DispatchTable(self.release, extended)
 
     def backends_of(self, autograd_key: str) -> frozenset[str]:
         """The backends whose kernels an autograd key runs before (``getBackendKeySetFromAutograd``)."""
@@ -164,8 +164,8 @@ class DispatchTable:
     def _entry(self, registered: Mapping[str | None, Kernel], key: str) -> TableEntry:
         if (direct := registered.get(key)) is not None:
             return TableEntry(EntrySource.KERNEL, direct)
-        if self.release >= _ALIASES and (found := self._of_alias(registered, key)) is not None:
-            return found
+        if self.release >= _ALIASES and (alias_entry := self._of_alias(registered, key)) is not None:
+            return alias_entry
         if (fallback := self.fallbacks.get(key)) is not None:
             return TableEntry(EntrySource.FALLBACK, fallback)
         if (catch_all := registered.get(None)) is not None:
@@ -186,7 +186,7 @@ class DispatchTable:
                 return TableEntry(EntrySource.MATH, kernel)
         if (kernel := registered.get(AUTOGRAD)) is not None and self._includes(AUTOGRAD, key):
             return TableEntry(EntrySource.AUTOGRAD, kernel)
-        # Up to 1.7, where the catch-all is none of the aliases, an autograd key prefers it to a fallback.
+        # Up to 1.7, where the catch-all is not an alias, an autograd key prefers it to a fallback.
         if (kernel := registered.get(None)) is not None and self._includes(AUTOGRAD, key) and not has_backend:
             return TableEntry(EntrySource.CATCH_ALL, kernel)
         if (kernel := registered.get(BATCHED)) is not None and self._includes(BATCHED, key):
@@ -194,7 +194,7 @@ class DispatchTable:
         return None
 
     def _name(self, key: str) -> str:
-        """The name of a key that was read as a number, for torch itself has no name for it."""
+        """The name of a key that was read as a number because torch itself has no name for it."""
         number = unnamed_number(key)
         return key if number is None else self.names.get(number, key)
 
@@ -202,7 +202,7 @@ class DispatchTable:
         return key in self.aliases.get(alias, ())
 
     def _serves(self, alias: str, key: str) -> bool:
-        """Whether a composite kernel serves a key: from 1.8 on, ``Undefined`` too, which is in no set of keys."""
+        """Whether a composite kernel serves a key: from 1.8 on, also ``Undefined``, which is in no set of keys."""
         return self._includes(alias, key) or (key == UNDEFINED and self.release >= _NO_CATCH_ALL)
 
     @cached_property
@@ -215,7 +215,7 @@ class DispatchTable:
 
     @cached_property
     def backend_keys(self) -> frozenset[str]:
-        """The keys of backends, those of all layouts included; empty up to 1.6, which tells them not apart."""
+        """The keys of backends, in all layouts; empty up to 1.6, which does not distinguish them."""
         aliases = self.aliases
         return aliases.get(self._implicit, frozenset()) - aliases.get(AUTOGRAD, frozenset())
 
@@ -236,32 +236,32 @@ class DispatchTable:
 
     @cached_property
     def _backends(self) -> Mapping[str, frozenset[str]]:
-        found = {AUTOGRAD_OTHER: self._autograd_other}
+        backends = {AUTOGRAD_OTHER: self._autograd_other}
         for key in self.aliases.get(AUTOGRAD, ()):
             if key in _AUTOGRAD_WITHOUT_BACKEND or key == AUTOGRAD_OTHER:
                 continue
             if key == "AutogradXPU" and self.release < _AUTOGRAD_XPU_WITH_BACKEND:
                 continue
             backend = key.removeprefix(AUTOGRAD)
-            found[key] = frozenset({backend})
+            backends[key] = frozenset({backend})
             if backend == "NestedTensor" and self.release >= _SPLIT:
                 with_backends = self.release >= _NESTED_HAS_BACKENDS
                 nested = (name for name in self._named if name.startswith(backend) and name != backend)
-                found[key] = frozenset(nested) if with_backends else frozenset()
-        return found
+                backends[key] = frozenset(nested) if with_backends else frozenset()
+        return backends
 
 
 def no_key_of(operators: Operators) -> str | None:
-    """The key of a kernel that is registered without one: None, the catch-all, up to 1.7."""
-    known = operators.aliases
-    return _spelling(IMPLICIT, known) if _spelling(EXPLICIT, known) in known else None
+    """The key of a kernel that is registered without one: up to 1.7 None, the catch-all."""
+    aliases = operators.aliases
+    return _spelling(IMPLICIT, aliases) if _spelling(EXPLICIT, aliases) in aliases else None
 
 
 def runtime_keys(keys: Mapping[int, str], aliases: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
     """The keys that have entries in the dispatch table, in torch's order: ``Undefined`` first.
 
-    Up to 1.11 that of their numbers. From 1.12 on a key is a functionality with a backend, and the functionalities come
-    one after the other, each with all its backends.
+    Up to 1.11, that is the order of their numbers. From 1.12 on, a key is a functionality with a backend, and the
+    functionalities follow each other, each with all of its backends.
 
     :param keys: names by number
     """
@@ -269,7 +269,7 @@ def runtime_keys(keys: Mapping[int, str], aliases: Mapping[str, frozenset[str]])
 
 
 def _of_backends(keys: Mapping[int, str]) -> dict[int, str]:
-    """The keys of every backend in every functionality: not all of them have a name in 1.12."""
+    """The keys of all backends in all functionalities: not all of them have a name in 1.12."""
     numbers = {name: number for number, name in keys.items()}
     backends: list[str] = []
     while (name := keys.get(numbers[_FIRST_BACKEND] + len(backends))) is not None and not name.endswith("Unknown"):
@@ -305,5 +305,5 @@ def _ranked(keys: Mapping[int, str], aliases: Mapping[str, frozenset[str]]) -> I
             yield (number, number), name
 
 
-def _spelling(names: tuple[str, ...], known: Iterable[str]) -> str:
-    return next((name for name in names if name in known), names[0])
+def _spelling(names: tuple[str, ...], keys: Iterable[str]) -> str:
+    return next((name for name in names if name in keys), names[0])

@@ -1,4 +1,4 @@
-"""Tags of operators: what a number of ``at::Tag`` in an extension means. They are renumbered as names are added.
+"""Tags of operators: the meaning of an ``at::Tag`` number in an extension. Numbers change as names are added.
 
 ``data/tags.txt`` is made by ``tools/build_tag_data.py`` from the headers of the releases.
 """
@@ -27,8 +27,8 @@ class Tags:
 
 def tags_of(version: Version) -> Tags:
     """The tags of a release; none before 1.13."""
-    known = [tags for since, tags in _table() if since <= (version.major, version.minor)]
-    return known[-1] if known else Tags(names=())
+    candidates = [tags for since, tags in _table() if since <= (version.major, version.minor)]
+    return candidates[-1] if candidates else Tags(names=())
 
 
 @functools.cache

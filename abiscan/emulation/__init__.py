@@ -1,4 +1,4 @@
-"""Recovers what an object registers with torch by emulating its initialisers: all that runs code of a target."""
+"""Recovers what an object registers with torch by emulating its initialisers. Only this room runs code of a target."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ __all__ = [
 ]
 
 
-# The emulator is loaded when something is emulated: to load it takes longer than most of what needs only the model.
+# The emulator is imported when something is emulated: users that only need the model do not wait for it.
 
 
 def recover(file: ElfFile, facts: SharedObject, argument_tail: int | None = None) -> Registrations:
     """Recover everything that an object registers, without running it.
 
-    :param file: the object; its bytes are read as they are needed
-    :param facts: what ``file.facts()`` gave
+    :param file: the object; its bytes are read on demand
+    :param facts: the result of ``file.facts()``
     :param argument_tail: ``sizeof(c10::Argument)`` in the torch that the object was built for, in bytes, less the name
         it begins with; None to tell it from the object, as far as that goes
     :returns: the registrations, with an ``EmulationGap`` for everything that could not be read; nothing in the file
@@ -62,8 +62,8 @@ def recover(file: ElfFile, facts: SharedObject, argument_tail: int | None = None
 def recover_torch(files: Mapping[str, ElfFile], machine: Machine) -> TorchRegistrations:
     """What torch's libraries register, without running them.
 
-    :param files: the libraries by name, each after those that it needs
-    :param machine: what they are made for
+    :param files: the libraries by name, each after its dependencies
+    :param machine: the machine that they are built for
     """
     from abiscan.emulation import torch_libraries
 

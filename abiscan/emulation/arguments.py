@@ -28,7 +28,7 @@ _MAX_SYMBOLS: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Argument:
+class BuiltArgument:
     """An argument or result: its name, its type as that prints by itself, and all of it as a schema spells it."""
 
     name: str
@@ -61,7 +61,7 @@ class Arguments:
         self._symbol_text = symbol_text
         self._flag_first = flag_first
 
-    def read(self, vector: int, tail: int) -> list[Argument] | None:
+    def read(self, vector: int, tail: int) -> list[BuiltArgument] | None:
         """The elements of a ``std::vector<c10::Argument>``, None where it holds something else.
 
         :param tail: ``sizeof(c10::Argument)`` less the string it begins with
@@ -72,7 +72,7 @@ class Arguments:
             return None
         return [self._read_one(at, tail) for at in range(begin, end, size)]
 
-    def _read_one(self, address: int, tail: int) -> Argument:
+    def _read_one(self, address: int, tail: int) -> BuiltArgument:
         machine = self._process.machine
         name = self._strings.read(self._process, address).decode("utf-8", "backslashreplace")
         at = address + self._strings.size + (_POINTER if tail == ARGUMENT_WITH_TWO_TYPES else 0)
@@ -88,7 +88,7 @@ class Arguments:
         text = self._type_text(type_, size, alias) + (f" {name}" if name else "")
         if default is not None:
             text += f"={self._values.text(default, type_)}"
-        return Argument(name=name, type=type_, text=text, keyword_only=bool(machine.read(keyword, 1)[0]))
+        return BuiltArgument(name=name, type=type_, text=text, keyword_only=bool(machine.read(keyword, 1)[0]))
 
     def _optional(self, address: int, size: int) -> int | None:
         """Where the value of an ``optional`` is, None for an empty one. Its alignment is at most that of a word."""

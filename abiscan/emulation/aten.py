@@ -1,4 +1,4 @@
-"""The structs in ``at::_ops``, one per operator of torch: through their functions extensions call operators (1.10 on).
+"""The structs in ``at::_ops``, one per operator of torch: extensions call operators through their functions (1.10 on).
 
 ``data/aten.txt`` is made by ``tools/build_aten_data.py`` from the headers of the releases.
 """
@@ -22,7 +22,7 @@ def struct_of(operator: str) -> str:
 def operators_behind(symbol: str) -> tuple[str, ...] | None:
     """The operator whose struct in ``at::_ops`` a mangled name is a member of; None if it is not of that namespace.
 
-    :returns: one operator; none for a struct that no release has; two where releases use one name for different ones
+    :returns: one operator; none for a struct that no release has; two if releases use its name for different operators
     """
     match = _MEMBER.match(symbol)
     if match is None:
@@ -32,7 +32,7 @@ def operators_behind(symbol: str) -> tuple[str, ...] | None:
 
 @functools.cache
 def _operators() -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
+    overloads: dict[str, tuple[str, ...]] = {}
     for name in resources.files("abiscan.emulation").joinpath("data/aten.txt").read_text("utf-8").splitlines():
-        found[struct_of(name)] = (*found.get(struct_of(name), ()), name)
-    return found
+        overloads[struct_of(name)] = (*overloads.get(struct_of(name), ()), name)
+    return overloads

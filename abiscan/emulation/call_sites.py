@@ -28,6 +28,8 @@ _DISPLACEMENT: Final = struct.Struct("<i")
 _CALL, _JUMP = b"\xe8", b"\xe9"
 _BACK: Final = 256  # bytes before a call that are looked at
 _LONGEST_INSTRUCTION: Final = 15
+_LONGEST_FUNCTION: Final = 1 << 18
+_MOST_FUNCTIONS: Final = 1_000
 _BRANCHES_MASK, _BRANCHES = 0x1C00_0000, 0x1400_0000  # with system instructions among them (Arm ARM, C4.1.92)
 _TABLE_ENCODING: Final = 0x3B  # DW_EH_PE_datarel | DW_EH_PE_sdata4
 
@@ -197,12 +199,58 @@ class Functions:
     """The starts of an object's functions."""
 
     def __init__(self, image: Image) -> None:
+        self._image = image
         self._starts = _function_starts(image)
 
     def containing(self, address: int) -> int | None:
         """The start of the function that ``address`` belongs to, None if it is not known."""
         index = bisect.bisect_right(self._starts, address) - 1
         return self._starts[index] if index >= 0 else None
+
+    def reached_from(self, start: int, machine: Machine) -> set[int]:
+        """The function at ``start`` and those that it leads to, as far as the code itself says so.
+
+        A function leads to those whose distance is in its code: as that of a call, of a jump, or of an address that
+        is handed on. What is reached through a pointer in memory is not found.
+        """
+        known, reached, found = set(self._starts), set[int](), [start]
+        while found and len(reached) < _MOST_FUNCTIONS:
+            function = found.pop()
+            if function in reached:
+                continue
+            reached.add(function)
+            targets = _distances_x86_64 if machine is Machine.X86_64 else _distances_aarch64
+            found += known.intersection(targets(self._code_of(function), function))
+        return reached
+
+    def _code_of(self, start: int) -> bytes:
+        segment = next((s for s in self._image.file.segments if 0 <= start - s.address < s.file_size), None)
+        if segment is None:
+            return b""
+        after = bisect.bisect_right(self._starts, start)
+        end = self._starts[after] if after < len(self._starts) else start
+        offset = segment.offset - segment.address
+        return bytes(self._image.file.data[start + offset : min(end, start + _LONGEST_FUNCTION) + offset])
+
+
+def _distances_x86_64(code: bytes, start: int) -> Iterator[int]:
+    """What any four bytes lead to that are the distance from their end."""
+    for shift in range(4):
+        whole = (len(code) - shift) // 4 * 4
+        distances = memoryview(code)[shift : shift + whole].cast("i") if whole > 0 else ()
+        yield from (
+            distance + at for at, distance in zip(itertools.count(start + shift + 4, 4), distances, strict=False)
+        )
+
+
+def _distances_aarch64(code: bytes, start: int) -> Iterator[int]:
+    """What ``b``, ``bl`` lead to, and the addresses that ``adrp`` and ``add`` compute."""
+    words = _words(memoryview(code))
+    for here, word, following in zip(itertools.count(start, 4), words, [*words[1:], 0], strict=False):
+        if word & 0x7C000000 == 0x14000000:
+            yield here + 4 * ((word & 0x3FFFFFF) - (word << 1 & 0x4000000))
+        elif word & 0x9F000000 == 0x90000000 and following & 0xFFC00000 == 0x91000000:
+            yield _page(word, here) + (following >> 10 & 0xFFF)
 
 
 def _function_starts(image: Image) -> list[int]:

@@ -1,4 +1,4 @@
-"""Reads kernels out of the objects that carry them: ``torch::CppFunction`` and ``KernelRegistrationConfig``.
+"""Reads kernels from the objects that contain them: ``torch::CppFunction`` and ``KernelRegistrationConfig``.
 
 Both hold an optional dispatch key, a ``KernelFunction`` (functor, boxed function, unboxed functions), an optional
 ``CppSignature`` (from 1.6 on) and a ``unique_ptr`` to the inferred schema, in this order. Sources: ``torch/library.h``,
@@ -20,7 +20,7 @@ _FALLTHROUGH: Final = "fallthrough_kernel"
 
 
 _STRING_WORDS: Final = range(7, 12)
-"""Where in a ``CppFunction`` its last member, the string ``debug_``, begins, whatever the release."""
+"""The words of a ``CppFunction`` at which its last member, the string ``debug_``, begins in some release."""
 
 
 class Function(NamedTuple):
@@ -50,7 +50,7 @@ def read_optional_key(value: int, *, flag_first: bool, wide: bool | None = None)
 
 
 def boxed_index(state: TorchState, words: Sequence[int]) -> int:
-    """Which word of a ``KernelFunction`` is the boxed function: it follows the functor, up to 1.8 a ``shared_ptr``."""
+    """The word of a ``KernelFunction`` with the boxed function: after the functor, up to 1.8 a ``shared_ptr``."""
     return 1 if state.process.is_code(words[1]) or state.process.name_at(words[1]) is not None else 2
 
 
@@ -63,14 +63,14 @@ def read_function(state: TorchState, address: int, size: int, *, flag_first: boo
     boxed_at = _OLD_BOXED_AT if size == _OLD_CONFIG_WORDS else 1 + boxed_index(state, words[1:])
     signature, schema = None, None
     for at in range(boxed_at + 1, size):
-        # An optional<CppSignature>, which may be empty: what is in it then was in the stack before.
+        # An optional<CppSignature>, which may be empty: then it holds old contents of the stack.
         engaged = words[at - 1 if flag_first else at + 1] & 0xFF == 1 if flag_first or at + 1 < size else False
         signature = signature or (_function_type(state, words[at]) if engaged else None)
         schema = schema or (state.schemas.marked(words[at]) if machine.is_heap(words[at]) else None)
         if schema is not None and signature is not None:
             state.schema_at.setdefault(size, at)
-    # Members that are not set hold what the stack held before. Once a kernel with everything has shown where the schema
-    # is, nothing else is taken for one.
+    # Members that are not set hold old contents of the stack. Once a complete kernel has shown where the schema is, no
+    # other word is taken for one.
     known_at = state.schema_at.get(size)
     if known_at is not None and schema is not None and state.schemas.marked(words[known_at]) is not schema:
         signature, schema = None, None
@@ -92,7 +92,7 @@ def _empty_strings(words: Sequence[int], address: int) -> Iterator[int]:
     for at in _STRING_WORDS:
         if words[at] == address + 8 * (at + 2) and not words[at + 1] and not words[at + 2] & 0xFF:
             yield 8 * at
-            return  # what follows lies in its buffer, or behind the object
+            return  # the next words are in its buffer, or after the object
 
 
 def _function_type(state: TorchState, address: int) -> str | None:

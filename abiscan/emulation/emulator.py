@@ -47,6 +47,7 @@ _RETURN: Final = IMPORT_BASE  # the first slot: where a function returns to that
 # All pages that can ever be mapped, in pages of 4 KiB: memory that a runaway initialiser fills ends as a gap.
 _CAPACITY: Final = 150_000
 _CODE_WINDOW: Final = 16  # no instruction of x86-64 is longer than 15 bytes
+_SUSPECT_HEAD: Final = 4  # how many bytes of an instruction tell whether the emulator does it wrongly
 _MAX_DEPTH: Final = 60  # of calls from a double back into the emulated code
 
 # icicle's enumerations compare but do not hash.
@@ -55,12 +56,16 @@ _UNKNOWN: Final = (ExceptionCode.UnimplementedOp, ExceptionCode.InvalidInstructi
 
 
 class Stop(Exception):  # noqa: N818 - not an error: the way in which an emulated function ends early
-    """The function that was started cannot go on. ``address`` is where, in the emulated address space."""
+    """The function that was started cannot go on. ``address`` is where, in the emulated address space.
 
-    def __init__(self, reason: str, address: int) -> None:
+    ``called`` is the imported function that was called there, if it is to blame; None where the code itself is.
+    """
+
+    def __init__(self, reason: str, address: int, called: str | None = None) -> None:
         super().__init__(reason)
         self.reason = reason
         self.address = address
+        self.called = called
 
 
 class Unknown(NamedTuple):
@@ -120,8 +125,16 @@ class Emulator:
         self.vm.mem_map(address, PAGE_SIZE, protection)
         self.vm.mem_write(address, content)
         if executable:
-            for offset in self.arch.suspects(content):
-                self.vm.add_breakpoint(address + offset)
+            # An instruction may begin in one page and go on in the next, whichever of the two is mapped first.
+            before, after = self._edge(address - _SUSPECT_HEAD + 1), self._edge(address + PAGE_SIZE)
+            for offset in self.arch.suspects(before + content + after):
+                self.vm.add_breakpoint(address - len(before) + offset)
+
+    def _edge(self, address: int) -> bytes:
+        """The bytes at the edge of a page that decide with those beyond it; none if the page is not mapped."""
+        if not is_mapped(self.vm, address):
+            return b""
+        return bytes(self.vm.mem_read(address, _SUSPECT_HEAD - 1))
 
     def read(self, address: int, size: int) -> bytes:
         """``size`` bytes at ``address``.
@@ -192,7 +205,7 @@ class Emulator:
             address += len(chunk)
         raise Stop(f"string of more than {limit} bytes", self.vm.pc)
 
-    def is_writable_scratch(self, address: int) -> bool:
+    def is_stack(self, address: int) -> bool:
         """Whether ``address`` lies in the stack."""
         return STACK_TOP - _STACK_SIZE <= address < STACK_TOP
 
@@ -309,19 +322,22 @@ class Emulator:
             elif code in _ACCESS:
                 self._access(vm.exception_value)
             elif code in _UNKNOWN:
-                self._unknown_instruction()
+                self._go_on_where_decoding_failed()
             else:
                 raise Stop(_describe(code, vm.exception_value), vm.pc)
 
-    def _unknown_instruction(self) -> None:
+    def _go_on_where_decoding_failed(self) -> None:
         pc = self.vm.pc
         if self._map_one_of((pc & _PAGE_MASK, (pc + _CODE_WINDOW - 1) & _PAGE_MASK)):
             return  # what looked like no instruction was the first part of one
-        if self._step_across():
+        code = self._code_at(pc)
+        # What the emulator executes incorrectly is not left to it here either.
+        is_suspect = self.arch.suspects(code[:_SUSPECT_HEAD])[:1] == [0]
+        if not is_suspect and self._step_across():
             return
-        text = self.arch.step_over(self.vm, self, self._code_at(pc))
+        text = self.arch.step_over(self.vm, self, code)
         if text is not None:
-            raise Stop(f"unknown instruction: {text}", pc)
+            raise Stop(f"unknown instruction: {text}", self.vm.pc)
 
     def _step_across(self) -> bool:
         """Execute an instruction that straddles two pages, if it is one after all.
@@ -348,7 +364,7 @@ class Emulator:
         if pc in self._watched:
             self.reached.add(pc)
         code = self._code_at(pc)
-        if self.arch.suspects(code[:4])[:1] != [0]:
+        if self.arch.suspects(code[:_SUSPECT_HEAD])[:1] != [0]:
             self.vm.remove_breakpoint(pc)
             return
         text = self.arch.step_over(self.vm, self, code)

@@ -1,4 +1,4 @@
-"""The image of one object in the emulated address space, brought in page by page as it is touched.
+"""The image of one object in the emulated address space, loaded page by page on first access.
 
 Of a library of 400 MB the initialisers touch a few MB, so nothing is mapped up front: a page is copied from the file
 when something touches it, and just that page's relocations are applied. Formats are those of the ELF gABI, chapters
@@ -20,8 +20,8 @@ from abiscan.emulation.arch import Arch
 from abiscan.emulation.emulator import PAGE_SIZE
 from abiscan.errors import NotElfError
 
-BASE: Final = 0x10_0000_0000  # where the object's address 0 lies
-SPACING: Final = 0x1_0000_0000  # between objects, where a process has several
+BASE: Final = 0x10_0000_0000  # of the object's address 0
+SPACING: Final = 0x1_0000_0000  # between the objects of a process
 
 _DT_STRTAB, _DT_SYMTAB, _DT_RELA, _DT_RELASZ, _DT_STRSZ, _DT_INIT = 5, 6, 7, 8, 10, 12
 _DT_JMPREL, _DT_PLTRELSZ, _DT_INIT_ARRAY, _DT_INIT_ARRAYSZ = 23, 2, 25, 27
@@ -36,7 +36,7 @@ _WORD: Final = 0xFFFF_FFFF_FFFF_FFFF
 # Module numbers for __tls_get_addr: offsets count from the object's own block, or from the thread pointer.
 OWN_MODULE, OTHER_MODULE = 1, 2
 
-# Weak references that nothing on a system of today defines: ld.so leaves zero, and the code tests for it.
+# Weak references that nothing on a modern system defines: ld.so leaves zero, and the code tests for it.
 _NEVER_DEFINED: Final = frozenset(
     {"__gmon_start__", "_ITM_deregisterTMCloneTable", "_ITM_registerTMCloneTable", "_Jv_RegisterClasses"}
 )
@@ -75,11 +75,11 @@ class Header(NamedTuple):
 class Image:
     """One object.
 
-    :param bind: gives the address that a reference to an imported symbol gets
-    :param bind_tls: gives the offset from the thread pointer of an imported thread-local variable
-    :param resolver: gives the address of a way to what the function at an address chooses (``STT_GNU_IFUNC``)
-    :param number: which object of the process it is; each has a place and thread-local variables of its own
-    :param tls_taken: how many bytes the thread-local variables of the objects before it take
+    :param bind: returns the address for references to an imported symbol
+    :param bind_tls: returns the offset of an imported thread-local variable from the thread pointer
+    :param resolver: returns the address of a stub for the function that a resolver chooses (``STT_GNU_IFUNC``)
+    :param number: the number of the object in the process; each has its own addresses and thread-local variables
+    :param tls_taken: the size of the thread-local variables of the objects before it, in bytes
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Image:
         self.base = BASE + number * SPACING
         self.module = OWN_MODULE if not number else OTHER_MODULE + number
         self._tls_taken = tls_taken
-        self.patches: dict[int, bytes] = {}  # code to put in the place of the object's own, by emulated address
+        self.patches: dict[int, bytes] = {}  # code that replaces the object's own, by emulated address
         self._arch = arch
         self._bind, self._bind_tls, self._resolver = bind, bind_tls, resolver
         self._symbols: dict[int, Symbol] = {}
@@ -116,14 +116,14 @@ class Image:
     def _program_headers(self) -> dict[int, Header]:
         data = self.file.data
         offset, size, count = struct.unpack_from("<Q14xHH", data, 32)
-        found = {}
+        headers = {}
         for index in range(count):
             at = offset + index * size
             if at + _PROGRAM_HEADER.size > len(data):
                 break
             kind, _, file_offset, address, _, file_size, memory_size, _ = _PROGRAM_HEADER.unpack_from(data, at)
-            found[kind] = Header(address, file_offset, file_size, memory_size)
-        return found
+            headers[kind] = Header(address, file_offset, file_size, memory_size)
+        return headers
 
     # Relocations, kept as indexes into the two tables by the page that they patch
 
@@ -142,19 +142,19 @@ class Image:
         return by_page
 
     def _read_relative(self) -> dict[int, list[int]]:
-        """Addresses that only need the base added: DT_RELR, an address and bitmaps for what follows it (gABI)."""
+        """Addresses to which only the base is added: DT_RELR, an address and bitmaps for the words after it (gABI)."""
         address, size = self.file.dynamic.get(_DT_RELR), self.file.dynamic.get(_DT_RELRSZ, 0)
         by_page: dict[int, list[int]] = defaultdict(list)
-        where = 0
+        offset = 0
         for word in self.file.bytes_at(address, size & ~7).cast("Q").tolist() if address and size else ():
             if word & 1 == 0:
                 by_page[word >> 12].append(word)
-                where = word + 8
+                offset = word + 8
             else:
                 for bit in range(63):
                     if word >> (bit + 1) & 1:
-                        by_page[(where + 8 * bit) >> 12].append(where + 8 * bit)
-                where += 63 * 8
+                        by_page[(offset + 8 * bit) >> 12].append(offset + 8 * bit)
+                offset += 63 * 8
         return by_page
 
     # Symbols
@@ -167,7 +167,7 @@ class Image:
         return self._symbols[index]
 
     def _section(self, index: int) -> int:
-        """The section that defines a symbol of the table, 0 for one that is imported."""
+        """The section that defines a symbol of the table, 0 for an imported symbol."""
         return int(_SYMBOL.unpack_from(self._symbol_table, index * _SYMBOL.size)[3])
 
     def _name(self, offset: int) -> str:
@@ -180,7 +180,7 @@ class Image:
             size *= 16
 
     def address_of(self, symbol: Symbol) -> int:
-        """Where a reference to ``symbol`` leads."""
+        """The address for a reference to ``symbol``."""
         if symbol.defined:
             address = self.base + symbol.value
             return self._resolver(address) if symbol.type == _STT_GNU_IFUNC else address
@@ -198,12 +198,12 @@ class Image:
         return self.base <= address < self.base + self.size
 
     def is_code(self, address: int) -> bool:
-        """Whether ``address``, in the emulated space, lies in an executable segment."""
+        """Whether ``address``, in the emulated space, is in an executable segment."""
         start = address - self.base
         return any(s.flags & _PF_X and s.address <= start < s.address + s.size for s in self.file.segments)
 
     def page(self, address: int) -> tuple[bytes, bool, bool] | None:
-        """(content, writable, executable) of the page at ``address``, relocated; None where the object has no page."""
+        """(content, writable, executable) of the page at ``address``, relocated; None if it is not in the object."""
         start = address - self.base
         content, flags = bytearray(PAGE_SIZE), None
         for segment in self.file.segments:
@@ -235,7 +235,7 @@ class Image:
 
     @staticmethod
     def _patch(content: bytearray, at: int, value: int) -> None:
-        """Store a word; the part beyond the page, of a word that straddles two, is dropped."""
+        """Store a word; if it straddles two pages, the part beyond the first is dropped."""
         data = (value & _WORD).to_bytes(8, "little")
         content[at : at + 8] = data[: PAGE_SIZE - at]
 
@@ -257,11 +257,11 @@ class Image:
                 continue  # a relocation that names no symbol changes nothing
 
     def _address_of(self, index: int) -> int:
-        """Where a reference to a symbol of the table leads; what is most often asked for, without its name."""
+        """The address for a reference to a symbol of the table; the most common case does not need its name."""
         if index not in self._addresses:
             _, info, _, section, value, _ = _SYMBOL.unpack_from(self._symbol_table, index * _SYMBOL.size)
-            known = section and info & 0xF != _STT_GNU_IFUNC
-            self._addresses[index] = self.base + value if known else self.address_of(self.symbol(index))
+            is_defined = section and info & 0xF != _STT_GNU_IFUNC
+            self._addresses[index] = self.base + value if is_defined else self.address_of(self.symbol(index))
         return self._addresses[index]
 
     def _relocate(self, content: bytearray, at: int, kind: int, symbol_index: int, addend: int) -> None:
@@ -269,8 +269,8 @@ class Image:
         if kind == arch.irelative:
             self._patch(content, at, self._resolver((self.base + addend) & _WORD))
         elif kind == arch.tls_module:
-            own = not symbol_index or self.symbol(symbol_index).defined
-            self._patch(content, at, self.module if own else OTHER_MODULE)
+            is_own = not symbol_index or self.symbol(symbol_index).defined
+            self._patch(content, at, self.module if is_own else OTHER_MODULE)
         elif kind == arch.tls_offset:
             symbol = self.symbol(symbol_index)
             offset = symbol.value if symbol.defined or not symbol_index else self._bind_tls(symbol.name)
@@ -297,14 +297,14 @@ class Image:
 
     @property
     def tls_end(self) -> int:
-        """How many bytes the thread-local variables of this object and those before it take."""
+        """The size of the thread-local variables of this object and those before it, in bytes."""
         return self._tls_taken + ((self.tls.size + 63) & ~63 if self.tls else 0)
 
     # Where execution starts
 
     def slots_of(self, names: Callable[[str], bool]) -> Slots:
         """The words that lead to imported functions with such names."""
-        found = Slots({}, {})
+        slots = Slots({}, {})
         for table in self._tables:
             halves = table.cast("B").cast("I")  # a relocation: offset, type, symbol, addend, in six of them
             symbols = halves[3::6].tolist()
@@ -312,12 +312,12 @@ class Image:
             wanted = {index: name for index in imported if names(name := self.symbol(index).name)}
             for at, index in enumerate(symbols) if wanted else ():
                 if index in wanted and (kind := halves[6 * at + 2]) in self._arch.slots:
-                    which = found.by_stub if kind == self._arch.stub_slot else found.others
+                    which = slots.by_stub if kind == self._arch.stub_slot else slots.others
                     which[table[3 * at]] = wanted[index]
-        return found
+        return slots
 
     def find(self, name: str) -> Symbol | None:
-        """What the object defines under ``name``, looked up as ld.so does, in the hash table of DT_GNU_HASH.
+        """The object's definition of ``name``, looked up as ld.so does, in the hash table of DT_GNU_HASH.
 
         The table: number of buckets, first symbol in it, words and shift of a Bloom filter, the filter, the buckets
         (first symbol each), then a hash per symbol whose lowest bit ends a chain (binutils, bfd/elflink.c).
@@ -331,12 +331,12 @@ class Image:
         buckets = 4 + 2 * filter_words
         index = self._hashes[buckets + wanted % count] if count else 0
         while index >= first and index:
-            found = self._hashes[buckets + count + index - first]
-            if found | 1 == wanted | 1:
+            stored_hash = self._hashes[buckets + count + index - first]
+            if stored_hash | 1 == wanted | 1:
                 symbol = self.symbol(index)
                 if symbol.name == name:
                     return symbol if symbol.defined else None
-            if found & 1:
+            if stored_hash & 1:
                 break
             index += 1
         return None
@@ -355,7 +355,7 @@ class Image:
         return [symbol for symbol in symbols if symbol.defined and pattern.fullmatch(symbol.name.encode())]
 
     def _hashed_symbols(self) -> tuple[int, int]:
-        """The bounds of the part of the symbol table that the hash table covers: all that the object defines."""
+        """The bounds of the part of the symbol table that the hash table covers: all defined symbols."""
         if not self._hashes:
             return 0, 0
         count, first, filter_words, _ = self._hashes[:4]
@@ -379,7 +379,7 @@ class Image:
         return symbol.value if symbol is not None and symbol.defined else None
 
     def nearest_symbol(self, address: int) -> str | None:
-        """The exported function that ``address``, in the file's own space, lies in or behind."""
+        """The exported function that contains or precedes ``address``, in the file's own space."""
         position = bisect.bisect_right(self._functions, (address + 1 << 32) - 1)
         return self.symbol(self._functions[position - 1] & 0xFFFF_FFFF).name if position else None
 
@@ -396,14 +396,14 @@ class Image:
         )
 
     def _symbol_count(self) -> int:
-        """An upper bound of the number of symbols: linkers put the string table behind the symbol table."""
+        """An upper bound of the number of symbols: linkers put the string table after the symbol table."""
         symbols, strings = self.file.dynamic.get(_DT_SYMTAB, 0), self.file.dynamic.get(_DT_STRTAB, 0)
         return (strings - symbols) // _SYMBOL.size if strings > symbols else 0
 
     def initialisers(self) -> list[int]:
         """DT_INIT and the entries of DT_INIT_ARRAY, as emulated addresses, in the order of their execution."""
         dynamic = self.file.dynamic
-        found = [self.base + dynamic[_DT_INIT]] if dynamic.get(_DT_INIT) else []
+        functions = [self.base + dynamic[_DT_INIT]] if dynamic.get(_DT_INIT) else []
         address, size = dynamic.get(_DT_INIT_ARRAY, 0), dynamic.get(_DT_INIT_ARRAYSZ, 0)
         pages: dict[int, bytes] = {}
         for at in range(address, address + min(size, 8 << 20) // 8 * 8, 8):
@@ -414,5 +414,5 @@ class Image:
                     break
                 pages[page] = loaded[0]
             start = self.base + at - page
-            found.append(int.from_bytes(pages[page][start : start + 8], "little"))
-        return [entry for entry in found if entry not in (0, _WORD)]
+            functions.append(int.from_bytes(pages[page][start : start + 8], "little"))
+        return [entry for entry in functions if entry not in (0, _WORD)]

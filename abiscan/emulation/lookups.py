@@ -1,15 +1,15 @@
-"""Finds the operators that the code of an object fetches by name when it runs.
+"""Finds the operators that the code of an object looks up by name when it runs.
 
-Through ``at::_ops`` the import itself says which. All other ways hand a name to a function of torch, whose double takes
-note of it (``doubles.torch_lookups``) when the call is executed. Few of these calls lie in what is run anyway, and most
-lie deep in functions that need real tensors to get there. But a constant name is put together just before the call.
-So of a call that was not executed the code just before it is run by itself: from the start of the block that ends with
-the call, then from the starts of the blocks before that one, until the function gets whole texts. Where an instruction
-fails, the run begins anew behind it. Nothing is known of what came before, so registers and stack then hold what is no
-text (``emulator.Unknown``): what is read was made by these instructions, or is constant. Where even the whole function
-does not get there, the name is no constant, and the call is a gap.
+With ``at::_ops``, the import itself shows which. In all other cases, a name is passed to a function of torch, and its
+double records it (``doubles.torch_lookups``) when the call is executed. Few of these calls are in code that is run
+anyway, and most are deep in functions that need real tensors to get there. But a constant name is put together just
+before the call. So for a call that was not executed, the code just before it is run in isolation: from the start of the
+block that ends with the call, then from the starts of the blocks before that one, until the function gets whole texts.
+If an instruction fails, the run starts again after it. The state before the run is unknown, so registers and stack
+contain values that are not texts (``emulator.Unknown``): a text that is read was made by these instructions, or is
+constant. If even the whole function does not reach the call, the name is not constant, and the call is a gap.
 
-A symbol need not be known as a whole where its domain has no operators: ``"attr::" + name`` looks none up.
+A symbol need not be known completely if its domain has no operators: ``"attr::" + name`` does not look one up.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class LookupReader:
         self._unknown = process.machine.unknown(process.allocate(UNKNOWN_SIZE, PAGE_SIZE))
 
     def read(self, sites: Iterable[CallSite]) -> Iterator[Lookup | EmulationGap]:
-        """What is fetched at these calls, a gap for each at which it cannot be told."""
+        """The operators that these calls look up, and a gap for each call where the operator is unknown."""
         self._process.unknown_text = _UNKNOWN_TEXT
         executed: dict[int | None, set[str]] = {}
         for lookup in self._recorder.lookups:
@@ -96,8 +96,12 @@ class LookupReader:
         before = instructions_before(self._process.image, self._machine, site.address, start)
         if not site.is_jump:
             before = before[:-1]  # the call itself
-        following = {each.address: after.address for each, after in itertools.pairwise(before)}
-        heads = [each.address for number, each in enumerate(before) if not number or before[number - 1].is_branch]
+        following = {instruction.address: after.address for instruction, after in itertools.pairwise(before)}
+        heads = [
+            instruction.address
+            for number, instruction in enumerate(before)
+            if not number or before[number - 1].is_branch
+        ]
         for head in (*reversed(heads), start):
             first: int | None = head
             while first is not None:
@@ -109,7 +113,7 @@ class LookupReader:
         return set()
 
     def _names_from(self, first: int, site: CallSite) -> set[str]:
-        """The names that the call gets when the code from ``first`` on is run."""
+        """The names that are passed to the call if the code is run from ``first``."""
         self._process.machine.forget(self._unknown)
         seen = len(self._recorder.lookups)
         self._run(BASE + first, (), _INSTRUCTIONS)

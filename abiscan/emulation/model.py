@@ -167,12 +167,21 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmulationGap:
-    """Something that could not be read: where (``address`` in the file's own space, nearest symbol) and why."""
+    """Something that could not be read: where (``address`` in the file's own space, nearest symbol) and why.
+
+    Of a function that was ``started`` and did not get to its end, ``address`` is the program counter, or, where it
+    stopped in an imported function, where that would have returned to. ``called`` is that function, or the one called
+    last, if that has no double and so just returned zero. ``lost`` counts the calls that register and that it did not
+    get to, by what they register.
+    """
 
     stage: str
     reason: str
     address: int | None
     symbol: str | None
+    started: int | None = None
+    called: str | None = None
+    lost: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

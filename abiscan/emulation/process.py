@@ -12,6 +12,8 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from icicle import MemoryException  # type: ignore[import-untyped]
+
 from abiscan.binary.elf import ElfFile, Machine
 from abiscan.emulation.arch import ARCHITECTURES
 from abiscan.emulation.emulator import (
@@ -89,6 +91,7 @@ class EmulatedProcess:
         self.items: dict[int, dict[bytes | int, int]] = {}  # of dictionaries
         self.attributes: dict[int, dict[bytes | int, int]] = {}
         self.python_version = "3.11"
+        self.answered_with_zero: str | None = None  # the import that was called last, if it has no double
         self.calls = 0
         self.call_limit = 0
         self.heap_limit = HEAP_BASE + HEAP_SIZE
@@ -199,6 +202,18 @@ class EmulatedProcess:
                 return image
         return None
 
+    def import_at(self, address: int) -> str | None:
+        """The imported function whose slot, or whose code here, ``address`` lies in."""
+        place = address // _CODE_SLOT * _CODE_SLOT
+        return self.name_at(address) or next((name for name, at in self._native.items() if at == place), None)
+
+    def caller(self) -> int | None:
+        """Where the function returns to that was entered last; None if the stack does not tell."""
+        try:
+            return self.arch.return_address(self.machine.vm)
+        except (MemoryException, OverflowError):
+            return None
+
     def is_code(self, address: int) -> bool:
         """Whether ``address`` lies in an executable segment of an object."""
         image = self.image_at(address)
@@ -293,7 +308,8 @@ class EmulatedProcess:
         found = self._doubles.get(address)
         if found is None:
             if (address - IMPORT_BASE) % IMPORT_SLOT:
-                raise Stop(f"jump into data: {self.name_at(address)}", self.machine.vm.pc)
+                name = self.name_at(address)
+                raise Stop(f"jump into data: {name}", self.arch.return_address(self.machine.vm), name)
             name = self.name_at(address) or ""
             if name.startswith("ifunc:"):
                 self._jump_to_chosen(int(name[6:], 16))
@@ -301,13 +317,20 @@ class EmulatedProcess:
             name = name.removeprefix(_DOUBLE_OF)
             found = self._doubles[address] = (name, self._find_double(name))
         name, double = found
+        self.answered_with_zero = name if double is None else None
         call = Call(self, name)
         if self.image_at(call.return_address) is not None:
             self.call_sites.add(call.return_address)
         self.calls += 1
         if self.calls > self.call_limit:
-            raise Stop("call budget exhausted", call.return_address)
-        call.finish(0 if double is None else double(call))
+            raise Stop("call budget exhausted", call.return_address, name)
+        try:
+            call.finish(0 if double is None else double(call))
+        except Stop as stop:
+            # What it was called for inside the object, through a pointer, may have stopped at a place of its own.
+            if self.image_at(stop.address) is None or stop.address == call.return_address:
+                stop.address, stop.called = call.return_address, stop.called or name
+            raise
 
     def _jump_to_chosen(self, resolver: int) -> None:
         """Go on in the function that an indirect function's resolver chooses, with the registers as they are."""

@@ -1,4 +1,4 @@
-"""icicle's processors, each lent to one machine after the other.
+"""icicle's processors, which machines use one after the other.
 
 To make one takes icicle longer than to run the initialisers of most extensions: it compiles the specification of the
 architecture anew. To clear one takes microseconds.
@@ -19,7 +19,7 @@ _BACKTRACES: Final = "RUST_LIB_BACKTRACE"
 
 
 class _Idle(threading.local):
-    """The processors that nobody has, by architecture. One can be used in no thread but that which made it."""
+    """The free processors, by architecture. A processor can only be used in the thread that created it."""
 
     def __init__(self) -> None:
         self.processors: defaultdict[str, list[Icicle]] = defaultdict(list)
@@ -29,24 +29,24 @@ _IDLE: Final = _Idle()
 
 
 def take(architecture: str) -> Icicle:
-    """A processor as it is when it has just been switched on, without memory."""
+    """A processor in its initial state, without memory."""
     idle = _IDLE.processors[architecture]
     if idle:
         return idle.pop()
-    # Most code runs once: translating it to host code, or optimising it, costs more than interpreting it as it is.
+    # Most code runs once: translating it to host code, or optimising it, takes longer than interpreting it.
     with _without_backtraces():
         return Icicle(architecture, jit=False, jit_mem=False, optimize_instructions=False, recompilation=False)
 
 
 def give_back(processor: Icicle) -> None:
-    """Leave a processor to whoever takes the next one. Breakpoints stay in it."""
+    """Return a processor for reuse. Breakpoints stay in it."""
     processor.reset()
     _IDLE.processors[processor.architecture].append(processor)
 
 
 @contextlib.contextmanager
 def _without_backtraces() -> Iterator[None]:
-    """Where RUST_BACKTRACE is set, icicle takes one, for twice as long, of each construct that it cannot compile."""
+    """If RUST_BACKTRACE is set, icicle takes a backtrace for each construct that it cannot compile: twice as slow."""
     before = os.environ.get(_BACKTRACES)
     os.environ[_BACKTRACES] = "0"
     try:

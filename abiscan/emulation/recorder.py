@@ -31,7 +31,7 @@ _BLANKS: Final = re.compile(r"\s*([:.])\s*")
 
 
 def name_as_read(text: str) -> str:
-    """The name of an operator as torch reads it: its lexer passes over blanks around a name, ``::`` and ``.``.
+    """The name of an operator as torch reads it: its lexer skips spaces around a name, ``::`` and ``.``.
 
     Blanks inside a word stay, for torch refuses them (``torch/csrc/jit/frontend/function_schema_parser.cpp``).
     """
@@ -39,7 +39,7 @@ def name_as_read(text: str) -> str:
 
 
 def operator_name(schema: str) -> str:
-    """``ns::name.overload`` at the head of a schema's text, without a trailing dot."""
+    """``ns::name.overload`` at the beginning of a schema's text, without a trailing dot."""
     return name_as_read(schema.partition("(")[0]).removesuffix(".")
 
 
@@ -58,13 +58,13 @@ class Recorder:
         self.debug_at: set[int] = set()
         self.built: set[str] = set()  # operators whose schema was read from the objects that code put together
         self.settle: Callable[[], None] = lambda: None
-        """Records what inlined code has entered before whatever is recorded next."""
+        """Called before each record, to record entries that inlined code has added before."""
         self._order = itertools.count()
 
     def library(
         self, kind: LibraryKind, namespace: str | None, key: int | str | None, file: str | None, line: int | None
     ) -> Library:
-        """A library is opened."""
+        """Record that a library is opened."""
         opened = Library(
             kind=kind,
             namespace=None if namespace == "_" else namespace,
@@ -88,7 +88,7 @@ class Recorder:
         alias_analysis: int | None = None,
         built: bool = False,
     ) -> RegisteredOperator:
-        """An operator is defined: by its whole schema, or by its name with the schema inferred from its kernel."""
+        """Record a definition: by its whole schema, or by name with the schema inferred from its kernel."""
         name = operator_name(text)
         full = _qualified(library, name)
         has_arguments = "(" in text
@@ -114,7 +114,7 @@ class Recorder:
         return defined
 
     def has_operator(self, name: str) -> bool:
-        """Whether an operator of this full name is defined by now."""
+        """Whether an operator with this full name is already defined."""
         return any(operator.name == name and not operator.jit_only for operator in self.operators)
 
     def kernel(
@@ -130,7 +130,7 @@ class Recorder:
         abi_version: int | None = None,
         definition: RegisteredOperator | None = None,
     ) -> None:
-        """A kernel is registered for an operator, by itself or together with the ``definition``."""
+        """Record a kernel for an operator, registered separately or with the ``definition``."""
         self.kernels.append(
             RegisteredKernel(
                 operator=_qualified(library, name_as_read(name).removesuffix(".")),
@@ -149,7 +149,7 @@ class Recorder:
         )
 
     def fallback(self, library: Library | None, key: int | str | None, *, fallthrough: bool) -> None:
-        """A kernel is registered for a whole dispatch key."""
+        """Record a fallback for a dispatch key."""
         self.fallbacks.append(
             RegisteredFallback(
                 dispatch_key=key or (library.dispatch_key if library else None),
@@ -163,22 +163,22 @@ class Recorder:
         )
 
     def custom_class(self, name: str) -> None:
-        """A class is registered under ``ns.Name``; by a function that is called, for the first time."""
-        if self.phase is Phase.ON_CALL and any(known.name == name for known in self.classes):
+        """Record a class ``ns.Name``; only once if a called function registers it."""
+        if self.phase is Phase.ON_CALL and any(custom_class.name == name for custom_class in self.classes):
             return
         self.classes.append(CustomClass(name=name, methods=(), phase=self.phase, order=self._next()))
 
     def method(self, class_name: str, method: str) -> None:
-        """A method is added to the class that was last registered under this name."""
-        if not any(known.name == class_name for known in self.classes):
+        """Add a method to the class that was last registered under this name."""
+        if not any(custom_class.name == class_name for custom_class in self.classes):
             self.custom_class(class_name)
-        at = max(index for index, known in enumerate(self.classes) if known.name == class_name)
+        at = max(index for index, custom_class in enumerate(self.classes) if custom_class.name == class_name)
         self.classes[at] = replace(self.classes[at], methods=(*self.classes[at].methods, method))
 
     def registry(self, what: str, key: int | str | None, priority: int | None = None) -> None:
-        """Another of torch's registries gets an entry; from a function that is called, for the first time."""
+        """Record an entry in one of torch's other registries; only once if a called function adds it."""
         if self.phase is Phase.ON_CALL and any(
-            (known.what, known.key, known.phase) == (what, key, self.phase) for known in self.registries
+            (registry.what, registry.key, registry.phase) == (what, key, self.phase) for registry in self.registries
         ):
             return
         order = self._next()
@@ -189,7 +189,7 @@ class Recorder:
         return next(self._order)
 
     def lookup(self, operator: str, function: str, address: int) -> None:
-        """A name of an operator is handed to ``function`` by the call that returns to ``address``."""
+        """Record that the call that returns to ``address`` passes an operator name to ``function``."""
         self.lookups.append(Lookup(operator=operator, function=function, address=address))
 
 

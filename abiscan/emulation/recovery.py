@@ -1,11 +1,13 @@
-"""From an object's bytes to its registrations: the stages of the emulation in their order."""
+"""From an object's bytes to its registrations: the stages of the emulation in order."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import re
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
@@ -33,7 +35,7 @@ from abiscan.errors import NotElfError
 
 _STAGE: Final = "emulation"
 _INSTRUCTIONS_PER_FUNCTION: Final = 20_000_000
-_INSTRUCTIONS_ON_CALL: Final = 1_000_000  # with arguments that mean nothing, nothing long can come of it
+_INSTRUCTIONS_ON_CALL: Final = 1_000_000  # with meaningless arguments, longer runs find nothing more
 _INSTRUCTIONS_PER_OBJECT: Final = 120_000_000
 _CALLS_PER_FUNCTION: Final = 300_000
 _HEAP_PER_FUNCTION: Final = 0x400_0000
@@ -70,6 +72,7 @@ class _Recovery:
         self.facts = facts
         self.recorder = Recorder()
         self.gaps: list[EmulationGap] = []
+        self.sites: list[CallSite] = []
         self.lookups: list[Lookup] = []
         self.find: Callable[[str], Double | None] = lambda _: None
         self.process = EmulatedProcess(file, facts.machine, self._find_double, fill_datum)
@@ -89,14 +92,14 @@ class _Recovery:
         except _DAMAGE as error:
             self.report(f"damaged: {error}", None)
         registrations = self.result()
-        self.look_up(looking)  # runs functions by halves: whatever they register says nothing
+        self.look_up(looking)  # runs parts of functions: what they register then means nothing
         return replace(registrations, lookups=tuple(self.lookups), gaps=tuple(self.gaps))
 
     def recover(self) -> list[CallSite]:
-        """Run everything that registers; give the calls that look operators up."""
+        """Run everything that registers; return the calls that look up operators."""
         image = self.process.image
-        slots = image.slots_of(lambda name: api.is_registration(name) or function_called(name) is not None)
-        sites = find_call_sites(image, self.facts.machine, slots)
+        slots = image.slots_of(lambda name: bool(api.registered_by(name) or function_called(name)))
+        self.sites = sites = find_call_sites(image, self.facts.machine, slots)
         registering = [site for site in sites if api.is_registration(site.target)]
         for site in registering:
             if site.is_jump:
@@ -116,28 +119,28 @@ class _Recovery:
         return [site for site in sites if function_called(site.target)]
 
     def look_up(self, sites: list[CallSite]) -> None:
-        """Find the operators that are fetched by name."""
-        found: Iterable[Lookup | EmulationGap] = imported_operators(self.facts.imports)
+        """Find the operators that are looked up by name."""
+        results: Iterable[Lookup | EmulationGap] = imported_operators(self.facts.imports)
         if sites:
             reader = LookupReader(self.process, self.facts.machine, self.recorder, self.attempt)
-            found = itertools.chain(found, reader.read(sites))
-        for each in found:
-            if isinstance(each, EmulationGap):
-                self.gaps.append(each)
+            results = itertools.chain(results, reader.read(sites))
+        for result in results:
+            if isinstance(result, EmulationGap):
+                self.gaps.append(result)
             else:
-                self.lookups.append(each)
+                self.lookups.append(result)
 
     def result(self) -> Registrations:
         recorder = self.recorder
         operators = [
-            replace(each, schema=self.readable(each.name, each.schema))
-            if each.inferred or each.name in recorder.built
-            else each
-            for each in recorder.operators
+            replace(operator, schema=self.readable(operator.name, operator.schema))
+            if operator.inferred or operator.name in recorder.built
+            else operator
+            for operator in recorder.operators
         ]
         kernels = [
-            replace(each, inferred_schema=self.readable(each.operator, each.inferred_schema))
-            for each in recorder.kernels
+            replace(kernel, inferred_schema=self.readable(kernel.operator, kernel.inferred_schema))
+            for kernel in recorder.kernels
         ]
         return Registrations(
             libraries=tuple(recorder.libraries),
@@ -164,28 +167,29 @@ class _Recovery:
     # Roots
 
     def emulate(self, address: int, *arguments: int) -> int | None:
-        """Run one function to its end, and give its result; None, and a gap, where it does not get there."""
-        reason = self.attempt(address, arguments, _INSTRUCTIONS_PER_FUNCTION)
-        if isinstance(reason, Stop):
-            self.report(reason.reason, self.own(reason.address) or self.own(address))
+        """Run one function to its end and return its result; None, and a gap, if it does not finish."""
+        result = self.attempt(address, arguments, _INSTRUCTIONS_PER_FUNCTION)
+        if isinstance(result, Stop):
+            self.report_stop(result, address)
             return None
-        return reason
+        return result
 
     def attempt(self, address: int, arguments: Sequence[int], instructions: int) -> int | Stop:
-        """The same without a gap. Each function has budgets of its own, all of them together one more."""
+        """Run one function without recording a gap. Each function has its own budgets, and there is a total one."""
         process = self.process
         machine, top = process.machine, process.heap_top()
         left = _INSTRUCTIONS_PER_OBJECT - machine.vm.icount
         process.call_limit = process.calls + _CALLS_PER_FUNCTION
         process.heap_limit = top + _HEAP_PER_FUNCTION
+        process.answered_with_zero = None
         if left <= 0:
             return Stop("instruction budget for the whole object exhausted", address)
         try:
             return machine.start(address, tuple(arguments), min(left, instructions))
         except _DAMAGE as error:
-            stop = Stop(f"{type(error).__name__}: {error}", machine.vm.pc)
+            stop = self.placed(Stop(f"{type(error).__name__}: {error}", machine.vm.pc))
         except Stop as caught:
-            stop = caught
+            stop = self.placed(caught)
         finally:
             self.registries.collect()
         if process.heap_top() > process.heap_limit:
@@ -193,12 +197,12 @@ class _Recovery:
         return stop
 
     def initialise_module(self, name: str) -> None:
-        """Run what the import of a Python module runs."""
+        """Run the code that importing the Python module runs."""
         address = self.process.image.definition_of("PyInit_" + name)
         if address is None:
             return
         definition: int | None = 0
-        # A module made with pybind11 gives null to a Python that it was not made for.
+        # A module made with pybind11 returns null to a Python that it was not built for.
         for python in self.facts.pybind11_python or (self.process.python_version,):
             if definition == 0:
                 self.process.python_version = python
@@ -207,16 +211,15 @@ class _Recovery:
             self.emulate(function, new_module(self.process))
 
     def emulate_callers(self, sites: list[CallSite]) -> None:
-        """Run each function that still has a call that was not executed, as if somebody had called it."""
-        functions = Functions(self.process.image)
-        # Arguments that can be read, and say nothing: whatever needs a real one stops there. Then none at all, for code
-        # that chooses by a small number.
+        """Run each function that still contains a call that was not executed, as if it had been called."""
+        # Arguments that are readable but meaningless: code that needs real ones stops there. Then zeroes, for code that
+        # branches on a small number.
         blank = tuple(self.process.allocate(_ARGUMENT_SIZE) for _ in range(_ARGUMENTS))
         tried = {address - BASE for address in self.process.image.initialisers()}
         limit = len(tried) + _MAX_ON_CALL
-        # A function that opens a library reaches the small ones that need an open one; by themselves they get nowhere.
+        # A function that opens a library calls the small ones that need an open library and fail on their own.
         for site in sorted(sites, key=lambda site: not api.opens(site.target)):
-            start = functions.containing(site.address - (not site.is_jump))
+            start = self.functions.containing(site.address - (not site.is_jump))
             if start is None or start in tried or self.is_executed(site) or len(tried) >= limit:
                 continue
             tried.add(start)
@@ -248,6 +251,54 @@ class _Recovery:
         symbol = None if address is None else self.process.image.nearest_symbol(address)
         self.gaps.append(EmulationGap(stage=_STAGE, reason=reason, address=address, symbol=symbol))
 
+    def placed(self, stop: Stop) -> Stop:
+        """The same, told from within the object: what lies elsewhere was called from there."""
+        process = self.process
+        if self.own(stop.address) is not None:
+            stop.called = stop.called or process.answered_with_zero
+        else:
+            stop.called = stop.called or process.import_at(stop.address)
+            stop.address = process.caller() or stop.address
+        return stop
+
+    def report_stop(self, stop: Stop, started: int) -> None:
+        """A function that was started at ``started`` did not get to its end."""
+        address = self.own(stop.address) or self.own(started)
+        self.gaps.append(
+            EmulationGap(
+                stage=_STAGE,
+                reason=stop.reason,
+                address=address,
+                symbol=None if address is None else self.process.image.nearest_symbol(address),
+                started=self.own(started),
+                called=stop.called,
+                lost=self.lost(started, address),
+            )
+        )
+
+    def lost(self, started: int, address: int | None) -> tuple[tuple[str, int], ...]:
+        """The calls that register in the functions which ``started`` leads to, and that were not got to.
+
+        :param address: where it stopped: what was called there did not do its work
+        """
+        lost = [
+            (site, what)
+            for site in self.sites
+            if (what := api.registered_by(site.target)) and (site.address == address or not self.is_executed(site))
+        ]
+        if not lost:
+            return ()
+        reached = self.functions.reached_from(started - BASE, self.facts.machine)
+        within = (
+            what for site, what in lost if self.functions.containing(site.address - (not site.is_jump)) in reached
+        )
+        return tuple(Counter(within).items())
+
+    @functools.cached_property
+    def functions(self) -> Functions:
+        """The functions of the object."""
+        return Functions(self.process.image)
+
     def own(self, address: int) -> int | None:
-        """An address of the emulated space in the file's own, None where it does not lie in the object."""
+        """The file address for an emulated address, None if it is not in the object."""
         return address - BASE if self.process.image.contains(address) else None

@@ -13,7 +13,7 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-from abiscan.emulation.arguments import ARGUMENT_WITH_TWO_TYPES, OLD_ARGUMENT, Argument, Arguments
+from abiscan.emulation.arguments import ARGUMENT_WITH_TWO_TYPES, OLD_ARGUMENT, Arguments, BuiltArgument
 from abiscan.emulation.emulator import Stop
 from abiscan.emulation.process import EmulatedProcess
 from abiscan.emulation.strings import StringAbi
@@ -54,7 +54,7 @@ def _printed(arguments: list[str], results: list[str]) -> str:
     return f"({', '.join(arguments)}) -> " + (returned if bare else f"({returned})")
 
 
-def _with_keywords(arguments: list[Argument]) -> list[str]:
+def _with_keywords(arguments: list[BuiltArgument]) -> list[str]:
     """Arguments as a schema lists them: those that can be given by name only behind a star."""
     first = next((index for index, each in enumerate(arguments) if each.keyword_only), len(arguments))
     texts = [each.text for each in arguments]

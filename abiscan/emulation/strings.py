@@ -1,4 +1,4 @@
-"""``std::string`` in the memory of the emulated process, in both layouts that libstdc++ has.
+"""``std::string`` in the memory of the emulated process, in both layouts of libstdc++.
 
 ``CXX11`` is ``std::__cxx11::basic_string``: pointer, length, then a buffer of 16 bytes for short texts or the capacity.
 ``COW`` is the old copy-on-write string, ``Ss`` in mangled names: one pointer to the text, before which lie length,
@@ -20,15 +20,15 @@ EMPTY_REP: Final = "_ZNSs4_Rep20_S_empty_rep_storageE"
 
 
 class StringAbi(Protocol):
-    """How a ``std::string`` lies in memory. ``size`` is its ``sizeof``."""
+    """The memory layout of a ``std::string``. ``size`` is its ``sizeof``."""
 
     size: int
 
     def read(self, process: EmulatedProcess, address: int) -> bytes:
-        """The text of the string at ``address``; ``Stop`` where there is none."""
+        """The text of the string at ``address``; raises ``Stop`` if there is none."""
 
     def create(self, process: EmulatedProcess, address: int, text: bytes) -> None:
-        """Make a string at ``address``, whatever was there before."""
+        """Create a string at ``address``, ignoring what was there before."""
 
 
 class _Cxx11:
@@ -83,7 +83,7 @@ _COW_ENDINGS: Final = ("RKSs", "OSs", "ESs", "RSs", "KSs")
 
 
 def abi_in(name: str) -> StringAbi | None:
-    """The string layout that a mangled name speaks of, None if it speaks of none."""
+    """The string layout in a mangled name, None if it has none."""
     if _CXX11_MARK in name or "B5cxx11" in name:
         return CXX11
     if name.startswith(("_ZNSs", "_ZNKSs")) or any(mark in name for mark in _COW_ENDINGS):
@@ -94,8 +94,8 @@ def abi_in(name: str) -> StringAbi | None:
 def abi_of(imports: frozenset[str]) -> StringAbi:
     """The string layout of an object that imports these names.
 
-    What torch's own functions take decides, for it is their objects that must fit; then what the C++ library is asked
-    for; without any evidence the layout of every compiler since GCC 5.
+    The layout in torch's own functions decides, since their objects must match; then that in functions of the C++
+    library; without any evidence, it is the default of all compilers since GCC 5.
     """
     torch = [abi_in(name) for name in imports if name.startswith(("_ZN5torch", "_ZN3c10", "_ZNR5torch", "_ZN2at"))]
     others = [abi_in(name) for name in imports if name.startswith("_ZN")]

@@ -1,4 +1,4 @@
-"""Recovers what torch's own libraries register: they define the registration API themselves.
+"""Recovers what torch's own libraries register, which define the registration API themselves.
 
 All of them are brought into one process, each one's initialisers run after those of what it needs, as ld.so does.
 Doubles stand in for just the functions of the API's boundary, at their very entry; every template, every type and every
@@ -37,20 +37,20 @@ _HEAP_PER_FUNCTION: Final = 0x1000_0000  # OpenBLAS takes its buffers, and uses 
 
 
 def _names(*beginnings: str) -> re.Pattern[bytes]:
-    """The whole mangled names that begin as one of these regular expressions say."""
+    """A pattern for whole mangled names that begin with one of these regular expressions."""
     return re.compile("|".join(f"(?:{beginning.removesuffix('$')})[A-Za-z0-9_]*" for beginning in beginnings).encode())
 
 
-# The boundary: what opens a library, defines, implements, and what makes or reads a schema for that.
+# The boundary: functions that open a library, define, implement, and create or read schemas for that.
 _BOUNDARY: Final = _names(
     *(api.OPEN_LIBRARY, api.DEFINE, api.DEFINE_WITH_KERNEL, api.IMPLEMENT, api.FALL_BACK),
     *(api.REGISTER_OPERATOR, api.REGISTER_JIT_OPERATOR, api.REGISTER_DEVICE_GUARD),
     r"_ZN5torch3jit(?:11parseSchema|17parseSchemaOrName|9parseName)E",
     r"_ZN3c106detail12infer_schema20make_function_schemaE",
 )
-# Nothing that is recorded lives in a kernel's object, and there are many.
+# Objects of kernels contain nothing that is recorded, and there are many.
 _WITHOUT_EFFECT: Final = re.compile(rb"_ZN5torch11CppFunctionD[12]Ev")
-# These make objects that other code of torch works with, so they do it themselves, and are only listened to.
+# These create objects that other code of torch uses, so they are executed, and only observed.
 _OBSERVED: Final = _names(api.REGISTER_CLASS, api.REGISTER_METHOD)
 _NAMED: Final = re.compile(
     rb"_ZTVN3c10[0-9]+[A-Za-z]*TypeE|_ZN3c10(?:[0-9]+[A-Za-z]*)?18fallthrough_kernel[A-Za-z0-9_]*"
@@ -61,14 +61,14 @@ _VTABLE_HEAD: Final = 16  # a virtual pointer leads past the offset to top and t
 
 _REGISTRIES: Final = _names(*api.FILLED)
 _INFER: Final = re.compile(rb"_ZN3c106detail12infer_schema20make_function_schemaE[A-Za-z0-9_]*")
-# Of the Arm Compute Library: told as torch is loaded how many threads it may use.
+# A function of the Arm Compute Library, which sets the number of threads while torch is loaded.
 _SCHEDULER: Final = "_ZN11arm_compute9Scheduler3getEv"
 _VIRTUAL: Final = "a virtual function without effect"
 _VIRTUAL_FUNCTIONS: Final = 32
 _NO_TYPE: Final = "a function that gives no type"
 _SCHEMA_SIZE: Final = 256  # more than any release's FunctionSchema takes
 _KEY_NAME: Final = re.compile(rb"_ZN3c108toStringENS_(?:11DispatchKey|12TensorTypeId)E")
-# There since 1.12, when dispatch keys became pairs of a functionality and a backend, and got 16 bits.
+# Exists since 1.12, when dispatch keys became pairs of a functionality and a backend, and got 16 bits.
 _BACKEND_COMPONENT: Final = re.compile(rb"_ZN3c108toStringENS_16BackendComponentE")
 _IS_INCLUDED: Final = re.compile(rb"_ZN3c1017isIncludedInAliasENS_11DispatchKeyES0_")
 _UNKNOWN_KEY: Final = "UNKNOWN"  # _TENSOR_TYPE_ID; from 1.12 on also Unknown and what is put together with it
@@ -80,8 +80,8 @@ _INSTRUCTIONS_PER_QUESTION: Final = 100_000
 def recover_torch(files: Mapping[str, ElfFile], machine: Machine) -> TorchRegistrations:
     """What torch's libraries register, without running them.
 
-    :param files: the libraries by name, each after those that it needs
-    :param machine: what they are made for
+    :param files: the libraries by name, each after its dependencies
+    :param machine: the machine that they are built for
     """
     process = _TorchProcess(files, machine)
     libraries = process.run()
@@ -106,7 +106,7 @@ class _TorchProcess:
         self._registries = FilledRegistries(state)
         torch = finder(torch_doubles(state, self._registries))
         self._find = {name: torch(name) for name in (*boundary.values(), *observed.values())}
-        # What torch opens as it is loaded is a library of its own, which is there, and defines no operators.
+        # torch opens a library of its own while it is loaded, which exists and defines no operators.
         self._find["dlopen"] = lambda _: 1
         self._find[_SCHEDULER] = lambda _: self._blank_object()
         state.wide_keys = bool(self._defined(_BACKEND_COMPONENT))
@@ -127,7 +127,7 @@ class _TorchProcess:
         return self.process.store(struct.pack("<Q", table))
 
     def _argument_tail(self, state: TorchState) -> int | None:
-        """``sizeof(c10::Argument)`` less its string, from a schema that torch itself makes for one argument.
+        """``sizeof(c10::Argument)`` without its string, from a schema that torch itself creates for one argument.
 
         The argument is of no type, which torch takes for a tensor. None up to 1.5, which made schemas inline.
         """
@@ -139,7 +139,7 @@ class _TorchProcess:
             for text in texts:
                 strings.create(process, text, b"")
             result = process.allocate(_SCHEMA_SIZE)
-            # The number of results, 0, is in the stack where there are names: the stack is still empty.
+            # With names, the number of results, 0, is on the stack, which is still empty.
             self.ask(address, *texts, definition, 1, definition, 0, result=result)
             begin, end = process.machine.words(result + 2 * strings.size, 2)
             if end > begin:
@@ -147,7 +147,7 @@ class _TorchProcess:
         return None
 
     def _defined(self, pattern: re.Pattern[bytes]) -> dict[int, str]:
-        """What the libraries define under such names, by address."""
+        """The definitions of the libraries with such names, by address."""
         images = self.process.images
         return {image.base + symbol.value: symbol.name for image in images for symbol in image.definitions(pattern)}
 
@@ -158,16 +158,16 @@ class _TorchProcess:
 
     def run(self) -> dict[str, Registrations]:
         """Run all initialisers."""
-        found = {}
+        registrations = {}
         for name, image in zip(self.names, self.process.images, strict=True):
             before = self._sizes()
             for address in image.initialisers():
                 self.emulate(image, address)
-            found[name] = self._since(before)
-        return found
+            registrations[name] = self._since(before)
+        return registrations
 
     def emulate(self, image: Image, address: int) -> None:
-        """Run one function to its end; a gap, where it does not get there."""
+        """Run one function to its end; a gap if it does not finish."""
         process = self.process
         process.call_limit = process.calls + _CALLS_PER_FUNCTION
         top = process.heap_top()
@@ -177,14 +177,14 @@ class _TorchProcess:
         except Stop as stop:
             if process.heap_top() > process.heap_limit:
                 process.release(top)
-            where = (stop.address if image.contains(stop.address) else address) - image.base
-            symbol = image.nearest_symbol(where)
-            self.gaps.append(EmulationGap(stage=_STAGE, reason=stop.reason, address=where, symbol=symbol))
+            offset = (stop.address if image.contains(stop.address) else address) - image.base
+            symbol = image.nearest_symbol(offset)
+            self.gaps.append(EmulationGap(stage=_STAGE, reason=stop.reason, address=offset, symbol=symbol))
 
     def ask(self, address: int, *arguments: int, result: int | None = None) -> int | None:
-        """The result of a function of torch, None where it does not get to its end.
+        """The result of a torch function, None if it does not finish.
 
-        :param result: where it is to put an object that it returns in memory
+        :param result: the address for an object that it returns in memory
         """
         hidden = self.process.arch.hidden_result
         if result is not None and hidden is not None:
@@ -198,43 +198,45 @@ class _TorchProcess:
             return None
 
     def keys(self) -> dict[int, str]:
-        """The names of the dispatch keys by number: what ``c10::toString`` says of each."""
+        """The names of the dispatch keys by number, from ``c10::toString``."""
         names = {}
         for address in self._defined(_KEY_NAME):
             for number in range(_MAX_KEYS):
                 text = self.ask(address, number)
                 name = self.process.machine.text(text).decode() if text else _UNKNOWN_KEY
-                # The numbers at which the keys of a functionality start are those of no backend: SparseUndefined.
+                # The first number of a functionality's keys belongs to no backend: SparseUndefined.
                 if not name.upper().startswith(_UNKNOWN_KEY) and not (number and name.endswith(_NO_BACKEND)):
                     names[number] = name
         return names
 
     def aliases(self, keys: Mapping[int, str]) -> dict[int, frozenset[int]]:
-        """The alias keys with what each includes: ``c10::isIncludedInAlias``. They are the last of all keys."""
-        found: dict[int, frozenset[int]] = {}
+        """The alias keys and the keys that each includes: ``c10::isIncludedInAlias``. They are the last of all keys."""
+        aliases: dict[int, frozenset[int]] = {}
         for address in self._defined(_IS_INCLUDED):
             for alias in sorted(keys, reverse=True):
                 includes = functools.partial(self._includes, address, alias)
                 members = frozenset(filter(includes, keys))
                 if not members - {alias}:  # an ordinary key includes itself alone
                     break
-                found[alias] = members
-        # Of an alias torch says that every alias includes it: in a set of keys it has no bit.
-        return {alias: members - found.keys() for alias, members in found.items()}
+                aliases[alias] = members
+        # torch reports that every alias includes every alias: aliases have no bit in a set of keys.
+        return {alias: members - aliases.keys() for alias, members in aliases.items()}
 
     def _includes(self, address: int, alias: int, key: int) -> bool:
         return bool((self.ask(address, key, alias) or 0) & 1)
 
     def registries(self) -> tuple[Registry, ...]:
-        """What the initialisers have entered in each ``c10::Registry``, and the keys of allocator settings."""
-        found: list[Registry] = []
+        """The entries that the initialisers add to each ``c10::Registry``, and the keys of allocator settings."""
+        entries: list[Registry] = []
         for address, name in sorted(self._defined(_REGISTRIES).items(), key=lambda item: item[1]):
             registry = self.ask(address)
-            what = function_name(name)
+            registry_name = function_name(name)
             for key, priority in self._registries.entries(registry) if registry else ():
-                order = len(found)
-                found.append(Registry(what=what, key=key, priority=priority, phase=Phase.STATIC_INIT, order=order))
-        return tuple(each for each in found if each.is_shared)
+                order = len(entries)
+                entries.append(
+                    Registry(what=registry_name, key=key, priority=priority, phase=Phase.STATIC_INIT, order=order)
+                )
+        return tuple(entry for entry in entries if entry.is_shared)
 
     def _lists(self) -> dict[str, Sequence[object]]:
         recorder = self.recorder

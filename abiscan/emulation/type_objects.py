@@ -1,4 +1,4 @@
-"""The ``c10::Type`` objects in the memory of an emulated process: those of torch, and those that the code makes.
+"""The ``c10::Type`` objects in the memory of an emulated process: those of torch, and those that the code creates.
 
 Torch's own are blank objects that are known by their address; of those that inlined code makes, the virtual table tells
 the class. Source: ``ATen/core/jit_type.h``, ``ATen/core/jit_type_base.h``.
@@ -54,7 +54,7 @@ def _class_name(mangled: str) -> str:
 
 
 def printed_type(mangled: str) -> str:
-    """How the type without parameters prints whose member or virtual table has this name."""
+    """The printed type without parameters whose member or virtual table has this name."""
     name = _class_name(mangled)
     return _PRINTED.get(name, name.removesuffix("Type"))
 
@@ -116,7 +116,7 @@ class TypeObjects:
         self._texts[address] = text
 
     def is_type(self, address: int) -> bool:
-        """Whether a type lies at ``address``."""
+        """Whether there is a type at ``address``."""
         return address in self._texts or self._type_vtable(address) is not None
 
     def shared(self, address: int) -> tuple[int, int]:
@@ -133,10 +133,10 @@ class TypeObjects:
         self._process.machine.write(at, struct.pack("<QQ", *self.shared(address)))
 
     def text(self, address: int) -> str:
-        """How the ``c10::Type`` at ``address`` prints; a container that inlined code made is known by its vtable."""
-        known = self._texts.get(address)
-        if known is not None:
-            return known
+        """The printed ``c10::Type`` at ``address``; a container that inlined code created is known by its vtable."""
+        text = self._texts.get(address)
+        if text is not None:
+            return text
         vtable = self._type_vtable(address)
         if vtable is None:
             return _UNKNOWN_TYPE
@@ -153,7 +153,7 @@ class TypeObjects:
         return form.format(*elements) if len(elements) >= form.count("{}") else _UNKNOWN_TYPE
 
     def qualified_name(self, address: int) -> str:
-        """The name of the class at ``address``, which is an object's own: code may have changed it."""
+        """The name of the class at ``address``, read from the object, since code may have changed it."""
         try:
             text = self._string(address + _NAME_IN_TYPE + (8 if self._flag_first else 0) + _VECTOR)
         except Stop:
@@ -176,9 +176,9 @@ class TypeObjects:
         words = machine.words(address, _TYPE_WORDS)[1:]
         for begin, end in itertools.pairwise(words):
             if machine.is_heap(begin) and begin <= end <= begin + 16 * _MAX_ELEMENTS and not (end - begin) % 16:
-                found = [machine.word(at) for at in range(begin, end, 16)]
-                if found and all(map(self.is_type, found)):
-                    return found
+                types = [machine.word(at) for at in range(begin, end, 16)]
+                if types and all(map(self.is_type, types)):
+                    return types
         return self._members(address)
 
     def _members(self, address: int) -> list[int]:

@@ -15,7 +15,7 @@ from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.registering import Backend
 from abiscan.torches import embedded, embedded_operators
 
-# Whatever the build at hand has: nobody brings these to a torch built without them.
+# A torch has these or not, depending on its build: no extension adds them to a torch that was built without.
 _OF_EVERY_TORCH: Final = frozenset({"CPU", "CUDA", "HIP"})
 _MAKERS: Final = frozenset({"aten::empty.memory_format", "aten::empty_strided"})
 
@@ -23,20 +23,20 @@ _MAKERS: Final = frozenset({"aten::empty.memory_format", "aten::empty_strided"})
 def meant_backend(
     registered: Sequence[Registrations], built_for: Sequence[TorchVersion]
 ) -> tuple[str, DispatchKeys] | None:
-    """The backend that most kernels are for, as the torch calls it that the extension was built for, and its keys.
+    """The backend that most kernels are for, and the keys of the torch that the extension was built for.
 
-    :param built_for: the releases that it can have been built for, oldest first
+    :param built_for: the releases that the extension may have been built for, oldest first
     """
     versions = built_for or embedded.versions()[-1:]
     readings = {keys.minor: keys for keys in map(keys_of, versions)}
     devices = {device_key(key) for key in registry(registered, "device-guard") if isinstance(key, int)}
-    keys = (kernel.dispatch_key for each in registered for kernel in each.kernels)
+    keys = (kernel.dispatch_key for registrations in registered for kernel in registrations.kernels)
     return backend_of(keys, readings.values(), [device for device in devices if device is not None])
 
 
 def registry(registered: Iterable[Registrations], what: str) -> set[int | str | None]:
-    """What extensions have entered in one of torch's other registries."""
-    return {each.key for one in registered for each in one.registries if each.what == what}
+    """The keys of the entries that extensions add to one of torch's other registries."""
+    return {entry.key for registrations in registered for entry in registrations.registries if entry.what == what}
 
 
 def brought_backend(
@@ -46,37 +46,37 @@ def brought_backend(
     machine: Machine,
     operators_of: Callable[[Collection[str] | None], Operators],
 ) -> Backend | None:
-    """The backend that an extension brings to a torch; None if it is one that this torch has kernels for itself.
+    """The backend that an extension provides for a torch; None if this torch already has kernels for it.
 
-    :param version: of the torch
-    :param operators_of: those operators of the torch, all for None
+    :param version: the version of the torch
+    :param operators_of: returns the torch's operators with the given names, or all operators for None
     """
-    found = meant_backend(registered, built_for)
-    if found is None or found[0] in _OF_EVERY_TORCH:
+    backend = meant_backend(registered, built_for)
+    if backend is None or backend[0] in _OF_EVERY_TORCH:
         return None
-    meant, reading = found
-    makers = operators_of(_MAKERS)  # a few operators are found faster than all
-    key = key_in(makers.keys.values(), meant)
+    built_key, built_keys = backend
+    makers = operators_of(_MAKERS)  # looking up a few operators is faster than looking up all
+    key = key_in(makers.keys.values(), built_key)
     if key is None or _is_own(makers, key):
         return None
     operators = operators_of(None)
-    before = [each for each in built_for if keys_of(each).minor == reading.minor]
+    before = [release for release in built_for if keys_of(release).minor == built_keys.minor]
     old = embedded_operators.operators(str(before[-1]), machine) if before and version not in before else None
     return Backend(
         key=key,
         table=table_of(version.minor_version, operators, registered),
         before=table_of(before[-1].minor_version, old, registered) if old else None,
-        before_key=meant,
+        before_key=built_key,
         before_version=before[-1] if before else None,
         core=core_operators(operators) or newest_core(machine),
     )
 
 
 def _is_own(operators: Operators, key: str) -> bool:
-    """Whether a torch can make a tensor of a backend by itself."""
+    """Whether a torch can create a tensor on a backend without an extension."""
     return any(kernel.key == key and kernel.operator in _MAKERS for kernel in operators.kernels)
 
 
 def newest_core(machine: Machine) -> frozenset[str]:
-    """The core set of the newest release: old ones tag none."""
+    """The core operators of the newest release: old releases tag none."""
     return core_operators(embedded_operators.operators(str(embedded.versions(machine)[-1]), machine))

@@ -1,12 +1,13 @@
 """Which torch an extension was built for, inferred from traces of the build.
 
-There are several kinds of clues, each of which leaves some releases: the symbols that it imports (a release without
-them cannot have linked it), the line numbers of assertions that it inlined from torch's headers, the metadata of the
-wheel, and the numbers of the dispatch keys that it registers for. They are followed one after the other; a clue that
-would leave nothing is ignored. The extensions of one package were built together, so each narrows down the others.
+There are several kinds of clues, each consistent with some releases: the symbols that it imports (it cannot have been
+linked with a release that lacks them), the line numbers of assertions that it inlined from torch's headers, the
+metadata of the wheel, and the numbers of the dispatch keys that it registers for. The clues are applied in turn; one
+that would leave no release is ignored. The extensions of one package were built together, so each narrows down the
+others.
 
-What an extension *defines* is not a clue: torch's libraries export an inline function of the headers in some releases
-and not in others, while the headers have it in all of them.
+The symbols that an extension *defines* are not a clue: torch's libraries export an inline function of the headers in
+some releases and not in others, although the headers define it in all of them.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from abiscan.words import plural
 if TYPE_CHECKING:
     from abiscan.inputs.requirement import Metadata
 
-# A package may bring a few names of torch's itself, or be built with a header of its own making.
+# A package may define a few of torch's names itself, or be built with a modified header.
 _TOLERANCE: Final = 50
 
 
@@ -47,7 +48,7 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clue:
-    """One thing that tells releases apart: what was ``seen``, and which releases it leaves, oldest first."""
+    """One clue: what was ``seen``, and the releases that are consistent with it, oldest first."""
 
     kind: Kind
     seen: str
@@ -56,88 +57,97 @@ class Clue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltFor:
-    """The releases that an extension can have been built for, oldest first, and why; none if it is unknown."""
+    """The releases that an extension may have been built for, oldest first, and why; empty if unknown."""
 
     releases: tuple[TorchVersion, ...]
     clues: tuple[Clue, ...]
 
 
 def built_for(target: Target) -> dict[str, BuiltFor]:
-    """For which torch each extension of a target was built, by its path, as far as can be told without running it."""
+    """The torch that each extension of a target was built for, by path, as far as can be inferred without emulation."""
     nothing = BuiltFor(releases=(), clues=())
-    alone = {each.path: _follow(nothing, each.facts.machine, _own_clues(each)) for each in target.extensions}
+    alone = {
+        extension.path: _follow(nothing, extension.facts.machine, _own_clues(extension))
+        for extension in target.extensions
+    }
     return {
-        each.path: _follow(
-            alone[each.path],
-            each.facts.machine,
-            (*_sibling_clues(target, each, alone), *_metadata_clues(target.metadata, each.facts.machine)),
+        extension.path: _follow(
+            alone[extension.path],
+            extension.facts.machine,
+            (*_sibling_clues(target, extension, alone), *_metadata_clues(target.metadata, extension.facts.machine)),
         )
-        for each in target.extensions
+        for extension in target.extensions
     }
 
 
 def with_keys(known: BuiltFor, used_keys: Sequence[int], machine: Machine) -> BuiltFor:
-    """What is known of an extension, narrowed by the numbers of the dispatch keys that it registers for.
+    """What an extension was built for, narrowed by the numbers of the dispatch keys that it registers for.
 
-    A release in which it would register a kernel for what is no key there is none that it was built for.
+    A release in which one of these numbers is not a dispatch key is ruled out.
     """
     if not used_keys:
         return known
-    fitting = tuple(each for each in embedded.versions(machine) if all(map(keys_of(each).can_register, used_keys)))
+    fitting = tuple(
+        version for version in embedded.versions(machine) if all(map(keys_of(version).can_register, used_keys))
+    )
     noun = "key" if len(used_keys) == 1 else "keys"
     seen = f"registers for dispatch {noun} {', '.join(map(str, used_keys))}"
     return _follow(known, machine, [Clue(kind=Kind.DISPATCH_KEYS, seen=seen, releases=fitting)])
 
 
-def _follow(known: BuiltFor, machine: Machine, clues: Iterable[Clue]) -> BuiltFor:
-    """What is known, narrowed by each clue that tells something new and contradicts nothing surer."""
-    releases, followed = known.releases, list(known.clues)
-    every = embedded.versions(machine)
+def _follow(origin: BuiltFor, machine: Machine, clues: Iterable[Clue]) -> BuiltFor:
+    """What is known, narrowed by each clue that adds information and does not contradict a stronger one."""
+    releases, followed = origin.releases, list(origin.clues)
+    all_releases = embedded.versions(machine)
     for clue in clues:
-        open_before = releases or every
-        left = tuple(version for version in open_before if version in clue.releases)
-        if left and len(left) < len(every) and (len(left) < len(open_before) or clue.kind in _ALWAYS_SHOWN):
-            releases = left
+        open_before = releases or all_releases
+        remaining = tuple(version for version in open_before if version in clue.releases)
+        if (
+            remaining
+            and len(remaining) < len(all_releases)
+            and (len(remaining) < len(open_before) or clue.kind in _ALWAYS_SHOWN)
+        ):
+            releases = remaining
             followed.append(clue)
     return BuiltFor(releases=releases, clues=tuple(followed))
 
 
 _ALWAYS_SHOWN: Final = frozenset({Kind.HEADERS, Kind.IMPORTS, Kind.DISPATCH_KEYS})
-"""The extension's own bytes are shown where they agree, too: one clue is a hint, two are a proof."""
+"""Clues from the extension's own bytes are shown even if they only confirm others: two are more convincing than one."""
 
 
 def _own_clues(extension: Extension) -> Iterator[Clue]:
     machine = extension.facts.machine
     lines = dict(filter(None, map(releases_asserting, sorted(extension.assertions))))
-    if found := _agreeing(lines, machine):
-        where = plural(len(lines), "assertion")
+    if agreeing := _agreeing(lines, machine):
+        assertions = plural(len(lines), "assertion")
         yield Clue(
             kind=Kind.HEADERS,
-            seen=f"inlines {where} from torch's headers, such as {_rarest(lines, found)}",
-            releases=found,
+            seen=f"inlines {assertions} from torch's headers, such as {_rarest(lines, agreeing)}",
+            releases=agreeing,
         )
     imports = _imports([extension])
-    if found := _agreeing(imports, machine):
-        yield Clue(kind=Kind.IMPORTS, seen=_bounds(imports, found, machine), releases=found)
+    if agreeing := _agreeing(imports, machine):
+        yield Clue(kind=Kind.IMPORTS, seen=_bounds(imports, agreeing, machine), releases=agreeing)
 
 
 def releases_exporting_imports(extensions: Sequence[Extension]) -> tuple[TorchVersion, ...]:
-    """The releases that export what some extensions, all for one machine, import of torch, oldest first."""
+    """The releases that export the torch symbols that some extensions, all for one machine, import, oldest first."""
     return _agreeing(_imports(extensions), extensions[0].facts.machine)
 
 
 def _imports(extensions: Sequence[Extension]) -> dict[str, frozenset[TorchVersion]]:
-    """The names that extensions import of torch, and the releases that export them."""
-    names = {name for each in extensions for name in each.facts.imports if is_torch_symbol(name)}
+    """The torch symbols that extensions import, and the releases that export them."""
+    names = {name for extension in extensions for name in extension.facts.imports if is_torch_symbol(name)}
     return {name: embedded.releases_exporting(name, extensions[0].facts.machine) for name in sorted(names)}
 
 
-def _agreeing(seen: Mapping[str, frozenset[TorchVersion]], machine: Machine) -> tuple[TorchVersion, ...]:
-    """The releases that have the most of what was seen, oldest first; none if all lack too much of it.
+def _agreeing(traces: Mapping[str, frozenset[TorchVersion]], machine: Machine) -> tuple[TorchVersion, ...]:
+    """The releases that have the most traces, oldest first; empty if every release lacks too many.
 
-    What no release has does not count.
+    Traces that no release has do not count.
     """
-    counted = [releases for releases in seen.values() if releases]
+    counted = [releases for releases in traces.values() if releases]
     lacking = {version: sum(version not in releases for releases in counted) for version in embedded.versions(machine)}
     fewest = min(lacking.values(), default=0)
     if not counted or fewest > len(counted) // _TOLERANCE:
@@ -145,33 +155,33 @@ def _agreeing(seen: Mapping[str, frozenset[TorchVersion]], machine: Machine) -> 
     return tuple(version for version, number in lacking.items() if number == fewest)
 
 
-def _rarest(seen: Mapping[str, frozenset[TorchVersion]], among: Sequence[TorchVersion]) -> str:
-    """What the fewest releases have, of what one of ``among`` has."""
-    fitting = [name for name, releases in seen.items() if not releases.isdisjoint(among)]
-    return min(fitting, key=lambda name: (len(seen[name]), name))
+def _rarest(traces: Mapping[str, frozenset[TorchVersion]], among: Sequence[TorchVersion]) -> str:
+    """The trace that the fewest releases have, of those that one of ``among`` has."""
+    fitting = [name for name, releases in traces.items() if not releases.isdisjoint(among)]
+    return min(fitting, key=lambda name: (len(traces[name]), name))
 
 
-def _bounds(imports: Mapping[str, frozenset[TorchVersion]], found: Sequence[TorchVersion], machine: Machine) -> str:
-    """Which imported name is the newest, and which the first to go: what bounds the releases in ``found``."""
-    every = embedded.versions(machine)
-    known = {name: releases for name, releases in imports.items() if not releases.isdisjoint(found)}
-    oldest, newest = found[0], found[-1]
-    # Names that a package brings itself may be missing in what was found.
+def _bounds(imports: Mapping[str, frozenset[TorchVersion]], agreeing: Sequence[TorchVersion], machine: Machine) -> str:
+    """The imported name that is the newest, and the one removed first: they bound the releases in ``agreeing``."""
+    all_releases = embedded.versions(machine)
+    exported = {name: releases for name, releases in imports.items() if not releases.isdisjoint(agreeing)}
+    oldest, newest = agreeing[0], agreeing[-1]
+    # Names that a package defines itself may be missing in these releases.
     first_of, last_of = functools.cache(min), functools.cache(max)  # many names share the same few sets of releases
-    newest_name = max(known, key=lambda name: (first_of(known[name]) <= oldest, first_of(known[name]), name))
-    gone_name = min(known, key=lambda name: (last_of(known[name]) < newest, last_of(known[name]), name))
+    newest_name = max(exported, key=lambda name: (first_of(exported[name]) <= oldest, first_of(exported[name]), name))
+    gone_name = min(exported, key=lambda name: (last_of(exported[name]) < newest, last_of(exported[name]), name))
     parts = []
-    if (first := first_of(known[newest_name])) > every[0]:
+    if (first := first_of(exported[newest_name])) > all_releases[0]:
         parts.append(f"{newest_name} (in torch since {first})")
-    if (last := last_of(known[gone_name])) < every[-1]:
+    if (last := last_of(exported[gone_name])) < all_releases[-1]:
         parts.append(f"{gone_name} (in torch up to {last})")
-    return f"imports {' and '.join(parts)}" if parts else f"imports {plural(len(known), 'symbol')} of torch"
+    return f"imports {' and '.join(parts)}" if parts else f"imports {plural(len(exported), 'symbol')} of torch"
 
 
-def _sibling_clues(target: Target, extension: Extension, known: Mapping[str, BuiltFor]) -> Iterator[Clue]:
-    """What the other extensions of the same package say."""
+def _sibling_clues(target: Target, extension: Extension, origins: Mapping[str, BuiltFor]) -> Iterator[Clue]:
+    """Clues from the other extensions of the same package."""
     for sibling in target.extensions:
-        releases = known[sibling.path].releases
+        releases = origins[sibling.path].releases
         same = sibling.facts.machine is extension.facts.machine and _package(target, sibling) == _package(
             target, extension
         )
@@ -181,19 +191,19 @@ def _sibling_clues(target: Target, extension: Extension, known: Mapping[str, Bui
 
 
 def _package(target: Target, extension: Extension) -> str:
-    """What was built together: a wheel as a whole; in a folder, each of its folders."""
+    """The unit that was built together: a whole wheel; in a folder, each subfolder."""
     return "" if target.metadata else extension.path.partition("/")[0]
 
 
 def _metadata_clues(metadata: Metadata | None, machine: Machine) -> Iterator[Clue]:
     if metadata is None:
         return
-    every = embedded.versions(machine)
-    if named := metadata.torch_in_version:
-        fitting = tuple(version for version in every if f"{version}.".startswith(f"{named}."))
-        yield Clue(kind=Kind.WHEEL_VERSION, seen=f"the wheel's version names torch {named}", releases=fitting)
+    all_releases = embedded.versions(machine)
+    if torch_number := metadata.torch_in_version:
+        fitting = tuple(version for version in all_releases if f"{version}.".startswith(f"{torch_number}."))
+        yield Clue(kind=Kind.WHEEL_VERSION, seen=f"the wheel's version names torch {torch_number}", releases=fitting)
     if required := metadata.requires_torch:
-        admitted = tuple(filter(required.admits, every))
+        admitted = tuple(filter(required.admits, all_releases))
         yield Clue(kind=Kind.REQUIREMENT, seen=f"its metadata requires {required}", releases=admitted)
 
 

@@ -1,4 +1,4 @@
-"""How the classes of torch that an extension was compiled with differ from those of the torch at hand."""
+"""How the torch classes that an extension was compiled with differ from those of the torch it is loaded into."""
 
 from __future__ import annotations
 
@@ -18,36 +18,38 @@ from abiscan.linkage.registering import Registering
 def drifts(
     examined: ExaminedExtension, files: Files, resolution: Resolution, registering: Registering | None, torch: str
 ) -> tuple[LayoutDrift, ...]:
-    """What differs for an extension and for the libraries it brings along.
+    """The layout differences that affect an extension and the libraries it brings along.
 
-    :param registering: what the torch does about their registrations, None where there are none
+    :param registering: how the torch reacts to their registrations, None if there are none
     :param torch: the number of the release that they are loaded into
     """
-    found = (layout_drift(each, torch) for each in _objects(examined, files, resolution, registering))
-    return tuple(each for each in found if each is not None)
+    compared = (
+        layout_drift(shared_types, torch) for shared_types in _objects(examined, files, resolution, registering)
+    )
+    return tuple(drift for drift in compared if drift is not None)
 
 
 def _objects(
     examined: ExaminedExtension, files: Files, resolution: Resolution, registering: Registering | None
 ) -> Iterator[Shared]:
-    """What each object shares with torch; read once for all torches."""
+    """The classes that each object shares with torch; read once for all torches."""
     if not _uses_cxx(examined.facts):
         return
     origin = registering.built_for if registering else examined.origin.releases
-    known = examined.shared_types
+    shared_types = examined.shared_types
     for module in resolution.closure.new if registering else ():
         source = files.source(module.path)
         registrations = registering.brought.get(module.name) if registering else None
         if registrations is None or module.facts is None or source is None:
             continue
-        if module.path not in known:
-            known[module.path] = shared(module.name, module.facts, _classes(source), registrations, origin)
-        yield known[module.path]
+        if module.path not in shared_types:
+            shared_types[module.path] = shared(module.name, module.facts, _classes(source), registrations, origin)
+        yield shared_types[module.path]
     location = examined.extension.location
-    if location not in known:
+    if location not in shared_types:
         own = registering.own if registering else None
-        known[location] = shared(examined.name, examined.facts, _classes(examined.extension.source), own, origin)
-    yield known[location]
+        shared_types[location] = shared(examined.name, examined.facts, _classes(examined.extension.source), own, origin)
+    yield shared_types[location]
 
 
 def _uses_cxx(facts: SharedObject) -> bool:
@@ -59,4 +61,4 @@ def _classes(source: ElfSource) -> tuple[CxxClass, ...]:
     try:
         return classes(source.open())
     except NotElfError:
-        return ()  # damaged where no loader looks
+        return ()  # damaged in a part that the loader does not read

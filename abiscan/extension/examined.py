@@ -1,4 +1,4 @@
-"""A target and its extensions, with all that is found out about them once, whatever torch they are judged on."""
+"""A target and its extensions, with everything that is determined once for all torches they are checked on."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def examine(source: Source, session: Session) -> ExaminedTarget:
-    """A target beside no torch in particular.
+    """A target that is not installed next to a particular torch.
 
-    :raises InputError: it cannot be read, or holds nothing that uses torch
+    :raises InputError: it cannot be read, or contains nothing that uses torch
     """
     return ExaminedTarget(read_target(source, session.files(), embedded.SITE, f"{embedded.SITE}/torch"))
 
@@ -32,13 +32,13 @@ def examine(source: Source, session: Session) -> ExaminedTarget:
 class ExaminedTarget:
     """A target.
 
-    :param target: as it was read beside one torch
-    :param twin: the same target, beside another torch: what is known of it holds here
+    :param target: as it was read next to one torch
+    :param twin: the same target next to another torch: what is already known about it is reused
     """
 
     def __init__(self, target: Target, twin: ExaminedTarget | None = None) -> None:
         self.target = target
-        twins = {each.path: each for each in twin.extensions} if twin else {}
+        twins = {extension.path: extension for extension in twin.extensions} if twin else {}
         self.extensions: tuple[ExaminedExtension, ...] = tuple(
             ExaminedExtension(self, extension, twins.get(extension.path)) for extension in target.extensions
         )
@@ -46,16 +46,16 @@ class ExaminedTarget:
 
     @functools.cached_property
     def origins(self) -> dict[str, BuiltFor]:
-        """What each extension was built for, by path, as far as can be told without emulating it."""
+        """What each extension was built for, by path, as far as can be inferred without emulating it."""
         return built_for(self.target)
 
     def registrations_of_library(
         self, identity: object, source: ElfSource, facts: SharedObject, built_for: Sequence[TorchVersion]
     ) -> Registrations:
-        """What a library registers that extensions of this target bring along.
+        """What a library that extensions of this target bring along registers.
 
-        :param identity: what tells it from other files
-        :param built_for: the releases that the extension which brings it can have been built for
+        :param identity: distinguishes it from other files
+        :param built_for: the releases that the extension which brings it along may have been built for
         """
         if identity not in self._libraries:
             from abiscan.extension.inventory import registrations
@@ -67,7 +67,7 @@ class ExaminedTarget:
 class ExaminedExtension:
     """One extension of a target.
 
-    :param twin: the same extension of the same target, beside another torch
+    :param twin: the same extension of the same target, next to another torch
     """
 
     def __init__(self, owner: ExaminedTarget, extension: Extension, twin: ExaminedExtension | None) -> None:
@@ -80,7 +80,7 @@ class ExaminedExtension:
 
     @property
     def target(self) -> Target:
-        """What it is an extension of."""
+        """The target that it belongs to."""
         return self.owner.target
 
     @property
@@ -95,19 +95,19 @@ class ExaminedExtension:
 
     @property
     def facts(self) -> SharedObject:
-        """What its ELF file says."""
+        """The facts read from its ELF file."""
         return self.extension.facts
 
     @property
     def origin(self) -> BuiltFor:
-        """What it was built for, by all that is known so far: of its registrations, too, once they were asked for."""
+        """What it was built for, as far as is known; takes its registrations into account once they are recovered."""
         if self._twin:
             return self._twin.origin
         return self._inventory.origin if self._inventory else self.owner.origins[self.path]
 
     @property
     def inventory(self) -> Inventory:
-        """What it registers: recovered when this is first asked for."""
+        """What it registers: recovered on first access."""
         if self._twin:
             return self._twin.inventory
         if self._inventory is None:

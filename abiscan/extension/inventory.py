@@ -1,14 +1,13 @@
-"""What one extension registers, with the names that the torch it was built for gives to the numbers in it."""
+"""What one extension registers, with its numbers named as in the torch that it was built for."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from abiscan.binary.elf import Machine, SharedObject
+from abiscan.dispatch.agreement import agreeing
 from abiscan.dispatch.keys import DispatchKeys, keys_of
-from abiscan.dispatch.schema import FunctionSchema, SchemaError
 from abiscan.dispatch.tags import Tags, tags_of
 from abiscan.emulation import EmulationGap, Registrations, recover
 from abiscan.extension.built_for import BuiltFor, with_keys
@@ -23,8 +22,8 @@ from abiscan.torches.layouts import layout
 class Inventory:
     """What one extension registers.
 
-    ``origin`` is what it was built for; ``keys`` and ``tags`` name the numbers of dispatch keys and tags as the newest
-    of those releases does.
+    ``origin`` is what it was built for; ``keys`` and ``tags`` name the numbers of dispatch keys and tags as in the
+    newest of those releases. ``doubts`` is the gap that this leaves if those releases read the numbers differently.
     """
 
     path: str
@@ -32,22 +31,27 @@ class Inventory:
     keys: DispatchKeys
     tags: Tags
     registrations: Registrations
-    gaps: tuple[EmulationGap, ...]
+    doubts: tuple[EmulationGap, ...]
+
+    @property
+    def gaps(self) -> tuple[EmulationGap, ...]:
+        """What could not be read, or not for certain."""
+        return (*self.registrations.gaps, *self.doubts)
 
     @property
     def built_for(self) -> tuple[TorchVersion, ...]:
-        """The releases it can have been built for, oldest first."""
+        """The releases it may have been built for, oldest first."""
         return self.origin.releases
 
 
 def recover_inventory(extension: Extension, known: BuiltFor) -> Inventory:
     """Recover what an extension registers.
 
-    :param known: what it was built for, as far as can be told without emulating it
+    :param known: what it was built for, as far as can be inferred without emulating it
     """
     facts = extension.facts
-    found = registrations(extension.source, facts, known.releases)
-    used = _used_keys(found)
+    recovered = registrations(extension.source, facts, known.releases)
+    used = _used_keys(recovered)
     origin = with_keys(known, used, facts.machine)
     assumed = (origin.releases or embedded.versions())[-1]
     return Inventory(
@@ -55,47 +59,20 @@ def recover_inventory(extension: Extension, known: BuiltFor) -> Inventory:
         origin=origin,
         keys=keys_of(assumed),
         tags=tags_of(assumed),
-        registrations=found,
-        gaps=(*found.gaps, *_doubts(used, origin.releases, assumed)),
+        registrations=recovered,
+        doubts=tuple(_doubts(used, origin.releases, assumed)),
     )
 
 
 def registrations(source: ElfSource, facts: SharedObject, built_for: Sequence[TorchVersion]) -> Registrations:
-    """What an object registers. A schema that the model of the dispatcher cannot read is a gap, and left out."""
-    found = recover(source.open(), facts, _argument_tail(built_for, facts.machine))
-    unread = {
-        each.operator: each.inferred_schema
-        for each in found.kernels
-        if each.inferred_schema is not None and not _is_readable(each.inferred_schema)
-    }
-    if not unread:
-        return found
-    kernels = (replace(each, inferred_schema=None) if each.operator in unread else each for each in found.kernels)
-    gaps = (
-        EmulationGap(
-            stage="dispatch",
-            reason=f"the schema inferred for {operator} cannot be parsed: {schema}",
-            address=None,
-            symbol=None,
-        )
-        for operator, schema in unread.items()
-    )
-    return replace(found, kernels=tuple(kernels), gaps=(*found.gaps, *gaps))
-
-
-@functools.lru_cache(maxsize=16_384)
-def _is_readable(inferred: str) -> bool:
-    try:
-        FunctionSchema.parse(f"_{inferred}")
-    except SchemaError:
-        return False
-    return True
+    """What an object registers. Types of kernels that cannot be right are gaps, and left out."""
+    return agreeing(recover(source.open(), facts, _argument_tail(built_for, facts.machine)))
 
 
 def _argument_tail(built_for: Sequence[TorchVersion], machine: Machine) -> int | None:
-    """``sizeof(c10::Argument)`` without its name, a string of either ABI; None unless it is one for all releases."""
-    found = {layout("c10::Argument", str(version), machine) for version in built_for}
-    tails = {known.size - known.fields[1].offset if known else None for known in found}
+    """``sizeof(c10::Argument)`` without its name, a string of either ABI; None unless all releases have the same."""
+    layouts = {layout("c10::Argument", str(version), machine) for version in built_for}
+    tails = {argument.size - argument.fields[1].offset if argument else None for argument in layouts}
     return tails.pop() if len(tails) == 1 else None
 
 
@@ -109,12 +86,17 @@ def _used_keys(registrations: Registrations) -> list[int]:
 
 
 def _doubts(used: list[int], built_for: tuple[TorchVersion, ...], assumed: TorchVersion) -> Iterator[EmulationGap]:
-    """A gap if the releases in question name the keys that are used differently."""
+    """A gap if the releases in question have different names for the keys that are used, or none."""
+    nameless = [number for number in used if not keys_of(assumed).can_register(number)]
+    if nameless:
+        numbers = ", ".join(map(str, nameless))
+        reason = f"registers for dispatch key {numbers}, which torch {assumed} does not have"
+        yield EmulationGap(stage="keys", reason=reason, address=None, symbol=None)
     readings = {tuple(map(keys_of(version).name, used)) for version in built_for}
     if used and len(readings) != 1:
         if built_for:
-            why = f"may be built for torch {built_for[0]}-{built_for[-1]}, which number dispatch keys differently"
+            doubt = f"may be built for torch {built_for[0]}-{built_for[-1]}, which number dispatch keys differently"
         else:
-            why = "built for an unknown torch"
-        reason = f"{why}; dispatch keys are named as in torch {assumed}"
+            doubt = "built for an unknown torch"
+        reason = f"{doubt}; dispatch keys are named as in torch {assumed}"
         yield EmulationGap(stage="keys", reason=reason, address=None, symbol=None)

@@ -1,6 +1,6 @@
 """How torch reacts to the registrations of extensions: they are recovered, then replayed on its operators.
 
-Everything here needs the emulator and the model of the dispatcher. Importing these takes longer than checking a small
+This module needs the emulator and the model of the dispatcher. Importing these takes longer than checking a small
 extension, so import this module only for an extension that registers something.
 """
 
@@ -16,7 +16,17 @@ from abiscan.binary.ownership import is_torch_library
 from abiscan.binary.registration_api import registers
 from abiscan.dispatch.adapters import entry_key, events_of, state_of
 from abiscan.dispatch.dispatcher import replay
-from abiscan.dispatch.events import Enter, Event, FallBack, NameBackend, OpenBlock, RegisterClass
+from abiscan.dispatch.events import (
+    Define,
+    Enter,
+    Event,
+    FallBack,
+    NameBackend,
+    OpenBlock,
+    RegisterClass,
+    RegisterOperator,
+)
+from abiscan.dispatch.inference import classes_in
 from abiscan.dispatch.keys import DispatchKeys, keys_of
 from abiscan.dispatch.operators import Operators
 from abiscan.dispatch.outcomes import Outcome, OutcomeKind
@@ -27,21 +37,22 @@ from abiscan.extension.examined import ExaminedExtension
 from abiscan.inputs.files import DiskFile, ElfSource, Files
 from abiscan.inputs.sources import Target
 from abiscan.inputs.version import MinorVersion
-from abiscan.linkage.model import Resolution
+from abiscan.linkage.model import Absence, Resolution
 from abiscan.linkage.registering import Reaction, Registering
 from abiscan.linkage.resolve import relocation_order
 from abiscan.torches import embedded, embedded_registries
 from abiscan.torches.model import TorchRelease
 from abiscan.torches.torch import Torch
 
+_EMULATION = "emulation"  # the stage of the gaps that may hide a registration
 _LOADED = (Phase.STATIC_INIT, Phase.MODULE_INIT)
-# What a module made with pybind11 imports to turn whatever is thrown in PyInit_* into an ImportError.
+# A module made with pybind11 imports these to turn any exception in PyInit_* into an ImportError.
 _CATCHING = frozenset({"__cxa_begin_catch", "PyExc_ImportError"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registrant:
-    """One object of a process. ``identity`` tells files apart as ``ld.so`` does, whatever they are called."""
+    """One object of a process. ``identity`` tells files apart as ``ld.so`` does, regardless of their names."""
 
     name: str
     identity: object
@@ -50,7 +61,7 @@ class Registrant:
     catches: bool
 
     def events(self, keys: DispatchKeys) -> Iterator[tuple[Event, Phase]]:
-        """What it registers as the torch with these keys reads it, and when."""
+        """What it registers, as read by the torch with these keys, and when."""
         for phase in self.phases:
             for event in events_of(self.registrations, keys, phase):
                 yield event, phase
@@ -63,18 +74,28 @@ class Registrant:
         return any((*lists, registered.classes, registered.registries))
 
     @property
+    def operators_without_schema(self) -> set[str]:
+        """The operators that it defines with a schema that could not be read."""
+        return {operator.name for operator in self.registrations.operators if operator.schema is None}
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether it may register more than what could be read."""
+        return any(gap.stage == _EMULATION for gap in self.registrations.gaps)
+
+    @property
     def lookups(self) -> set[str]:
-        """What its code fetches by name."""
-        return {each.operator for each in self.registrations.lookups}
+        """The operators that its code looks up by name."""
+        return {lookup.operator for lookup in self.registrations.lookups}
 
     @property
     def operators(self) -> set[str]:
-        """What it defines or implements."""
+        """The operators that it defines or implements."""
         registered = self.registrations
-        return {each.name for each in registered.operators} | {each.operator for each in registered.kernels}
+        return {operator.name for operator in registered.operators} | {kernel.operator for kernel in registered.kernels}
 
-    def registers_what_meets(self, outcome: Outcome, keys: DispatchKeys) -> bool:
-        """Whether it registers what an event of another object meets."""
+    def conflicts_in(self, outcome: Outcome, keys: DispatchKeys) -> bool:
+        """Whether it made the registration that ``outcome`` conflicts with."""
         registered, subject = self.registrations, outcome.subject
         match outcome.event:
             case FallBack():
@@ -103,8 +124,8 @@ def _key(key: int | str | None, keys: DispatchKeys) -> str | None:
 class Replayer:
     """Replays what extensions register on one torch.
 
-    Each extension is put into a process of its own, on top of what has been kept there: ``keep`` leaves one for those
-    that follow.
+    Each extension is loaded into a process of its own, after the extensions that were kept: ``keep`` keeps one for the
+    extensions that follow.
     """
 
     torch: Torch
@@ -112,56 +133,63 @@ class Replayer:
     _kept: list[tuple[str, Registrant]] = field(default_factory=list)  # with the package it comes from
 
     def replay(self, examined: ExaminedExtension, resolution: Resolution, release: TorchRelease) -> Registering:
-        """What the torch does about one extension and the libraries that it brings along."""
+        """How the torch reacts to one extension and the libraries that it brings along."""
         inventory = examined.inventory
         objects = self._objects(examined, resolution)
         before = self._before(examined.target)
-        loaded = {each.identity for each in before}
-        new = [each for each in objects if each.identity not in loaded]
-        names = {name for each in (*before, *new) for name in (*each.operators, *each.lookups)}
-        operators = self.torch.operators_of(release, names) if any(each.registers for each in new) else None
-        if operators and operators.entries is None and any(each.registrations.registries for each in new):
+        loaded = {registrant.identity for registrant in before}
+        new = [registrant for registrant in objects if registrant.identity not in loaded]
+        names = {name for registrant in (*before, *new) for name in (*registrant.operators, *registrant.lookups)}
+        registers_any = any(registrant.registers for registrant in objects)
+        operators = self.torch.operators_of(release, names) if registers_any else None
+        if operators and operators.entries is None and any(registrant.registrations.registries for registrant in new):
             entries = embedded_registries.entries(release.build or "", release.machine)
             operators = dataclasses.replace(operators, entries=entries)
         version = release.torch_version or embedded.versions()[-1]
         minor = version.minor_version
         keys = DispatchKeys(minor=minor, names=operators.keys) if operators else keys_of(version)
-        registered = [each.registrations for each in objects]
+        registered = [registrant.registrations for registrant in objects]
         built_for, machine = inventory.built_for, release.machine
-        found = reactions(before, new, operators, keys, minor)
+        is_absent = any(library.absence is Absence.EXTERNAL for library in resolution.closure.missing)
+        is_unknown = is_absent or any(registrant.is_unread for registrant in (*before, *new))
+        assumed = _assumed_classes(before, new, operators, keys, minor) if is_unknown else frozenset()
+        every_reaction = reactions(before, new, operators, keys, minor, assumed)
         return Registering(
             own=inventory.registrations,
-            brought={each.name: each.registrations for each in objects[:-1]},
+            brought={registrant.name: registrant.registrations for registrant in objects[:-1]},
             built_for=inventory.built_for,
             meant=inventory.keys,
+            doubts=inventory.doubts,
             keys=keys,
             operators=operators,
-            reactions=tuple(each for each in found if not _is_defined_beside(examined, each)),
+            reactions=tuple(reaction for reaction in every_reaction if not _is_defined_beside(examined, reaction)),
+            assumed_classes=tuple(sorted(assumed)),
             backend=brought_backend(
                 registered, built_for, version, machine, functools.partial(self.torch.operators_of, release)
             ),
         )
 
     def keep(self, examined: ExaminedExtension, resolution: Resolution, registering: Registering) -> None:
-        """Leave an extension that loads in the process, for the extensions of other targets.
+        """Keep an extension that loads in the process, for the extensions of other targets.
 
-        Files of one wheel may stand in for each other, and only one of them is loaded. Those that cannot be loaded
-        beside what is there already are left out.
+        Files of one wheel may be alternatives, of which only one is loaded. Those that cannot be loaded together with
+        what is already loaded are left out.
         """
-        before = [each for _, each in self._kept]
-        there = {each.identity for each in before}
-        new = [each for each in self._objects(examined, resolution) if each.identity not in there]
-        found = reactions(before, new, registering.operators, registering.keys, registering.release)
-        if not any(each.fails and each.in_load for each in found):
-            self._kept += ((_package(examined.target), each) for each in new)
+        before = [registrant for _, registrant in self._kept]
+        loaded = {registrant.identity for registrant in before}
+        new = [registrant for registrant in self._objects(examined, resolution) if registrant.identity not in loaded]
+        assumed = frozenset(registering.assumed_classes)
+        new_reactions = reactions(before, new, registering.operators, registering.keys, registering.release, assumed)
+        if not any(reaction.fails and reaction.in_load for reaction in new_reactions):
+            self._kept += ((_package(examined.target), registrant) for registrant in new)
 
     def _before(self, target: Target) -> list[Registrant]:
-        """What is in the process when the extensions of a target are loaded: no other build of the same package."""
+        """The objects loaded before the extensions of a target: no other build of the same package."""
         package = _package(target)
-        return [each for owner, each in self._kept if owner != package]
+        return [registrant for owner, registrant in self._kept if owner != package]
 
     def _objects(self, examined: ExaminedExtension, resolution: Resolution) -> list[Registrant]:
-        """What an extension brings along that registers, in the order of initialisation, and last itself."""
+        """The libraries with registrations that an extension brings along, in initialisation order, then itself."""
         own = Registrant(
             name=examined.name,
             identity=_identity(examined.extension.source, examined.extension.location),
@@ -190,7 +218,7 @@ class Replayer:
 
 
 def _is_defined_beside(examined: ExaminedExtension, reaction: Reaction) -> bool:
-    """Whether another extension of the target defines an operator that would be dead without it."""
+    """Whether another extension of the target defines the operator of a kernel that is otherwise dead."""
     if reaction.outcome.kind is not OutcomeKind.DEAD:
         return False
     machine = examined.facts.machine
@@ -204,17 +232,36 @@ def _is_defined_beside(examined: ExaminedExtension, reaction: Reaction) -> bool:
 
 
 def _package(target: Target) -> str:
-    """What a target is a build of: the name of a wheel's package; any other target is one by itself."""
+    """The package that a target is a build of: the name of a wheel's package; any other target stands for itself."""
     path = Path(target.name)
     return path.name.partition("-")[0].lower() if path.suffix == ".whl" else target.name
 
 
 def _identity(source: ElfSource, path: str) -> object:
-    """What tells files apart as ``ld.so`` does: not by their names."""
+    """The identity of a file for ``ld.so``, which does not go by names."""
     if isinstance(source, DiskFile):
         status = source.path.stat()
         return status.st_dev, status.st_ino
     return path, source.fingerprint()
+
+
+def _assumed_classes(
+    before: Sequence[Registrant],
+    objects: Sequence[Registrant],
+    operators: Operators | None,
+    keys: DispatchKeys,
+    release: MinorVersion,
+) -> frozenset[str]:
+    """The custom classes that schemas of ``objects`` name and that nothing at hand registers."""
+    texts = (
+        event.text
+        for registrant in objects
+        for event, _ in registrant.events(keys)
+        if isinstance(event, Define | RegisterOperator)
+    )
+    named = frozenset[str]().union(*(classes_in(text, release) for text in texts))
+    registered = {cls.name for registrant in (*before, *objects) for cls in registrant.registrations.classes}
+    return named - registered - (operators.classes if operators else frozenset())
 
 
 def reactions(
@@ -223,21 +270,31 @@ def reactions(
     operators: Operators | None,
     keys: DispatchKeys,
     release: MinorVersion,
+    assumed_classes: frozenset[str] = frozenset(),
 ) -> Iterator[Reaction]:
-    """What torch does about ``objects``, after ``before``."""
+    """How torch reacts to ``objects``, loaded after ``before``.
+
+    :param assumed_classes: custom classes that a library registers which could not be read
+    """
     names = {name for registrant in (*before, *objects) for name in registrant.operators}
     state = state_of(operators, release, names) if operators else State()
+    if state.classes is not None:
+        state = dataclasses.replace(state, classes=state.classes | assumed_classes)
     kept = [event for registrant in before for event, phase in registrant.events(keys) if phase in _LOADED]
     sources = {event: (registrant, phase) for registrant in objects for event, phase in registrant.events(keys)}
     in_load = [event for event, (_, phase) in sources.items() if phase in _LOADED]
     on_call = [event for event, (_, phase) in sources.items() if phase not in _LOADED]
-    loading = replay(state, (*kept, *in_load), release)
+    loading = replay(_after(state, kept, release), in_load, release)
+    # Definitions with a schema that torch infers and that could not be read: they are no events.
+    registrants = (*before, *objects)
+    unread = {name for registrant in registrants for name in registrant.operators_without_schema}
     outcomes = [(outcome, False) for outcome in loading.outcomes] + [(outcome, True) for outcome in loading.behind]
     if on_call and loading.failure is None:
         # What is there once the extension is loaded; of the rest, each function is called by itself, or not at all.
         outcomes += ((outcome, False) for outcome in replay(loading.state, on_call, release).outcomes)
     for outcome, behind in outcomes:
-        if outcome.event not in sources or (operators is None and outcome.kind is OutcomeKind.DEAD):
+        is_dead = outcome.kind is OutcomeKind.DEAD
+        if outcome.event not in sources or (is_dead and (operators is None or outcome.subject in unread)):
             continue
         source, phase = sources[outcome.event]
         others = (other for other in (*before, *objects) if other is not source)
@@ -245,10 +302,19 @@ def reactions(
             outcome=outcome,
             object=source.name,
             phase=phase,
-            met=next((other.name for other in others if other.registers_what_meets(outcome, keys)), None),
+            met=next((other.name for other in others if other.conflicts_in(outcome, keys)), None),
             aborts=_ends_process(outcome, source, phase),
             behind=behind,
         )
+
+
+def _after(state: State, events: Sequence[Event], release: MinorVersion) -> State:
+    """What is registered after events that torch has accepted, whoever registered the classes that they name."""
+    after = replay(dataclasses.replace(state, classes=None), events, release).state
+    if state.classes is None:
+        return after
+    registered = {event.name for event in events if isinstance(event, RegisterClass)}
+    return dataclasses.replace(after, classes=state.classes | registered)
 
 
 def _ends_process(outcome: Outcome, source: Registrant, phase: Phase) -> bool:

@@ -25,13 +25,13 @@ from abiscan.results.doctor import Ailment, Diagnosis, Trouble
 from abiscan.torches.from_libs import build_of
 from abiscan.torches.torch import TorchChoice, TorchOf
 
-# auditwheel renames what it puts into a wheel: libc10-5de87c2d.so.
+# auditwheel renames the libraries that it puts into a wheel: libc10-5de87c2d.so.
 _COPY: Final = re.compile(r"(?P<stem>lib\w+)(?:-[0-9a-f]{8})?(?P<end>\.so)")
 _CPU_INDEX: Final = "https://download.pytorch.org/whl/cpu"
 
 
 def diagnose(python: str | None, session: Session) -> Diagnosis:
-    """Look at every extension of torch that an environment has, installed or built on the fly.
+    """Check every extension of torch in an environment, installed or built on the fly.
 
     :param python: the interpreter of the environment, None for the running one
     :raises InputError: it has no torch, or cannot be run
@@ -50,17 +50,17 @@ def diagnose(python: str | None, session: Session) -> Diagnosis:
             ailments.append(_second_copy(distribution, copies))
         elif uses_torch(distribution, files):
             session.progress(str(distribution))
-            found = _ailment(distribution, choice, torch.build, session)
-            ailments += [found] if found else []
-            healthy += [] if found else [str(distribution)]
+            problem = _ailment(distribution, choice, torch.build, session)
+            ailments += [problem] if problem else []
+            healthy += [] if problem else [str(distribution)]
     ailments += _on_search_path(torch.package)
     tag = torch.interpreter.tag if torch.interpreter else None
     accelerator = build_of(torch.package, files).accelerator
     for build in _built_on_the_fly(str(tag).replace(".", "") if tag else "", accelerator):
         session.progress(str(build))
-        found = _stale(build, choice, session)
-        ailments += [found] if found else []
-        healthy += [] if found else [str(build)]
+        problem = _stale(build, choice, session)
+        ailments += [problem] if problem else []
+        healthy += [] if problem else [str(build)]
     return Diagnosis(
         torch=torch.build,
         python=str(torch.interpreter.executable) if torch.interpreter else None,
@@ -83,11 +83,11 @@ def _ailment(distribution: Distribution, choice: TorchChoice, torch: str | None,
 
 
 def _broken(subject: str, trouble: Trouble, judgement: Judgement, commands: Sequence[str]) -> Ailment:
-    found = worst_finding(judgement.results[0])
+    finding = worst_finding(judgement.results[0])
     return Ailment(
         subject=subject,
         trouble=trouble,
-        effect=found.effect if found else Effect.LOAD_FAILS,
+        effect=finding.effect if finding else Effect.LOAD_FAILS,
         message=judgement.error,
         extensions=tuple(result.path for result in judgement.broken),
         commands=tuple(commands),
@@ -113,7 +113,7 @@ def _way_out(
     commands: list[str] = []
     if cpu and rules == {"missing-library"}:  # nothing else is wrong with it
         commands.append(f"abiscan pip install --force-reinstall --no-deps --index-url {_CPU_INDEX} {distribution}")
-    # To pip, 2.8.0+cpu is a 2.8.0: it would leave it where it is.
+    # pip takes 2.8.0+cpu for 2.8.0, so it would not replace it.
     fits = (number_of(build) for build in fitting(distribution, session))
     commands += [f"pip install {'--force-reinstall ' if fit == number else ''}torch=={fit}" for fit in islice(fits, 1)]
     commands.append(f"abiscan pip install --upgrade {distribution.name}")
@@ -138,15 +138,15 @@ def _second_copy(distribution: Distribution, copies: Sequence[str]) -> Ailment:
 
 
 def _on_search_path(package: str) -> Iterator[Ailment]:
-    """Folders of ``LD_LIBRARY_PATH`` that have libraries of another torch."""
-    own = os.path.realpath(posixpath.join(package, "lib"))
+    """A problem for each folder of ``LD_LIBRARY_PATH`` that has libraries of another torch."""
+    own_folder = os.path.realpath(posixpath.join(package, "lib"))
     folders = system.environment_folders()
     for folder in folders:
         try:
             copies = sorted(name for name in os.listdir(folder) if _is_libtorch(name))  # noqa: PTH208 - names alone
         except OSError:
             continue
-        if copies and os.path.realpath(folder) != own:
+        if copies and os.path.realpath(folder) != own_folder:
             rest = ":".join(other for other in folders if other != folder)
             yield Ailment(
                 subject=f"LD_LIBRARY_PATH={folder}",
@@ -179,7 +179,7 @@ def _stale(build: Path, choice: TorchChoice, session: Session) -> Ailment | None
         return _unknown(str(build), error.problem)
     if judgement is None:
         return None
-    # torch builds anew when the sources change, not when torch does.
+    # torch rebuilds the extension if its sources change, but not if torch itself does.
     if judgement.broken:
         return _broken(str(build), Trouble.STALE_BUILD, judgement, [f"rm -r {shlex.quote(str(build))}"])
     unread = [result for result in judgement.results if result.verdict is Verdict.UNKNOWN]

@@ -12,10 +12,10 @@ line; ``ABISCAN_GUARD`` set to ``details`` shows everything, ``warn`` turns the 
 the guard.
 
 A running torch cannot report the layouts of its classes, so for those the guard relies on the stamp, which covers the
-releases known when it was made. What the guard cannot check it leaves alone: it must not break what works.
+releases known when it was made. The guard ignores what it cannot check: it must not break what works.
 """
 
-# For Python 3.8 and newer, whatever abiscan itself needs: it runs where the package runs.
+# This file supports Python 3.8 and newer, unlike abiscan itself, because it runs wherever the package runs.
 from __future__ import annotations
 
 import ctypes
@@ -40,7 +40,7 @@ def check(action: str = "raise", only: Iterable[str] = ("*",), stamp: str | None
     :param action: ``raise`` for an ImportError, ``warn`` for a RuntimeWarning
     :param only: patterns for the paths of the extensions that have to load; by default all of the package
     :param stamp: path of the stamp, by default next to this file
-    :raises ImportError: it does not, unless ``action`` or the environment says otherwise
+    :raises ImportError: something is missing, unless ``action`` or the environment says otherwise
     """
     switch = os.environ.get(SWITCH, "")
     if switch == "off":
@@ -53,7 +53,7 @@ def check(action: str = "raise", only: Iterable[str] = ("*",), stamp: str | None
             return
         expected = json.loads(path.read_text("utf-8"))
         problems = list(_problems(expected, only, torch))
-    except Exception as error:  # noqa: BLE001 - whatever it is, the package may still work
+    except Exception as error:  # noqa: BLE001 - the package may still work
         if switch == "details":
             sys.stderr.write(f"abiscan guard: could not check: {error!r}\n")
         return
@@ -69,13 +69,13 @@ def check(action: str = "raise", only: Iterable[str] = ("*",), stamp: str | None
 
 def _line(expected: Any, running: str, switch: str) -> str:
     package, built_for = expected["package"], expected["built_for"]
-    wanted, here = built_for.partition("+")[0], running.partition("+")[0]
-    if wanted == here:  # the other kind of build: for CUDA, for CPUs
-        wanted, here = built_for, running
-    other = f"install torch=={wanted}, or a {package} built for torch {here}"
-    which = f"{package} {expected['package_version']} was built for torch {built_for}"
+    wanted_torch, running_torch = built_for.partition("+")[0], running.partition("+")[0]
+    if wanted_torch == running_torch:  # the same release, but a different build, such as CPU and CUDA
+        wanted_torch, running_torch = built_for, running
+    other = f"install torch=={wanted_torch}, or a {package} built for torch {running_torch}"
+    subject = f"{package} {expected['package_version']} was built for torch {built_for}"
     hint = "" if switch == "details" else f" (set {SWITCH}=details to see why)"
-    return f"{which} and does not work with torch {running}: {other}{hint}"
+    return f"{subject} and does not work with torch {running}: {other}{hint}"
 
 
 def _problems(expected: Any, only: Iterable[str], torch: Any) -> Iterator[str]:
@@ -90,22 +90,22 @@ def _problems(expected: Any, only: Iterable[str], torch: Any) -> Iterator[str]:
         if key != number:
             yield f"dispatch key {name}: {'removed' if key is None else f'now {key}'}, was {number}"
     for name, schema in expected["operators"].items():
-        found = _schema(name, torch)
-        if found is None:
+        current = _schema(name, torch)
+        if current is None:
             yield f"operator {name}: removed"
-        elif found != torch._C.parse_schema(schema):
-            yield f"operator {name}: now {found}, was {schema}"
+        elif current != torch._C.parse_schema(schema):
+            yield f"operator {name}: now {current}, was {schema}"
 
 
 def _unresolved(extension: Any, torch: Any) -> Iterator[str]:
-    """What ld.so would not find. torch has loaded its libraries already: nothing is loaded here, only looked up."""
+    """What ld.so would not find. torch has already loaded its libraries, so they are only looked up here."""
     handles = []
     for name in extension["needed"]:
         handle = _loaded(name)
         if handle is not None:
             handles.append(handle)
         elif (Path(torch.__path__[0]) / "lib" / name).exists():
-            return  # loaded later, on demand: what else is missing may be in there
+            return  # loaded later, on demand: it may have the other missing symbols
         else:
             yield f"{extension['path']}: {name}: not in this torch"
             return

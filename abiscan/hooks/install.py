@@ -1,7 +1,7 @@
-"""Before an install: what will be installed afterwards, and whether it works together.
+"""Before an install: what will be installed, and whether it will work together.
 
-An installer reports what it would do (``Plan``). That tells which torch will be there, and every wheel with compiled
-extensions is checked against it before anything is installed.
+An installer reports what it would do (``Plan``). From that follows which torch will be installed, and every wheel with
+compiled extensions is checked against it before anything is installed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 import tempfile
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
@@ -30,7 +30,7 @@ from abiscan.torches.torch import ReleaseNumber, TorchAt, TorchChoice, TorchOf
 
 _PURE: Final = re.compile(r"-none-any\.whl$")
 _OF_CUDA: Final = re.compile(r"(nvidia|cuda)-")
-# Metadata tells what torch needs; for an installer that shows none, these are known to be gigabytes.
+# The metadata say what torch requires; some installers do not show them, and these packages have gigabytes.
 _OF_TORCH: Final = re.compile(r"(nvidia|cuda)-|(pytorch-)?triton$")
 # From this version on, the default CUDA wheels require CUDA from other wheels, which identifies them.
 _CUDA_BESIDE: Final = TorchVersion("2.0")
@@ -41,8 +41,9 @@ _LARGE: Final = 100 << 20
 class Planned:
     """One package that would be installed.
 
-    ``url`` is where its file lies, with its hash as the fragment; None if only its name is known. ``wheel`` says
-    whether it is one, or has to be built first. ``requires`` are the requirements in its metadata, if they are known.
+    ``url`` is the address of its file, with the hash as the fragment; None if only the name is known. ``wheel`` says
+    whether the file is a wheel; otherwise, it has to be built first. ``requires`` has the requirements in its metadata,
+    if they are known.
     """
 
     name: str
@@ -63,22 +64,22 @@ class Plan:
     packages: tuple[Planned, ...]
 
     def get(self, name: str) -> Planned | None:
-        """What it would install of a name."""
-        return next((one for one in self.packages if canonicalize_name(one.name) == name), None)
+        """The package of that name that would be installed; None if there is none."""
+        return next((planned for planned in self.packages if canonicalize_name(planned.name) == name), None)
 
 
 class Installer(Protocol):
-    """pip, or what stands in for it."""
+    """pip, or a replacement for it."""
 
     def plan(self, arguments: Sequence[str], *, silent: bool = False) -> Plan:
         """What ``install`` with these arguments would do.
 
-        :param silent: keep its complaints from the user
-        :raises InstallerError: it will not
+        :param silent: hide its error messages from the user
+        :raises InstallerError: it fails
         """
 
     def index_options(self, arguments: Sequence[str]) -> list[str]:
-        """Those of the arguments that say where packages come from, as pip spells them."""
+        """The arguments that say where packages come from, as pip spells them."""
 
 
 class InstallerError(Exception):
@@ -94,18 +95,17 @@ class InstallerError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstallCheck:
-    """What to tell the user, one line each: ``problems`` prevent the install, ``notes`` do not."""
+    """Messages for the user, one line each: ``problems`` prevent the install, ``notes`` do not."""
 
     problems: tuple[str, ...]
     notes: tuple[str, ...]
 
 
 def check(installer: Installer, arguments: Sequence[str], session: Session) -> InstallCheck:
-    """Check what would be installed, before it is.
+    """Check what would be installed, before it is installed.
 
-    :param arguments: those of ``install``
-    :param progress: is told what is done
-    :raises InstallerError: the installer itself refuses
+    :param arguments: the arguments of ``install``
+    :raises InstallerError: the installer itself fails
     :raises InputError: the interpreter or its torch cannot be read
     """
     session.progress("resolving what would be installed")
@@ -134,41 +134,48 @@ class _Inspection:
 
     def problems(self) -> Iterator[str]:
         """One line for each package that will not work with the resulting torch."""
-        for one in self._plan.packages:
-            if not one.wheel:
-                self.notes.append(f"{one} is not checked: it will be built from source")
-        suspects = [one for one in self._plan.packages if self._may_have_extensions(one)]
+        for planned in self._plan.packages:
+            if not planned.wheel:
+                self.notes.append(f"{planned} is not checked: it will be built from source")
+        suspects = [planned for planned in self._plan.packages if self._may_have_extensions(planned)]
         torch = self._plan.get("torch")
         if not suspects and torch is None:
             return
         choice = self._torch(torch)
         if choice is None:
-            for one in suspects:
-                if any(_names_torch(text) for text in one.requires):
-                    self.notes.append(f"{one} is not checked: torch will not be installed")
+            for planned in suspects:
+                if any(_names_torch(text) for text in planned.requires):
+                    self.notes.append(f"{planned} is not checked: torch will not be installed")
             return
         build = choice.open(self._session.files(), self._session).build
-        for one in suspects:
-            yield from self._of_wheel(one, choice, build)
+        # They are installed together, so one may need libraries of another.
+        wheels = {planned: wheel for planned in suspects if (wheel := self._downloaded(planned))}
+        for planned in wheels:
+            yield from self._of_wheel(planned, wheels, choice, build)
         if torch is not None:
             yield from self._of_installed(choice, build)
 
-    def _may_have_extensions(self, one: Planned) -> bool:
-        """Whether a wheel is for one kind of machine, and not one that torch itself needs."""
-        name = urllib.parse.urlsplit(one.url).path if one.url else ""
-        own = canonicalize_name(one.name)
-        return one.wheel and not _PURE.search(name) and own not in self._below_torch() and not _OF_TORCH.match(own)
+    def _may_have_extensions(self, planned: Planned) -> bool:
+        """Whether a package is a wheel for one kind of machine, and not a dependency of torch itself."""
+        name = urllib.parse.urlsplit(planned.url).path if planned.url else ""
+        package = canonicalize_name(planned.name)
+        return (
+            planned.wheel
+            and not _PURE.search(name)
+            and package not in self._below_torch()
+            and not _OF_TORCH.match(package)
+        )
 
     def _below_torch(self) -> set[str]:
-        """torch and what it needs: none of that can need torch."""
-        names, found = ["torch"], set[str]()
+        """torch and its dependencies: none of them can depend on torch."""
+        names, below = ["torch"], set[str]()
         while names:
             name = names.pop()
-            if name not in found:
-                found.add(name)
+            if name not in below:
+                below.add(name)
                 planned = self._plan.get(name)
                 names += [needed for text in planned.requires if (needed := _needed(text))] if planned else []
-        return found
+        return below
 
     def _torch(self, planned: Planned | None) -> TorchChoice | None:
         """The torch that will be installed afterwards."""
@@ -196,35 +203,45 @@ class _Inspection:
             requirement = f"{planned.name} @ {planned.url}"
         return FetchedWheel(path=packages.fetch(requirement, self._folder, self._plan.python, self._options))
 
-    def _of_wheel(self, one: Planned, choice: TorchChoice, build: str | None) -> Iterator[str]:
+    def _downloaded(self, planned: Planned) -> FetchedWheel | None:
+        """The file of a package, None if it cannot be downloaded."""
         try:
-            wheel = self._wheel(one)
-            self._session.progress(f"checking {one}")
-            judgement = judge(wheel, choice, self._session)
+            return self._wheel(planned)
         except InputError as error:
-            self.notes.append(f"{one} is not checked: {error.problem}")
+            self.notes.append(f"{planned} is not checked: {error.problem}")
+            return None
+
+    def _of_wheel(
+        self, planned: Planned, wheels: Mapping[Planned, FetchedWheel], choice: TorchChoice, build: str | None
+    ) -> Iterator[str]:
+        wheel = wheels[planned]
+        try:
+            self._session.progress(f"checking {planned}")
+            judgement = judge(wheel, choice, self._session, [other for other in wheels.values() if other is not wheel])
+        except InputError as error:
+            self.notes.append(f"{planned} is not checked: {error.problem}")
             return
         if judgement is None:
             return
         if judgement.broken:
-            yield _line(str(one), judgement, build, self._ways_out(one, wheel, build))
+            yield _line(str(planned), judgement, build, self._ways_out(planned, wheel, build))
         elif judgement.unknown:
-            self.notes.append(f"{one} could not be checked completely: {judgement.error}")
+            self.notes.append(f"{planned} could not be checked completely: {judgement.error}")
 
-    def _ways_out(self, one: Planned, wheel: FetchedWheel, build: str | None) -> str:
-        self._session.progress(f"looking for a torch that works with {one}")
-        ways = [_fits(wheel, one.name, one.version, build, self._session)]
-        if build and wheel.path.stat().st_size < _LARGE and (other := self._other(one, build)):
-            ways.append(f"{one.name} {other} works with torch {build}")
-        return "; ".join(filter(None, ways)) or f"use a build of {one.name} made for this torch"
+    def _ways_out(self, planned: Planned, wheel: FetchedWheel, build: str | None) -> str:
+        self._session.progress(f"looking for a torch that works with {planned}")
+        ways = [_fits(wheel, planned.name, planned.version, build, self._session)]
+        if build and wheel.path.stat().st_size < _LARGE and (other := self._other(planned, build)):
+            ways.append(f"{planned.name} {other} works with torch {build}")
+        return "; ".join(filter(None, ways)) or f"use a build of {planned.name} made for this torch"
 
-    def _other(self, one: Planned, build: str) -> str | None:
-        """The version that the installer would choose for this torch, if that one fits it."""
-        wanted = [one.name, f"torch=={number_of(build)}"]
+    def _other(self, planned: Planned, build: str) -> str | None:
+        """The version that the installer would choose for this torch, if it works with it."""
+        requirements = [planned.name, f"torch=={number_of(build)}"]
         try:
-            plan = self._installer.plan([*self._options, *wanted], silent=True)
-            other = plan.get(canonicalize_name(one.name))
-            if other is None or not other.wheel or other.version == one.version:
+            plan = self._installer.plan([*self._options, *requirements], silent=True)
+            other = plan.get(canonicalize_name(planned.name))
+            if other is None or not other.wheel or other.version == planned.version:
                 return None
             torch = self._torch(plan.get("torch"))
             judgement = judge(self._wheel(other), torch, self._session) if torch else None
@@ -252,25 +269,30 @@ def _line(subject: str, judgement: Judgement, build: str | None, way: str) -> st
 
 
 def _fits(source: Source, name: str, version: str, build: str | None, session: Session) -> str:
-    """Which torch it fits, and what to type; pip tells builds of one release apart by their index only."""
-    here = number_of(build) if build else None
+    """Which torch it works with, and what to type; pip can only tell builds of one release apart by their index."""
+    number_here = number_of(build) if build else None
     fits = fitting(source, session)
-    others = list(dict.fromkeys(number for fit in fits if (number := number_of(fit)) != here))
-    if others:
-        return f"it works with torch {', '.join(others)} (abiscan pip install {name}=={version} torch=={others[0]})"
+    other_numbers = list(dict.fromkeys(number for fit in fits if (number := number_of(fit)) != number_here))
+    if other_numbers:
+        command = f"abiscan pip install {name}=={version} torch=={other_numbers[0]}"
+        return f"it works with torch {', '.join(other_numbers)} ({command})"
     return f"it works with torch {', '.join(fits)}" if fits else ""
 
 
 def _embedded_build(torch: Planned) -> str | None:
-    """The embedded build that a torch is, by its full version: the package index has one of each release.
+    """The full version of the embedded build of a torch: the package index has one build of each release.
 
-    Its requirements tell whether that one is for CUDA.
+    The requirements of that build show whether it is for CUDA.
     """
     version = TorchVersion.parse(torch.version)
     if version is None:
         return None
     machine = system.machine()
-    builds = [build for release, of, build in embedded.builds() if of is machine and release == version.of_release]
+    builds = [
+        build
+        for release, build_machine, build in embedded.builds()
+        if build_machine is machine and release == version.of_release
+    ]
     if version.local:
         return next((build for build in builds if TorchVersion(build) == version), None)
     cuda = version < _CUDA_BESIDE or any(_OF_CUDA.match(name) for text in torch.requires if (name := _needed(text)))
@@ -278,13 +300,13 @@ def _embedded_build(torch: Planned) -> str | None:
 
 
 def _needed(text: str) -> str | None:
-    """The name that a requirement asks for, unless an extra does."""
+    """The name of the required package; None for a requirement of an extra."""
     try:
         requirement = Requirement(text)
-    except InvalidRequirement:
+    except (InvalidRequirement, RecursionError):
         return None
-    wanted = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
-    return canonicalize_name(requirement.name) if wanted else None
+    applies = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+    return canonicalize_name(requirement.name) if applies else None
 
 
 def _names_torch(text: str) -> bool:

@@ -1,18 +1,20 @@
-"""One package checked against one torch, for all hooks: the worst of it, and which torch it would work with."""
+"""One package checked against one torch, for all hooks: the worst result, and which torch it would work with."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import abiscan
 from abiscan.errors import NoExtensionError
 from abiscan.extension.built_for import releases_exporting_imports
 from abiscan.extension.examined import examine
 from abiscan.findings import Effect, Finding
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
+from abiscan.pipelines.check import check
 from abiscan.results.check import Result, Verdict
+from abiscan.rules import RULES
 from abiscan.torches import embedded
 from abiscan.torches.torch import ReleaseNumber, TorchChoice
 
@@ -22,57 +24,57 @@ _TRIED: Final = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What was found about the extensions of one package, the worst first."""
+    """The results for the extensions of one package, the worst first."""
 
     results: tuple[Result, ...]
 
     @property
     def broken(self) -> tuple[Result, ...]:
-        """Those that do not load, or are not safe to use."""
+        """The results of extensions that do not load, or are not safe to use."""
         return tuple(result for result in self.results if result.is_failure(Effect.CORRUPTS, strict=False))
 
     @property
     def unknown(self) -> tuple[Result, ...]:
-        """Those that could not be checked."""
+        """The results of extensions that could not be checked."""
         return tuple(result for result in self.results if result.verdict is Verdict.UNKNOWN)
 
     @property
     def error(self) -> str:
-        """The error of the loader for the worst one; our own message where the loader has none."""
+        """The loader's error for the worst extension, or our own message if it loads."""
         worst = self.results[0]
         if worst.predicted_error:
-            where = f"{worst.predicted_error.object}: " if worst.predicted_error.object else ""
-            return f"{where}{worst.predicted_error.message}"
-        found = worst_finding(worst)
-        return found.message if found else next((gap.reason for gap in worst.gaps), "could not be checked")
+            return str(worst.predicted_error)
+        finding = worst_finding(worst)
+        return finding.message if finding else next((gap.reason for gap in worst.gaps), "could not be checked")
 
 
-def judge(source: Source, choice: TorchChoice, session: Session) -> Judgement | None:
-    """Judge one package; None if it has no extension of torch.
+def judge(source: Source, choice: TorchChoice, session: Session, beside: Sequence[Source] = ()) -> Judgement | None:
+    """Check one package; None if it has no extension of torch.
 
+    :param beside: packages that will be installed with it
     :raises InputError: it cannot be read
     """
     try:
-        report = abiscan.check([source], choice, session=session)
+        report = check([source], [choice], RULES, session, beside=beside)
     except NoExtensionError:
         return None
     return Judgement(results=tuple(sorted(report.results, key=_severity, reverse=True)))
 
 
 def worst_finding(result: Result) -> Finding | None:
-    """The finding that matters most, the first of them if there are several."""
+    """The most severe finding, the first if there are several."""
     return max(result.findings, key=lambda finding: finding.effect.severity, default=None)
 
 
 def _severity(result: Result) -> tuple[int, int]:
-    found = worst_finding(result)
-    return found.effect.severity if found else -1, result.verdict is Verdict.UNKNOWN
+    finding = worst_finding(result)
+    return finding.effect.severity if finding else -1, result.verdict is Verdict.UNKNOWN
 
 
 def fitting(source: Source, session: Session) -> tuple[str, ...]:
     """The embedded builds on which all extensions of a package load, newest first, by full version: ``2.8.0+cu128``.
 
-    The newest few releases that export what the package imports are tried, as a check would.
+    Only the newest few releases that export what the package imports are checked.
 
     :raises InputError: it cannot be read, or has no extension of torch
     """
@@ -85,7 +87,11 @@ def fitting(source: Source, session: Session) -> tuple[str, ...]:
     required = target.metadata.requires_torch if target.metadata else None
     admitted = [version for version in candidates if required is None or required.admits(version)] or candidates
     tried = sorted(admitted, reverse=True)[:_TRIED]
-    builds = [(version, build) for version, of, build in embedded.builds() if of is machine and version in tried]
+    builds = [
+        (version, build)
+        for version, build_machine, build in embedded.builds()
+        if build_machine is machine and version in tried
+    ]
     return tuple(build for _, build in sorted(builds, reverse=True) if _fits(source, build, session))
 
 

@@ -1,4 +1,4 @@
-"""pip, asked what it would do: ``pip install --dry-run --report``."""
+"""What pip would install, from ``pip install --dry-run --report``."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ class Pip:
     python: str | None
 
     def plan(self, arguments: Sequence[str], *, silent: bool = False) -> Plan:
-        """Ask it. Its errors are shown as usual, unless ``silent``.
+        """What pip would install. Its errors are shown as usual, unless ``silent``.
 
-        :raises InstallerError: it cannot find, or put together, what is wanted
-        :raises InputError: it is too old to say what it would do
+        :raises InstallerError: pip cannot find the packages, or cannot resolve their requirements
+        :raises InputError: pip is too old to report what it would do
         """
         with tempfile.NamedTemporaryFile(prefix="abiscan-", suffix=".json") as report:
-            asked = ("install", "--dry-run", "--report", report.name, "-qq")
-            done = subprocess.run(  # noqa: S603 - as the user would run it
-                [*packages.pip(self.python), *asked, *_without_report(arguments)],
+            command = ("install", "--dry-run", "--report", report.name, "-qq")
+            process = subprocess.run(  # noqa: S603 - as the user would run it
+                [*packages.pip(self.python), *command, *_without_report(arguments)],
                 stderr=subprocess.DEVNULL if silent else None,
                 check=False,
             )
             text = report.file.read().decode("utf-8")
-        if done.returncode:
-            raise InstallerError(done.returncode)
+        if process.returncode:
+            raise InstallerError(process.returncode)
         try:
             document = json.loads(text) if text else {"version": _REPORT_VERSION, "install": []}
             if document["version"] != _REPORT_VERSION:
@@ -58,12 +58,12 @@ class Pip:
         return Plan(python=self.python, packages=planned)
 
     def index_options(self, arguments: Sequence[str]) -> list[str]:
-        """Those of the arguments that say where packages come from."""
+        """The arguments that say where packages come from."""
         return index_options(arguments)
 
 
 def index_options(arguments: Sequence[str]) -> list[str]:
-    """The options of pip among some arguments that say where packages come from."""
+    """The options among pip's arguments that say where packages come from."""
     return [word for option in _options(arguments) for word in option]
 
 
@@ -94,7 +94,7 @@ def _options(arguments: Sequence[str]) -> Iterator[tuple[str, ...]]:
 
 
 def _without_report(arguments: Sequence[str]) -> Iterator[str]:
-    """The arguments without the user's own ``--report``, which the real run will write."""
+    """The arguments without the user's own ``--report``, which is left to the real run."""
     words = iter(arguments)
     for word in words:
         if word == "--report":

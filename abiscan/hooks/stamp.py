@@ -40,7 +40,7 @@ _SIGNATURES: Final = ("/RECORD.jws", "/RECORD.p7s")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stamp:
-    """What was written: the members of the wheel that contain it, and how much it covers."""
+    """A stamp that was written: the members of the wheel that contain it, and how much it covers."""
 
     members: tuple[str, ...]
     fingerprint: str
@@ -53,8 +53,8 @@ class Stamp:
 def stamp(path: Path, choice: TorchChoice, session: Session) -> Stamp:
     """Record in a wheel what it needs from torch, replacing an earlier stamp. Same wheel, same torch, same bytes.
 
-    :param choice: the torch that it was built for, whose schemas are those it was compiled with
-    :raises InputError: it is no wheel with the guard in it, or does not load on that torch
+    :param choice: the torch that it was built for, and with whose schemas it was compiled
+    :raises InputError: it is not a wheel that contains the guard, or does not load on that torch
     """
     members = _places(path)
     session.progress("checking that it loads")
@@ -69,7 +69,7 @@ def stamp(path: Path, choice: TorchChoice, session: Session) -> Stamp:
         raise InputError(str(path), problem, "name the torch that it was built for with --torch")
     session.progress("collecting what it relies on")
     examined = examine(path, session)
-    target, inventories = examined.target, [each.inventory for each in examined.extensions]
+    target, inventories = examined.target, [extension.inventory for extension in examined.extensions]
     built_for = torch.release_for(target.extensions[0].facts.machine).build or torch.build
 
     def schemas(machine: Machine, names: Collection[str]) -> Mapping[str, str]:
@@ -110,7 +110,7 @@ def _document(
     drifts: Mapping[str, Mapping[str, str]],
 ) -> dict[str, Any]:
     name = _NAME.fullmatch(path.name)
-    used = {operator for each in inventories for operator in _foreign_operators(each)}
+    used = {operator for inventory in inventories for operator in _foreign_operators(inventory)}
     schemas = schemas_for(target.extensions[0].facts.machine, used) if used else {}
     relied: dict[str, Any] = {
         "built_for": built_for,
@@ -118,8 +118,8 @@ def _document(
             {**_relied_on(extension, target), "layouts": drifts.get(extension.path, {})}
             for extension in target.extensions
         ],
-        "keys": {key: number for each in inventories for key, number in _keys(each)},
-        # Those of other packages are not there yet when the guard looks.
+        "keys": {key: number for inventory in inventories for key, number in _keys(inventory)},
+        # When the guard runs, the operators of other packages are not registered yet.
         "operators": {operator: schemas[operator] for operator in used if operator in schemas},
     }
     return {
@@ -133,9 +133,9 @@ def _document(
 
 
 def _drifts(path: Path, session: Session) -> dict[str, dict[str, str]]:
-    """By extension and release: which class it cannot share with that torch, though every symbol is there.
+    """By extension and release: which class it cannot share with that torch, even if every symbol is defined.
 
-    A running torch cannot be asked for the layout of its classes, so the embedded releases are.
+    A running torch cannot report the layout of its classes, so the embedded releases are used.
     """
     judged = abiscan.matrix(path, rules=(layout_drift.RULE, vtable_drift.RULE), explained=False, session=session)
     return {
@@ -150,41 +150,49 @@ def _drifts(path: Path, session: Session) -> dict[str, dict[str, str]]:
 
 
 def _relied_on(extension: Extension, target: Target) -> dict[str, Any]:
-    """The libraries of torch that an extension needs, and the symbols that it must find there."""
+    """The torch libraries that an extension is linked with, and the symbols that it must find there."""
     needed = [name for name in extension.facts.needed if is_torch_library(name)]
-    names = {one.name for one in extension.facts.references if not one.weak and is_torch_symbol(one.name)}
+    names = {
+        reference.name
+        for reference in extension.facts.references
+        if not reference.weak and is_torch_symbol(reference.name)
+    }
     defined = {name for name in names if any(member.facts.symbols.find(name) for member in target.extensions)}
-    # One that reaches torch through a library of its package has nothing of torch to look in.
+    # If it reaches torch only through a library of its package, the guard has no torch library to look in.
     return {"path": extension.path, "needed": needed, "symbols": sorted(names - defined) if needed else []}
 
 
-def _keys(each: Inventory) -> list[tuple[str, int]]:
+def _keys(inventory: Inventory) -> list[tuple[str, int]]:
     numbers = {
-        one.dispatch_key
-        for registered in (each.registrations.libraries, each.registrations.kernels, each.registrations.fallbacks)
-        for one in registered
-        if isinstance(one.dispatch_key, int)
+        registration.dispatch_key
+        for registered in (
+            inventory.registrations.libraries,
+            inventory.registrations.kernels,
+            inventory.registrations.fallbacks,
+        )
+        for registration in registered
+        if isinstance(registration.dispatch_key, int)
     }
-    return [(each.keys.name(number), number) for number in sorted(numbers) if each.keys.can_register(number)]
+    return [(inventory.keys.name(number), number) for number in sorted(numbers) if inventory.keys.can_register(number)]
 
 
-def _foreign_operators(each: Inventory) -> set[str]:
-    """The operators that an extension has kernels for, or looks up, and does not define itself."""
-    defined = {operator.name for operator in each.registrations.operators}
-    kernels = {kernel.operator for kernel in each.registrations.kernels}
-    needed = {lookup.operator for lookup in each.registrations.lookups if lookup.throws}
+def _foreign_operators(inventory: Inventory) -> set[str]:
+    """The operators that an extension implements or looks up, but does not define itself."""
+    defined = {operator.name for operator in inventory.registrations.operators}
+    kernels = {kernel.operator for kernel in inventory.registrations.kernels}
+    needed = {lookup.operator for lookup in inventory.registrations.lookups if lookup.throws}
     return (kernels | needed) - defined
 
 
 def _schemas(torch: Torch, machine: Machine, names: Collection[str]) -> Mapping[str, str]:
-    known = torch.operators_of(torch.release_for(machine), names)
-    found = known.operators if known else {}
-    schemas = {name: found[name].schema for name in names if name in found}
+    torch_operators = torch.operators_of(torch.release_for(machine), names)
+    operators = torch_operators.operators if torch_operators else {}
+    schemas = {name: operators[name].schema for name in names if name in operators}
     return {name: schema for name, schema in schemas.items() if schema is not None}
 
 
 def _rewrite(path: Path, additions: Mapping[str, bytes]) -> None:
-    """Put members into a wheel, and into its RECORD; the file is replaced whole or not at all."""
+    """Add members to a wheel and to its RECORD; the file is replaced atomically."""
     try:
         with zipfile.ZipFile(path) as old, tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part") as part:
             with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as new:
@@ -209,13 +217,13 @@ def _copy(old: zipfile.ZipFile, new: zipfile.ZipFile, additions: Mapping[str, by
     rows = [row for row in csv.reader(io.StringIO(old.read(record).decode("utf-8"))) if row and row[0] not in additions]
     added = [[name, f"sha256={_digest(data)}", str(len(data))] for name, data in additions.items()]
     lines = io.StringIO()
-    # The line of RECORD itself stays the last.
+    # The line of RECORD itself stays last.
     csv.writer(lines, lineterminator="\n").writerows([*rows[:-1], *added, *rows[-1:]])
     new.writestr(_info(record.filename, record), lines.getvalue().encode())
 
 
 def _info(name: str, like: zipfile.ZipInfo) -> zipfile.ZipInfo:
-    """A member with the time and rights of another one: the clock must not show in the file."""
+    """A member with the time and permissions of another one: the file must not depend on the current time."""
     info = zipfile.ZipInfo(name, like.date_time)
     info.external_attr, info.compress_type = like.external_attr, zipfile.ZIP_DEFLATED
     return info

@@ -1,4 +1,4 @@
-"""uv, asked what it would do: the lines of ``uv pip install --dry-run``."""
+"""What uv would install, from the output of ``uv pip install --dry-run``."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ class Uv:
 
         :raises InputError: there is none
         """
-        found = shutil.which("uv")
-        if found is None:
+        path = shutil.which("uv")
+        if path is None:
             raise InputError("uv", "is not installed", "see https://docs.astral.sh/uv, or use abiscan pip install")
-        return found
+        return path
 
     def plan(self, arguments: Sequence[str], *, silent: bool = False) -> Plan:
-        """Ask it. It does not say where files lie, except for those that the user gives by their place.
+        """What uv would install. It reports no addresses, except of files that the user passes by path or URL.
 
-        :raises InstallerError: it cannot find, or put together, what is wanted
+        :raises InstallerError: uv cannot find the packages, or cannot resolve their requirements
         :raises InputError: there is no uv, or no interpreter that it would install for
         """
-        given = [word for word in arguments if word != "--dry-run"]  # uv takes it once only
-        command = [self.executable, "pip", "install", "--dry-run", "--color", "never", *given]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - as the user would
-        if done.returncode:
-            raise InstallerError(done.returncode, "" if silent else done.stderr)
+        other_arguments = [word for word in arguments if word != "--dry-run"]  # uv accepts it only once
+        command = [self.executable, "pip", "install", "--dry-run", "--color", "never", *other_arguments]
+        process = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - as the user would
+        if process.returncode:
+            raise InstallerError(process.returncode, "" if silent else process.stderr)
         return Plan(
             python=self._python(arguments),
             packages=tuple(
@@ -57,12 +57,12 @@ class Uv:
                     wheel=match["url"] is None or match["url"].partition("#")[0].endswith(".whl"),
                     requires=(),
                 )
-                for match in _ADDED.finditer(done.stderr)
+                for match in _ADDED.finditer(process.stderr)
             ),
         )
 
     def index_options(self, arguments: Sequence[str]) -> list[str]:
-        """Those of the arguments that say where packages come from, in pip's words."""
+        """The arguments that say where packages come from, as pip spells them."""
         words = []
         for word in arguments:
             name, equals, value = word.partition("=")
@@ -70,11 +70,11 @@ class Uv:
         return index_options(words)
 
     def _python(self, arguments: Sequence[str]) -> str:
-        wanted = [after for word, after in pairwise(arguments) if word in _PYTHON_OPTIONS]
-        wanted += [word.partition("=")[2] for word in arguments if word.startswith("--python=")]
+        pythons = [after for word, after in pairwise(arguments) if word in _PYTHON_OPTIONS]
+        pythons += [word.partition("=")[2] for word in arguments if word.startswith("--python=")]
         system = ["--system"] if "--system" in arguments else []
-        command = [self.executable, "python", "find", *system, *wanted[-1:]]
-        found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
-        if found.returncode:
-            raise InputError("uv", f"finds no Python: {found.stderr.strip()}", "create an environment with uv venv")
-        return found.stdout.strip()
+        command = [self.executable, "python", "find", *system, *pythons[-1:]]
+        process = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+        if process.returncode:
+            raise InputError("uv", f"finds no Python: {process.stderr.strip()}", "create an environment with uv venv")
+        return process.stdout.strip()

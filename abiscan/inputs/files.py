@@ -33,7 +33,7 @@ class ElfSource(Protocol):
 
     @property
     def name(self) -> str:
-        """How to call it in messages."""
+        """Its name in messages."""
 
     @property
     def size(self) -> int:
@@ -43,7 +43,7 @@ class ElfSource(Protocol):
         """Its first ``size`` bytes; fewer if it is shorter."""
 
     def fingerprint(self) -> str:
-        """What tells this version of the file from others, without reading it."""
+        """A text that identifies this version of the file, without reading it."""
 
     def open(self) -> ElfFile:
         """Read it as ELF."""
@@ -81,7 +81,7 @@ class DiskFile:
             raise unreadable(self.path, error) from error
 
     def fingerprint(self) -> str:
-        """Its path, size and time of change."""
+        """Its path, size and modification time."""
         status = self.path.stat()
         return f"{self.path.resolve()} {status.st_size} {status.st_mtime_ns} {status.st_ino}"
 
@@ -96,13 +96,13 @@ class DiskFile:
 
 
 class WheelMember:
-    """A file inside a wheel. Unless it is small, it is inflated each time it is opened: it may have a gigabyte."""
+    """A file inside a wheel. Unless it is small, it is inflated each time it is opened: it may be a gigabyte."""
 
     def __init__(self, wheel: Wheel, info: zipfile.ZipInfo) -> None:
         self._wheel = wheel
         self._info = info
         self._kept: ElfFile | None = None
-        self._sha256: str | None = None  # asked for with each torch that the file is judged on
+        self._sha256: str | None = None  # needed for each torch that the file is checked on
 
     @property
     def name(self) -> str:
@@ -119,11 +119,11 @@ class WheelMember:
         return self._wheel.read(self._info, size)
 
     def fingerprint(self) -> str:
-        """Its size and checksum, as the wheel's directory has them."""
+        """Its size and checksum, from the wheel's directory."""
         return f"{self._info.file_size} {self._info.CRC:08x}"
 
     def open(self) -> ElfFile:
-        """Inflate and parse it; by way of a temporary file if it is large, so that it need not stay in memory."""
+        """Inflate and parse it; through a temporary file if it is large, so that it does not stay in memory."""
         if self._info.file_size < _SMALL_MEMBER:
             self._kept = self._kept or ElfFile.from_bytes(self._wheel.read(self._info), self.name)
             return self._kept
@@ -143,7 +143,7 @@ class WheelMember:
 class Wheel:
     """A wheel, open for reading.
 
-    :raises InputError: the file is no zip archive, or cannot be read
+    :raises InputError: the file is not a zip archive, or cannot be read
     """
 
     def __init__(self, path: Path) -> None:
@@ -171,7 +171,7 @@ class Wheel:
         return self.read(self._archive.getinfo(name)).decode("utf-8", "replace")
 
     def read(self, info: zipfile.ZipInfo, size: int = -1) -> bytes:
-        """The first ``size`` bytes of a member, all of them for -1.
+        """The first ``size`` bytes of a member, or all bytes for -1.
 
         :raises InputError: the member is damaged, encrypted, or claims an absurd size
         """
@@ -181,7 +181,7 @@ class Wheel:
     def copy(self, info: zipfile.ZipInfo, to: IO[bytes]) -> None:
         """Write all bytes of a member to an open file.
 
-        :raises InputError: as for ``read``, and where there is no room
+        :raises InputError: as for ``read``, and if the disk is full
         """
         with self._member_errors(info), self._archive.open(info) as stream:
             shutil.copyfileobj(stream, to, 1 << 20)
@@ -211,8 +211,8 @@ class Wheel:
 class Files:
     """ELF objects by path: members of the mounted wheels first, then the disk.
 
-    :param facts_of: reads the facts of a source; the place where a cache can be put in
-    :param below: what answers for everything that is not mounted or put here
+    :param facts_of: reads the facts of a source; this is where a cache can be plugged in
+    :param below: the files behind these, used for everything that is not mounted or put here
     """
 
     def __init__(self, facts_of: FactsOf, below: Files | None = None) -> None:
@@ -224,21 +224,34 @@ class Files:
         self._unread: dict[str, InputError] = {}
 
     def layer(self) -> Files:
-        """A view that sees everything here, in which what is mounted or put stays out of this one.
+        """A view of everything here; files mounted or put there do not appear here.
 
-        Several torches can thus lie at the same path, each seen from its own layer, with the rest read once for all.
+        Several torches can thus have the same path, each in its own layer, while everything else is read only once.
         """
         return Files(self._facts_of, below=self)
 
+    def overlay(self, layer: Files) -> None:
+        """Lay what a layer of this holds over what lies here."""
+        for path in layer._mounted:
+            self._objects.pop(path, None)
+            self._damaged.pop(path, None)
+        self._mounted.update(layer._mounted)
+        self._objects.update(layer._objects)
+
     def take_unread(self) -> tuple[InputError, ...]:
-        """What ``object_at`` was asked for and could not read, since the last time this was called."""
+        """The errors of all files that ``object_at`` could not read since the last call."""
         unread, self._unread = self._unread, {}
         return (*unread.values(), *(self._below.take_unread() if self._below else ()))
 
-    def mount(self, wheel: Wheel, at: str) -> None:
-        """Lay the members of ``wheel`` over the folder ``at``."""
+    def mount(self, wheel: Wheel, at: str, *, over: bool = True) -> None:
+        """Lay the members of ``wheel`` over the folder ``at``.
+
+        :param over: whether over other wheels, too; else below them
+        """
         for name in wheel.names():
-            self._mounted[installed_path(name, at)] = wheel.member(name)
+            path = installed_path(name, at)
+            if over or path not in self._mounted:
+                self._mounted[path] = wheel.member(name)
 
     def source(self, path: str) -> ElfSource | None:
         """The file at ``path``, None if there is none."""
@@ -250,7 +263,7 @@ class Files:
         return DiskFile(Path(path)) if os.path.isfile(path) else None  # noqa: PTH113 - a path of the model, not of the disk
 
     def object_at(self, path: str) -> SharedObject | None:
-        """The facts of the ELF object at ``path``; None where there is no file, or none that ``ld.so`` could map."""
+        """The facts of the ELF object at ``path``; None if there is no file, or ``ld.so`` could not map it."""
         path = posixpath.normpath(path)
         if self._below and path not in self._objects and path not in self._mounted:
             return self._below.object_at(path)
@@ -266,7 +279,7 @@ class Files:
         return self._objects[path]
 
     def put(self, path: str, facts: SharedObject) -> None:
-        """Remember facts that were read already."""
+        """Remember facts that were already read."""
         self._objects[posixpath.normpath(path)] = facts
 
     def list(self, folder: str) -> list[str]:
@@ -298,10 +311,21 @@ class FactsOf(Protocol):
 
 
 def read_facts(source: ElfSource) -> SharedObject:
-    """Read the facts of a source, straight from its bytes."""
+    """Read the facts of a source directly from its bytes."""
     return source.open().facts()
 
 
+def exists(path: Path) -> bool:
+    """Whether there is a file or a folder.
+
+    :raises InputError: the system does not let us look, or takes no such name
+    """
+    try:
+        return path.exists()
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
 def unreadable(path: Path, error: OSError) -> InputError:
-    """The error for a file that the system will not let us read."""
+    """The error for a file that the system cannot read."""
     return InputError(str(path), f"cannot be read: {error.strerror or error}")

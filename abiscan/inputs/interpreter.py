@@ -1,4 +1,4 @@
-"""The Python that will import the extension: found, at most asked for its version, and never made to import torch."""
+"""The Python that will import the extension. It is run at most to report its version, and never imports torch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import importlib.machinery, importlib.util, json, sys
 spec = importlib.util.find_spec("torch")
 print(json.dumps([sys.version, importlib.machinery.EXTENSION_SUFFIXES, spec.origin if spec else None]))
 """
-# Without the folder that -c puts first.
+# Without the first entry, which -c adds.
 _SEARCH_PATH: Final = "import json, sys; print(json.dumps([path for path in sys.path[1:] if path]))"
 _QUERY_SECONDS: Final = 60
 
@@ -29,7 +29,7 @@ _TAG: Final = re.compile(r"\.(?:cpython-|cp)(?P<major>[23])(?P<minor>[0-9]{1,2})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PythonTag:
-    """What the name of an extension module says of the Python it is for: ``_C.cpython-313t-….so`` → 3.13, ``t``."""
+    """The Python that an extension module is for, by its file name: ``_C.cpython-313t-….so`` → 3.13, ``t``."""
 
     major: int
     minor: int
@@ -37,7 +37,7 @@ class PythonTag:
 
     @classmethod
     def of_file(cls, name: str) -> PythonTag | None:
-        """The tag in a file name; None for ``_C.so`` and ``_C.abi3.so``, which every Python 3 takes."""
+        """The tag in a file name; None for ``_C.so`` and ``_C.abi3.so``, which every Python 3 accepts."""
         match = _TAG.search(name)
         if match is None:
             return None
@@ -57,8 +57,8 @@ class PythonTag:
 class Interpreter:
     """A Python.
 
-    ``executable`` is None where only its version is known (from the name of torch's own module).
-    ``full_version`` is the text of ``Py_GetVersion()``, None where nobody asked it.
+    ``executable`` is None if only its version is known (from the name of torch's own module).
+    ``full_version`` is the text of ``Py_GetVersion()``, None if the interpreter was not run.
     """
 
     tag: PythonTag
@@ -84,7 +84,7 @@ def installed_torch() -> Path | None:
 def ask(executable: str) -> tuple[Interpreter, Path | None]:
     """The interpreter at ``executable`` and its torch, found without importing it.
 
-    :raises InputError: it cannot be run, or is no Python
+    :raises InputError: it cannot be run, or is not a Python
     """
     try:
         answer = subprocess.run(  # noqa: S603 - the user names the interpreter to ask
@@ -101,9 +101,9 @@ def ask(executable: str) -> tuple[Interpreter, Path | None]:
 
 
 def search_path(executable: str | None) -> tuple[str, ...]:
-    """Where an interpreter looks for modules: its ``sys.path``; that of the running one for None.
+    """Where an interpreter looks for modules: its ``sys.path``; that of the running interpreter for None.
 
-    :raises InputError: it cannot be run, or is no Python
+    :raises InputError: it cannot be run, or is not a Python
     """
     if executable is None:
         return tuple(sys.path)
@@ -119,7 +119,7 @@ def search_path(executable: str | None) -> tuple[str, ...]:
 
 
 def of_environment() -> str | None:
-    """The Python of the active virtual environment, where that is another than the one abiscan is installed in."""
+    """The Python of the active virtual environment; None if abiscan itself is installed there."""
     active = os.environ.get("VIRTUAL_ENV")
     if not active or Path(active).resolve() == Path(sys.prefix).resolve():
         return None
@@ -128,10 +128,10 @@ def of_environment() -> str | None:
 
 
 def _which(executable: str) -> str:
-    found = shutil.which(executable)
-    if found is None:
+    path = shutil.which(executable)
+    if path is None:
         raise FileNotFoundError(executable)
-    return str(Path(found).resolve())
+    return str(Path(path).resolve())
 
 
 def of_torch(package: Path, tag: PythonTag | None) -> Interpreter | None:
@@ -139,17 +139,17 @@ def of_torch(package: Path, tag: PythonTag | None) -> Interpreter | None:
 
     :param package: the folder of the torch package
     :param tag: the Python its ``_C`` module is for, None if that is unknown
-    :return: the one of its environment; else the running one, if torch is for that version; else what the tag tells
+    :return: that of its environment; else the running one, if torch is for that version; else one known only by its tag
     """
-    here = running()
+    current = running()
     if installed_torch() == package or tag is None:
-        return here
+        return current
     environment = _environment_of(package)
     executable = environment / "bin" / f"python{tag}" if environment else None
     if executable and executable.is_file():
-        known = executable.resolve() == here.executable
-        return here if known else Interpreter(tag=tag, executable=executable.resolve())
-    return here if here.tag == tag else Interpreter(tag=tag)
+        is_current = executable.resolve() == current.executable
+        return current if is_current else Interpreter(tag=tag, executable=executable.resolve())
+    return current if current.tag == tag else Interpreter(tag=tag)
 
 
 def _environment_of(package: Path) -> Path | None:

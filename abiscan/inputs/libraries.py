@@ -10,7 +10,7 @@ from abiscan.inputs.files import Files
 
 
 class Libraries(Mapping[str, SharedObject]):
-    """Base name → facts of the libraries at some paths; those that cannot be read are not there.
+    """Base name → facts of the libraries at some paths, without those that cannot be read.
 
     :param paths: base name → path
     """
@@ -32,10 +32,10 @@ class Libraries(Mapping[str, SharedObject]):
         return len(self._all)
 
     def items(self) -> ItemsView[str, SharedObject]:
-        """All of them, read once."""
+        """All libraries, each read once."""
         return self._all.items()
 
     @functools.cached_property
     def _all(self) -> dict[str, SharedObject]:
-        read = ((name, self._files.object_at(path)) for name, path in self._paths.items())
-        return {name: facts for name, facts in read if facts is not None}
+        facts_by_name = ((name, self._files.object_at(path)) for name, path in self._paths.items())
+        return {name: facts for name, facts in facts_by_name if facts is not None}

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from abiscan.errors import InputError
 from abiscan.inputs import interpreter
+from abiscan.inputs.files import exists
 
 SHARED_OBJECT: Final = re.compile(r"\.so(\.[0-9]+)*$")
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ _FILE: Final = re.compile(r"/|\.(so(\.[0-9]+)*|whl)$")
 class Distribution:
     """An installed package, by its metadata.
 
-    ``site`` is the folder it is installed in, ``objects`` the paths of its files that are called like shared objects;
-    for an editable install those in the packages below its ``source``. ``requires`` are the requirements in its
+    ``site`` is the folder it is installed in, ``objects`` the paths of its files that are named like shared objects;
+    for an editable install, those in the packages below its ``source``. ``requires`` has the requirements in its
     metadata.
     """
 
@@ -46,67 +47,67 @@ class Distribution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedWheel:
-    """A wheel in a temporary folder, whose path means nothing to the user."""
+    """A downloaded wheel in a temporary folder, whose path means nothing to the user."""
 
     path: Path
 
 
 def installed(search_path: Sequence[str]) -> Iterator[Distribution]:
-    """What is installed where an interpreter looks for modules, the first of a name only: the others are shadowed.
+    """The packages that an interpreter finds, the first of each name only: it shadows the others.
 
-    :param search_path: its ``sys.path``
+    :param search_path: the interpreter's ``sys.path``
     """
-    # These bring half of the standard library along, and few targets are packages.
+    # These imports pull in half of the standard library, and few targets are packages.
     import importlib.metadata
 
     from packaging.utils import canonicalize_name
 
-    seen: set[str] = set()
-    for found in importlib.metadata.distributions(path=list(search_path)):
-        name = found.metadata["Name"]
-        if name and canonicalize_name(name) not in seen:
-            seen.add(canonicalize_name(name))
-            yield _distribution(name, found)
+    seen_names: set[str] = set()
+    for distribution in importlib.metadata.distributions(path=list(search_path)):
+        name = distribution.metadata["Name"]
+        if name and canonicalize_name(name) not in seen_names:
+            seen_names.add(canonicalize_name(name))
+            yield _distribution(name, distribution)
 
 
 def find(name: str, search_path: Sequence[str]) -> Distribution | None:
-    """The installed package of a name, however it is spelt."""
+    """The installed package of that name, in any spelling."""
     import importlib.metadata
 
-    for found in importlib.metadata.distributions(path=list(search_path), name=name):
-        return _distribution(found.metadata["Name"] or name, found)
+    for distribution in importlib.metadata.distributions(path=list(search_path), name=name):
+        return _distribution(distribution.metadata["Name"] or name, distribution)
     return None
 
 
-def _distribution(name: str, found: importlib.metadata.Distribution) -> Distribution:
-    site = str(Path(str(found.locate_file(""))).absolute())
+def _distribution(name: str, distribution: importlib.metadata.Distribution) -> Distribution:
+    site = str(Path(str(distribution.locate_file(""))).absolute())
     return Distribution(
         name=name,
-        version=found.version,
+        version=distribution.version,
         site=site,
-        objects=tuple(_objects(found, site)),
-        source=_editable(found),
-        requires=tuple(found.requires or ()),
+        objects=tuple(_objects(distribution, site)),
+        source=_editable(distribution),
+        requires=tuple(distribution.requires or ()),
     )
 
 
-def _objects(found: importlib.metadata.Distribution, site: str) -> Iterator[str]:
-    record = found.read_text("RECORD")
+def _objects(distribution: importlib.metadata.Distribution, site: str) -> Iterator[str]:
+    record = distribution.read_text("RECORD")
     if record is not None:
-        # The file of torch has ten thousand lines, of which a few count: path, hash, size (PEP 376).
+        # torch's file has ten thousand lines, few of which matter: path, hash, size (PEP 376).
         names = [_path_of(line) for line in record.splitlines() if ".so" in line]
     else:
-        names = [str(file) for file in found.files or ()]
+        names = [str(file) for file in distribution.files or ()]
     for name in names:
         if SHARED_OBJECT.search(name):
             yield posixpath.normpath(posixpath.join(site, name))
-    source = _editable(found)
+    source = _editable(distribution)
     if source is not None:
         yield from _importable(source)
 
 
 def _importable(source: str) -> Iterator[str]:
-    """The shared objects of a source tree that its packages hold: not those of a build folder, nor test data."""
+    """The shared objects in the packages of a source tree, without those in a build folder or test data."""
     packages: set[str] = set()
     for folder, subfolders, files in os.walk(source):
         subfolders[:] = sorted(name for name in subfolders if name != "build" and not name.startswith("."))
@@ -120,19 +121,19 @@ def _path_of(line: str) -> str:
     return line[1:].partition('"')[0] if line.startswith('"') else line.partition(",")[0]
 
 
-def _editable(found: importlib.metadata.Distribution) -> str | None:
+def _editable(distribution: importlib.metadata.Distribution) -> str | None:
     """The source folder of an editable install (PEP 610)."""
     try:
-        origin = json.loads(found.read_text("direct_url.json") or "{}")
+        origin = json.loads(distribution.read_text("direct_url.json") or "{}")
         if origin.get("dir_info", {}).get("editable"):
             return urllib.parse.unquote(urllib.parse.urlsplit(origin["url"]).path)
     except (ValueError, KeyError, AttributeError, TypeError):
-        pass  # damaged metadata: then it is as if it were not there
+        pass  # damaged metadata are treated as missing
     return None
 
 
 def pip(python: str | None) -> list[str]:
-    """The command that runs pip for an interpreter: its own, or else ours, told to work for it.
+    """The command that runs pip for an interpreter: its own pip, or else ours with ``--python``.
 
     :param python: the interpreter; None for the running one
     :raises InputError: neither has pip, or it cannot be run
@@ -146,19 +147,19 @@ def pip(python: str | None) -> list[str]:
 
 
 def fetch(requirement: str, folder: Path, python: str | None, options: Sequence[str] = ()) -> Path:
-    """Fetch one wheel through pip, with the index settings of the user.
+    """Download one wheel with pip, using the user's index settings.
 
     :param requirement: ``NAME==VERSION``, or ``NAME @ URL``
-    :param python: for which interpreter, None for the running one
+    :param python: the interpreter that the wheel is for, None for the running one
     :param options: further options of ``pip download``
-    :raises InputError: there is no such wheel; with what pip said
+    :raises InputError: there is no such wheel; with pip's error
     """
     words = ["download", "-qq", "--no-deps", "--only-binary", ":all:", "--dest", str(folder), *options, requirement]
     before = set(folder.iterdir())
-    done = subprocess.run([*pip(python), *words], capture_output=True, text=True, check=False)  # noqa: S603
+    process = subprocess.run([*pip(python), *words], capture_output=True, text=True, check=False)  # noqa: S603
     fetched = next((path for path in folder.iterdir() if path not in before and path.suffix == ".whl"), None)
-    if done.returncode or fetched is None:
-        problem = f"could not download a wheel: {said(done.stderr)}"
+    if process.returncode or fetched is None:
+        problem = f"could not download a wheel: {said(process.stderr)}"
         raise InputError(requirement, problem, "check that there is a wheel for this Python and machine")
     return fetched
 
@@ -171,32 +172,38 @@ def said(stderr: str) -> str:
 
 
 def named(word: str, folder: Path, python: str | None) -> Path | Distribution | FetchedWheel:
-    """What a ``TARGET`` means: a file or folder if there is one, else ``NAME==VERSION``, else an installed package.
+    """What a ``TARGET`` stands for: a file or folder if it exists, else ``NAME==VERSION``, else an installed package.
 
-    :param folder: gets the wheel of ``NAME==VERSION``
-    :param python: whose packages are meant, None for the running interpreter
+    :param folder: where the wheel of ``NAME==VERSION`` is downloaded to
+    :param python: the interpreter whose packages are looked up, None for the running one
     :raises InputError: there is no such package
     """
+    if not word:
+        raise InputError('""', "is no target", "pass a .so, a wheel, a folder, NAME==VERSION or an installed package")
     path = Path(word)
-    if path.exists() or _FILE.search(word):
+    if exists(path) or _FILE.search(word):
         return path
     from packaging.requirements import InvalidRequirement, Requirement
 
     try:
         requirement = Requirement(word)
-    except InvalidRequirement:
+    except (InvalidRequirement, RecursionError):
         return path
-    pins = [one for one in requirement.specifier if one.operator == "==" and not one.version.endswith(".*")]
+    pins = [
+        specifier
+        for specifier in requirement.specifier
+        if specifier.operator == "==" and not specifier.version.endswith(".*")
+    ]
     if pins:
         return FetchedWheel(path=fetch(str(requirement), folder, python))
     if requirement.specifier:
         raise InputError(word, "is not a single version", f"pass {requirement.name}==VERSION")
-    found = find(requirement.name, interpreter.search_path(python))
-    if found is None:
-        whose = f"for {python}" if python else "in this environment"
+    distribution = find(requirement.name, interpreter.search_path(python))
+    if distribution is None:
+        location = f"for {python}" if python else "in this environment"
         raise InputError(
             word,
-            f"does not exist, and no package of that name is installed {whose}",
+            f"does not exist, and no package of that name is installed {location}",
             "pass a .so, a wheel, a folder, NAME==VERSION or the name of an installed package",
         )
-    return found
+    return distribution

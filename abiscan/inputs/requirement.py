@@ -1,4 +1,4 @@
-"""What a wheel's metadata requires of torch, and what it should require, in terms of release numbers."""
+"""Which torch a wheel's metadata require, and which they should require, in terms of release numbers."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _LOCAL_TAG: Final = re.compile(r"(?:torch|pt)[._]?([0-9])\.?([0-9]{1,2})(?:\.?([
 class Metadata:
     """The metadata of a wheel or an installed package.
 
-    ``requires_torch`` is its requirement on torch, None if it has none; ``torch_in_version`` the torch named by the
-    local tag of its own version (``2.8``); ``python`` the one Python that it is for (``3.11``), None for several.
+    ``requires_torch`` is its torch requirement, None if it has none; ``torch_in_version`` the torch that the local tag
+    of its own version names (``2.8``); ``python`` the one Python that it is for (``3.11``), None for several.
     """
 
     requires_torch: TorchRequirement | None
@@ -35,9 +35,9 @@ class Metadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TorchRequirement:
-    """A requirement on torch, without local tags: a release number stands for all builds of it.
+    """A torch requirement, without local tags: a release number stands for all of its builds.
 
-    ``text`` is as the metadata have it, in today's spelling: ``torch==2.5.1``, or ``torch`` for any.
+    ``text`` is the requirement in the metadata, in today's spelling: ``torch==2.5.1``, or ``torch`` for any version.
     """
 
     text: str
@@ -48,7 +48,7 @@ class TorchRequirement:
 
     @property
     def admits_all(self) -> bool:
-        """Whether it names torch and no version."""
+        """Whether it names torch without a version."""
         return not self.specifier
 
     def admits(self, version: Version) -> bool:
@@ -57,12 +57,12 @@ class TorchRequirement:
 
 
 def read_metadata(text: str, wheel_name: str) -> Metadata:
-    """What a METADATA file and the name of its wheel say.
+    """The metadata in a METADATA file and in the name of its wheel.
 
-    Environment markers are evaluated for where the wheel can be installed: Linux, and the Python and machine in its
-    file name. Requirements of extras do not count. Of several, all hold.
+    Environment markers are evaluated for the systems that the wheel can be installed on: Linux, and the Python and
+    machine in its file name. Requirements of extras are ignored. Several requirements are combined.
     """
-    # The email package does the same, and takes longer to import than a small wheel to judge.
+    # The email package does the same, but importing it takes longer than checking a small wheel.
     fields = _FIELD.findall(text.replace("\r\n", "\n").partition("\n\n")[0])
     requirements = [value for name, value in fields if name.lower() == "requires-dist"]
     version = next((value for name, value in fields if name.lower() == "version"), "")
@@ -70,27 +70,27 @@ def read_metadata(text: str, wheel_name: str) -> Metadata:
 
 
 def metadata_of(requirements: Iterable[str], version: str, wheel_name: str = "") -> Metadata:
-    """The same of a package of which the requirements and the version are known."""
+    """The metadata of a package whose requirements and version are known."""
     environment = _environment_of(wheel_name)
-    found: list[Requirement] = []
+    torch_requirements: list[Requirement] = []
     for line in requirements:
         try:
             requirement = Requirement(line)
-        except InvalidRequirement:
+        except (InvalidRequirement, RecursionError):  # brackets inside brackets, as deep as the file likes
             continue
         if requirement.name.lower() == "torch" and (
             requirement.marker is None or requirement.marker.evaluate({**environment, "extra": ""})
         ):
-            found.append(requirement)
+            torch_requirements.append(requirement)
     return Metadata(
-        requires_torch=_together(found) if found else None,
+        requires_torch=_together(torch_requirements) if torch_requirements else None,
         torch_in_version=_torch_in_version(version),
         python=_python_of(wheel_name),
     )
 
 
 def _environment_of(wheel_name: str) -> dict[str, str]:
-    """What environment markers are evaluated in, as far as the name of a wheel tells."""
+    """The environment that environment markers are evaluated in, as far as the name of a wheel specifies it."""
     environment = {
         "os_name": "posix",
         "sys_platform": "linux",
@@ -106,7 +106,7 @@ def _environment_of(wheel_name: str) -> dict[str, str]:
 
 
 def _python_of(wheel_name: str) -> str | None:
-    """The one Python that a wheel is for by its name (``3.11``); None if it is for several."""
+    """The one Python in the name of a wheel (``3.11``); None if the wheel is for several."""
     tag = _PYTHON_TAG.search(wheel_name)
     return f"3.{tag.group(1)}" if tag else None
 
@@ -138,10 +138,10 @@ def _without_local_tags(requirement: Requirement) -> SpecifierSet:
         # The file that a direct reference names is the only one that satisfies it.
         wheel = _WHEEL_OF_TORCH.search(requirement.url)
         return _specifiers([("==", wheel.group(1))]) if wheel else SpecifierSet()
-    pairs = [(each.operator, each.version) for each in requirement.specifier]
-    # One build excluded leaves the other builds of the release.
-    kept = [(operator, version) for operator, version in pairs if not ("+" in version and operator == "!=")]
-    return _specifiers([("==" if operator == "===" else operator, number_of(v)) for operator, v in kept])
+    pairs = [(specifier.operator, specifier.version) for specifier in requirement.specifier]
+    # If one build is excluded, the other builds of the release are still allowed.
+    remaining = [(operator, version) for operator, version in pairs if not ("+" in version and operator == "!=")]
+    return _specifiers([("==" if operator == "===" else operator, number_of(v)) for operator, v in remaining])
 
 
 def _specifiers(pairs: Iterable[tuple[str, str]]) -> SpecifierSet:
@@ -152,7 +152,7 @@ def _specifiers(pairs: Iterable[tuple[str, str]]) -> SpecifierSet:
 
 
 def simplest(wanted: Collection[Version], known: Sequence[Version]) -> str | None:
-    """The simplest requirement that, of the ``known`` releases, admits exactly the ``wanted`` ones.
+    """The simplest requirement that admits exactly the ``wanted`` ones of the ``known`` releases.
 
     :param known: oldest first
     :return: ``torch>=2.5,<2.6``; None if nothing is wanted
@@ -178,7 +178,7 @@ def simplest(wanted: Collection[Version], known: Sequence[Version]) -> str | Non
 
 
 def _short(bound: Version, older: Sequence[Version]) -> str:
-    """A bound without its patch number, if no older release is of the same minor version."""
+    """A bound, without its patch number if no older release has the same minor version."""
     return str(bound) if any(_minor(version) == _minor(bound) for version in older) else _minor(bound)
 
 

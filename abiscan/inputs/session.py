@@ -1,4 +1,4 @@
-"""What one run shares: the facts kept between runs, and who hears what takes seconds."""
+"""What one run shares: the facts cached between runs, and the callback for progress messages."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from abiscan.inputs.files import Files
 from abiscan.inputs.store import Store
 
 Progress: TypeAlias = Callable[[str], None]
-"""Is told, in a few words, what begins now and takes seconds."""
+"""Called with a few words at the beginning of each step that takes seconds."""
 
 
 def _silent(_: str) -> None:
-    """Tell nobody."""
+    """Report nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
     """One run.
 
-    ``store`` keeps the facts of large libraries, ``progress`` is told what takes seconds.
+    ``store`` caches the facts of large libraries, ``progress`` is called before each step that takes seconds.
     """
 
     store: Store
@@ -32,16 +32,16 @@ class Session:
 
     @classmethod
     def of_user(cls, progress: Progress = _silent) -> Session:
-        """A run that keeps facts in the user's cache folder."""
+        """A run that caches facts in the user's cache folder."""
         return cls(store=Store(_cache_folder()), progress=progress)
 
     def files(self) -> Files:
-        """The files of the disk, with no wheel laid over them yet; facts of large ones are kept."""
+        """The files on the disk, with no wheel mounted yet; the facts of large ones are cached."""
         return Files(self.store.facts_of)
 
 
 def _cache_folder() -> Path:
-    """Where facts are kept; a folder that cannot exist for a user who has no home."""
+    """The folder for cached facts; one that cannot exist if the user has no home."""
     import platformdirs
 
     with contextlib.suppress(RuntimeError):

@@ -1,4 +1,4 @@
-"""What the user asks about: a shared object, a wheel, a folder - and the extensions of torch in it."""
+"""The targets that a user names: a shared object, a wheel, a folder - and the extensions of torch in them."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING
 from abiscan.binary.elf import MAGIC, SharedObject, SourceLine
 from abiscan.binary.ownership import is_torch_library, is_torch_symbol
 from abiscan.errors import InputError, NoExtensionError
-from abiscan.inputs.files import DiskFile, ElfSource, Files, Wheel, installed_path
+from abiscan.inputs.files import DiskFile, ElfSource, Files, Wheel, exists, installed_path
 from abiscan.inputs.packages import SHARED_OBJECT, Distribution, FetchedWheel
 
 if TYPE_CHECKING:
     from abiscan.inputs.requirement import Metadata
 
 Source = Path | Distribution | FetchedWheel
-"""What can be read as a target: a path, an installed package, a wheel fetched for the purpose."""
+"""What can be read as a target: a path, an installed package, a wheel downloaded for the check."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extension:
     """One ELF object of a target that uses torch.
 
-    ``path`` is relative to the target, ``location`` where it lies (or would lie, once installed), ``source`` where
-    its bytes come from; ``assertions`` are where in the source its assertions stand.
+    ``path`` is relative to the target, ``location`` is its path on disk (or its future path, once installed),
+    ``source`` has its bytes; ``assertions`` are the source lines of its assertions.
     """
 
     path: str
@@ -40,11 +40,11 @@ class Extension:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What the user named, read.
+    """A target that was read.
 
-    ``root`` is the folder whose contents it brings; ``siblings`` its libraries by base name and soname; ``unreadable``
-    the members that should be ELF objects and are not, by path; ``metadata`` what a package says of itself, None for
-    what is none.
+    ``root`` is the folder that its contents are in; ``siblings`` are its libraries by base name and soname;
+    ``unreadable`` has the members that cannot be read as ELF objects, by path; ``metadata`` is the metadata of a
+    package, None if the target is not a package.
     """
 
     name: str
@@ -58,18 +58,18 @@ class Target:
 def read_target(source: Source, files: Files, site: str, torch_package: str) -> Target:
     """Read a target.
 
-    :param files: gets a wheel mounted
-    :param site: the folder into which a wheel would be installed: the one that holds torch
-    :param torch_package: torch's own folder, which is no target even inside a folder that is
-    :param source: a path, an installed package, a fetched wheel
-    :raises InputError: it does not exist, cannot be read, or holds nothing that uses torch
+    :param source: a path, an installed package, a downloaded wheel
+    :param files: a wheel is mounted there
+    :param site: the folder into which a wheel would be installed: the one that contains torch
+    :param torch_package: torch's own folder, which is skipped inside a target folder
+    :raises InputError: it does not exist, cannot be read, or contains nothing that uses torch
     """
     if isinstance(source, Distribution):
         return _read_distribution(source, files)
     if isinstance(source, FetchedWheel):
         return _read_wheel(source.path, files, site, name=source.path.name)
     path = source
-    if path.is_dir():
+    if exists(path) and path.is_dir():
         return _read_folder(path, files, torch_package)
     if path.suffix == ".whl":
         return _read_wheel(path, files, site, name=str(path))
@@ -77,6 +77,25 @@ def read_target(source: Source, files: Files, site: str, torch_package: str) -> 
         fix = "pass a .so, a wheel, a folder, NAME==VERSION or the name of an installed package"
         raise InputError(str(path), "does not exist", fix)
     return _read_object(path, files)
+
+
+def library_paths(source: Source, files: Files, site: str) -> list[str]:
+    """Where the shared objects of a target lie, or would lie once installed.
+
+    :param files: gets a wheel mounted
+    :param site: the folder into which a wheel would be installed
+    :raises InputError: it cannot be read
+    """
+    if isinstance(source, Distribution):
+        return list(source.objects)
+    path = source.path if isinstance(source, FetchedWheel) else source
+    if path.is_dir():
+        return [str(path.absolute() / name) for name in _walk(path)]
+    if path.suffix != ".whl":
+        return [str(path.absolute())]
+    wheel = Wheel(path)
+    files.mount(wheel, site, over=False)  # another version of a package may be what is looked at
+    return [installed_path(name, site) for name in wheel.names() if SHARED_OBJECT.search(name)]
 
 
 def _read_object(path: Path, files: Files) -> Target:
@@ -106,8 +125,8 @@ def _read_folder(path: Path, files: Files, torch_package: str) -> Target:
 
 
 def _walk(path: Path) -> Iterator[str]:
-    """Relative paths of the shared objects below ``path``, a file with several names once."""
-    seen: set[tuple[int, int]] = set()
+    """Relative paths of the shared objects below ``path``; a file with several names appears once."""
+    seen_files: set[tuple[int, int]] = set()
     for folder, subfolders, names in os.walk(path):
         subfolders.sort()
         for name in sorted(names, key=lambda name: (len(name), name)):
@@ -115,22 +134,22 @@ def _walk(path: Path) -> Iterator[str]:
             if not SHARED_OBJECT.search(name) or not file.is_file():
                 continue
             status = file.stat()
-            if (status.st_dev, status.st_ino) not in seen:
-                seen.add((status.st_dev, status.st_ino))
+            if (status.st_dev, status.st_ino) not in seen_files:
+                seen_files.add((status.st_dev, status.st_ino))
                 yield file.relative_to(path).as_posix()
 
 
 def uses_torch(distribution: Distribution, files: Files) -> bool:
     """Whether an installed package has an extension of torch."""
-    found = map(files.object_at, distribution.objects)
-    return any(facts is not None and _uses_torch(facts) for facts in found)
+    objects = map(files.object_at, distribution.objects)
+    return any(facts is not None and _uses_torch(facts) for facts in objects)
 
 
 def _read_distribution(distribution: Distribution, files: Files) -> Target:
     members = (
         (posixpath.relpath(path, distribution.site), path, DiskFile(Path(path)))
         for path in distribution.objects
-        if os.path.isfile(path)  # noqa: PTH113 - what is listed may be gone
+        if os.path.isfile(path)  # noqa: PTH113 - a listed file may be deleted
     )
     from abiscan.inputs.requirement import metadata_of
 
@@ -166,7 +185,7 @@ def _read_members(
     for path, location, source in members:
         try:
             if not source.head(len(MAGIC)).startswith(MAGIC):
-                continue  # a linker script, a data file: nothing that a process could load
+                continue  # a linker script or a data file, which a process cannot load
             objects[location] = _extension(path, location, source)
         except InputError as error:
             unreadable.append((path, error))
@@ -195,7 +214,7 @@ def _read_members(
 
 
 def _users_of_torch(objects: Mapping[str, Extension], siblings: Mapping[str, str]) -> set[str]:
-    """The objects that need or reference torch, themselves or through a sibling."""
+    """The objects that are linked with torch or reference it, directly or through a sibling."""
     users = {location for location, member in objects.items() if _uses_torch(member.facts)}
     grown = True
     while grown:

@@ -1,8 +1,8 @@
 """Facts of large libraries, kept on disk between runs.
 
 One SQLite file per library, written completely, renamed into place and never changed afterwards, so concurrent runs
-cannot interfere. A lookup touches a few pages of it, where reading a ``libtorch_cpu.so`` anew takes a second.
-A store that cannot be written (full disk, read-only home) costs time, not the answer.
+cannot interfere. A lookup touches a few pages of the file, whereas reading a ``libtorch_cpu.so`` again takes a second.
+If the store cannot be written (full disk, read-only home), runs take longer, but results are the same.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from abiscan.inputs.files import ElfSource, read_facts
 FORMAT: Final = 1
 """Part of every key: raise it when ``SharedObject`` or the tables below change."""
 
-_WORTH_STORING: Final = 4 << 20  # below this size, reading the file anew is as fast as opening the store
+_WORTH_STORING: Final = 4 << 20  # below this size, reading the file again is as fast as opening the store
 _HEAD: Final = 4096
-_KINDS: Final = ("*.sqlite", "*.operators", "*.part")  # of files that lie in the folder
+_KINDS: Final = ("*.sqlite", "*.operators", "*.part")  # of files in the folder
 _BUILD_ID_NOTE: Final = re.compile(rb"\x04\0\0\0[\x08-\x20]\0\0\0\x03\0\0\0GNU\0")
 
 _SCHEMA: Final = """
@@ -51,7 +51,7 @@ class StoredSymbols:
         weakref.finalize(self, connection.close)
 
     def find(self, name: str) -> tuple[Definition, ...]:
-        """The definitions called ``name``."""
+        """The definitions of ``name``."""
         rows = self._rows(
             "SELECT version, hidden, version_index, type, size FROM symbols WHERE name = ? ORDER BY position", (name,)
         )
@@ -59,7 +59,7 @@ class StoredSymbols:
 
     def starting_with(self, prefix: str) -> Iterator[str]:
         """The names that begin with ``prefix``."""
-        after = prefix + "\U0010ffff"  # sorts behind whatever else can follow
+        after = prefix + "\U0010ffff"  # sorts after anything else that can follow
         rows = self._rows("SELECT DISTINCT name FROM symbols WHERE name >= ? AND name < ?", (prefix, after))
         return (name for (name,) in rows)
 
@@ -71,9 +71,9 @@ class StoredSymbols:
 
 
 class Store:
-    """The facts of libraries, from ``folder`` if they are there, else from the library and put there.
+    """The facts of libraries, read from ``folder`` if they are stored there, else from the library, and then stored.
 
-    :param folder: where the files of the store lie; made when first written to
+    :param folder: the folder of the store's files; created on the first write
     """
 
     def __init__(self, folder: Path) -> None:
@@ -96,14 +96,14 @@ class Store:
         return stored
 
     def usage(self) -> tuple[int, int]:
-        """How many libraries are kept, and their size in bytes together."""
+        """The number of stored libraries, and their total size in bytes."""
         files = self._files()
         return len(files), sum(file.stat().st_size for file in files)
 
     def clear(self) -> tuple[int, int]:
-        """Delete everything kept.
+        """Delete everything in the store.
 
-        :return: what ``usage`` said before
+        :return: the ``usage`` before
         :raises InputError: a file cannot be deleted
         """
         usage = self.usage()
@@ -119,10 +119,10 @@ class Store:
 
 
 def identity_of(source: ElfSource) -> str:
-    """What tells this library from every other: its build id, else the fingerprint of the file.
+    """A text that identifies a library: its build id, or else the fingerprint of the file.
 
-    The header beside the build id sees a library that was rewritten after the link (``patchelf``), which moves the note
-    out of the first page, too.
+    The header is included with the build id to detect a library that was rewritten after linking (``patchelf``), which
+    also moves the note out of the first page.
     """
     head = source.head(_HEAD)
     identity = str(source.size) if _BUILD_ID_NOTE.search(head) else source.fingerprint()
@@ -143,7 +143,7 @@ def _load(path: Path) -> SharedObject | None:
         return _from_json(json.loads(text), StoredSymbols(connection, path))
     except (sqlite3.Error, ValueError, KeyError, TypeError):
         connection.close()
-        return None  # damaged, or written by something else: read the library anew and replace it
+        return None  # damaged, or written by another program: read the library again and replace the file
 
 
 def _save(path: Path, facts: SharedObject) -> None:
@@ -164,7 +164,7 @@ def _save(path: Path, facts: SharedObject) -> None:
 
 @contextlib.contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """A temporary file beside ``path`` to write to: it becomes ``path`` at the end, and vanishes after an error."""
+    """A temporary file next to ``path`` to write to: it replaces ``path`` at the end, or is deleted after an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
     os.close(handle)

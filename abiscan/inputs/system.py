@@ -31,7 +31,7 @@ _NAMES: Final = {
 
 
 def machine() -> Machine | None:
-    """The machine abiscan runs on, None if it is no Linux of a kind that torch is built for."""
+    """The machine that abiscan runs on, None if torch has no Linux builds for it."""
     return _NAMES.get(platform.machine().lower()) if platform.system() == "Linux" else None
 
 

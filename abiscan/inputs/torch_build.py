@@ -1,4 +1,4 @@
-"""What a torch says of its own build: ``torch/version.py``, which its ``setup.py`` writes. Read, never executed."""
+"""What a torch says about its own build: ``torch/version.py``, which its ``setup.py`` writes. Read, never executed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FIELD: Final = re.compile(r"^(__version__|cuda|hip)\b[^=\n]*=\s*['\"]([^'\"]+)[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TorchBuild:
-    """A build of torch. ``version`` is the full one, ``cuda`` and ``hip`` those it was built with; None if unsaid."""
+    """A build of torch: its full version, and the versions of CUDA and HIP it was built with; None if not stated."""
 
     version: str | None = None
     cuda: str | None = None
@@ -20,13 +20,13 @@ class TorchBuild:
 
     @classmethod
     def parse(cls, text: str) -> TorchBuild:
-        """What the text of ``version.py`` says."""
+        """The build that the text of ``version.py`` describes."""
         fields = dict(_FIELD.findall(text))
         return cls(version=fields.get("__version__"), cuda=fields.get("cuda"), hip=fields.get("hip"))
 
     @property
     def accelerator(self) -> str:
-        """``cu130``, ``rocm64`` or ``cpu``, as ``torch.utils.cpp_extension`` names the folder of what it builds."""
+        """``cu130``, ``rocm64`` or ``cpu``, as in the names of ``torch.utils.cpp_extension``'s build folders."""
         if self.hip is not None:
             return "rocm" + self.hip.replace(".", "")
         return "cpu" if self.cuda is None else "cu" + self.cuda.replace(".", "")

@@ -8,29 +8,29 @@ from typing import TypeAlias
 from packaging.version import InvalidVersion, Version
 
 MinorVersion: TypeAlias = tuple[int, int]
-"""What the rules of the dispatcher depend on: ``(2, 13)`` for 2.13.0, 2.13.1 and every build of them."""
+"""The version that the dispatcher's rules depend on: ``(2, 13)`` for 2.13.0, 2.13.1 and all of their builds."""
 
 
 class TorchVersion(Version):
-    """A version of torch, as PEP 440 has it: ``2.13.0`` for a release, ``2.13.0+cu130`` for one of its builds.
+    """A version of torch in the sense of PEP 440: ``2.13.0`` for a release, ``2.13.0+cu130`` for one of its builds.
 
-    ``local`` is what tells builds apart (``cu130``), None in the version of a release. Versions are ordered, and equal
-    to a ``Version`` of the same text.
+    ``local`` distinguishes builds (``cu130``), and is None for a release. Versions are ordered, and equal to a
+    ``Version`` of the same text.
     """
 
     @classmethod
     def parse(cls, text: str) -> TorchVersion | None:
-        """The version that a text is, None if it is no version."""
+        """The version in a text, None if the text is not a version."""
         return _parsed(text)
 
     @property
     def number(self) -> str:
-        """The number of the release, which all of its builds share: ``2.13.0``."""
+        """The release number, which all builds of the release share: ``2.13.0``."""
         return self.public
 
     @property
     def of_release(self) -> TorchVersion:
-        """The version of the release that this is a build of."""
+        """The version of the release that this build belongs to."""
         return self if self.local is None else TorchVersion(self.public)
 
     @property
@@ -48,5 +48,5 @@ def _parsed(text: str) -> TorchVersion | None:
 
 
 def number_of(build: str) -> str:
-    """The number of the release that a build is of: ``2.13.0`` for ``2.13.0+cu130``, whatever form the text has."""
+    """The release number of a build: ``2.13.0`` for ``2.13.0+cu130``; works for any text."""
     return build.partition("+")[0]

@@ -17,7 +17,7 @@ from typing import Final
 from abiscan.errors import InputError
 
 _MAX_MEMBERS: Final = 200_000
-_MAX_BYTES: Final = 256 << 20  # of all that is read of one file
+_MAX_BYTES: Final = 256 << 20  # read from one file in total
 _MAX_NAME: Final = 200
 
 _CODE: Final = re.compile(r"[^/]+/code/.*\.py")
@@ -39,9 +39,9 @@ _NO_DISPATCH: Final = "higher_order"
 
 
 def read_workload(path: Path) -> tuple[str, ...]:
-    """The operators in a file, sorted. The code of TorchScript names no overloads: such a name stands for all.
+    """The operators in a file, sorted. TorchScript code has no overload names: such a name stands for all overloads.
 
-    :raises InputError: it is none of the three, damaged, or too large
+    :raises InputError: it has none of the three formats, is damaged, or too large
     """
     try:
         with path.open("rb") as stream:
@@ -84,12 +84,12 @@ def _archived(path: Path) -> Iterator[str]:
         graphs = [member for member in members if _GRAPH.fullmatch(member.filename)]
         if not code and not graphs:
             raise InputError(str(path), "is an archive with neither TorchScript code nor an exported graph", _FIX)
-        left = _MAX_BYTES
+        remaining = _MAX_BYTES
         for member in code or graphs:
             with archive.open(member) as stream:
-                data = stream.read(left + 1)  # whatever its header says it has
-            left -= len(data)
-            if left < 0:
+                data = stream.read(remaining + 1)  # the size in the header may be wrong
+            remaining -= len(data)
+            if remaining < 0:
                 raise InputError(str(path), f"unpacks to more than {_MAX_BYTES >> 20} MiB", _FIX)
             yield from _in_code(data) if code else _in_graph(data, f"{path}!{member.filename}")
 
@@ -102,11 +102,11 @@ def _in_code(data: bytes) -> Iterator[str]:
         yield f"aten::{match['type'].capitalize()}"
 
 
-def _in_graph(data: bytes, where: str) -> Iterator[str]:
+def _in_graph(data: bytes, subject: str) -> Iterator[str]:
     try:
         pending = [json.loads(data)]
     except (ValueError, RecursionError) as error:
-        raise InputError(where, "is not the JSON of an exported program", _FIX) from error
+        raise InputError(subject, "is not the JSON of an exported program", _FIX) from error
     while pending:
         node = pending.pop()
         if isinstance(node, list):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class ReleaseOutcome:
     """One release: whether the metadata admit it, and whether the extension, and the whole wheel, load and work there.
 
-    ``error`` is the first thing that goes wrong with the extension, None if nothing does.
+    ``error`` is the first problem with the extension, None if there is none.
     """
 
     release: str
@@ -20,10 +20,10 @@ class ReleaseOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declaration:
-    """A requirement on torch and what becomes of it, release by release, oldest first.
+    """A torch requirement and its outcome for each release, oldest first.
 
-    ``requirement`` is None where the metadata require no torch at all; ``suggestion`` is the requirement that admits
-    just the releases on which the whole wheel works, None if it works on none.
+    ``requirement`` is None if the metadata do not require torch; ``suggestion`` is the requirement that admits exactly
+    the releases on which the whole wheel works, None if it works on none.
     """
 
     requirement: str | None

@@ -1,4 +1,4 @@
-"""The error that a load ends with, of all its problems: files are mapped, initialised and imported, in this order."""
+"""Which of its problems a load fails with: files are mapped, initialised and imported, in this order."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def first_error(
 ) -> LoadError | None:
     """The first error of a load, None if it succeeds.
 
-    :param resolution: None for an extension that is made for another machine
-    :param crash: what an initialiser runs into that was compiled with other class layouts
+    :param resolution: None for an extension that is built for a different machine
+    :param crash: the error of an initialiser that was compiled with different class layouts
     """
     if resolution is None:
-        # To ld.so, a file for another machine is no file (glibc, open_verify).
+        # ld.so ignores files for other machines (glibc, open_verify).
         return LoadError(object=posixpath.basename(path), message=NO_SUCH_FILE)
     of_python = import_error(path, facts, interpreter)
     failure = registering.failure if registering else None
@@ -36,7 +36,7 @@ def first_error(
         return crash
     if failure is None:
         return of_python
-    # pybind11 compares versions at the head of PyInit_*: after the static initialisers, before all else.
+    # pybind11 compares versions at the start of PyInit_*: after the static initialisers, before everything else.
     return _thrown(failure) if of_python is None or failure.is_static else of_python
 
 

@@ -1,7 +1,7 @@
-"""Classes that an extension shares with torch, but was compiled with a different layout for.
+"""Classes that an extension shares with torch, but that had a different layout when it was compiled.
 
-No symbol shows it: everything resolves, and one side writes where the other does not look, or past the end of what the
-other has allocated.
+No symbol shows this: everything resolves, but one side writes where the other does not read, or past the end of an
+object that the other has allocated.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from abiscan.emulation.model import Library, RegisteredKernel, RegisteredOperator, Registrations
 
 CROSSING: Final = ("torch::CppFunction", "c10::FunctionSchema", "torch::Library", "c10::RegisterOperators::Options")
-"""The classes of which an object crosses the border with each registration: what torch/library.h makes, and before."""
+"""The classes whose objects are passed to torch with each registration, by torch/library.h and by its predecessor."""
 
 _ALLOCATES: Final = (TypeUse.CONSTRUCTS, TypeUse.BY_VALUE, TypeUse.ELEMENTS, TypeUse.DERIVES)
 _PASSES: Final = (TypeUse.CONSTRUCTS, TypeUse.BY_VALUE, TypeUse.ELEMENTS, TypeUse.REFERS)
 
 
 class Certainty(enum.Enum):
-    """When a difference does harm."""
+    """When a difference is harmful."""
 
     AT_LOAD = "when it is loaded"
     ON_USE = "when it is used"
@@ -66,9 +66,9 @@ class TableDrift:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayoutDrift:
-    """All of it for one object, ``name``, built for the torch ``built_for``.
+    """All differences for one object, ``name``, built for the torch ``built_for``.
 
-    ``doubts`` are classes of which it depends on what the object was built for, of ``candidates``, whether they differ.
+    ``doubts`` are classes that may differ, depending on which of ``candidates`` the object was built for.
     """
 
     name: str
@@ -80,16 +80,16 @@ class LayoutDrift:
 
     @property
     def at_load(self) -> tuple[TypeDrift, ...]:
-        """What does harm as the object is loaded."""
+        """The differences that are harmful while the object is loaded."""
         return tuple(drift for drift in self.types if drift.certainty is Certainty.AT_LOAD)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """One object that is loaded, and what it shares with torch, whichever that is.
+    """One object that is loaded, and the classes that it shares with any torch.
 
     ``touches`` are the places where it shares a class, by class; ``registrations`` are None for an object that
-    registers nothing, ``candidates`` the releases that it can have been built for, oldest first.
+    registers nothing; ``candidates`` are the releases that it may have been built for, oldest first.
     """
 
     name: str
@@ -107,34 +107,36 @@ def shared(
     registrations: Registrations | None,
     candidates: tuple[TorchVersion, ...],
 ) -> Shared:
-    """What an object shares with torch.
+    """The classes that an object shares with torch.
 
-    :param classes: those whose type information it has
+    :param classes: the classes whose type information it contains
     """
-    found: dict[str, list[Touch]] = defaultdict(list)
+    touches_by_type: dict[str, list[Touch]] = defaultdict(list)
     for touch in touches(filter(is_torch_symbol, sorted(facts.imports)), _functions(facts), classes):
-        found[touch.type].append(touch)
+        touches_by_type[touch.type].append(touch)
     return Shared(
         name=name,
         machine=facts.machine,
         classes=classes,
-        touches={type_: tuple(each) for type_, each in found.items()},
+        touches={type_: tuple(type_touches) for type_, type_touches in touches_by_type.items()},
         registrations=registrations,
         candidates=candidates,
     )
 
 
 def layout_drift(shared: Shared, target: str) -> LayoutDrift | None:
-    """What differs between the torch that an object was built for and another; None where the layouts are not known.
+    """The differences between the torch that an object was built for and ``target``; None if layouts are unknown.
 
-    :param target: the release number of the other
+    :param target: the release number of the other torch
     """
     machine = shared.machine
-    candidates = _fitting(shared, [str(each) for each in shared.candidates if layouts.is_known(str(each), machine)])
+    candidates = _fitting(
+        shared, [str(release) for release in shared.candidates if layouts.is_known(str(release), machine)]
+    )
     if not candidates or not layouts.is_known(target, machine):
         return None
     readings = [_types(shared, candidate, target) for candidate in candidates]
-    # What is said holds for every release that it can have been built for; the newest of them is the likeliest.
+    # Only differences from every release that it may have been built for are certain; the newest is the likeliest.
     certain = {name for name in readings[-1] if all(name in reading for reading in readings)}
     harmful = {name for reading in readings for name, drift in reading.items() if drift.certainty in _HARMFUL}
     return LayoutDrift(
@@ -156,12 +158,13 @@ def _functions(facts: SharedObject) -> Iterable[str]:
 
 
 def _fitting(shared: Shared, candidates: Sequence[str]) -> list[str]:
-    """The releases that the object itself agrees with, by its virtual tables and by what it makes; all if none do."""
-    machine, made = shared.machine, shared.registrations.debug_at if shared.registrations else None
+    """The releases that match the object's own virtual tables and the objects it creates; all if none match."""
+    machine, debug_offset = shared.machine, shared.registrations.debug_at if shared.registrations else None
     fitting = [
-        each
-        for each in candidates
-        if all(_agrees(own, each, machine) for own in shared.classes) and made in (None, _debug_at(each, machine))
+        release
+        for release in candidates
+        if all(_agrees(cxx_class, release, machine) for cxx_class in shared.classes)
+        and debug_offset in (None, _debug_at(release, machine))
     ]
     return fitting or list(candidates)
 
@@ -171,22 +174,22 @@ def _debug_at(release: str, machine: Machine) -> int | None:
     return next((field.offset for field in function.fields if field.name == "debug_"), None) if function else None
 
 
-def _agrees(own: CxxClass, release: str, machine: Machine) -> bool:
-    for base in (own.name, *own.bases[:1]):
+def _agrees(cxx_class: CxxClass, release: str, machine: Machine) -> bool:
+    for base in (cxx_class.name, *cxx_class.bases[:1]):
         name = demangle_type(base)
         expected = layouts.vtable(name, release, machine)
-        if expected is None or not own.slots:
+        if expected is None or not cxx_class.slots:
             continue
-        for slot, function in zip(own.slots, expected.slots, strict=False):
-            # The symbol of a slot that is not overridden names the function of the base that is in it.
-            named = _method_of(slot.symbol, name)
-            if named is not None and named != method(function):
+        for slot, function in zip(cxx_class.slots, expected.slots, strict=False):
+            # If a slot is not overridden, its symbol is the function of the base class.
+            function_name = _method_of(slot.symbol, name)
+            if function_name is not None and function_name != method(function):
                 return False
     return True
 
 
 def _method_of(symbol: str | None, class_: str) -> str | None:
-    """The name of the function if a symbol is a member function of a class, no destructor."""
+    """The name of the function if a symbol is a member function of a class, but not a destructor."""
     if symbol is None:
         return None
     parts = class_.split("::")
@@ -201,33 +204,35 @@ def _method_of(symbol: str | None, class_: str) -> str | None:
 
 def _types(shared: Shared, built_for: str, target: str) -> dict[str, TypeDrift]:
     drifts = {}
-    for name, found in shared.touches.items():
+    for name, class_touches in shared.touches.items():
         change = layout_change(name, built_for, target, shared.machine)
         if change is None or not (change.moved or change.resized):
             continue
-        certainty = _certainty(change, found, shared.registrations)
+        certainty = _certainty(change, class_touches, shared.registrations)
         if certainty is not None:
-            drifts[name] = TypeDrift(change=change, certainty=certainty, touches=found)
+            drifts[name] = TypeDrift(change=change, certainty=certainty, touches=class_touches)
     return drifts
 
 
-def _certainty(change: LayoutChange, found: Sequence[Touch], registrations: Registrations | None) -> Certainty | None:
-    ways = {touch.use for touch in found}
+def _certainty(
+    change: LayoutChange, class_touches: Sequence[Touch], registrations: Registrations | None
+) -> Certainty | None:
+    ways = {touch.use for touch in class_touches}
     if change.name in CROSSING and ways & {*_PASSES} and _crosses_at_load(change.name, registrations):
         return Certainty.AT_LOAD
-    # An object that only code of the extension makes and sees is laid out in one way.
+    # An object that only the extension's own code creates and uses has one layout.
     if ways & {*_ALLOCATES} - ({TypeUse.ELEMENTS} if not change.resized else set()):
         return Certainty.ON_USE
     if TypeUse.HAS_STRUCTOR in ways and ways & {*_PASSES}:
         return Certainty.ON_USE
-    # A class that only grew is no harm to those who are given a pointer to it.
+    # If a class only grew, code that gets a pointer to it is not affected.
     return Certainty.POSSIBLE if change.moved else None
 
 
 def _crosses_at_load(name: str, registrations: Registrations | None) -> bool:
     if registrations is None:
         return False
-    # Through the stable ABI, torch makes the object itself.
+    # With the stable ABI, torch creates the object itself.
     kernels = [kernel for kernel in registrations.kernels if kernel.abi_version is None]
     kinds: dict[str, Iterable[Library | RegisteredKernel | RegisteredOperator]] = {
         "torch::Library": registrations.libraries,
@@ -235,17 +240,17 @@ def _crosses_at_load(name: str, registrations: Registrations | None) -> bool:
         "c10::FunctionSchema": registrations.operators,
         "c10::RegisterOperators::Options": kernels,
     }
-    return any(each.phase.value != "on-call" for each in kinds[name])
+    return any(registration.phase.value != "on-call" for registration in kinds[name])
 
 
 def _tables(shared: Shared, candidates: Sequence[str], target: str) -> Iterable[TableDrift]:
     machine = shared.machine
     derived: dict[str, list[CxxClass]] = defaultdict(list)
-    for own in shared.classes:
-        # A class of torch that a header defines is not the extension's, though its table may be in it, too.
-        if own.slots and layouts.layout(demangle_type(own.name), candidates[-1], machine) is None:
-            for base in own.bases[:1]:
-                derived[demangle_type(base)].append(own)
+    for cxx_class in shared.classes:
+        # A torch class that is defined in a header is not the extension's own, even if its table is in the extension.
+        if cxx_class.slots and layouts.layout(demangle_type(cxx_class.name), candidates[-1], machine) is None:
+            for base in cxx_class.bases[:1]:
+                derived[demangle_type(base)].append(cxx_class)
     for base, classes in sorted(derived.items()):
         readings = [slot_changes(base, candidate, target, machine) for candidate in candidates]
         if all(readings):
@@ -260,13 +265,13 @@ def _tables(shared: Shared, candidates: Sequence[str], target: str) -> Iterable[
 
 
 def crash(drifts: Iterable[LayoutDrift], target: str | None) -> LoadError | None:
-    """How the load ends if it passes objects with another layout: undefined, so the message only says why."""
+    """The error of a load that passes objects with a different layout: undefined, so the message only says why."""
     for drift in drifts:
-        for each in drift.at_load:
-            change = each.change
+        for type_drift in drift.at_load:
+            change = type_drift.change
             difference = f"{change.old.size} → {change.new.size} bytes" if change.resized else change.differences[0]
-            where = f"between torch {drift.built_for}, which {drift.name} was built for, and {target}"
+            versions = f"between torch {drift.built_for}, which {drift.name} was built for, and {target}"
             return LoadError(
-                object=None, message=f"{change.name} changed {where}: {difference}", aborts=True, exact=False
+                object=None, message=f"{change.name} changed {versions}: {difference}", aborts=True, exact=False
             )
     return None

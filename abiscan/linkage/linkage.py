@@ -1,4 +1,4 @@
-"""An extension, put into the process of a torch: what every rule looks at."""
+"""An extension loaded into the process of a torch: the input of every rule."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Linkage:
     """One load, analysed.
 
     ``name`` is the base name of the extension; ``torch_libraries`` are all libraries of the torch by base name, loaded
-    or not, ``siblings`` those next to the extension; ``resolution`` is None if the extension is built for another
-    machine, so that there is nothing to resolve; ``here`` says whether libraries were looked for on this system (for a
-    release number they are not). ``registering`` is what is registered with torch, None if nothing is; ``explained``
-    says whether rules look for what the torch has in place of what it lacks; ``declaration`` is what the metadata
-    declare, if that is checked. ``drifts`` say which classes differ in layout from those that the extension, or a
+    or not, ``siblings`` those next to the extension; ``resolution`` is None if the extension is built for a different
+    machine, so there is nothing to resolve; ``here`` says whether libraries were looked for on this system (for a
+    release number they are not). ``registering`` has the registrations with torch, None if there are none;
+    ``explained`` says whether rules look for what the torch has in place of what it lacks; ``declaration`` is what the
+    metadata declare, if that is checked. ``drifts`` say which class layouts differ from those that the extension, or a
     library that it brings along, was compiled with.
     """
 
@@ -45,14 +45,14 @@ class Linkage:
 
     @property
     def undefined(self) -> tuple[UndefinedSymbol, ...]:
-        """The symbols that nothing defines, of the extension and of what it brings."""
+        """The undefined symbols of the extension and of the libraries that it brings along."""
         return self.resolution.undefined if self.resolution else ()
 
     @functools.cached_property
     def torch_uses_cxx11_strings(self) -> bool | None:
-        """Which ``std::string`` this torch was built with; None if it cannot be told.
+        """Whether this torch was built with the C++11 ``std::string``; None if unknown.
 
-        Asked of the constructors of ``c10::Error``, which every release exports and every extension calls.
+        Seen from the constructors of ``c10::Error``, which every release exports and every extension calls.
         """
         for name in ("libc10.so", "libtorch_cpu.so", "libtorch.so"):
             library = self.torch_libraries.get(name)

@@ -13,8 +13,8 @@ from abiscan.binary.elf import Reference, SharedObject, SymbolVersion
 class Module:
     """An object in the process (a ``link_map``). Compared by identity, as ``ld.so`` does.
 
-    ``facts`` is None for a library that was not found and is assumed to be there at run time, contents unknown.
-    ``loader`` is the module whose ``needed`` brought this one in; its RPATH counts too.
+    ``facts`` is None for a library that was not found and is assumed to exist at run time, with unknown contents.
+    ``loader`` is the module whose ``needed`` entry loaded this one; its RPATH applies too.
     """
 
     path: str
@@ -23,17 +23,17 @@ class Module:
 
     @property
     def name(self) -> str:
-        """The base name, as messages call it."""
+        """The base name, as in messages."""
         return posixpath.basename(self.path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Process:
-    """What is mapped before the extension is: the interpreter, then what ``import torch`` brings.
+    """What is mapped before the extension: the interpreter, then the libraries that ``import torch`` loads.
 
     ``modules`` are in load order; ``global_scope`` are those whose symbols every later object sees; ``names`` are the
-    names under which a module answers to ``needed`` without a search. ``has_python`` is False where the interpreter is
-    not at hand, so that nothing can be said of the symbols it would define.
+    names by which a ``needed`` entry finds a module without a search. ``has_python`` is False if the interpreter is
+    not available, so the symbols that it would define are unknown.
     """
 
     has_python: bool
@@ -43,16 +43,16 @@ class Process:
 
 
 class Absence(enum.Enum):
-    """What it means that a needed library was not found."""
+    """Why a needed library was not found."""
 
     TORCH = "torch"
-    """It belongs to torch, and this torch has none: ``ld.so`` will stop here."""
+    """It belongs to torch, but this torch does not have it: ``ld.so`` will stop here."""
 
     SYSTEM = "system"
-    """It belongs to every Linux of the target's machine, which is not the machine at hand."""
+    """It belongs to every Linux system, but the target system is a different one."""
 
     EXTERNAL = "external"
-    """It belongs to neither: a CUDA or vendor runtime, or another package. Assumed to be there at run time."""
+    """It belongs to neither: a CUDA or vendor runtime, or another package. It is assumed to exist at run time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class MissingLibrary:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Closure:
-    """The modules that one ``dlopen`` reaches, breadth-first; ``modules[0]`` is the one asked for.
+    """The modules that one ``dlopen`` reaches, breadth-first; ``modules[0]`` is its argument.
 
     ``new`` are those that were not in the process before, in the same order. ``needed`` maps each new module to the
     modules of its ``needed`` entries.
@@ -80,7 +80,7 @@ class Closure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingVersion:
-    """A symbol version that ``module`` needs of ``provider``, which does not define it."""
+    """A symbol version that ``module`` needs from ``provider``, which does not define it."""
 
     module: Module
     provider: Module
@@ -97,10 +97,10 @@ class UndefinedSymbol:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadError:
-    """What the load ends in: ``object`` is the base name the text begins with (None if it begins with none).
+    """The error of a load: ``object`` is the base name that the text begins with, if it begins with one.
 
-    ``aborts`` tells that it ends the process; ``exact`` is false where something in the text is not known, for which a
-    ``?`` stands.
+    ``aborts`` means that the process ends; ``exact`` is false if a part of the text is unknown; a ``?`` replaces that
+    part.
     """
 
     object: str | None
@@ -113,7 +113,7 @@ class LoadError:
 class Resolution:
     """Every problem of one load, and the error that comes first.
 
-    ``unchecked`` are references, of any of the modules, that a library which was not found is expected to define.
+    ``unchecked`` are the references, of any module, that a library which was not found is expected to define.
     """
 
     closure: Closure

@@ -1,4 +1,4 @@
-"""What ``import`` does with a module beyond ``dlopen``: file names, and the check at the head of pybind11 modules."""
+"""What ``import`` does besides ``dlopen``: it goes by file names, and pybind11 modules check the Python version."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from abiscan.linkage.model import LoadError
 
 
 def expected_tag(name: str, facts: SharedObject) -> PythonTag | None:
-    """The Python for which a file name lets ``import`` consider a module; None for any, and for what is no module."""
+    """The Python that a module is for by its file name; None if it is for any, or if the file is not a module."""
     return PythonTag.of_file(name) if facts.python_modules else None
 
 
 def compiled_for(facts: SharedObject, interpreter: Interpreter) -> str | None:
-    """The Python version that a pybind11 module was compiled for (``3.12``), as far as its strings tell.
+    """The Python version that a pybind11 module was compiled for (``3.12``), as far as its strings show it.
 
-    ``PyInit_*`` of such a module compares a literal with ``Py_GetVersion()``; the literal stands among the module's
-    strings. If several there could be it, one that fits is taken to be it.
+    ``PyInit_*`` of such a module compares a literal with ``Py_GetVersion()``; the literal is one of the module's
+    strings. If there are several candidates, one that matches the interpreter is taken.
     """
     if not facts.python_modules or not facts.pybind11_python:
         return None
-    here = interpreter.tag.version
-    if here in facts.pybind11_python:
-        return here
+    running = interpreter.tag.version
+    if running in facts.pybind11_python:
+        return running
     return facts.pybind11_python[0] if len(facts.pybind11_python) == 1 else None
 
 
 def import_error(path: str, facts: SharedObject, interpreter: Interpreter | None) -> LoadError | None:
-    """What ``import`` raises for a module that ``dlopen`` accepts; None if nothing, or if it is no module.
+    """The error that ``import`` raises for a module that ``dlopen`` accepts; None if there is none, or no module.
 
-    Messages are those of pybind11 (``PYBIND11_CHECK_PYTHON_VERSION``) and of ``importlib``.
+    The messages are those of pybind11 (``PYBIND11_CHECK_PYTHON_VERSION``) and of ``importlib``.
     """
     if interpreter is None or not facts.python_modules:
         return None
@@ -51,6 +51,6 @@ def import_error(path: str, facts: SharedObject, interpreter: Interpreter | None
 
 
 def is_passed_over(path: str, facts: SharedObject, interpreter: Interpreter | None) -> bool:
-    """Whether ``import`` does not even open a file, since its name says that it is for another Python."""
+    """Whether ``import`` does not even open a file, since its name says that it is for a different Python."""
     tag = expected_tag(posixpath.basename(path), facts)
     return interpreter is not None and tag is not None and tag != interpreter.tag

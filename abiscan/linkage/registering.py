@@ -13,17 +13,17 @@ from abiscan.dispatch.table import DispatchTable
 from abiscan.inputs.version import MinorVersion, TorchVersion
 
 if TYPE_CHECKING:
-    from abiscan.emulation.model import Phase, Registrations
+    from abiscan.emulation.model import EmulationGap, Phase, Registrations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reaction:
     """How torch reacts to one registration that it does not simply accept.
 
-    ``object`` is the base name of the object that registers, ``phase`` when it does. ``met`` is the base name of the
-    object with whose registration it meets, None if that is torch's or the object's own. ``aborts`` tells that the
-    process ends: torch ends it, or what torch throws is caught by nobody. ``behind`` tells that nobody gets here unless
-    something that torch refuses before is put right.
+    ``object`` is the base name of the object that registers, ``phase`` is when it does. ``met`` is the base name of the
+    object whose registration it conflicts with, None if that is torch or the object itself. ``aborts`` means that the
+    process ends: torch ends it, or nobody catches torch's exception. ``behind`` means that the load only gets this far
+    once something that torch rejects earlier is fixed.
     """
 
     outcome: Outcome
@@ -35,7 +35,7 @@ class Reaction:
 
     @property
     def fails(self) -> bool:
-        """Whether torch throws, or ends the process."""
+        """Whether torch throws an exception or ends the process."""
         return self.outcome.kind in FATAL
 
     @property
@@ -45,22 +45,22 @@ class Reaction:
 
     @property
     def is_static(self) -> bool:
-        """Whether a static initialiser registers, so that it happens inside of ``dlopen``."""
+        """Whether a static initialiser registers it, so this happens inside ``dlopen``."""
         return self.phase.value == "static-init"
 
     @property
     def in_load(self) -> bool:
-        """Whether this happens as the extension is loaded or imported, not when somebody calls a function of it."""
+        """Whether this happens while the extension is loaded or imported, not in a later call of a function."""
         return self.phase.value != "on-call"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backend:
-    """A backend that an extension brings to a torch that has none of it.
+    """A backend that an extension provides for a torch without kernels for it.
 
-    ``key`` is its dispatch key there. ``table`` is the dispatch table of all operators with the extension loaded,
-    ``before`` that of the release which it was built for, ``before_key`` its key there; None where they are not known.
-    ``core`` is torch's core set of operators.
+    ``key`` is its dispatch key in that torch. ``table`` is the dispatch table of all operators with the extension
+    loaded, ``before`` that of the release it was built for, None if unknown, and ``before_key`` its key in that
+    release. ``core`` is torch's core set of operators.
     """
 
     key: str
@@ -75,13 +75,14 @@ class Backend:
 class Registering:
     """The registrations of one load.
 
-    ``own`` are those of the extension, ``brought`` those of the libraries that it brings along, by base name, in the
-    order in which they are initialised. ``built_for`` are the releases that the extension can have been built for,
-    oldest first, and ``meant`` names the numbers of dispatch keys as the newest of them does; ``keys`` as the target
-    does. ``operators`` is what the target has registered itself, None where that is not at hand. ``reactions`` are what
-    the target does, in the order in which it does it, up to what stops the load; then what it would refuse behind that,
-    which each says of itself. ``backend`` is None where the
-    extension brings none, or where not all operators of the target are at hand.
+    ``own`` are those of the extension, ``brought`` those of the libraries that it brings along, by base name, in
+    initialisation order. ``built_for`` are the releases that the extension may have been built for, oldest first;
+    ``meant`` names the numbers of dispatch keys as the newest of them does, with ``doubts`` if the others name them
+    differently; ``keys`` names them as the target does. ``operators`` are the target's own operators, None if they are
+    not available. ``reactions`` are those of the target, in order, up to the one that stops the load; then those that
+    would follow, which are marked ``behind``. ``assumed_classes`` are custom classes that schemas name and nothing
+    readable registers, where something was not readable. ``backend`` is None if the extension provides none, or if
+    not all operators of the target are available.
     """
 
     own: Registrations
@@ -91,21 +92,23 @@ class Registering:
     keys: DispatchKeys
     operators: Operators | None
     reactions: tuple[Reaction, ...]
+    doubts: tuple[EmulationGap, ...] = ()
+    assumed_classes: tuple[str, ...] = ()
     backend: Backend | None = None
 
     @property
     def release(self) -> MinorVersion:
-        """The release whose rules and words count."""
+        """The release whose rules and messages apply."""
         return self.keys.minor
 
     @property
     def filled(self) -> tuple[str, ...]:
-        """The registries in which the extension enters something beside what torch itself does."""
+        """The registries that torch also fills, and to which the extension adds entries."""
         registered = (self.own, *self.brought.values())
-        entries = (each for registrations in registered for each in registrations.registries)
-        return tuple(sorted({each.what for each in entries if each.is_shared}))
+        entries = (entry for registrations in registered for entry in registrations.registries)
+        return tuple(sorted({entry.what for entry in entries if entry.is_shared}))
 
     @property
     def failure(self) -> Reaction | None:
-        """What stops the load: the first registration for which torch throws."""
+        """The reaction that stops the load: the first exception of torch."""
         return next((reaction for reaction in self.reactions if reaction.fails and reaction.in_load), None)

@@ -11,7 +11,13 @@ from collections.abc import Iterable
 from typing import Final
 
 from abiscan.binary.elf import Definition, Reference, SharedObject
-from abiscan.binary.ownership import is_cxx_library, is_cxx_symbol, is_python_symbol, is_torch_symbol
+from abiscan.binary.ownership import (
+    is_cxx_library,
+    is_cxx_symbol,
+    is_python_symbol,
+    is_system_library,
+    is_torch_symbol,
+)
 from abiscan.linkage.model import (
     Absence,
     Closure,
@@ -30,9 +36,9 @@ NO_SUCH_FILE: Final = "cannot open shared object file: No such file or directory
 def resolve(process: Process, closure: Closure, resolver: Resolver | None = None) -> Resolution:
     """Check one load to the end.
 
-    :param process: what was there before
-    :param closure: what ``Loader.open`` mapped on top of it
-    :param resolver: what remembers the loads before
+    :param process: the process before the load
+    :param closure: what ``Loader.open`` mapped in addition
+    :param resolver: remembers earlier loads
     """
     resolver = resolver or Resolver()
     scope = tuple(dict.fromkeys((*process.global_scope, *closure.modules)))
@@ -56,19 +62,19 @@ def resolve(process: Process, closure: Closure, resolver: Resolver | None = None
 def relocation_order(closure: Closure) -> tuple[Module, ...]:
     """The new modules as ``ld.so`` relocates them: dependencies first.
 
-    glibc 2.35 and later: depth-first from the last module of the breadth-first list, reverse postorder, the module
-    asked for moved to the front; then relocated from the back (``dl-sort-maps.c``, ``_dl_sort_maps_dfs``).
+    glibc 2.35 and later: depth-first from the last module of the breadth-first list, reverse postorder, with the root
+    moved to the front; then relocated from the back (``dl-sort-maps.c``, ``_dl_sort_maps_dfs``).
     """
     finished: dict[Module, None] = {}
     visited: set[Module] = set()
-    needed = {**closure.needed, closure.modules[0]: ()}  # unknown to ld.so until the order is made (dl-deps.c)
+    needed = {**closure.needed, closure.modules[0]: ()}  # unknown to ld.so until the order is determined (dl-deps.c)
     for start in reversed(closure.modules):
-        # Iterative, since a closure may be as deep as a hostile file likes.
+        # Iterative, since a hostile file can make a closure arbitrarily deep.
         stack = [(start, iter(needed.get(start, ())))] if start not in visited else []
         visited.add(start)
         while stack:
-            module, rest = stack[-1]
-            for dependency in rest:
+            module, dependencies = stack[-1]
+            for dependency in dependencies:
                 if dependency not in visited:
                     visited.add(dependency)
                     stack.append((dependency, iter(needed.get(dependency, ()))))
@@ -97,10 +103,10 @@ def binds(reference: Reference, definition: Definition, rivals: Iterable[Definit
 
 
 class Resolver:
-    """Resolves loads, and remembers from one to the next what objects need that those beside them do not have.
+    """Resolves loads, and remembers which references objects cannot resolve among the other objects of a load.
 
-    Of many torches, only the torch is another each time. What is asked of all objects in a scope is only whether one
-    of them defines a name, so their order does not matter: those that stay come first.
+    In checks on many torches, only the torch changes. Resolving asks only whether any object in the scope defines a
+    name, so their order does not matter: the objects that do not change come first.
     """
 
     def __init__(self) -> None:
@@ -112,29 +118,29 @@ class Resolver:
     ) -> tuple[list[Reference], list[Reference]]:
         """The strong references of a module that nothing in the scope satisfies, in their order.
 
-        :param absent: the libraries that were not found, and are assumed to be there
+        :param absent: the libraries that were not found, and are assumed to exist
         :param has_python: whether the interpreter is in the scope
-        :returns: what is undefined, and what one of the libraries that are not at hand may define
+        :returns: the undefined references, and those that one of the absent libraries may define
         """
         if module.facts is None:
             return [], []
         columns: dict[NameTable, int] = {}
         single: list[SharedObject] = []
-        for facts in (each.facts for each in scope):
+        for facts in (other.facts for other in scope):
             if facts and isinstance(facts.symbols, ColumnSymbols):
                 columns[facts.symbols.table] = columns.get(facts.symbols.table, 0) | 1 << facts.symbols.column
             elif facts:
                 single.append(facts)
-        left = self._without(module.facts, single)
-        key = id(left), absent, has_python
+        candidates = self._without(module.facts, single)
+        key = id(candidates), absent, has_python
         if key not in self._split:
             parts: tuple[list[Reference], list[Reference]] = ([], [])
-            for reference in left:
+            for reference in candidates:
                 parts[_may_be_elsewhere(reference, absent, has_python=has_python)].append(reference)
             self._split[key] = parts
         nowhere, elsewhere = self._split[key]
         for table, mask in columns.items():
-            # Such tables have no versions: what they have satisfies a reference to any (see ``binds``).
+            # Such tables have no versions: their definitions satisfy a reference to any version (see ``binds``).
             nowhere = [reference for reference in nowhere if not table.columns(reference.name) & mask]
             elsewhere = [reference for reference in elsewhere if not table.columns(reference.name) & mask]
         return nowhere, elsewhere
@@ -143,26 +149,27 @@ class Resolver:
         objects = [facts, *providers]
         key = tuple(map(id, objects))
         if key not in self._left:
-            left = [reference for reference in facts.references if not reference.weak]
+            unsatisfied = [reference for reference in facts.references if not reference.weak]
             for provider in providers:
-                left = [reference for reference in left if not _satisfied(reference, provider)]
-            self._left[key] = objects, left  # the objects stay, and so their ids stay theirs
+                unsatisfied = [reference for reference in unsatisfied if not _satisfied(reference, provider)]
+            self._left[key] = objects, unsatisfied  # keeping the objects keeps their ids unique
         return self._left[key][1]
 
 
 def _satisfied(reference: Reference, provider: SharedObject) -> bool:
-    found = provider.symbols.find(reference.name)
-    return any(binds(reference, definition, found) for definition in found)
+    definitions = provider.symbols.find(reference.name)
+    return any(binds(reference, definition, definitions) for definition in definitions)
 
 
 def _may_be_elsewhere(reference: Reference, absent: frozenset[str], *, has_python: bool) -> bool:
-    """Whether one of the libraries that were not found, and are assumed to be there, may define what it needs."""
+    """Whether one of the absent libraries, which are assumed to exist, may define the symbol."""
     if reference.version is not None:
         return reference.version.file in absent
     if is_python_symbol(reference.name):
         return not has_python
     if is_cxx_symbol(reference.name):
-        return any(is_cxx_library(name) for name in absent)
+        # The runtime itself, or a library of somebody that has it, or instances of its templates, linked in.
+        return any(is_cxx_library(name) or not is_system_library(name) for name in absent)
     return bool(absent) and not is_torch_symbol(reference.name)
 
 
@@ -175,7 +182,7 @@ def _missing_versions(process: Process, closure: Closure) -> Iterable[MissingVer
     for module in closure.new:
         for version in module.facts.version_needs if module.facts else ():
             provider = by_name.get(version.file)
-            # A library that defines no versions at all satisfies every need (with a warning that few ever see).
+            # A library that defines no versions at all satisfies every reference (ld.so only warns).
             if provider is None or provider.facts is None or provider.facts.version_definitions is None:
                 continue
             if version.name not in provider.facts.version_definitions and not version.weak:
@@ -196,11 +203,11 @@ def _first_error(
 
 
 def version_message(missing: MissingVersion) -> str:
-    """What ``ld.so`` says of a version that is not there, after the path of the library that lacks it."""
+    """The message of ``ld.so`` for a missing version, after the path of the library that lacks it."""
     return f"version `{missing.version.name}' not found (required by {missing.module.path})"
 
 
 def symbol_message(reference: Reference) -> str:
-    """What ``ld.so`` says of an undefined symbol, after the path of the object that needs it."""
+    """The message of ``ld.so`` for an undefined symbol, after the path of the object that needs it."""
     version = f", version {reference.version.name}" if reference.version else ""
     return f"undefined symbol: {reference.name}{version}"

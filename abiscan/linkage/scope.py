@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -17,30 +17,36 @@ class Objects(Protocol):
     """The files that the loader can see."""
 
     def object_at(self, path: str) -> SharedObject | None:
-        """The ELF object at ``path``, None if there is none that can be mapped."""
+        """The ELF object at ``path``, None if there is none, or it cannot be mapped."""
+
+
+def _nowhere(_: str) -> None:
+    """No package has any library."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchPath:
-    """Where libraries are looked for beside what objects say themselves, in that order.
+    """Where libraries are searched for, in this order, besides the search paths in the objects themselves.
 
     :param environment: ``LD_LIBRARY_PATH``
-    :param siblings: by base name, libraries of the same wheel or folder: a package loads them before it loads what
-        needs them, or has them on its path
+    :param siblings: libraries of the same wheel or folder, by base name: a package loads them before their users, or
+        has them on its path
     :param system: the folders of ``ld.so.conf`` and the built-in ones
-    :param native: whether ``system`` belongs to the machine the extension is made for
+    :param native: whether ``system`` belongs to the machine that the extension is built for
+    :param others: by name, the library of another package, which that package loads before; None if there is none
     """
 
     environment: tuple[str, ...] = ()
     siblings: Mapping[str, str] = field(default_factory=dict)
     system: tuple[str, ...] = ()
     native: bool = True
+    others: Callable[[str], str | None] = _nowhere
 
 
 class Loader:
-    """Maps objects into a process, the way ``ld.so`` searches for them.
+    """Maps objects into a process, searching for them as ``ld.so`` does.
 
-    :param machine: the machine of the process; files for another one are passed over
+    :param machine: the machine of the process; files for another one are skipped
     """
 
     def __init__(self, objects: Objects, search: SearchPath, machine: Machine) -> None:
@@ -53,9 +59,9 @@ class Loader:
     ) -> Process:
         """The process after ``import torch``.
 
-        :param programs: the interpreter (nothing if it is unknown)
-        :param global_libraries: what torch loads with RTLD_GLOBAL
-        :param libraries: what it loads with RTLD_LOCAL
+        :param programs: the interpreter (empty if it is unknown)
+        :param global_libraries: the libraries that torch loads with RTLD_GLOBAL
+        :param libraries: the libraries that it loads with RTLD_LOCAL
         """
         process = Process(has_python=bool(programs))
         for path in (*programs, *global_libraries):
@@ -70,7 +76,7 @@ class Loader:
         for module in closure.new:
             self._register(names, module)
         for missing in closure.missing:
-            # It was there when torch was imported, or else there is no torch to load anything into.
+            # It must have existed when torch was imported, since otherwise the import would have failed.
             names.setdefault(missing.name, _assumed(missing.name, missing.needed_by))
         absent = [names[missing.name] for missing in closure.missing]
         reached = dict.fromkeys((*closure.modules, *absent))
@@ -82,10 +88,10 @@ class Loader:
         )
 
     def open(self, process: Process, path: str) -> Closure:
-        """What ``dlopen(path)`` maps on top of ``process``.
+        """What ``dlopen(path)`` maps in addition to ``process``.
 
-        The search goes on after a library that is missing, so that everything wrong is seen; ``missing`` has them in
-        the order of the search, and the first of them is where ``ld.so`` stops.
+        The search goes on after a missing library, to find all problems; ``missing`` has the missing libraries in the
+        order of the search, and ``ld.so`` stops at the first of them.
         """
         names = dict(process.names)
         facts = self._objects.object_at(path)
@@ -94,30 +100,30 @@ class Loader:
         needed: dict[Module, tuple[Module, ...]] = {}
         missing: list[MissingLibrary] = []
         self._register(names, root)
-        known = set(process.modules)
+        already_loaded = set(process.modules)
         queue = deque([root])
         while queue:
             module = queue.popleft()
             direct: list[Module] = []
             for name in module.facts.needed if module.facts else ():
-                found = names.get(name) or self._find(name, module, process, names)
-                # A library that torch itself is assumed to have got from somewhere is as absent as any other.
-                if found is None or (found.facts is None and module not in known):
+                library = names.get(name) or self._find(name, module, process, names)
+                # A library that is only assumed to exist because torch needs it is still missing for others.
+                if library is None or (library.facts is None and module not in already_loaded):
                     absence = self._absence_of(name)
-                    if found is None or absence is not Absence.TORCH:
+                    if library is None or absence is not Absence.TORCH:
                         missing.append(MissingLibrary(name=name, needed_by=module, absence=absence))
-                    if found is None and absence is Absence.TORCH:
+                    if library is None and absence is Absence.TORCH:
                         continue
-                    found = found or _assumed(name, module)
-                names[name] = found
-                direct.append(found)
-                if found not in modules:
-                    modules[found] = None
-                    queue.append(found)
+                    library = library or _assumed(name, module)
+                names[name] = library
+                direct.append(library)
+                if library not in modules:
+                    modules[library] = None
+                    queue.append(library)
             needed[module] = tuple(direct)
         return Closure(
             modules=tuple(modules),
-            new=tuple(module for module in modules if module not in known),
+            new=tuple(module for module in modules if module not in already_loaded),
             needed=needed,
             missing=tuple(missing),
         )
@@ -141,7 +147,7 @@ class Loader:
         if needed_by.facts and not needed_by.facts.runpath:
             chain = _loaders(needed_by)
             if process.has_python and process.modules and process.modules[0] not in chain:
-                chain.append(process.modules[0])  # the RPATH of the program counts for everybody
+                chain.append(process.modules[0])  # the RPATH of the program applies to all objects
             for module in chain:
                 if module.facts and not module.facts.runpath:
                     yield from (posixpath.join(folder, name) for folder in _expand(module.facts.rpath, module))
@@ -151,6 +157,8 @@ class Loader:
         if sibling := self._search.siblings.get(name):
             yield sibling
         yield from (posixpath.join(folder, name) for folder in self._search.system)
+        if not is_torch_library(name) and not is_system_library(name) and (other := self._search.others(name)):
+            yield other
 
     def _absence_of(self, name: str) -> Absence:
         if is_torch_library(name):
@@ -167,12 +175,12 @@ class Loader:
 
 
 def _assumed(name: str, needed_by: Module) -> Module:
-    """A library that was not found, taken to be there."""
+    """A library that was not found, but is assumed to exist."""
     return Module(path=name, facts=None, loader=needed_by)
 
 
 def _loaders(module: Module | None) -> list[Module]:
-    """A module, the one that needed it, and so on."""
+    """A module, the module that loaded it, and so on."""
     chain = []
     while module:
         chain.append(module)
@@ -181,7 +189,7 @@ def _loaders(module: Module | None) -> list[Module]:
 
 
 def _expand(folders: tuple[str, ...], module: Module) -> Iterator[str]:
-    """Search folders with ``$ORIGIN`` put in; ``$LIB`` and ``$PLATFORM`` stay, and so match nothing."""
+    """Search folders with ``$ORIGIN`` expanded; ``$LIB`` and ``$PLATFORM`` are not, and so match nothing."""
     origin = posixpath.dirname(module.path) or "."
     for folder in folders:
         yield posixpath.normpath(folder.replace("${ORIGIN}", origin).replace("$ORIGIN", origin))

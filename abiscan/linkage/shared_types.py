@@ -1,9 +1,9 @@
-"""Which classes of torch an extension shares with it, and how: inferred from its imported and exported names.
+"""Which torch classes an extension shares with torch, and how: inferred from its imported and exported names.
 
-A name says much: an extension that imports a constructor allocates the object itself, with the size it was compiled
+A name shows much: an extension that imports a constructor allocates the object itself, with the size it was compiled
 with; a parameter that is not a reference is laid out by the caller; a member function of torch that the extension
-defines itself is inline code from a header, compiled with the layout of that header; type information shows what
-derives from what.
+defines itself is inline code from a header, compiled with the layout in that header; type information shows which
+classes are bases of which.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class TypeUse(enum.Enum):
-    """How an extension uses a class of torch, the use that depends most on its layout first."""
+    """How an extension uses a torch class; the use that depends most on its layout comes first."""
 
     CONSTRUCTS = "allocates it; torch constructs, copies or destroys it"
     DERIVES = "derives from it"
@@ -48,11 +48,11 @@ _STRUCTOR: Final = re.compile(r"[CD][0-5]")
 
 
 def touches(imports: Iterable[str], defined: Iterable[str], derived: Iterable[CxxClass]) -> Iterator[Touch]:
-    """Where an extension may share classes with torch: what looks like the name of a class of torch is taken for one.
+    """Where an extension may share classes with torch: a name that looks like a torch class is taken for one.
 
-    :param imports: the names of torch that it uses (mangled)
+    :param imports: the torch symbols that it imports (mangled)
     :param defined: the names that it defines itself
-    :param derived: the classes whose type information it has
+    :param derived: the classes whose type information it contains
     """
     for symbol in imports:
         owner, is_structor = _owner(symbol)
@@ -65,55 +65,55 @@ def touches(imports: Iterable[str], defined: Iterable[str], derived: Iterable[Cx
         owner, is_structor = _owner(symbol)
         if owner:
             yield Touch(owner, TypeUse.HAS_STRUCTOR if is_structor else TypeUse.COMPILED, symbol)
-    for own in derived:
-        for base in own.bases:
-            yield Touch(demangle_type(base), TypeUse.DERIVES, own.name)
+    for cxx_class in derived:
+        for base in cxx_class.bases:
+            yield Touch(demangle_type(base), TypeUse.DERIVES, cxx_class.name)
 
 
 def _owner(symbol: str) -> tuple[str, bool]:
-    """The class or namespace of torch that a mangled function is in, and whether it is a constructor or destructor."""
+    """The torch class or namespace that a mangled function is in, and whether it is a constructor or destructor."""
     nested = _NESTED.match(symbol)
     if nested is None:
         return "", False
-    at, path = nested.end(), list[str]()
-    while (number := _SOURCE_NAME.match(symbol, at)) is not None:
+    position, path = nested.end(), list[str]()
+    while (number := _SOURCE_NAME.match(symbol, position)) is not None:
         end = number.end() + int(number[1])
         path.append(symbol[number.end() : end])
-        at = end
-    if _STRUCTOR.match(symbol, at):
+        position = end
+    if _STRUCTOR.match(symbol, position):
         return "::".join(path), True
     return "::".join(path[:-1]), False
 
 
 def _in_parameter(parameter: str) -> Iterator[tuple[str, TypeUse]]:
-    """The classes that the type of a parameter mentions, each with how an object of it is shared."""
-    for found in _CLASS_NAME.finditer(parameter):
-        around = _templates_around(parameter, found.start())
-        after = parameter[found.end() :].lstrip()
+    """The classes in the type of a parameter, and how an object of each class is shared."""
+    for class_name in _CLASS_NAME.finditer(parameter):
+        around = _templates_around(parameter, class_name.start())
+        after = parameter[class_name.end() :].lstrip()
         if after.startswith("<"):
-            after = ""  # a template over others: itself by reference at most
+            after = ""  # a class template: at most passed by reference
         holder = around[-1] if around else ""
         if "*" in after.partition(",")[0].partition(">")[0]:
-            yield found[0], TypeUse.REFERS
+            yield class_name[0], TypeUse.REFERS
         elif _SEQUENCE.search(holder):
-            yield found[0], TypeUse.ELEMENTS
+            yield class_name[0], TypeUse.ELEMENTS
         elif parameter.rstrip().endswith(("&", "*")) or not all(map(_EMBEDDING.search, around)):
-            yield found[0], TypeUse.REFERS
+            yield class_name[0], TypeUse.REFERS
         else:
-            yield found[0], TypeUse.BY_VALUE
+            yield class_name[0], TypeUse.BY_VALUE
 
 
-def _templates_around(text: str, at: int) -> list[str]:
-    """The templates in whose arguments a position is, the outermost first."""
-    open_: list[str] = []
+def _templates_around(text: str, position: int) -> list[str]:
+    """The templates whose arguments contain a position, the outermost first."""
+    templates: list[str] = []
     start = 0
-    for index in range(at):
+    for index in range(position):
         if text[index] == "<":
-            open_.append(text[start:index])
+            templates.append(text[start:index])
             start = index + 1
-        elif text[index] == ">" and open_:
-            open_.pop()
+        elif text[index] == ">" and templates:
+            templates.pop()
             start = index + 1
         elif text[index] in ", (":
             start = index + 1
-    return open_
+    return templates

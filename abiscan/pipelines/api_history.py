@@ -1,4 +1,4 @@
-"""Whether a release of torch changed anything for an extension: the interface of the operators it uses. Pure."""
+"""Whether a release of torch changed the interface of the operators that an extension uses. Pure."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from abiscan.torches.api_version import ApiVersion, api_versions, fingerprint
 
 
 def history(target: str, used: Iterable[str], torches: Mapping[str, Operators]) -> ApiHistory:
-    """The interface that ``target`` meets in some torches, in their order.
+    """The interface that ``target`` gets from several torches, in their order.
 
     :param used: names of operators that it uses, if torch has them
     """
     names = frozenset(used)
-    versions = {torch: api_versions(found, names) for torch, found in torches.items()}
+    versions = {torch: api_versions(operators, names) for torch, operators in torches.items()}
     releases = []
     before: dict[str, ApiVersion] | None = None
     for torch, now in versions.items():
@@ -23,8 +23,8 @@ def history(target: str, used: Iterable[str], torches: Mapping[str, Operators]) 
         gaps = len(torches[torch].gaps)
         releases.append(ReleaseApi(torch=torch, version=fingerprint(now), changes=changes, gaps=gaps))
         before = now
-    known = sorted({name for found in versions.values() for name in found})
-    return ApiHistory(target=target, operators=tuple(known), releases=tuple(releases))
+    operator_names = sorted({name for api in versions.values() for name in api})
+    return ApiHistory(target=target, operators=tuple(operator_names), releases=tuple(releases))
 
 
 def _changes(before: Mapping[str, ApiVersion], now: Mapping[str, ApiVersion]) -> Iterator[Change]:

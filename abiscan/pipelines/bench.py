@@ -1,4 +1,4 @@
-"""Several torches beside each other, on which the same targets are judged: each target is read and examined once."""
+"""Several torches on which the same targets are checked: each target is read and examined once."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 from abiscan.binary.elf import Machine
 from abiscan.extension.examined import ExaminedTarget
 from abiscan.findings import Rule
+from abiscan.inputs.files import Files
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source, read_target
 from abiscan.inputs.version import TorchVersion, number_of
 from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.resolve import Resolver
+from abiscan.pipelines.beside import Beside
 from abiscan.pipelines.judge import Judge
 from abiscan.results.check import Result
 from abiscan.torches import embedded
@@ -20,41 +22,49 @@ from abiscan.torches.torch import ReleaseNumber, Torch, TorchChoice
 
 
 class Bench:
-    """Some torches, each in a layer of its own over the same files.
+    """Several torches, each in a layer of its own over the same files.
 
-    ``names`` are what the torches are called, in their order: by their release, by their build where that is not
-    enough.
+    ``names`` has the name of each torch, in order: its release, or its build if releases are not unique.
 
-    :param choices: the torches; none for all embedded releases
+    :param choices: the torches; empty for all embedded releases
+    :param sources: the targets of the command, which may need libraries of each other
     """
 
-    def __init__(self, choices: Sequence[TorchChoice], session: Session) -> None:
+    def __init__(self, choices: Sequence[TorchChoice], session: Session, sources: Sequence[Source] = ()) -> None:
         self._files = session.files()
         self._all_embedded = not choices
         choices = choices or list(map(ReleaseNumber, _all_builds()))
         layers = [self._files.layer() for _ in choices]
         torches = [choice.open(layer, session) for choice, layer in zip(choices, layers, strict=True)]
         resolver = Resolver()
-        judges = [Judge(torch, layer, resolver) for torch, layer in zip(torches, layers, strict=True)]
+        judges = [
+            Judge(torch, layer, resolver, Beside(sources, self._files, torch))
+            for torch, layer in zip(torches, layers, strict=True)
+        ]
         self._judges = dict(zip(_names(torches), judges, strict=True))
-        self._targets: dict[tuple[Source, str], ExaminedTarget] = {}
+        self._targets: dict[tuple[Source, str], tuple[ExaminedTarget, Files]] = {}
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the torches are called."""
+        """The names of the torches."""
         return tuple(self._judges)
 
     def target(self, source: Source, name: str | None = None) -> ExaminedTarget:
-        """A target, laid beside the torch of a name; beside the first one for None.
+        """A target, placed next to the named torch, or next to the first one for None.
+
+        Its files cover those of targets asked for before that lie at the same paths, as other versions of a package do.
 
         :raises InputError: it cannot be read
         """
         package = self._judges[name or self.names[0]].torch.package
         if (source, package) not in self._targets:
-            target = read_target(source, self._files, posixpath.dirname(package), package)
-            twin = next((known for (other, _), known in self._targets.items() if other == source), None)
-            self._targets[source, package] = ExaminedTarget(target, twin)
-        return self._targets[source, package]
+            files = self._files.layer()
+            target = read_target(source, files, posixpath.dirname(package), package)
+            twin = next((examined for (other, _), (examined, _) in self._targets.items() if other == source), None)
+            self._targets[source, package] = ExaminedTarget(target, twin), files
+        examined, files = self._targets[source, package]
+        self._files.overlay(files)
+        return examined
 
     def judge(
         self,
@@ -66,13 +76,13 @@ class Bench:
         explained: bool = True,
         declarations: Mapping[str, Declaration] | None = None,
     ) -> tuple[Result, ...]:
-        """What ``Judge.judge`` says of a target on the torch of a name.
+        """The results of ``Judge.judge`` for a target on the named torch.
 
-        On all embedded releases, extensions for machines that the release was not made for are left out.
+        With all embedded releases, extensions for machines that a release was not built for are left out.
         """
         target, extensions = self.target(source, name), None
         if self._all_embedded:
-            extensions = [each for each in target.extensions if _is_for(name, each.facts.machine)]
+            extensions = [extension for extension in target.extensions if _is_for(name, extension.facts.machine)]
             if target.extensions and not extensions:
                 return ()
         return self._judges[name].judge(
@@ -81,18 +91,18 @@ class Bench:
 
 
 def _all_builds() -> list[str]:
-    """What to call every embedded build: by its release, and by its full version if its release means another build."""
+    """The names of all embedded builds: the release, or the full version if the release stands for another build."""
     further = {name for machine in Machine for name in embedded.further_builds(machine)}
     return sorted({*map(str, embedded.versions()), *further}, key=TorchVersion)
 
 
 def _is_for(name: str, machine: Machine) -> bool:
-    """Whether an embedded build is one for a machine, and none that goes by a shorter name there."""
+    """Whether an embedded build is for a machine, and has no shorter name there."""
     return name in embedded.further_builds(machine) or TorchVersion(name) in embedded.versions(machine)
 
 
 def _names(torches: Sequence[Torch]) -> list[str]:
-    """What to call torches: by their release, by their build if two are of one release, by their folder at last."""
+    """The names of torches: their releases, their builds if two have the same release, or else numbered builds."""
     for name in (_release, _build):
         names = list(map(name, torches))
         if len(set(names)) == len(names):

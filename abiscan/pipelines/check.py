@@ -1,4 +1,4 @@
-"""The pipeline behind ``abiscan check``: targets, one after the other in one process, on one torch or several."""
+"""The pipeline behind ``abiscan check``: targets, loaded in turn into one process, on one torch or several."""
 
 from __future__ import annotations
 
@@ -12,12 +12,20 @@ from abiscan.results.check import Report
 from abiscan.torches.torch import TorchChoice
 
 
-def check(targets: Sequence[Source], choices: Sequence[TorchChoice], rules: Sequence[Rule], session: Session) -> Report:
-    """Judge every extension in ``targets`` against each of some torches, torch by torch.
+def check(
+    targets: Sequence[Source],
+    choices: Sequence[TorchChoice],
+    rules: Sequence[Rule],
+    session: Session,
+    *,
+    beside: Sequence[Source] = (),
+) -> Report:
+    """Check every extension in ``targets`` against each of several torches, torch by torch.
 
-    :raises InputError: a target, a torch or the interpreter cannot be read as such
+    :param beside: what is not checked, but has libraries that the targets may need
+    :raises InputError: a target, a torch or the interpreter cannot be read
     """
-    bench = Bench(choices, session)
+    bench = Bench(choices, session, (*targets, *beside))
     return Report(
         results=tuple(
             result

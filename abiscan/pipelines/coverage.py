@@ -1,4 +1,4 @@
-"""The pipeline behind ``abiscan coverage``: what a backend cannot run on a torch after its extension is loaded."""
+"""The pipeline behind ``abiscan coverage``: what a backend cannot run on a torch once its extension is loaded."""
 
 from __future__ import annotations
 
@@ -42,46 +42,52 @@ def backend_report(
 ) -> BackendReport:
     """What the backend of a target cannot run on a torch.
 
-    :param backend: a dispatch key, or what the backend calls itself; None for the one that most kernels are for
-    :param workload: limits the answer to the operators in this file
+    :param backend: a dispatch key, or the backend's own name; None for the backend that most kernels are for
+    :param workload: limits the report to the operators in this file
     :raises InputError: something cannot be read; there is no such backend
     """
     names = read_workload(workload) if workload else None
     torch = choice.open(session.files(), session)
     examined = examine(source, session)
-    inventories = [each.inventory for each in examined.extensions]
+    inventories = [extension.inventory for extension in examined.extensions]
     release = torch.release_for(examined.extensions[0].facts.machine)
     operators = torch.operators_of(release)
     version = release.torch_version or embedded.versions()[-1]
-    registered = [each.registrations for each in inventories]
+    registered = [inventory.registrations for inventory in inventories]
     table = table_of(version.minor_version, operators, registered)
     own_name = _own_name(source, registered)
-    found = meant_backend(registered, _built_for(inventories))
-    key = _key(table, backend, own_name, found)
+    main_backend = meant_backend(registered, _built_for(inventories))
+    key = _key(examined.target.name, table, backend, own_name, main_backend)
     core = core_operators(operators) or newest_core(release.machine)
     backend_name = own_name if key == _PRIVATE_USE else None
     return BackendReport(
         target=examined.target.name,
-        paths=tuple(each.path for each in inventories),
+        paths=tuple(inventory.path for inventory in inventories),
         torch=release.version,
         release=str(release),
         built_for=_built_for(inventories),
         backend=key,
         backend_name=backend_name,
         kernels=sum(kernel.key == key for kernel in table.operators.kernels[len(operators.kernels) :]),
-        has_fallback=any(each.key == key for each in table.operators.fallbacks[len(operators.fallbacks) :]),
+        has_fallback=any(fallback.key == key for fallback in table.operators.fallbacks[len(operators.fallbacks) :]),
         workload=str(workload) if workload else None,
         coverage=cover(table, key, core, names, backend_name=backend_name),
-        notes=tuple(_notes(registered, key, found, operators, str(release))),
+        notes=tuple(_notes(registered, key, main_backend, operators, str(release))),
         gaps=tuple(_gaps(inventories, operators)),
     )
 
 
-def _key(table: DispatchTable, wanted: str | None, own_name: str | None, found: tuple[str, DispatchKeys] | None) -> str:
+def _key(
+    target: str,
+    table: DispatchTable,
+    wanted: str | None,
+    own_name: str | None,
+    main_backend: tuple[str, DispatchKeys] | None,
+) -> str:
     if wanted is None:
-        if found is None:
-            raise InputError("the target", "registers no kernels for a backend", "name one with --backend KEY")
-        wanted = found[0]
+        if main_backend is None:
+            raise InputError(target, "registers no kernels for a backend", "name one with --backend KEY")
+        wanted = main_backend[0]
     elif own_name is not None and wanted.lower() == own_name.lower():
         wanted = _PRIVATE_USE
     key = key_in(table.keys, wanted)
@@ -91,20 +97,20 @@ def _key(table: DispatchTable, wanted: str | None, own_name: str | None, found: 
 
 
 def _built_for(inventories: Sequence[Inventory]) -> tuple[TorchVersion, ...]:
-    """The releases that every extension of the target can have been built for."""
-    common = set.intersection(*(set(each.built_for) for each in inventories)) if inventories else set()
+    """The releases that every extension of the target may have been built for."""
+    common = set.intersection(*(set(inventory.built_for) for inventory in inventories)) if inventories else set()
     return tuple(sorted(common))
 
 
 def _own_name(source: Source, registered: Iterable[Registrations]) -> str | None:
-    """What the target has PrivateUse1 called: in its code, or in the ``__init__.py`` of a package."""
+    """The name that the target gives PrivateUse1: in its code, or in the ``__init__.py`` of a package."""
     names = {str(key) for key in registry(registered, "privateuse1-backend") if key is not None}
     names |= {match[1] for text in _modules(source) for match in _RENAMES.finditer(text)}
     return names.pop() if len(names) == 1 else None
 
 
 def _modules(source: Source) -> Iterator[str]:
-    """The Python code of the packages in a target, as far as it is in a file of its own or a wheel."""
+    """The ``__init__.py`` files of the packages in a target that is a folder or a wheel."""
     path = source.path if isinstance(source, FetchedWheel) else source
     if not isinstance(path, Path):
         return
@@ -123,26 +129,26 @@ def _modules(source: Source) -> Iterator[str]:
 def _notes(
     registered: Iterable[Registrations],
     key: str,
-    found: tuple[str, DispatchKeys] | None,
+    main_backend: tuple[str, DispatchKeys] | None,
     operators: Operators,
     release: str,
 ) -> Iterator[str]:
-    if found is None:
+    if main_backend is None:
         return
-    meant, reading = found
-    major, minor = reading.minor
-    numbers = {number for number, name in reading.names.items() if name == meant}
-    used = {kernel.dispatch_key for each in registered for kernel in each.kernels}
-    for number in sorted(numbers & {each for each in used if isinstance(each, int)}):
-        here = operators.keys.get(number, f"Unknown({number})")
-        if key_in([here], meant) is None:
+    built_key, built_keys = main_backend
+    major, minor = built_keys.minor
+    numbers = {number for number, name in built_keys.names.items() if name == built_key}
+    used = {kernel.dispatch_key for registrations in registered for kernel in registrations.kernels}
+    for number in sorted(numbers & {used_key for used_key in used if isinstance(used_key, int)}):
+        current_name = operators.keys.get(number, f"Unknown({number})")
+        if key_in([current_name], built_key) is None:
             yield (
-                f"its kernels are for dispatch key {number}, which torch {major}.{minor} calls {meant} and {release} "
-                f"{here}: there, none of them is for {key}"
+                f"its kernels are for dispatch key {number}, which torch {major}.{minor} calls {built_key} and "
+                f"{release} {current_name}: there, none of them is for {key}"
             )
 
 
 def _gaps(inventories: Sequence[Inventory], operators: Operators) -> Iterator[str]:
-    for each in inventories:
-        yield from (f"{each.path}: {gap.reason}" for gap in each.gaps if gap.stage != "keys")
+    for inventory in inventories:
+        yield from (f"{inventory.path}: {gap.reason}" for gap in inventory.gaps if gap.stage != "keys")
     yield from (f"torch: {gap}" for gap in operators.gaps)

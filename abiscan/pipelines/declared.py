@@ -1,4 +1,4 @@
-"""The pipeline behind ``abiscan check --torch declared``: what a wheel requires, against what it loads on."""
+"""The pipeline behind ``abiscan check --torch declared``: what a wheel requires, compared with what it loads on."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from abiscan.torches.pythons import runs_in
 
 
 def check_declared(targets: Sequence[Source], rules: Sequence[Rule], session: Session) -> Report:
-    """Judge wheels on the torch that their metadata asks for, and the metadata by all embedded releases.
+    """Check wheels on the torch that their metadata requires, and the metadata against all embedded releases.
 
-    That torch is the newest embedded release that the requirement admits: the one that pip installs.
+    That torch is the newest embedded release that the requirement admits, which is the one that pip installs.
 
     :raises InputError: a target cannot be read, has no metadata, or admits no embedded release
     """
     results: list[Result] = []
     for source in targets:
-        bench = Bench((), session)
+        bench = Bench((), session, targets)
         target = bench.target(source).target
         if target.metadata is None:
             raise InputError(
@@ -46,7 +46,7 @@ def check_declared(targets: Sequence[Source], rules: Sequence[Rule], session: Se
 
 
 def _admits(metadata: Metadata, release: TorchVersion) -> bool:
-    """Whether pip may install a release beside the wheel: required as the metadata do, in a Python that it is for."""
+    """Whether pip may install a release together with the wheel: the requirement and the wheel's Python allow it."""
     required = metadata.requires_torch
     return (required is None or required.admits(release)) and runs_in(release, metadata.python)
 

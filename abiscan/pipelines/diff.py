@@ -15,18 +15,19 @@ from abiscan.inputs.sources import Source
 from abiscan.linkage.shared_types import touches
 from abiscan.pipelines.use import Use, use_of
 from abiscan.results.diff import Comparison, DispatchChange, KeyChange, SchemaChange, SymbolChange
+from abiscan.torches import embedded
 from abiscan.torches.api_version import api_versions, fingerprint, has_cuda, kernels_of, strategy
 from abiscan.torches.layout_changes import LayoutChange, layout_changes
 from abiscan.torches.layouts import is_known
-from abiscan.torches.torch import TorchChoice
+from abiscan.torches.torch import ReleaseNumber, TorchChoice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One of the two.
+    """One of the two torches.
 
-    ``exports`` are the names that each library exports; ``release`` its number, None if unknown, which with ``machine``
-    determines the class layouts.
+    ``exports`` has the names that each library exports; ``release`` is the release number, None if unknown, which
+    determines the class layouts together with ``machine``.
     """
 
     name: str
@@ -39,11 +40,15 @@ class Side:
 def diff(old: TorchChoice, new: TorchChoice, machine: Machine, used_by: Source | None, session: Session) -> Comparison:
     """What changed from one torch to another.
 
+    The number of a release that has builds with and without CUDA means the one that is like the other torch.
+
     :param machine: which build of a release number
-    :param used_by: an extension; limits the answer to what it touches
+    :param used_by: an extension; limits the comparison to what it uses
     :raises InputError: a torch or the extension cannot be read
     """
     before, after = (_side(choice, machine, session) for choice in (old, new))
+    before = _alike(old, before, after, session)
+    after = _alike(new, after, before, session)
     return compare(before, after, use_of(examine(used_by, session)) if used_by else None)
 
 
@@ -59,13 +64,31 @@ def _side(choice: TorchChoice, machine: Machine, session: Session) -> Side:
     )
 
 
+def _alike(choice: TorchChoice, side: Side, other: Side, session: Session) -> Side:
+    """The build with CUDA if the other side has it, else the one without; the side itself if there is no such build.
+
+    The other side is not compared with itself: a number and a build of the same release mean two different builds.
+    """
+
+    def has_its_kind(candidate: Side) -> bool:
+        return has_cuda(candidate.operators) == has_cuda(other.operators)
+
+    if has_its_kind(side) or not isinstance(choice, ReleaseNumber):
+        return side
+    builds = map(ReleaseNumber, embedded.builds_meant(choice.number, side.machine))
+    sides = (_side(build, side.machine, session) for build in builds)
+    return next(
+        (alternative for alternative in sides if has_its_kind(alternative) and alternative.name != other.name), side
+    )
+
+
 def compare(old: Side, new: Side, use: Use | None = None) -> Comparison:
     """Compare two torches.
 
-    :param use: limits symbols and operators to what an extension touches
+    :param use: limits symbols and operators to those that an extension uses
     """
     before, after = old.operators, new.operators
-    was, now = (api_versions(found, use.operators if use else None) for found in (before, after))
+    was, now = (api_versions(operators, use.operators if use else None) for operators in (before, after))
     both = sorted(was.keys() & now.keys())
     cuda = has_cuda(before) == has_cuda(after)
     return Comparison(
@@ -132,8 +155,8 @@ def _schemas(old: Operators, new: Operators, names: Iterable[str]) -> tuple[Sche
             parsed_before, parsed_after = FunctionSchema.parse(before), FunctionSchema.parse(after)
             difference = parsed_before.first_difference(parsed_after)
             before, after = str(parsed_before), str(parsed_after)
-        why = str(difference) if difference else None
-        changes.append(SchemaChange(operator=name, old=before, new=after, difference=why))
+        description = str(difference) if difference else None
+        changes.append(SchemaChange(operator=name, old=before, new=after, difference=description))
     return tuple(changes)
 
 
@@ -141,7 +164,7 @@ def _dispatch(old: Operators, new: Operators, names: Iterable[str], *, with_cuda
     before, after = kernels_of(old), kernels_of(new)
     changes = []
     for name in names:
-        was, now = (set(strategy(found.get(name, ()), with_cuda=with_cuda)) for found in (before, after))
+        was, now = (set(strategy(kernels.get(name, ()), with_cuda=with_cuda)) for kernels in (before, after))
         if was != now:
             change = DispatchChange(operator=name, added=tuple(sorted(now - was)), removed=tuple(sorted(was - now)))
             changes.append(change)

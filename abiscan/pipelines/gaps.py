@@ -1,4 +1,4 @@
-"""What could not be checked, so that it is reported rather than passed over."""
+"""What could not be checked, so that reports say so."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def gaps_of(linkage: Linkage) -> Iterator[Gap]:
             reason = f"{drift.name} may be built for {releases}; not all of them lay out {', '.join(drift.doubts)} like"
             yield Gap(stage="layouts", reason=f"{reason} {linkage.release}")
     interpreter, unchecked = linkage.interpreter, linkage.resolution.unchecked
-    if interpreter and interpreter.executable is None and any(is_python_symbol(each.name) for each in unchecked):
-        which = f"Python {interpreter.tag}"
-        yield Gap(stage="linkage", reason=f"{which} is not on this machine: its C API symbols were not checked")
+    if interpreter and interpreter.executable is None and any(is_python_symbol(symbol.name) for symbol in unchecked):
+        python = f"Python {interpreter.tag}"
+        yield Gap(stage="linkage", reason=f"{python} is not on this machine: its C API symbols were not checked")
     assumed = [library for library in linkage.resolution.closure.missing if library.absence is Absence.SYSTEM]
     if assumed:
         names = ", ".join(dict.fromkeys(library.name for library in assumed))
@@ -42,10 +42,15 @@ def gaps_of(linkage: Linkage) -> Iterator[Gap]:
 
 
 def _registration_gaps(registering: Registering, release: TorchRelease) -> Iterator[Gap]:
-    for registrations in (registering.own, *registering.brought.values()):
-        for gap in registrations.gaps:
-            where = f" (in {gap.symbol})" if gap.symbol else ""
-            yield Gap(stage=gap.stage, reason=gap.reason + where)
+    registered = (registering.own, *registering.brought.values())
+    for gap in (*(gap for registrations in registered for gap in registrations.gaps), *registering.doubts):
+        location = f" (in {gap.symbol})" if gap.symbol else ""
+        yield Gap(stage=gap.stage, reason=gap.reason + location)
+    if registering.assumed_classes:
+        classes = "class" if len(registering.assumed_classes) == 1 else "classes"
+        names = ", ".join(registering.assumed_classes)
+        reason = f"custom {classes} {names}: registered by nothing that could be read, assumed to exist"
+        yield Gap(stage="dispatch", reason=reason)
     if registering.operators is None:
         reason = f"the operators of {release} are not available: only conflicts within the extension are found"
         yield Gap(stage="dispatch", reason=reason)

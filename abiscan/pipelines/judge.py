@@ -1,7 +1,9 @@
-"""One torch, and what it makes of the extensions of one target after the other: files → linkage → findings."""
+"""Checks the extensions of one target after the other on one torch: files → linkage → findings."""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -25,6 +27,7 @@ from abiscan.linkage.model import Absence, LoadError, Process, Resolution
 from abiscan.linkage.registering import Registering
 from abiscan.linkage.resolve import Resolver, resolve
 from abiscan.linkage.scope import Loader, SearchPath
+from abiscan.pipelines.beside import Beside
 from abiscan.pipelines.gaps import gaps_of
 from abiscan.results.check import Gap, How, PredictedError, Result, Verdict
 from abiscan.torches.model import TorchRelease
@@ -36,9 +39,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Setting:
-    """What all extensions of a target that are made for one machine are judged with.
+    """What the checks of all extensions of a target that are built for one machine share.
 
-    ``process`` is as ``import torch`` leaves it.
+    ``process`` is the process after ``import torch``.
     """
 
     release: TorchRelease
@@ -49,16 +52,18 @@ class _Setting:
 
 
 class Judge:
-    """Judges extensions on one torch.
+    """Checks extensions on one torch.
 
-    :param files: those that the targets and the torch were read from
+    :param files: the files that the targets and the torch were read from
     :param resolver: may be shared by the judges of several torches over the same files
+    :param beside: the libraries of other packages
     """
 
-    def __init__(self, torch: Torch, files: Files, resolver: Resolver) -> None:
+    def __init__(self, torch: Torch, files: Files, resolver: Resolver, beside: Beside) -> None:
         self.torch = torch
         self._files = files
         self._resolver = resolver
+        self._beside = beside
         self._replayer: Replayer | None = None
 
     def judge(
@@ -71,18 +76,18 @@ class Judge:
         explained: bool = True,
         declarations: Mapping[str, Declaration] | None = None,
     ) -> tuple[Result, ...]:
-        """Judge every extension of a target.
+        """Check every extension of a target.
 
-        :param extensions: those of the target that are judged; all for None
-        :param keep: whether what loads stays in the process, for the extensions of further targets
-        :param explained: whether findings say what the torch has in place of what it lacks; to find that takes longer
-            than the verdict, which is the same without
-        :param declarations: by the path of the extension, what the metadata declare, if that is to be judged as well
+        :param extensions: the extensions to check; all of the target for None
+        :param keep: whether extensions that load stay in the process, for the extensions of further targets
+        :param explained: whether findings say what the torch has in place of what it lacks; finding that takes longer
+            than the verdict, which does not depend on it
+        :param declarations: what the metadata declare, by the path of the extension, if that is checked as well
         """
         declared = (declarations or {}).get
         linkages = [
-            (each, self._link(each, setting, explained=explained, declaration=declared(each.path)))
-            for each, setting in self._settings(target, target.extensions if extensions is None else extensions)
+            (examined, self._link(examined, setting, explained=explained, declaration=declared(examined.path)))
+            for examined, setting in self._settings(target, target.extensions if extensions is None else extensions)
         ]
         findings = [[finding for rule in rules for finding in rule.check(linkage)] for _, linkage in linkages]
         unread = self._files.take_unread()
@@ -90,8 +95,8 @@ class Judge:
             self._keep(linkages)
         return (
             *(
-                _result(examined, linkage, found, unread)
-                for (examined, linkage), found in zip(linkages, findings, strict=True)
+                _result(examined, linkage, own_findings, unread)
+                for (examined, linkage), own_findings in zip(linkages, findings, strict=True)
             ),
             *(_unread(target.target, self.torch, path, error) for path, error in target.target.unreadable),
         )
@@ -100,9 +105,9 @@ class Judge:
         self, target: ExaminedTarget, extensions: Sequence[ExaminedExtension]
     ) -> Iterator[tuple[ExaminedExtension, _Setting]]:
         """Each extension with its setting, one for each machine."""
-        for machine in dict.fromkeys(each.facts.machine for each in extensions):
+        for machine in dict.fromkeys(extension.facts.machine for extension in extensions):
             setting = self._setting(target, machine)
-            yield from ((each, setting) for each in extensions if each.facts.machine is machine)
+            yield from ((extension, setting) for extension in extensions if extension.facts.machine is machine)
 
     def _setting(self, target: ExaminedTarget, machine: Machine) -> _Setting:
         torch, siblings = self.torch, target.target.siblings
@@ -113,27 +118,43 @@ class Judge:
             system=system.library_folders(release.machine) if torch.here else (),
             native=torch.here,
         )
-        loader = Loader(self._files, search, release.machine)
+        alone = Loader(self._files, search, release.machine)
         executable = torch.interpreter.executable if torch.interpreter else None
+        process = alone.start(
+            (str(executable),) if executable else (),
+            global_libraries=release.global_libraries,
+            libraries=release.local_libraries,
+        )
+
+        @functools.cache
+        def other(name: str) -> str | None:
+            # A package has a library for each of several torches, and loads the one for the torch that is there.
+            return next((path for path in self._beside.find(name) if self._loads(path, release, alone, process)), None)
+
         return _Setting(
             release=release,
             libraries=Libraries(release.own_libraries, self._files),
             siblings=Libraries(siblings, self._files),
-            loader=loader,
-            process=loader.start(
-                (str(executable),) if executable else (),
-                global_libraries=release.global_libraries,
-                libraries=release.local_libraries,
-            ),
+            loader=Loader(self._files, dataclasses.replace(search, others=other), release.machine),
+            process=process,
+        )
+
+    def _loads(self, path: str, release: TorchRelease, loader: Loader, process: Process) -> bool:
+        """Whether a library of another package loads by itself; what it needs of further packages is assumed."""
+        facts = self._files.object_at(path)
+        return (
+            facts is not None
+            and facts.machine is release.machine
+            and resolve(process, loader.open(process, path), self._resolver).error is None
         )
 
     def _link(
         self, examined: ExaminedExtension, setting: _Setting, *, explained: bool, declaration: Declaration | None
     ) -> Linkage:
-        """What becomes of one extension: mapped and bound, then registered, then laid out in memory."""
+        """What happens to one extension: it is mapped and bound, then registered, then its layouts are compared."""
         release, interpreter, name = setting.release, self.torch.interpreter, examined.path
         resolution = self._resolve(examined, setting)
-        # What torch would do about the registrations of what does not get that far is part of the explanation only.
+        # If the load fails before the registrations, how torch would react to them matters for explanations only.
         replayed = resolution if resolution is None or explained or resolution.error is None else None
         registering = self._replay(examined, replayed, release) if replayed else None
         drifting: tuple[LayoutDrift, ...] = ()
@@ -158,16 +179,16 @@ class Judge:
         )
 
     def _resolve(self, examined: ExaminedExtension, setting: _Setting) -> Resolution | None:
-        """What ``ld.so`` does; None where the extension is made for another machine than the torch."""
+        """What ``ld.so`` does; None if the extension is built for a different machine than the torch."""
         if examined.facts.machine is not setting.release.machine:
             return None
         opened = setting.loader.open(setting.process, examined.extension.location)
         return resolve(setting.process, opened, self._resolver)
 
     def _replay(self, examined: ExaminedExtension, resolution: Resolution, release: TorchRelease) -> Registering | None:
-        """What torch does about the registrations of an extension and its libraries; None if there are none."""
+        """How torch reacts to the registrations of an extension and its libraries; None if there are none."""
         facts = (module.facts for module in resolution.closure.new)
-        if not any(registers(each.imports) for each in facts if each is not None):
+        if not any(registers(shared_object.imports) for shared_object in facts if shared_object is not None):
             return None
         if self._replayer is None:
             # The model of the dispatcher takes longer to import than many checks take.
@@ -177,14 +198,14 @@ class Judge:
         return self._replayer.replay(examined, resolution, release)
 
     def _keep(self, linkages: Sequence[tuple[ExaminedExtension, Linkage]]) -> None:
-        """Leave the extensions that load in the process into which those of the next target are loaded."""
+        """Keep the extensions that load in the process, for the extensions of the next target."""
         for examined, linkage in linkages:
             if self._replayer and linkage.resolution and linkage.registering and linkage.error is None:
                 self._replayer.keep(examined, linkage.resolution, linkage.registering)
 
 
 def _required(target: Target) -> str | None:
-    """The requirement on torch in a target's metadata, if it says which torch."""
+    """The torch requirement in a target's metadata, if it excludes any torch."""
     requirement = target.metadata.requires_torch if target.metadata else None
     return str(requirement) if requirement and not requirement.admits_all else None
 

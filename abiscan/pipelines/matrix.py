@@ -1,4 +1,4 @@
-"""The pipeline behind ``abiscan matrix``: the judgement of ``check`` on many torches."""
+"""The pipeline behind ``abiscan matrix``: ``check`` on many torches."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def matrix(
     *,
     explained: bool,
 ) -> Matrix:
-    """Judge every extension in ``targets`` on each of several torches.
+    """Check every extension in ``targets`` on each of several torches.
 
-    :param choices: the torches; none for all embedded releases
-    :param explained: whether the findings are to be shown: see ``Judge.judge``
-    :raises InputError: a target or a torch cannot be read as such
+    :param choices: the torches; empty for all embedded releases
+    :param explained: whether the findings are shown: see ``Judge.judge``
+    :raises InputError: a target or a torch cannot be read
     """
-    bench = Bench(choices, session)
+    bench = Bench(choices, session, targets)
     rows: list[Row] = []
     suggestions: dict[str, str | None] = {}
     for source in targets:
@@ -42,14 +42,14 @@ def matrix(
 
 
 def rows_of(bench: Bench, source: Source, rules: Sequence[Rule], session: Session, *, explained: bool) -> list[Row]:
-    """Every extension of a target, and what should be one and cannot be read, on all torches of a bench."""
+    """Every extension of a target, unreadable ones included, on all torches of a bench."""
     examined = bench.target(source)
-    found: dict[str, dict[str, Result]] = {}
+    results_by_path: dict[str, dict[str, Result]] = {}
     for torch in bench.names:
         session.progress(f"{examined.target.name} on torch {torch}")
         for result in bench.judge(source, torch, rules, explained=explained):
-            found.setdefault(result.path, {})[torch] = result
-    origins = {each.path: each.origin for each in examined.extensions}
+            results_by_path.setdefault(result.path, {})[torch] = result
+    origins = {extension.path: extension.origin for extension in examined.extensions}
     metadata = examined.target.metadata
     required = metadata.requires_torch if metadata else None
     return [
@@ -60,15 +60,15 @@ def rows_of(bench: Bench, source: Source, rules: Sequence[Rule], session: Sessio
             declared=str(required) if required else None,
             results=results,
         )
-        for path, results in found.items()
+        for path, results in results_by_path.items()
     ]
 
 
 def builds_of(rows: Sequence[Row]) -> dict[TorchVersion, str]:
-    """The releases on which some extensions were judged, oldest first, with one build each: one on which all work.
+    """The releases on which any extension was checked, oldest first, with one build each: one on which all work.
 
-    Where there is none, the last build counts: of one for CPUs and one with CUDA, that is the latter. A torch of which
-    no version is known is none that could be required.
+    If there is none, it is the last build: of a CPU and a CUDA build, that is the latter. A torch without a known
+    version is left out, since it cannot be required.
     """
     builds: dict[TorchVersion, list[str]] = {}
     for name, result in {name: result for row in rows for name, result in row.results.items()}.items():
@@ -81,7 +81,7 @@ def builds_of(rows: Sequence[Row]) -> dict[TorchVersion, str]:
 
 
 def all_work(rows: Sequence[Row], name: str) -> bool:
-    """Whether all extensions work on a build that are made for a machine that it is made for."""
+    """Whether all extensions work on a build, except those for machines that it is not built for."""
     return all(works(row.results[name]) for row in rows if name in row.results)
 
 

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from abiscan.results.torch_operators import TorchApiVersions, TorchOperators
     from abiscan.torches.torch import TorchChoice
 
-# What only some of these need is imported there: to load it takes longer than to read what is kept.
+# Imports that only some of these functions need stand there: loading them takes longer than reading the cache.
 
 
 def extension_operators(source: Source, session: Session) -> ExtensionOperators:
     """What the extensions of a target register.
 
-    :raises InputError: it cannot be read, or holds nothing that uses torch
+    :raises InputError: it cannot be read, or contains nothing that uses torch
     """
     from abiscan.extension.examined import examine
     from abiscan.results.operators import ExtensionOperators
@@ -34,7 +34,7 @@ def extension_operators(source: Source, session: Session) -> ExtensionOperators:
     examined = examine(source, session)
     return ExtensionOperators(
         target=examined.target.name,
-        inventories=tuple(each.inventory for each in examined.extensions),
+        inventories=tuple(extension.inventory for extension in examined.extensions),
         single=isinstance(source, Path) and source.is_file() and source.suffix != ".whl",
     )
 
@@ -53,7 +53,7 @@ def torch_operators(choice: TorchChoice, machine: Machine, session: Session) -> 
 
 
 def live_operators(executable: str | None) -> TorchOperators:
-    """The operators of a running torch: of the interpreter ``executable``, of this one for None.
+    """The operators of a running torch: that of the interpreter ``executable``, or of this one for None.
 
     :raises InputError: it has no torch, or its torch does not answer
     """
@@ -69,7 +69,7 @@ def live_operators(executable: str | None) -> TorchOperators:
 
 
 def api_versions(found: TorchOperators) -> TorchApiVersions:
-    """The version of the interface of each operator of a torch."""
+    """The interface version of each operator of a torch."""
     from abiscan.results.torch_operators import TorchApiVersions
     from abiscan.torches.api_version import api_versions as versions_of
 
@@ -80,7 +80,7 @@ def api_versions(found: TorchOperators) -> TorchApiVersions:
 def api_history(source: Source, specs: Sequence[str], session: Session) -> ApiHistory:
     """Whether releases changed anything for an extension.
 
-    :param specs: release numbers, version specifiers, paths of torches; none for all embedded releases
+    :param specs: release numbers, version specifiers, paths of torches; empty for all embedded releases
     :raises InputError: the target or a torch cannot be read
     """
     from abiscan.extension.examined import examine
@@ -90,7 +90,7 @@ def api_history(source: Source, specs: Sequence[str], session: Session) -> ApiHi
     from abiscan.torches.torch import ReleaseNumber, torch_choices
 
     examined = examine(source, session)
-    machine = next((each.facts.machine for each in examined.extensions), Machine.X86_64)
+    machine = next((extension.facts.machine for extension in examined.extensions), Machine.X86_64)
     names = use_of(examined).operators
     choices = [choice for spec in specs for choice in torch_choices(spec)]
     torches: dict[str, Operators] = {}
@@ -98,6 +98,6 @@ def api_history(source: Source, specs: Sequence[str], session: Session) -> ApiHi
         if isinstance(choice, ReleaseNumber):
             torches[choice.number] = embedded_operators.operators(choice.number, machine, names)
         else:
-            found = torch_operators(choice, machine, session)
-            torches[found.release.build or found.release.package] = found.operators
+            torch_ops = torch_operators(choice, machine, session)
+            torches[torch_ops.release.build or torch_ops.release.package] = torch_ops.operators
     return history(examined.target.name, names, torches)

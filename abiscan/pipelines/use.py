@@ -10,7 +10,7 @@ from abiscan.extension.examined import ExaminedTarget
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """What an extension touches: the symbols it imports, the operators it registers for or fetches by name."""
+    """What an extension uses: the symbols it imports, the operators it registers for or looks up by name."""
 
     symbols: Collection[str]
     operators: Collection[str]
@@ -18,15 +18,15 @@ class Use:
 
 def use_of(examined: ExaminedTarget) -> Use:
     """What the extensions of a target use, together."""
-    registered = [each.inventory.registrations for each in examined.extensions]
+    registered = [extension.inventory.registrations for extension in examined.extensions]
     operators = {
         name
-        for each in registered
+        for registrations in registered
         for name in (
-            *(kernel.operator for kernel in each.kernels),
-            *(operator.name for operator in each.operators),
-            *(lookup.operator for lookup in each.lookups),
+            *(kernel.operator for kernel in registrations.kernels),
+            *(operator.name for operator in registrations.operators),
+            *(lookup.operator for lookup in registrations.lookups),
         )
     }
-    symbols = {name for each in examined.extensions for name in each.facts.imports}
+    symbols = {name for extension in examined.extensions for name in extension.facts.imports}
     return Use(symbols=frozenset(symbols), operators=frozenset(operators))

@@ -30,12 +30,12 @@ def _lines(history: ApiHistory, *, verbose: bool) -> Iterator[Text]:
     )
     for number, release in enumerate(history.releases):
         changed = [f"{change.operator} ({', '.join(change.what)})" for change in release.changes]
-        what = f"changed: {listed(changed, _SHOWN)}" if changed else "unchanged" if number else ""
+        summary = f"changed: {listed(changed, _SHOWN)}" if changed else "unchanged" if number else ""
         if verbose and changed:
-            what = f"changed: {len(changed)}"
+            summary = f"changed: {len(changed)}"
         line = Text(f"torch {clean(release.torch)}  {release.version}")
-        if what:
-            line.append(f"  {clean(what)}", style="yellow" if changed else "green")
+        if summary:
+            line.append(f"  {clean(summary)}", style="yellow" if changed else "green")
         if release.gaps:
             line.append(f"  ({plural(release.gaps, 'gap')})", style="dim")
         yield line

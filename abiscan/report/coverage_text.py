@@ -26,11 +26,11 @@ def render(report: BackendReport, console: Console, *, verbose: bool = False) ->
     for line in _head(report):
         console.print(line, soft_wrap=True)
     missing = report.coverage.missing
-    shown = missing if verbose else missing[:_SHOWN]
-    if shown:
-        console.print(_table(shown))
-    if len(missing) > len(shown):
-        console.print(f"and {len(missing) - len(shown)} more (use -v to show all)", soft_wrap=True)
+    shown_kernels = missing if verbose else missing[:_SHOWN]
+    if shown_kernels:
+        console.print(_table(shown_kernels))
+    if len(missing) > len(shown_kernels):
+        console.print(f"and {len(missing) - len(shown_kernels)} more (use -v to show all)", soft_wrap=True)
     for kernel in missing if verbose else missing[:1]:
         console.print(Text.assemble(("torch says: ", "bold"), clean(kernel.message)), soft_wrap=True)
     for text in report.coverage.ambiguous:
@@ -55,8 +55,10 @@ def _head(report: BackendReport) -> Iterator[Text]:
     yield Text(f"registers {plural(report.kernels, 'kernel')}{fallback}; operators that run: {served or 'none'}")
     count = len(coverage.missing)
     core = sum(kernel.core for kernel in coverage.missing)
-    what = f"no kernel for {plural(count, 'operator')}, {core} of them core" if count else "every operator has a kernel"
-    yield Text(what, style="red" if count else "green")
+    summary = (
+        f"no kernel for {plural(count, 'operator')}, {core} of them core" if count else "every operator has a kernel"
+    )
+    yield Text(summary, style="red" if count else "green")
 
 
 def _table(missing: Sequence[MissingKernel]) -> Table:

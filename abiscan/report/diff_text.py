@@ -49,6 +49,10 @@ def _lines(comparison: Comparison, *, verbose: bool) -> Iterator[Text]:
         yield Text.assemble(("dispatch", "cyan"), f" {clean(dispatch.operator)}: {clean(' '.join(changes))}")
     yield from (Text.assemble(("gap", "yellow"), f" {clean(gap)}") for gap in comparison.gaps)
     for layout in comparison.layouts:
-        shown = layout.differences if verbose else layout.differences[:1]
-        more = f" (and {len(layout.differences) - len(shown)} more)" if len(shown) < len(layout.differences) else ""
-        yield Text.assemble(("layout", "cyan"), f" {clean(layout.name)}: {clean('; '.join(shown))}{more}")
+        differences = layout.differences if verbose else layout.differences[:1]
+        more = (
+            f" (and {len(layout.differences) - len(differences)} more)"
+            if len(differences) < len(layout.differences)
+            else ""
+        )
+        yield Text.assemble(("layout", "cyan"), f" {clean(layout.name)}: {clean('; '.join(differences))}{more}")

@@ -8,8 +8,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from abiscan.report.characters import clean, first_line
+from abiscan.report.characters import clean
 from abiscan.results.doctor import Diagnosis, Trouble
+from abiscan.words import first_line
 
 
 def render(diagnosis: Diagnosis, console: Console) -> None:
@@ -27,12 +28,14 @@ def render(diagnosis: Diagnosis, console: Console) -> None:
     for title in (f"with {torch}", "problem", "fix"):
         table.add_column(title, overflow="fold")
     for ailment in diagnosis.ailments:
-        more = len(ailment.extensions) - 1
-        rest = f"\n(and {more} more of its extensions)" if ailment.trouble is Trouble.BROKEN and more > 0 else ""
+        further = len(ailment.extensions) - 1
+        others = (
+            f"\n(and {further} more of its extensions)" if ailment.trouble is Trouble.BROKEN and further > 0 else ""
+        )
         style = "bold red" if ailment.effect else "yellow"
         table.add_row(
             Text(clean(ailment.subject), style=style),
-            Text(f"{_WORDS[ailment.trouble]}{clean(first_line(ailment.message))}{rest}"),
+            Text(f"{_WORDS[ailment.trouble]}{clean(first_line(ailment.message))}{others}"),
             Text("\nor: ".join(map(clean, ailment.commands))),
         )
     console.print(table)

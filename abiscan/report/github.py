@@ -35,7 +35,7 @@ def _command(name: str, result: Result, finding: Finding) -> str:
     text = f"{result.path}: {finding.message}\nfix: {finding.fix}"
     error = result.predicted_error
     if error and finding.effect in (Effect.LOAD_FAILS, Effect.ABORTS):
-        text += f"\n{error.object}: {error.message}" if error.object else f"\n{error.message}"
+        text += f"\n{error}"
     return f"::{name} file={_property(result.target)},title={_property(title)}::{_data(text)}"
 
 

@@ -41,15 +41,15 @@ def _suite(root: ET.Element, name: str, results: Sequence[Result], fail_on: Effe
         elif result.verdict is Verdict.UNKNOWN:
             errors += 1
             _outcome(case, "error", result)
-        elif rest := [*map(_finding, result.findings), *_known(result)]:
-            ET.SubElement(case, "system-out").text = _text("\n".join(rest))
+        elif lines := [*map(_finding, result.findings), *_known(result)]:
+            ET.SubElement(case, "system-out").text = _text("\n".join(lines))
     suite.attrib |= {"failures": str(failures), "errors": str(errors), "skipped": "0"}
 
 
 def _outcome(case: ET.Element, tag: str, result: Result) -> None:
     error, gaps = result.predicted_error, [f"gap[{gap.stage}]: {gap.reason}" for gap in result.gaps]
     if error:
-        message = f"{error.object}: {error.message}" if error.object else error.message
+        message = str(error)
     else:
         message = next((finding.message for finding in result.findings), next(iter(gaps), "could not be checked"))
     kind = next((finding.rule for finding in result.findings), "gap")
@@ -65,7 +65,8 @@ def _finding(finding: Finding) -> str:
 
 def _known(result: Result) -> list[str]:
     return [
-        f"suppressed[{known.finding.rule}]: {known.finding.message} ({known.reason})" for known in result.suppressed
+        f"suppressed[{suppressed.finding.rule}]: {suppressed.finding.message} ({suppressed.reason})"
+        for suppressed in result.suppressed
     ]
 
 

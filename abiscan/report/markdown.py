@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from abiscan.findings import Finding
-from abiscan.report.characters import clean, first_line
+from abiscan.report.characters import clean
 from abiscan.results.check import Report, Result, Verdict
 
 _SIGNS: Final = {Verdict.LOADS: "✅", Verdict.FAILS: "❌", Verdict.UNKNOWN: "❔"}
@@ -24,10 +24,7 @@ def _lines(report: Report) -> Iterator[str]:
     yield "| extension | torch | verdict | first error |"
     yield "|---|---|---|---|"
     for result in report.results:
-        error = result.predicted_error
-        message = first_line(error.message) if error else ""
-        if error and error.object:
-            message = f"{error.object}: {message}"
+        message = result.predicted_error.line if result.predicted_error else ""
         verdict = f"{_SIGNS[result.verdict]} {result.verdict.value}"
         yield f"| {_code(_name(result))} | {_plain(result.torch_build or '?')} | {verdict} | {_code(message)} |"
     for result in report.results:
@@ -37,8 +34,8 @@ def _lines(report: Report) -> Iterator[str]:
             yield ""
             for finding in result.findings:
                 yield from _finding(finding)
-            for known in result.suppressed:
-                yield f"- *suppressed*: {_plain(known.finding.message)} ({_plain(known.reason)})"
+            for suppressed in result.suppressed:
+                yield f"- *suppressed*: {_plain(suppressed.finding.message)} ({_plain(suppressed.reason)})"
             for gap in result.gaps:
                 yield f"- *gap, {_plain(gap.stage)}*: {_plain(gap.reason)}"
 

@@ -16,10 +16,11 @@ from typing import Final
 import abiscan
 from abiscan.extension.built_for import span
 from abiscan.findings import Finding
-from abiscan.report.characters import clean, first_line
+from abiscan.report.characters import clean
 from abiscan.report.sarif import level
 from abiscan.results.check import Result
 from abiscan.results.matrix import Matrix, Row, advice, legend, mark, trouble
+from abiscan.words import first_line
 
 _EVIDENCE_SHOWN: Final = 25
 _CLASSES: Final = {"✓": "loads", "✗": "fails", "?": "unknown", "·": "none"}
@@ -27,7 +28,7 @@ _WORDS: Final = {"✓": "loads", "✗": "fails", "?": "unknown", "·": "no build
 
 
 def render(matrix: Matrix) -> str:
-    """The page. Findings should be explained: see ``scan.judge``."""
+    """The page. Its findings should be explained: see ``Judge.judge``."""
     template = resources.files("abiscan.report").joinpath("matrix.html").read_text("utf-8")
     targets = []
     for number, target in enumerate(dict.fromkeys(row.target for row in matrix.rows)):
@@ -59,7 +60,7 @@ def _anchors(prefix: str, row: Row) -> dict[str, str]:
     """The anchor of each release with a problem; adjacent releases with the same problem share one."""
     anchors: dict[str, str] = {}
     groups = itertools.groupby(
-        row.results, lambda release: (trouble(row.results[release]), _rules(row.results[release]))
+        row.results, lambda release: (trouble(row.results[release], torch=""), _rules(row.results[release]))
     )
     for number, ((problem, rules), releases) in enumerate(groups):
         if problem or rules:
@@ -74,10 +75,10 @@ def _rules(result: Result) -> tuple[str, ...]:
 def _cell(result: Result | None, anchor: str | None, release: str) -> str:
     sign = mark(result)
     label = f"{_WORDS[sign]} on torch {release}"
-    shown = f'<span role="img" aria-label="{_text(label)}" title="{_text(label)}">{sign}</span>'
+    cell = f'<span role="img" aria-label="{_text(label)}" title="{_text(label)}">{sign}</span>'
     if anchor:
-        shown = f'<a href="#{anchor}">{shown}</a>'
-    return f'<td class="{_CLASSES[sign]}" data-verdict="{_CLASSES[sign]}">{shown}</td>'
+        cell = f'<a href="#{anchor}">{cell}</a>'
+    return f'<td class="{_CLASSES[sign]}" data-verdict="{_CLASSES[sign]}">{cell}</td>'
 
 
 def _origin(row: Row) -> str:
@@ -93,10 +94,9 @@ def _details(row: Row, anchors: dict[str, str]) -> Iterator[str]:
     for anchor, group in itertools.groupby(anchors, anchors.__getitem__):
         releases = list(group)
         result = row.results[releases[0]]
-        where = "-".join(dict.fromkeys((releases[0], releases[-1])))
-        summary = (
-            f"<code>{_text(row.path)}</code> on torch {_text(where)}: {_text(first_line(trouble(result) or 'notes'))}"
-        )
+        versions = "-".join(dict.fromkeys((releases[0], releases[-1])))
+        problem = first_line(trouble(result, versions if len(releases) > 1 else None) or "notes")
+        summary = f"<code>{_text(row.path)}</code> on torch {_text(versions)}: {_text(problem)}"
         findings = "".join(map(_finding, result.findings))
         gaps = "".join(f"<li>gap ({_text(gap.stage)}): {_text(gap.reason)}</li>" for gap in result.gaps)
         first = f"<p class='faint'>Details are from torch {_text(releases[0])}.</p>" if len(releases) > 1 else ""
@@ -104,15 +104,15 @@ def _details(row: Row, anchors: dict[str, str]) -> Iterator[str]:
 
 
 def _finding(finding: Finding) -> str:
-    shown = finding.evidence[:_EVIDENCE_SHOWN]
+    shown_evidence = finding.evidence[:_EVIDENCE_SHOWN]
     proofs = "".join(
         f"<li><code>{_text(evidence.readable or evidence.subject)}</code>"
         + (f" <span class='faint'>({_text(evidence.object)})</span>" if evidence.object else "")
         + (f"<br>found: <code>{_text(evidence.instead)}</code>" if evidence.instead else "")
         + "</li>"
-        for evidence in shown
+        for evidence in shown_evidence
     )
-    if hidden := len(finding.evidence) - len(shown):
+    if hidden := len(finding.evidence) - len(shown_evidence):
         proofs += f"<li class='faint'>… {hidden} more</li>"
     return (
         f"<li><strong>{level(finding.effect)}[{_text(finding.rule)}]</strong> {_text(finding.message)}<ul>{proofs}</ul>"

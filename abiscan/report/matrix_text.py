@@ -13,8 +13,9 @@ from rich.text import Text
 
 from abiscan.binary.mangling import demangle
 from abiscan.extension.built_for import Clue, Kind, span
-from abiscan.report.characters import clean, first_line
+from abiscan.report.characters import clean
 from abiscan.results.matrix import Matrix, Row, advice, legend, mark, rules_of, trouble
+from abiscan.words import first_line
 
 _MARKS: Final = {"✓": "green", "✗": "bold red", "?": "yellow", "·": "dim"}
 _COLUMN: Final = 10  # the minimum width of a column, including the space between columns
@@ -50,13 +51,13 @@ def _origins(rows: Sequence[Row], *, verbose: bool) -> Iterator[Text]:
         by_releases.setdefault(row.path if verbose else row.built_for.releases, []).append(row)
     for together in by_releases.values():
         built_for = together[0].built_for
-        whose = clean(together[0].path) + (f" and {len(together) - 1} more" if len(together) > 1 else "")
+        files = clean(together[0].path) + (f" and {len(together) - 1} more" if len(together) > 1 else "")
         if len(together) == len(rows):
-            whose = "all files" if len(rows) > 1 else whose
+            files = "all files" if len(rows) > 1 else files
         if not built_for.releases:
-            yield Text(f"  {whose}: built for an unknown torch")
+            yield Text(f"  {files}: built for an unknown torch")
             continue
-        yield Text(f"  {whose}: built for {span(built_for.releases)}")
+        yield Text(f"  {files}: built for {span(built_for.releases)}")
         clues = built_for.clues if verbose else _best(together)
         yield from (Text(f"    {clean(_clue(clue))}", style="dim") for clue in clues)
 
@@ -68,8 +69,8 @@ def _best(rows: Sequence[Row]) -> list[Clue]:
 
 
 def _clue(clue: Clue) -> str:
-    seen = _MANGLED.sub(lambda name: demangle(name.group()), clue.seen)
-    return f"{seen}: {span(clue.releases)}"
+    readable = _MANGLED.sub(lambda name: demangle(name.group()), clue.seen)
+    return f"{readable}: {span(clue.releases)}"
 
 
 def _tables(rows: Sequence[Row], releases: Sequence[str], width: int) -> Iterator[Table]:
@@ -92,19 +93,19 @@ def _tables(rows: Sequence[Row], releases: Sequence[str], width: int) -> Iterato
 def _causes(row: Row) -> Iterator[Text]:
     """The first cause of each failure, once for adjacent releases with the same cause."""
 
-    def cause(release: str) -> tuple[str, tuple[str, ...], str] | None:
+    def cause(release: str, torch: str | None = "") -> tuple[str, tuple[str, ...], str] | None:
         result = row.results.get(release)
-        text = trouble(result) if result else None
+        text = trouble(result, torch) if result else None
         return (mark(result), tuple(rules_of(result)[:1]), text) if result and text else None
 
     for run in runs(list(row.results), cause):
-        if first := cause(run[0]):
+        versions = "-".join(dict.fromkeys((run[0], run[-1])))
+        if first := cause(run[0], versions if len(run) > 1 else None):
             sign, rules, text = first
-            where = "-".join(dict.fromkeys((run[0], run[-1])))
             yield Text.assemble(
                 f"  {clean(row.path)} ",
                 (sign, _MARKS[sign]),
-                f" {where}: ",
+                f" {versions}: ",
                 *(f"{rule}: " for rule in rules),
                 clean(first_line(text)),
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from abiscan.binary.mangling import demangle_type
+from abiscan.binary.mangling import demangle, demangle_type
 from abiscan.emulation import EmulationGap, Phase
 from abiscan.extension.built_for import span
 from abiscan.extension.inventory import Inventory
@@ -19,7 +19,7 @@ Style = Callable[..., str]
 def render(operators: ExtensionOperators, style: Style, *, verbose: bool) -> str:
     """The registrations as lines.
 
-    :param verbose: with sources, C++ signatures and inferred schemas
+    :param verbose: with sources, C++ signatures, inferred schemas, and what is known of each gap
     """
     views = (_View(style, verbose=verbose).lines(operators.target, inventory) for inventory in operators.inventories)
     return "\n\n".join("\n".join(lines) for lines in views) + "\n"
@@ -36,7 +36,7 @@ class _View:
         yield from self._lines(inventory)
 
     def _heading(self, target: str, inventory: Inventory) -> str:
-        where = target if target.endswith(inventory.path) else f"{target}: {inventory.path}"
+        heading = target if target.endswith(inventory.path) else f"{target}: {inventory.path}"
         registered = inventory.registrations
         counts = (
             plural(len(registered.operators), "operator"),
@@ -45,7 +45,7 @@ class _View:
             plural(len(registered.classes), "class", "classes"),
             plural(len(inventory.gaps), "gap"),
         )
-        return f"{self._style(clean(where), bold=True)}: {', '.join(counts)}; built for {span(inventory.built_for)}"
+        return f"{self._style(clean(heading), bold=True)}: {', '.join(counts)}; built for {span(inventory.built_for)}"
 
     def _lines(self, inventory: Inventory) -> Iterator[str]:
         registered = inventory.registrations
@@ -64,8 +64,8 @@ class _View:
             yield from self._source(operator.file, operator.line)
         for kernel in registered.kernels:
             key = key_name(kernel.dispatch_key, inventory.keys) or "(no key)"
-            how = "fallthrough" if kernel.fallthrough else "boxed" if kernel.boxed else None
-            yield self._line("kernel", kernel.phase, f"{kernel.operator} {key}", how)
+            kind = "fallthrough" if kernel.fallthrough else "boxed" if kernel.boxed else None
+            yield self._line("kernel", kernel.phase, f"{kernel.operator} {key}", kind)
             if self._verbose and kernel.signature:
                 yield self._below(clean(demangle_type(kernel.signature)))
             if self._verbose and kernel.inferred_schema:
@@ -85,11 +85,13 @@ class _View:
             yield f"{self._style('lookup', fg='cyan')} {clean(lookup.operator)}"
         for gap in inventory.gaps:
             yield self._gap(gap)
+            if self._verbose:
+                yield from map(self._below, _details(gap))
 
-    def _line(self, kind: str, phase: Phase, what: str, more: str | None) -> str:
-        line = f"{self._style(kind, fg='cyan')} {clean(what)}"
-        if more:
-            line += f" {clean(more)}"
+    def _line(self, kind: str, phase: Phase, text: str, details: str | None) -> str:
+        line = f"{self._style(kind, fg='cyan')} {clean(text)}"
+        if details:
+            line += f" {clean(details)}"
         if phase is not Phase.STATIC_INIT:
             line += self._style(f"  ({phase.value})", dim=True)
         return line
@@ -102,6 +104,16 @@ class _View:
             yield self._below(f"{clean(file)}:{line}")
 
     def _gap(self, gap: EmulationGap) -> str:
-        where = "" if gap.address is None else f" at {gap.address:#x}"
+        location = "" if gap.address is None else f" at {gap.address:#x}"
         near = f" near {clean(gap.symbol)}" if gap.symbol else ""
-        return f"{self._style(f'gap[{gap.stage}]', fg='yellow')}: {clean(gap.reason)}{where}{near}"
+        return f"{self._style(f'gap[{gap.stage}]', fg='yellow')}: {clean(gap.reason)}{location}{near}"
+
+
+def _details(gap: EmulationGap) -> Iterator[str]:
+    if gap.called is not None:
+        yield f"after a call of {clean(demangle(gap.called))}"
+    if gap.started is not None:
+        yield f"in the function that starts at {gap.started:#x}"
+    if gap.lost:
+        counts = (plural(count, f"{what} call", f"{what} calls") for what, count in gap.lost)
+        yield f"not reached: {', '.join(counts)}"

@@ -113,7 +113,7 @@ def _entry(result: Result, finding: Finding, indices: dict[str, int]) -> dict[st
 
 def _location(result: Result) -> dict[str, Any]:
     path = posixpath.join(result.target, result.path) if _is_folder(result) else result.target
-    uri = urllib.parse.quote(path)
+    uri = urllib.parse.quote(path, errors="surrogateescape")
     return {
         # Code viewers want a line even for a binary.
         "physicalLocation": {

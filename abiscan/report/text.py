@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from abiscan.findings import Effect, Evidence, Finding
-from abiscan.report.characters import clean, first_line
+from abiscan.report.characters import clean
 from abiscan.results.check import Report, Result, Verdict
 from abiscan.words import plural
 
@@ -37,15 +37,17 @@ def render(report: Report, console: Console, *, verbosity: int = 0) -> None:
 
 def _result(result: Result, verbosity: int) -> Iterator[Text]:
     if verbosity >= 0:
-        seen: set[str | None] = {None}
+        shown_symptoms: set[str | None] = {None}
         for finding in result.findings:
             yield from _finding(finding, verbosity)
-            if finding.symptom not in seen:
+            if finding.symptom not in shown_symptoms:
                 yield Text(f"  = users may see: {clean(finding.symptom or '')}")
-                seen.add(finding.symptom)
-        for known in result.suppressed:
-            yield Text.assemble((f"suppressed[{known.finding.rule}]", "dim"), f": {clean(known.finding.message)}")
-            yield Text(f"  = reason: {clean(known.reason)}", style="dim")
+                shown_symptoms.add(finding.symptom)
+        for suppressed in result.suppressed:
+            yield Text.assemble(
+                (f"suppressed[{suppressed.finding.rule}]", "dim"), f": {clean(suppressed.finding.message)}"
+            )
+            yield Text(f"  = reason: {clean(suppressed.reason)}", style="dim")
         for gap in result.gaps if verbosity > 0 or result.verdict is Verdict.UNKNOWN else ():
             yield Text.assemble((f"gap[{gap.stage}]", "yellow"), f": {clean(gap.reason)}")
     yield verdict(result)
@@ -54,10 +56,10 @@ def _result(result: Result, verbosity: int) -> Iterator[Text]:
 def _finding(finding: Finding, verbosity: int) -> Iterator[Text]:
     label, style = _LABELS.get(finding.effect, ("error", "bold red"))
     yield Text.assemble((f"{label}[{finding.rule}]", style), (f": {clean(finding.message)}", "bold"))
-    shown = finding.evidence if verbosity > 0 else finding.evidence[:_EVIDENCE_SHOWN]
-    for evidence in shown:
+    shown_evidence = finding.evidence if verbosity > 0 else finding.evidence[:_EVIDENCE_SHOWN]
+    for evidence in shown_evidence:
         yield from _evidence(evidence)
-    if hidden := len(finding.evidence) - len(shown):
+    if hidden := len(finding.evidence) - len(shown_evidence):
         yield Text(f"    … {hidden} more (use -v to show them)", style="dim")
     yield from _says(finding.says, verbosity)
     yield Text(f"  = effect: {finding.effect.value}")
@@ -67,16 +69,16 @@ def _finding(finding: Finding, verbosity: int) -> Iterator[Text]:
 
 def _says(text: str | None, verbosity: int) -> Iterator[Text]:
     lines = text.splitlines() if text else []
-    shown = lines if verbosity > 0 else lines[:_LINES_SHOWN]
-    for number, line in enumerate(shown):
+    shown_lines = lines if verbosity > 0 else lines[:_LINES_SHOWN]
+    for number, line in enumerate(shown_lines):
         yield Text(f"  = torch says: {clean(line)}" if number == 0 else f"      {clean(line)}")
-    if hidden := len(lines) - len(shown):
+    if hidden := len(lines) - len(shown_lines):
         yield Text(f"      … {plural(hidden, 'more line')} (use -v to show them)", style="dim")
 
 
 def _evidence(evidence: Evidence) -> Iterator[Text]:
-    where = f"  ({clean(evidence.object)})" if evidence.object else ""
-    yield Text.assemble("    ", clean(evidence.readable or evidence.subject), (where, "dim"))
+    location = f"  ({clean(evidence.object)})" if evidence.object else ""
+    yield Text.assemble("    ", clean(evidence.readable or evidence.subject), (location, "dim"))
     if evidence.readable and evidence.readable != evidence.subject:
         yield Text(f"      {clean(evidence.subject)}", style="dim")
     if evidence.instead:
@@ -86,11 +88,10 @@ def _evidence(evidence: Evidence) -> Iterator[Text]:
 def verdict(result: Result) -> Text:
     """The verdict on an extension, in one line."""
     torch = f"torch {result.torch_build}" if result.torch_build else "this torch"
-    where = result.target if result.target.endswith(result.path) else f"{result.target}: {result.path}"
-    line = Text.assemble(clean(where), ": ", (result.verdict.value, _VERDICT_STYLES[result.verdict]), f" on {torch}")
+    path = result.target if result.target.endswith(result.path) else f"{result.target}: {result.path}"
+    line = Text.assemble(clean(path), ": ", (result.verdict.value, _VERDICT_STYLES[result.verdict]), f" on {torch}")
     if result.predicted_error:
-        prefix = f"{result.predicted_error.object}: " if result.predicted_error.object else ""
-        line.append(f" - {clean(prefix + first_line(result.predicted_error.message))}")
+        line.append(f" - {clean(result.predicted_error.line)}")
     elif result.external:
         line.append(f" if {clean(', '.join(result.external))} can be found at run time")
     return line

@@ -10,7 +10,7 @@ from abiscan.results.document import rendered
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """An operator that is not what it was one release before: ``what`` is added, removed, schema, or dispatch."""
+    """An operator that changed since the release before: ``what`` has added, removed, schema, or dispatch."""
 
     operator: str
     what: tuple[str, ...]
@@ -18,7 +18,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseApi:
-    """One release: the version of the interface of all operators used, and what changed since the release before.
+    """One release: the interface version of all operators used, and what changed since the release before.
 
     ``gaps`` counts what could not be read of this release.
     """
@@ -31,7 +31,7 @@ class ReleaseApi:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiHistory:
-    """An extension over some releases: ``operators`` are those of torch that it uses, sorted."""
+    """An extension across several releases: ``operators`` are the torch operators that it uses, sorted."""
 
     target: str
     operators: tuple[str, ...]

@@ -8,6 +8,7 @@ from typing import Any
 
 from abiscan.findings import Effect, Evidence, Finding
 from abiscan.results.document import rendered
+from abiscan.words import first_line
 
 
 class Verdict(enum.Enum):
@@ -19,7 +20,7 @@ class Verdict(enum.Enum):
 
 
 class How(enum.Enum):
-    """How a failure appears: as a Python exception, or as the end of the process."""
+    """How a failure appears: it raises a Python exception, or ends the process."""
 
     RAISES = "raises"
     ABORTS = "aborts"
@@ -27,15 +28,24 @@ class How(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictedError:
-    """The first error of the load: ``object`` is the base name its text begins with, ``message`` the text after it.
+    """The first error of the load: ``object`` is the base name that its text begins with, ``message`` is the rest.
 
-    ``exact`` is false where something in the text cannot be known, for which a ``?`` stands.
+    ``exact`` is false if a part of the text cannot be predicted; a ``?`` replaces that part.
     """
 
     how: How
     object: str | None
     message: str
     exact: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.object}: {self.message}" if self.object else self.message
+
+    @property
+    def line(self) -> str:
+        """The error in one line."""
+        first = first_line(self.message)
+        return f"{self.object}: {first}" if self.object else first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,9 +58,9 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suppressed:
-    """A finding that the user accepts: it is shown, but does not fail anything.
+    """A finding that the user accepts: it is shown, but does not count as a failure.
 
-    ``reason`` is the user's, or says that the finding is in the baseline.
+    ``reason`` is the user's own, or says that the finding is in the baseline.
     """
 
     finding: Finding
@@ -74,19 +84,29 @@ class Result:
     gaps: tuple[Gap, ...]
     suppressed: tuple[Suppressed, ...] = ()
 
+    def __str__(self) -> str:
+        torch = f"torch {self.torch_build}" if self.torch_build else "this torch"
+        error = f" - {self.predicted_error.line}" if self.predicted_error else ""
+        return f"{self.path}: {self.verdict.value} on {torch}{error}"
+
     def is_failure(self, fail_on: Effect, *, strict: bool) -> bool:
         """Whether it has a finding at or above ``fail_on``, or with ``strict`` any gap."""
-        return (strict and bool(self.gaps)) or any(one.effect.severity >= fail_on.severity for one in self.findings)
+        return (strict and bool(self.gaps)) or any(
+            finding.effect.severity >= fail_on.severity for finding in self.findings
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """All results of a run."""
+    """All results of a run. As text: a verdict for each, and the error that it predicts."""
 
     results: tuple[Result, ...]
 
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.results))
+
     def exit_code(self, fail_on: Effect, *, strict: bool) -> int:
-        """0: nothing at or above ``fail_on``; 1: that, or with ``strict`` any gap; 3: a verdict is unknown."""
+        """1: a finding at or above ``fail_on``, or with ``strict`` any gap; 3: a verdict is unknown; 0 otherwise."""
         if any(result.is_failure(fail_on, strict=strict) for result in self.results):
             return 1
         return 3 if any(result.verdict is Verdict.UNKNOWN for result in self.results) else 0
@@ -109,16 +129,18 @@ def _result(result: Result) -> dict[str, Any]:
         "external": list(result.external),
         "findings": [_finding(finding) for finding in result.findings],
         "gaps": [{"stage": gap.stage, "reason": gap.reason} for gap in result.gaps],
-        "suppressed": [{**_finding(one.finding), "reason": one.reason} for one in result.suppressed],
+        "suppressed": [
+            {**_finding(suppressed.finding), "reason": suppressed.reason} for suppressed in result.suppressed
+        ],
     }
 
 
 def predicted_error(error: PredictedError | None) -> dict[str, Any] | None:
-    """The first error of a load, null if there is none."""
+    """The first error of a load; None, so ``null``, if there is none."""
     if error is None:
         return None
-    told = {"how": error.how.value, "object": error.object, "message": error.message}
-    return told if error.exact else {**told, "exact": False}
+    document = {"how": error.how.value, "object": error.object, "message": error.message}
+    return document if error.exact else {**document, "exact": False}
 
 
 def _finding(finding: Finding) -> dict[str, Any]:

@@ -15,9 +15,10 @@ from abiscan.results.document import rendered
 class BackendReport:
     """What one backend can do on one torch.
 
-    ``paths`` are the extensions of the target, which all count as loaded; ``built_for`` the releases that they can have
-    been built for, oldest first. ``kernels`` counts those that they register for the backend there, ``has_fallback``
-    tells whether they serve every operator besides. ``notes`` are for readers; ``gaps`` what could not be read.
+    ``paths`` are the extensions of the target, all of which are loaded; ``built_for`` has the releases that they may
+    have been built for, oldest first. ``kernels`` counts the kernels that they register for the backend,
+    ``has_fallback`` says whether a fallback of theirs serves all other operators. ``notes`` are for readers; ``gaps``
+    says what could not be read.
     """
 
     target: str
@@ -35,7 +36,7 @@ class BackendReport:
     gaps: tuple[str, ...]
 
     def exit_code(self, fail_on: Effect, *, strict: bool) -> int:
-        """1: a kernel is missing, if ``fail_on`` is as bad or less, or with ``strict`` any gap; 3: a gap; else 0."""
+        """1: a kernel is missing and ``fail_on`` is at most as severe, or with ``strict`` any gap; 3: a gap; else 0."""
         fails = bool(self.coverage.missing or self.coverage.ambiguous)
         if (fails and fail_on.severity <= Effect.CALL_FAILS.severity) or (self.gaps and strict):
             return 1
@@ -55,7 +56,7 @@ class BackendReport:
                 "fallback": self.has_fallback,
                 "workload": self.workload,
                 "served": {source.value: count for source, count in self.coverage.served.items()},
-                "missing": [_missing(each) for each in self.coverage.missing],
+                "missing": [_missing(kernel) for kernel in self.coverage.missing],
                 "ambiguous": list(self.coverage.ambiguous),
                 "unknown": list(self.coverage.unknown),
                 "notes": list(self.notes),

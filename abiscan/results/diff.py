@@ -20,7 +20,7 @@ class SymbolChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaChange:
-    """An operator with a changed schema; ``difference`` is the first one that torch cares about, in words."""
+    """An operator with a changed schema; ``difference`` describes the first difference that matters to torch."""
 
     operator: str
     old: str
@@ -30,7 +30,7 @@ class SchemaChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchChange:
-    """An operator whose kernels are for different keys than before, sorted."""
+    """An operator whose kernels are for different keys than before; ``added`` and ``removed`` are sorted."""
 
     operator: str
     added: tuple[str, ...]
@@ -50,9 +50,9 @@ class KeyChange:
 class Comparison:
     """Everything that changed.
 
-    ``old_api`` and ``new_api`` are the versions of the interface of all operators compared, together. ``cuda_compared``
-    is False where one of the two is a build without CUDA: its kernels are left out then. ``gaps`` is what could not be
-    read of the operators of either.
+    ``old_api`` and ``new_api`` are the interface versions of all compared operators together. ``cuda_compared`` is
+    False if only one of the two builds has CUDA: CUDA kernels are left out then. ``gaps`` says which operators of
+    either could not be read.
     """
 
     old: str

@@ -19,7 +19,7 @@ class Trouble(enum.Enum):
     """A package was built for a torch with a GPU; this one has none."""
 
     SECOND_LIBTORCH = "second-libtorch"
-    """There is another copy of torch's libraries, which a process may load too."""
+    """There is another copy of torch's libraries, which a process may also load."""
 
     STALE_BUILD = "stale-build"
     """Something that torch compiled on the fly was compiled for another torch."""
@@ -32,8 +32,8 @@ class Trouble(enum.Enum):
 class Ailment:
     """One problem.
 
-    ``subject`` is ``NAME==VERSION``, a folder, or a setting; ``message`` is what the loader says, or what is wrong;
-    ``commands`` are alternative fixes, ready to type, the most reliable first; ``effect`` is None if it is unknown.
+    ``subject`` is ``NAME==VERSION``, a folder, or a setting; ``message`` is the loader's error, or what is wrong;
+    ``commands`` are alternative fixes, ready to type, the most reliable first; ``effect`` is None if unknown.
     """
 
     subject: str
@@ -45,7 +45,7 @@ class Ailment:
 
     @property
     def severity(self) -> int:
-        """Its place among others."""
+        """The severity of its effect, for sorting; -1 if unknown."""
         return self.effect.severity if self.effect else -1
 
 
@@ -60,7 +60,7 @@ class Diagnosis:
 
     @property
     def exit_code(self) -> int:
-        """0: no problems; 1: a problem; 3: something could not be checked, and there is nothing worse."""
+        """0: no problems; 1: a problem; 3: something could not be checked, but no problem was found."""
         if any(ailment.effect for ailment in self.ailments):
             return 1
         return 3 if self.ailments else 0

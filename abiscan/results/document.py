@@ -1,4 +1,4 @@
-"""The JSON documents of the commands: what all of them share, and their published schemas."""
+"""The JSON documents of the commands: their common parts, and their published schemas."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,8 +18,8 @@ from abiscan.words import ranges
 class Row:
     """One extension on all releases.
 
-    ``declared`` is the requirement on torch in the metadata, ``results`` the judgement for each release, by the number
-    of the release, oldest first: those that there are for the extension's machine.
+    ``declared`` is the torch requirement in the metadata, ``results`` has the result for each release that exists for
+    the extension's machine, by release number, oldest first.
     """
 
     target: str
@@ -32,8 +33,8 @@ class Row:
 class Matrix:
     """All rows of a run, the ``releases`` that are its columns, oldest first, and what to require.
 
-    ``suggestions`` has for each target the simplest requirement that, of these releases, admits those on which all of
-    it works; None where there are none.
+    ``suggestions`` has, for each target, the simplest requirement that admits exactly those of the releases on which
+    the whole target works; None if there are none.
     """
 
     rows: tuple[Row, ...]
@@ -41,7 +42,7 @@ class Matrix:
     suggestions: Mapping[str, str | None]
 
     def exit_code(self, fail_on: Effect, *, strict: bool) -> int:
-        """0: nothing at or above ``fail_on`` anywhere; 1: that, or with ``strict`` any gap; 3: a verdict is unknown."""
+        """1: a finding at or above ``fail_on``, or with ``strict`` any gap; 3: a verdict is unknown; 0 otherwise."""
         results = [result for row in self.rows for result in row.results.values()]
         if any(result.is_failure(fail_on, strict=strict) for result in results):
             return 1
@@ -63,7 +64,7 @@ def works(result: Result) -> bool:
 
 
 def mark(result: Result | None) -> str:
-    """The sign in a cell: see ``legend``. None stands for a torch that does not exist for the machine."""
+    """The symbol in a cell: see ``legend``. None means that there is no build of the torch for the machine."""
     if result is None:
         return "·"
     if result.verdict is Verdict.UNKNOWN:
@@ -72,7 +73,7 @@ def mark(result: Result | None) -> str:
 
 
 def legend() -> str:
-    """What the signs mean."""
+    """The meaning of the symbols."""
     return "✓ loads  ✗ fails, or corrupts memory  ? unknown  · no build of torch for its machine"
 
 
@@ -88,7 +89,7 @@ def advice(matrix: Matrix, row: Row) -> str:
 
 
 def _working(matrix: Matrix, target: str) -> str:
-    """The releases with a build on which all of a target works: ``2.5.0-2.5.1``."""
+    """The releases with a build on which the whole target works: ``2.5.0-2.5.1``."""
     rows = [row for row in matrix.rows if row.target == target]
     builds = [name for name in matrix.releases if any(name in row.results for row in rows)]
     good = [name for name in builds if all(works(row.results[name]) for row in rows if name in row.results)]
@@ -99,11 +100,20 @@ def _number(build: str) -> str:
     return build.partition("+")[0]
 
 
-def trouble(result: Result) -> str | None:
-    """The first problem, in words: the load error, otherwise the worst finding; None if there is none."""
-    error = result.predicted_error
-    if error:
-        return f"{error.object}: {error.message}" if error.object else error.message
+def trouble(result: Result, torch: str | None = None) -> str | None:
+    """The first problem, in words: the load error, otherwise the worst finding; None if there is none.
+
+    :param torch: replaces the version of the torch in it: the same for releases that differ in nothing else
+    """
+    text = _first_problem(result)
+    if text is None or torch is None or result.torch is None:
+        return text
+    return re.sub(rf"(?<= ){re.escape(result.torch)}(\+\w+)?(?![\w.+-])", lambda _: torch, text)
+
+
+def _first_problem(result: Result) -> str | None:
+    if result.predicted_error:
+        return str(result.predicted_error)
     if works(result):
         return None
     worst = max(result.findings, key=lambda finding: finding.effect.severity, default=None)
@@ -113,7 +123,7 @@ def trouble(result: Result) -> str | None:
 
 
 def rules_of(result: Result) -> list[str]:
-    """The rules with findings, each once."""
+    """The rules with findings, without repetition."""
     return list(dict.fromkeys(finding.rule for finding in result.findings))
 
 

@@ -1,4 +1,4 @@
-"""The answer of ``abiscan ops TARGET``: what an extension registers. Its JSON Schema is ``schema/ops-v1.json``."""
+"""The result of ``abiscan ops TARGET``: what an extension registers. Its JSON Schema is ``schema/ops-v1.json``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from abiscan.results.document import rendered
 class ExtensionOperators:
     """What the extensions of a target register.
 
-    ``single`` says that the target is one shared object, whose document stands alone.
+    ``single`` means that the target is one shared object, so the document is not a list.
     """
 
     target: str
@@ -28,7 +28,7 @@ class ExtensionOperators:
 
     def to_json(self) -> str:
         """The JSON document, version 1."""
-        documents = [_inventory(each) for each in self.inventories]
+        documents = [_inventory(inventory) for inventory in self.inventories]
         return rendered(documents[0] if self.single else {"target": self.target, "results": documents})
 
 
@@ -38,11 +38,11 @@ def key_name(key: int | str | None, keys: DispatchKeys) -> str | None:
 
 
 def full_schema(operator: RegisteredOperator, built_for: TorchVersion | None) -> str | None:
-    """The schema as torch prints it: with its namespace, whichever way the source spells it.
+    """The schema as torch prints it: with its namespace, even if the source omits it.
 
-    A text that torch would refuse is shown as it is.
+    A text that torch rejects is returned unchanged.
 
-    :param built_for: the release whose way of printing it is; None for the newest
+    :param built_for: the release that prints it; None for the newest
     """
     if operator.schema is None:
         return None
@@ -56,22 +56,23 @@ def full_schema(operator: RegisteredOperator, built_for: TorchVersion | None) ->
 
 
 def _inventory(inventory: Inventory) -> dict[str, Any]:
-    found = inventory.registrations
+    registrations = inventory.registrations
     return {
         "path": inventory.path,
         "built_for": [str(version) for version in inventory.built_for],
-        "libraries": [_library(each, inventory) for each in found.libraries],
-        "operators": [_operator(each, inventory) for each in found.operators],
-        "kernels": [_kernel(each, inventory) for each in found.kernels],
-        "fallbacks": [_fallback(each, inventory) for each in found.fallbacks],
+        "libraries": [_library(library, inventory) for library in registrations.libraries],
+        "operators": [_operator(operator, inventory) for operator in registrations.operators],
+        "kernels": [_kernel(kernel, inventory) for kernel in registrations.kernels],
+        "fallbacks": [_fallback(fallback, inventory) for fallback in registrations.fallbacks],
         "classes": [
-            {"name": each.name, "methods": list(each.methods), "phase": each.phase.value} for each in found.classes
+            {"name": custom_class.name, "methods": list(custom_class.methods), "phase": custom_class.phase.value}
+            for custom_class in registrations.classes
         ],
         "registries": [
-            {"registry": each.what, "key": each.key, "phase": each.phase.value} for each in found.registries
+            {"registry": entry.what, "key": entry.key, "phase": entry.phase.value} for entry in registrations.registries
         ],
-        "lookups": [{"operator": each.operator, "schema_known": None} for each in found.lookups],
-        "gaps": [_gap(each) for each in inventory.gaps],
+        "lookups": [{"operator": lookup.operator, "schema_known": None} for lookup in registrations.lookups],
+        "gaps": [_gap(gap) for gap in inventory.gaps],
     }
 
 
@@ -129,6 +130,9 @@ def _gap(gap: EmulationGap) -> dict[str, Any]:
         "reason": gap.reason,
         "address": None if gap.address is None else f"{gap.address:#x}",
         "symbol": gap.symbol,
+        "started": None if gap.started is None else f"{gap.started:#x}",
+        "called": gap.called,
+        "lost": dict(gap.lost),
     }
 
 

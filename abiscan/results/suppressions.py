@@ -1,6 +1,6 @@
 """Findings that the user accepts: a baseline, and the suppressions in ``pyproject.toml``.
 
-They change what fails, not what is true: the verdict stays, and a suppressed finding is shown as such in every view.
+They change the exit code, not the verdict, and every report shows a suppressed finding as such.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ _Cause = tuple[str, str | None, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
-    """What an earlier report found: the evidence of each rule, by extension, torch and rule.
+    """The findings of an earlier report: their evidence, by extension, torch and rule.
 
-    A finding is known if all of its evidence is known: one more missing symbol makes it new, one less does not. The
-    path and name of a wheel do not count, and neither does the local version label of the torch.
+    A finding is known if all of its evidence is known: one more missing symbol makes it new, one fewer does not. The
+    path and name of a wheel do not matter, nor does the local version label of the torch.
     """
 
     evidence: Mapping[_Cause, frozenset[tuple[str, str | None]]]
@@ -61,7 +61,7 @@ class Baseline:
     def knows(self, result: Result, finding: Finding) -> bool:
         """Whether an earlier report has the finding."""
         known = self.evidence.get((result.path, result.torch, finding.rule))
-        return known is not None and known >= {(one.subject, one.object) for one in finding.evidence}
+        return known is not None and known >= {(evidence.subject, evidence.object) for evidence in finding.evidence}
 
 
 EMPTY: Final = Baseline(evidence={})
@@ -92,7 +92,7 @@ def _evidence(document: Any) -> dict[_Cause, set[tuple[str, str | None]]]:
     for result in document["results"]:
         for finding in (*result["findings"], *result.get("suppressed", ())):
             proofs = evidence.setdefault((result["path"], result["torch"], finding["rule"]), set())
-            proofs |= {(one["subject"], one.get("object")) for one in finding["evidence"]}
+            proofs |= {(entry["subject"], entry.get("object")) for entry in finding["evidence"]}
     return evidence
 
 
@@ -100,8 +100,10 @@ def configuration(folder: Path) -> Path | None:
     """The nearest ``pyproject.toml`` in a folder or above it that has a table ``[tool.abiscan]``."""
     for place in (folder, *folder.parents):
         file = place / "pyproject.toml"
-        if file.is_file() and "abiscan" in _table(file).get("tool", {}):
-            return file
+        if file.is_file():
+            tools = _table(file).get("tool")
+            if isinstance(tools, dict) and "abiscan" in tools:
+                return file
     return None
 
 
@@ -112,6 +114,8 @@ def read_suppressions(file: Path, rules: Collection[str]) -> tuple[Suppression, 
     :raises InputError: one has no reason, no expiry date, an unknown rule, or is otherwise invalid
     """
     table = _table(file)["tool"]["abiscan"]
+    if not isinstance(table, dict):
+        raise InputError(str(file), "[tool.abiscan] is not a table", f"write: suppress = [{_EXAMPLE}]")
     if unknown := sorted(set(table) - {"suppress"}):
         raise InputError(str(file), f"[tool.abiscan] has no setting {unknown[0]}", "the only setting is suppress")
     entries = table.get("suppress", [])
@@ -121,7 +125,7 @@ def read_suppressions(file: Path, rules: Collection[str]) -> tuple[Suppression, 
 
 
 def _table(file: Path) -> dict[str, Any]:
-    # Imported for those who have the file: most runs read none.
+    # Imported only if there is a file: most runs read none.
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -151,17 +155,17 @@ def _suppression(file: Path, number: int, entry: Mapping[str, Any], rules: Colle
 
 
 def apply(report: Report, suppressions: Sequence[Suppression], baseline: Baseline) -> Report:
-    """The report with what is known moved from ``findings`` to ``suppressed``.
+    """The report with the accepted findings moved from ``findings`` to ``suppressed``.
 
     :param suppressions: those that have not expired
     """
 
     def sort(result: Result) -> Result:
-        known = {finding: reason for finding, reason in _reasons(result, suppressions, baseline) if reason}
+        accepted = {finding: reason for finding, reason in _reasons(result, suppressions, baseline) if reason}
         return dataclasses.replace(
             result,
-            findings=tuple(finding for finding in result.findings if finding not in known),
-            suppressed=tuple(Suppressed(finding=finding, reason=reason) for finding, reason in known.items()),
+            findings=tuple(finding for finding in result.findings if finding not in accepted),
+            suppressed=tuple(Suppressed(finding=finding, reason=reason) for finding, reason in accepted.items()),
         )
 
     return Report(results=tuple(map(sort, report.results)))
@@ -171,5 +175,5 @@ def _reasons(
     result: Result, suppressions: Sequence[Suppression], baseline: Baseline
 ) -> Iterator[tuple[Finding, str | None]]:
     for finding in result.findings:
-        reasons = (one.reason for one in suppressions if one.covers(result, finding))
+        reasons = (suppression.reason for suppression in suppressions if suppression.covers(result, finding))
         yield finding, next(reasons, None) or (_IN_BASELINE if baseline.knows(result, finding) else None)

@@ -1,4 +1,4 @@
-"""The answers of ``abiscan ops --torch``: what a torch itself registers. The JSON is that of ``operators``."""
+"""The results of ``abiscan ops --torch``: what a torch itself registers. Their JSON is that of ``operators``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from abiscan.torches.model import TorchRelease
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TorchOperators:
-    """What a torch has in its dispatcher."""
+    """The operators in a torch's dispatcher."""
 
     release: TorchRelease
     operators: Operators
@@ -78,7 +78,7 @@ class TorchOperators:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TorchApiVersions:
-    """The version of the interface of each operator that a torch has, by name."""
+    """The interface version of each operator of a torch, by name."""
 
     release: TorchRelease
     versions: Mapping[str, str]

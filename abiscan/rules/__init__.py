@@ -66,7 +66,7 @@ RULES: Final[tuple[Rule, ...]] = (
     unread_registration.RULE,
     declared_requirement_wrong.RULE,
 )
-"""In the order in which a load would run into what they find."""
+"""In the order in which a load would run into the problems."""
 
 
 def by_name(name: str) -> Rule | None:

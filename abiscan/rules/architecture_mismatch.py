@@ -21,15 +21,15 @@ from abiscan.linkage.linkage import Linkage
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """Compare the architectures of the two."""
-    mine, theirs = linkage.facts.machine.value, linkage.release.machine.value
-    if mine != theirs:
+    """Compare the machines that the extension and the torch are built for."""
+    extension_machine, torch_machine = linkage.facts.machine.value, linkage.release.machine.value
+    if extension_machine != torch_machine:
         yield Finding(
             rule=RULE.name,
             effect=Effect.LOAD_FAILS,
-            message=f"{linkage.name} is built for {mine}, but this torch is for {theirs}",
-            evidence=(Evidence(subject=linkage.name, readable=mine, instead=theirs),),
-            fix=f"install the {theirs} build: a wheel whose name ends in {theirs}.whl",
+            message=f"{linkage.name} is built for {extension_machine}, but this torch is for {torch_machine}",
+            evidence=(Evidence(subject=linkage.name, readable=extension_machine, instead=torch_machine),),
+            fix=f"install the {torch_machine} build: a wheel whose name ends in {torch_machine}.whl",
         )
 
 

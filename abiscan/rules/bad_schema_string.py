@@ -8,8 +8,8 @@ that is not registered yet), that has a syntax error, or that has more than 64 a
 **Fix.** Install the torch that the extension was built for, or a newer one. A syntax error fails on every torch:
 report it to the extension's maintainers.
 
-**Limits.** A custom class that another library registers is known only if that library is loaded into the same
-process.
+**Limits.** A custom class that another library registers is known only if that library is a target of the same
+command, or installed beside torch. While a library that the extension needs is missing, an unknown class is a gap.
 
 **Example.** `unknown type specifier … op(Tensor self, Tenzor other) -> Tensor`.
 """
@@ -17,10 +17,14 @@ process.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from abiscan.findings import Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.rules.registration import place_of, refusal, refusals
+
+# How torch's words for a syntax error begin. Which types it knows, in contrast, depends on the release.
+_OF_SYNTAX: Final = ("expected ", "Use `")
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
@@ -29,7 +33,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         outcome = reaction.outcome
         assert outcome.message is not None
         problem = outcome.problem or outcome.message.text
-        where = place_of(outcome.event)
+        place = place_of(outcome.event)
         yield refusal(
             RULE.name,
             linkage,
@@ -38,10 +42,13 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             [
                 Evidence(
                     subject=outcome.subject,
-                    readable=outcome.subject + (f", at {where}" if where else ""),
+                    readable=outcome.subject + (f", at {place}" if place else ""),
                     object=reaction.object,
                 )
             ],
+            "correct the schema, or report it to the extension's maintainers: no torch accepts it"
+            if problem.startswith(_OF_SYNTAX)
+            else None,
         )
 
 

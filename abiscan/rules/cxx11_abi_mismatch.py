@@ -36,8 +36,8 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     # A result of type string alone tells torch's side; one parameter of that type is needed to know the extension's.
     if not any(uses_cxx11_string(symbol.reference.name) is not None for symbol in symbols):
         return
-    theirs = linkage.torch_uses_cxx11_strings
-    assert theirs is not None
+    torch_is_cxx11 = linkage.torch_uses_cxx11_strings
+    assert torch_is_cxx11 is not None
     evidence = []
     for symbol in symbols:
         nearest = nearest_export(linkage, symbol.reference.name)
@@ -53,11 +53,11 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         rule=RULE.name,
         effect=Effect.LOAD_FAILS,
         message=(
-            f"std::string ABI mismatch: {linkage.name} is compiled with {_SETTING[not theirs]}, {linkage.release} with "
-            f"{_SETTING[theirs]}; this leaves {plural(len(symbols), 'symbol')} undefined"
+            f"std::string ABI mismatch: {linkage.name} is compiled with {_SETTING[not torch_is_cxx11]}, "
+            f"{linkage.release} with {_SETTING[torch_is_cxx11]}; this leaves {plural(len(symbols), 'symbol')} undefined"
         ),
         evidence=tuple(evidence),
-        fix=f"install or rebuild the extension with _GLIBCXX_USE_CXX11_ABI={int(theirs)}, like this torch",
+        fix=f"install or rebuild the extension with _GLIBCXX_USE_CXX11_ABI={int(torch_is_cxx11)}, like this torch",
         symptom=symptom(linkage),
     )
 

@@ -30,7 +30,7 @@ from abiscan.words import ranges
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding for what is wrongly admitted, one for what is needlessly excluded."""
+    """One finding for releases that are wrongly admitted, one for releases that are needlessly excluded."""
     declaration = linkage.declaration
     if declaration is None:
         return

@@ -34,21 +34,21 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     registering = linkage.registering
     if registering is None or not registering.built_for:
         return
-    own = registering.own
+    registrations = registering.own
     keys = (
-        *(library.dispatch_key for library in own.libraries),
-        *(kernel.dispatch_key for kernel in own.kernels),
-        *(fallback.dispatch_key for fallback in own.fallbacks),
+        *(library.dispatch_key for library in registrations.libraries),
+        *(kernel.dispatch_key for kernel in registrations.kernels),
+        *(fallback.dispatch_key for fallback in registrations.fallbacks),
     )
     used = Counter(key for key in keys if isinstance(key, int))
     tables = [keys_of(version) for version in registering.built_for]
-    here = registering.keys
-    known = set(here.names.values())
+    target_keys = registering.keys
+    known_names = set(target_keys.names.values())
     moved = {}
     for number in sorted(used):
-        meant = {table.name(number) for table in tables}
-        if here.name(number) not in meant and meant <= known:
-            moved[number] = " or ".join(sorted(meant))
+        names = {table.name(number) for table in tables}
+        if target_keys.name(number) not in names and names <= known_names:
+            moved[number] = " or ".join(sorted(names))
     if not moved:
         return
     first = next(iter(moved))
@@ -58,17 +58,17 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         effect=Effect.CALL_FAILS,
         message=(
             f"{linkage.name} registers for dispatch key {first}, which is {moved[first]} in {built_for} but "
-            f"{here.names.get(first, 'no key')} in {linkage.release}"
+            f"{target_keys.names.get(first, 'no key')} in {linkage.release}"
             + (f"; {plural(len(moved) - 1, 'more key')} changed meaning" if len(moved) > 1 else "")
         ),
         evidence=tuple(
             Evidence(
-                subject=meant,
-                readable=f"{meant} (number {number}, {plural(used[number], 'registration')})",
+                subject=old_name,
+                readable=f"{old_name} (number {number}, {plural(used[number], 'registration')})",
                 object=linkage.name,
-                instead=here.name(number),
+                instead=target_keys.name(number),
             )
-            for number, meant in moved.items()
+            for number, old_name in moved.items()
         ),
         fix=other_build(linkage),
     )

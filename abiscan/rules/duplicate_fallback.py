@@ -4,7 +4,8 @@
 registered by torch or by a library loaded earlier. `Autograd` is an alias for several keys, all of which have a
 fallback in torch.
 
-**Why it fails.** A key can have only one fallback. In torch 1.6 alone, the second one silently replaces the first.
+**Why it fails.** A key can have only one fallback. In torch 1.6, and for `AutogradPrivateUse1` from torch 2.10 on, the
+second one silently replaces the first; then the finding is a warning.
 
 **Fix.** Install a build of the extension made for this torch. In the source: register kernels for the operators that
 need one, or use a key without a fallback in torch, such as `PrivateUse1`.
@@ -48,10 +49,10 @@ def _cause(linkage: Linkage, reaction: Reaction) -> str:
 
 
 def _evidence(reaction: Reaction) -> Evidence:
-    where = place_of(reaction.outcome.event)
+    place = place_of(reaction.outcome.event)
     return Evidence(
         subject=reaction.outcome.subject,
-        readable=f"fallback for {reaction.outcome.subject}" + (f" at {where}" if where else ""),
+        readable=f"fallback for {reaction.outcome.subject}" + (f" at {place}" if place else ""),
         object=reaction.object,
         instead=reaction.outcome.old or None,
     )

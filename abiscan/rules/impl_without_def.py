@@ -29,7 +29,7 @@ from abiscan.words import listed
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding for torch's namespaces, one for those of others."""
+    """One finding for torch's namespaces, one for all others."""
     registering = linkage.registering
     if registering is None or registering.operators is None:
         return
@@ -41,7 +41,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     ]
     namespaces = {name.partition("::")[0] for name in defined}
     of_torch = [reaction for reaction in dead if reaction.outcome.subject.partition("::")[0] in namespaces]
-    others = [reaction for reaction in dead if reaction not in of_torch]
+    of_others = [reaction for reaction in dead if reaction not in of_torch]
     if of_torch:
         yield Finding(
             rule=RULE.name,
@@ -52,15 +52,15 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             evidence=tuple(map(_evidence, of_torch)),
             fix=other_build(linkage),
         )
-    if others:
+    if of_others:
         yield Finding(
             rule=RULE.name,
             effect=Effect.NOTE,
             message=(
                 f"{linkage.name} has kernels for operators that neither torch nor any library loaded with it defines: "
-                f"{_names(others)}"
+                f"{_names(of_others)}"
             ),
-            evidence=tuple(map(_evidence, others)),
+            evidence=tuple(map(_evidence, of_others)),
             fix="no action needed if Python code or another library of the package defines them before they are called",
         )
 
@@ -70,10 +70,10 @@ def _names(reactions: list[Reaction]) -> str:
 
 
 def _evidence(reaction: Reaction) -> Evidence:
-    where = place_of(reaction.outcome.event)
+    place = place_of(reaction.outcome.event)
     return Evidence(
         subject=reaction.outcome.subject,
-        readable=reaction.outcome.subject + (f", registered at {where}" if where else ""),
+        readable=reaction.outcome.subject + (f", registered at {place}" if place else ""),
         object=reaction.object,
     )
 

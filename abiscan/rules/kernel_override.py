@@ -35,14 +35,14 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         overrides = reaction.outcome.kind is OutcomeKind.OVERRIDES
         if overrides and not isinstance(reaction.outcome.event, FallBack | Enter):
             by_owner.setdefault((reaction.object, other_side(linkage, reaction)), []).append(reaction)
-    for (mine, owner), reactions in by_owner.items():
+    for (object_name, owner), reactions in by_owner.items():
         warnings = [reaction.outcome.message.text for reaction in reactions if reaction.outcome.message is not None]
         count = plural(len(reactions), "kernel")
         replaces = f"replaces {count} of {owner} (torch warns)" if warnings else f"silently replaces {count} of {owner}"
         yield Finding(
             rule=RULE.name,
             effect=Effect.OVERRIDES,
-            message=f"{mine} {replaces}: {reactions[0].outcome.subject}" + (", …" if len(reactions) > 1 else ""),
+            message=f"{object_name} {replaces}: {reactions[0].outcome.subject}" + (", …" if len(reactions) > 1 else ""),
             evidence=tuple(map(_evidence, reactions)),
             fix="no action needed if this is intended; otherwise do not load both into one process",
             says="\n".join(warnings) or None,

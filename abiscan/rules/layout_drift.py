@@ -44,9 +44,9 @@ _SHIM: Final = re.compile(r"aoti_torch_|torch_")
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding for what is passed while loading, one for each class that does harm in use, one note for the rest.
+    """One finding for the classes passed while loading, one for each class that is harmful in use, a note for the rest.
 
-    An extension that no layout concerns gets a note saying so.
+    An extension that does not depend on layouts gets a note saying so.
     """
     if _is_stable(linkage.facts):
         yield _exempt(linkage)

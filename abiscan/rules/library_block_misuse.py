@@ -53,13 +53,13 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     for reaction in refusals(linkage, _WHAT):
         message, subject = reaction.outcome.message, reaction.outcome.subject
         assert message is not None
-        where = place_of(reaction.outcome.event)
+        place = place_of(reaction.outcome.event)
         yield refusal(
             RULE.name,
             linkage,
             reaction,
             f"{reaction.object} {_WHAT[message.id].format(subject=subject)}",
-            [Evidence(subject=subject, readable=f"at {where}" if where else None, object=reaction.object)],
+            [Evidence(subject=subject, readable=f"at {place}" if place else None, object=reaction.object)],
             "report it to the extension's maintainers: no torch accepts this"
             if message.id not in _OF_RELEASES
             else None,

@@ -37,12 +37,12 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         return
     before = DispatchTable(registering.release, registering.operators)
     after = table_of(registering.release, registering.operators, (registering.own, *registering.brought.values()))
-    own = after.operators.kernels[len(before.operators.kernels) :]
-    for backend in dict.fromkeys(kernel.key for kernel in own if kernel.key is not None):
+    own_kernels = after.operators.kernels[len(before.operators.kernels) :]
+    for backend in dict.fromkeys(kernel.key for kernel in own_kernels if kernel.key is not None):
         autograd = AUTOGRAD + backend
         if backend not in after.backends_of(autograd):
             continue
-        names = dict.fromkeys(kernel.operator for kernel in own if kernel.key == backend)
+        names = dict.fromkeys(kernel.operator for kernel in own_kernels if kernel.key == backend)
         lost = [
             name
             for name in names

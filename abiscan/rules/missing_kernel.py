@@ -31,13 +31,13 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     if registering is None or registering.backend is None:
         return
     backend = registering.backend
-    known = backend.table.operators.operators
+    operators = backend.table.operators.operators
     used = {
         *ESSENTIAL,
         *(kernel.operator for kernel in registering.own.kernels),
         *(lookup.operator for lookup in registering.own.lookups),
     }
-    missing = cover(backend.table, backend.key, backend.core, sorted(used & known.keys())).missing
+    missing = cover(backend.table, backend.key, backend.core, sorted(used & operators.keys())).missing
     if missing:
         yield Finding(
             rule=RULE.name,

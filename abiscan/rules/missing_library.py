@@ -54,15 +54,15 @@ def check(linkage: Linkage) -> Iterator[Finding]:
 def _torch_lacks(linkage: Linkage, missing: Sequence[MissingLibrary]) -> Finding:
     kind = next((kind for library in missing for word, kind in KINDS if word in library.name), None)
     if kind:
-        what = f"{linkage.name} is a {kind} build, but {linkage.release} has no {kind}"
+        cause = f"{linkage.name} is a {kind} build, but {linkage.release} has no {kind}"
         fix = f"install a {kind} build of torch, or a build of the extension without {kind}"
     else:
-        what = f"{linkage.name} needs libraries of torch that {linkage.release} does not have"
+        cause = f"{linkage.name} needs libraries of torch that {linkage.release} does not have"
         fix = "install the torch it was built for, or a build of the extension made for this torch"
     return Finding(
         rule=RULE.name,
         effect=Effect.LOAD_FAILS,
-        message=f"{what}: {missing[0].name}: {NO_SUCH_FILE}",
+        message=f"{cause}: {missing[0].name}: {NO_SUCH_FILE}",
         evidence=(
             *_evidence(missing),
             *(

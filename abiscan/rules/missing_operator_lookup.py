@@ -29,7 +29,7 @@ from abiscan.words import listed
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding for torch's namespaces, one for those of others."""
+    """One finding for torch's namespaces, one for all others."""
     registering = linkage.registering
     if registering is None or registering.operators is None:
         return
@@ -38,8 +38,8 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     defined = {*of_torch, *(operator.name for registrations in loaded for operator in registrations.operators)}
     implemented = {kernel.operator for registrations in loaded for kernel in registrations.kernels}
     needed = (lookup.operator for lookup in registering.own.lookups if lookup.throws)
-    known = defined if has_message("S2", registering.release) else defined | implemented
-    absent = list(dict.fromkeys(name for name in needed if name not in known))
+    available = defined if has_message("S2", registering.release) else defined | implemented
+    absent = list(dict.fromkeys(name for name in needed if name not in available))
     namespaces = {*registering.operators.namespaces, *(name.partition("::")[0] for name in of_torch)}
     for names, effect in (
         ([name for name in absent if name.partition("::")[0] in namespaces], Effect.CALL_FAILS),

@@ -29,8 +29,8 @@ from abiscan.linkage.linkage import Linkage
 def check(linkage: Linkage) -> Iterator[Finding]:
     """Compare the names of the two registries."""
     python = linkage.torch_libraries.get("libtorch_python.so")
-    mine, theirs = linkage.facts.pybind11_internals, python.pybind11_internals if python else None
-    if mine and theirs and mine != theirs:
+    own_internals, torch_internals = linkage.facts.pybind11_internals, python.pybind11_internals if python else None
+    if own_internals and torch_internals and own_internals != torch_internals:
         yield Finding(
             rule=RULE.name,
             effect=Effect.NOTE,
@@ -38,7 +38,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
                 f"{linkage.name} and {linkage.release} use incompatible pybind11 internals: the extension does not "
                 "know the classes that torch binds (TypeError: incompatible function arguments)"
             ),
-            evidence=(Evidence(subject=mine, object=linkage.name, instead=theirs),),
+            evidence=(Evidence(subject=own_internals, object=linkage.name, instead=torch_internals),),
             fix="build the extension with the pybind11 headers in torch/include/pybind11 of this torch",
         )
 

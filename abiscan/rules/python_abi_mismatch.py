@@ -30,31 +30,35 @@ from abiscan.rules.symptom import symptom
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding with everything that shows another Python."""
+    """One finding with all evidence of a different Python."""
     interpreter = linkage.interpreter
     if interpreter is None:
         return
-    here = str(interpreter.tag)
+    running = str(interpreter.tag)
     evidence: list[Evidence] = []
     built_for: str | None = None
     tag = expected_tag(linkage.name, linkage.facts)
     if tag is not None and tag != interpreter.tag:
         built_for = str(tag)
-        evidence.append(Evidence(subject=linkage.name, readable=f"tagged for Python {tag}", instead=f"Python {here}"))
+        evidence.append(
+            Evidence(subject=linkage.name, readable=f"tagged for Python {tag}", instead=f"Python {running}")
+        )
     version = compiled_for(linkage.facts, interpreter)
     if version is not None and version != interpreter.tag.version:
         built_for = version
         evidence.append(
-            Evidence(subject=linkage.name, readable=f"pybind11 module for Python {version}", instead=f"Python {here}")
+            Evidence(
+                subject=linkage.name, readable=f"pybind11 module for Python {version}", instead=f"Python {running}"
+            )
         )
     symbols = [symbol for symbol in linkage.undefined if is_python_symbol(symbol.reference.name)]
     evidence += [Evidence(subject=symbol.reference.name, object=symbol.module.name) for symbol in symbols]
     if not evidence:
         return
     if built_for is not None:
-        message = f"{linkage.name} is built for Python {built_for}, but torch runs in Python {here}"
+        message = f"{linkage.name} is built for Python {built_for}, but torch runs in Python {running}"
     else:
-        message = f"{linkage.name} uses a part of the Python C API that Python {here} does not have"
+        message = f"{linkage.name} uses a part of the Python C API that Python {running} does not have"
     if symbols:
         message += f": {symbol_message(symbols[0].reference)}"
     yield Finding(
@@ -62,7 +66,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         effect=Effect.LOAD_FAILS,
         message=message,
         evidence=tuple(evidence),
-        fix=f"install the wheel for Python {here} (tag cp{here.replace('.', '')})",
+        fix=f"install the wheel for Python {running} (tag cp{running.replace('.', '')})",
         symptom=symptom(linkage),
     )
 

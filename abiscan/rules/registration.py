@@ -21,7 +21,10 @@ _OF_SCHEMAS = ("D1", "D2", "D3", "D4", "D5", "K2", "R7", "R8")
 
 
 def refusals(linkage: Linkage, checks: Collection[str]) -> Iterator[Reaction]:
-    """The registrations for which torch throws a message with one of these ids."""
+    """The registrations that torch rejects with one of these messages.
+
+    :param checks: the ids of the messages
+    """
     for reaction in linkage.registering.reactions if linkage.registering else ():
         message = reaction.outcome.message
         if reaction.fails and not reaction.behind and message is not None and message.id in checks:
@@ -31,7 +34,7 @@ def refusals(linkage: Linkage, checks: Collection[str]) -> Iterator[Reaction]:
 def refusal(
     rule: str, linkage: Linkage, reaction: Reaction, cause: str, evidence: Collection[Evidence], fix: str | None = None
 ) -> Finding:
-    """The finding on a registration for which torch throws.
+    """The finding for a registration that torch rejects with an exception.
 
     :param cause: what is wrong, in one clause
     """
@@ -69,14 +72,14 @@ def _evidence_behind(linkage: Linkage, reaction: Reaction) -> Evidence:
 
 
 def effect_of(reaction: Reaction) -> Effect:
-    """What a throw leads to, depending on when it happens."""
+    """The effect of torch's exception, which depends on when it is thrown."""
     if not reaction.in_load:
         return Effect.CALL_FAILS
     return Effect.ABORTS if reaction.aborts else Effect.LOAD_FAILS
 
 
 def consequence(reaction: Reaction) -> str:
-    """The same in words."""
+    """The effect of torch's exception in words."""
     doing = "loading it" if reaction.is_static else "importing it"
     if reaction.exits:
         return f"{doing if reaction.in_load else 'the call that registers it'} ends the process (exit code 1)"
@@ -92,8 +95,8 @@ def other_side(linkage: Linkage, reaction: Reaction) -> str:
     operators = linkage.registering.operators if linkage.registering else None
     subject, event = reaction.outcome.subject, reaction.outcome.event
     if isinstance(event, Enter):
-        own = ((entry.registry, entry.key) for entry in (operators and operators.entries) or ())
-        return str(linkage.release) if (event.registry, event.key) in own else f"{reaction.object} itself"
+        torch_entries = ((entry.registry, entry.key) for entry in (operators and operators.entries) or ())
+        return str(linkage.release) if (event.registry, event.key) in torch_entries else f"{reaction.object} itself"
     if operators and (
         subject in operators.operators
         or subject in operators.namespaces
@@ -106,13 +109,13 @@ def other_side(linkage: Linkage, reaction: Reaction) -> str:
 
 
 def places(reaction: Reaction) -> tuple[Evidence, ...]:
-    """Where in the source of the extension the registration stands, if that is known."""
-    where = place_of(reaction.outcome.event)
-    return (Evidence(subject=where, readable=f"registered at {where}", object=reaction.object),) if where else ()
+    """The source line of the registration in the extension, if it is known."""
+    place = place_of(reaction.outcome.event)
+    return (Evidence(subject=place, readable=f"registered at {place}", object=reaction.object),) if place else ()
 
 
 def place_of(event: Event) -> str | None:
-    """Where in the source of the extension an event is: ``ops.cpp:12``."""
+    """The source line of an event in the extension: ``ops.cpp:12``."""
     block = event.block if isinstance(event, OpenBlock | Define | Implement | FallBack) else None
     return f"{block.file}:{block.line}" if block else None
 
@@ -130,23 +133,23 @@ def schemas(linkage: Linkage, reaction: Reaction) -> tuple[str, Evidence]:
     difference, instead = "the schemas are identical", old
     assert linkage.registering is not None
     try:
-        mine, theirs = FunctionSchema.parse(new), FunctionSchema.parse(old)
+        new_schema, old_schema = FunctionSchema.parse(new), FunctionSchema.parse(old)
     except SchemaError:
         difference = "the schemas differ"
     else:
-        first = mine.first_difference(theirs)
+        first = new_schema.first_difference(old_schema)
         if first is not None:
             difference = _in_words(first, reaction.object, other_side(linkage, reaction))
-            instead = marked(theirs, mine, linkage.registering.release)
+            instead = marked(old_schema, new_schema, linkage.registering.release)
     return difference, Evidence(subject=reaction.outcome.subject, readable=new, object=reaction.object, instead=instead)
 
 
-def _in_words(difference: Difference, mine: str, other: str) -> str:
+def _in_words(difference: Difference, object_name: str, other: str) -> str:
     if not (difference.first and difference.second):
-        owner, text = (mine, difference.first) if difference.first else (other, difference.second)
+        owner, text = (object_name, difference.first) if difference.first else (other, difference.second)
         return f"only the schema in {owner} has {difference.place}: {text}"
-    what = f"{difference.place} has a different {difference.what}"
-    return f"{what}: {difference.first} in {mine}, {difference.second} in {other}"
+    change = f"{difference.place} has a different {difference.what}"
+    return f"{change}: {difference.first} in {object_name}, {difference.second} in {other}"
 
 
 def marked(schema: FunctionSchema, other: FunctionSchema, release: MinorVersion) -> str:
@@ -155,8 +158,10 @@ def marked(schema: FunctionSchema, other: FunctionSchema, release: MinorVersion)
     def side(mine: Collection[Argument], theirs: Collection[Argument]) -> list[str]:
         texts, others = ([argument.printed_by(release) for argument in arguments] for arguments in (mine, theirs))
         matcher = difflib.SequenceMatcher(a=others, b=texts, autojunk=False)
-        kept = {index for block in matcher.get_matching_blocks() for index in range(block.b, block.b + block.size)}
-        return [text if index in kept else f"«{text}»" for index, text in enumerate(texts)]
+        kept_indexes = {
+            index for block in matcher.get_matching_blocks() for index in range(block.b, block.b + block.size)
+        }
+        return [text if index in kept_indexes else f"«{text}»" for index, text in enumerate(texts)]
 
     arguments = side(schema.arguments, other.arguments)
     first = next((index for index, argument in enumerate(schema.arguments) if argument.kwarg_only), None)

@@ -49,14 +49,14 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     for reaction in linkage.registering.reactions if linkage.registering else ():
         kind, message = reaction.outcome.kind, reaction.outcome.message
         if isinstance(reaction.outcome.event, Enter) and kind in (OutcomeKind.OVERRIDES, OutcomeKind.SKIPS):
-            what, other = _what(reaction.outcome.event), other_side(linkage, reaction)
+            entry, other = _what(reaction.outcome.event), other_side(linkage, reaction)
             overrides = kind is OutcomeKind.OVERRIDES
             existing = "its own" if other == f"{reaction.object} itself" else f"that of {other}"
             effect = f"replacing {existing}" if overrides else f"but {existing} has priority"
             yield Finding(
                 rule=RULE.name,
                 effect=Effect.OVERRIDES if overrides else Effect.NOTE,
-                message=f"{reaction.object} registers {what}, {effect}",
+                message=f"{reaction.object} registers {entry}, {effect}",
                 evidence=(_evidence(reaction),),
                 fix="no action needed if this is intended; otherwise do not load both into one process",
                 says=message.text if message else None,

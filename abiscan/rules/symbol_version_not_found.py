@@ -34,13 +34,14 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         provider = versions[0].provider
         newest = sorted(provider.facts.version_definitions or () if provider.facts else (), key=_as_number)
         family = versions[0].version.name.partition("_")[0] + "_"
-        has = next((name for name in reversed(newest) if name.startswith(family)), None)
+        newest_of_family = next((name for name in reversed(newest) if name.startswith(family)), None)
         yield Finding(
             rule=RULE.name,
             effect=Effect.LOAD_FAILS,
             message=f"{path}: {version_message(versions[0])}",
             evidence=tuple(
-                Evidence(subject=missing.version.name, object=missing.module.name, instead=has) for missing in versions
+                Evidence(subject=missing.version.name, object=missing.module.name, instead=newest_of_family)
+                for missing in versions
             ),
             fix=f"use a system with a newer {provider.name}, or a build of the extension made on an older system",
             symptom=symptom(linkage),

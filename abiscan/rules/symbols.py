@@ -24,28 +24,28 @@ class Nearest:
 def nearest_export(linkage: Linkage, name: str) -> Nearest | None:
     """The closest function of the same qualified name in any library of this torch, differences marked.
 
-    Also None if no explanation was asked for.
+    Also None if findings are not explained.
     """
     if not linkage.explained:
         return None
-    wanted = Signature.of(demangle(name))
-    if wanted.parameters is None:
+    missing = Signature.of(demangle(name))
+    if missing.parameters is None:
         return None
     best: tuple[float, str, Signature] | None = None
-    seen: set[str] = set()
+    seen_names: set[str] = set()
     for prefix in same_name_prefixes(name):
         for library in linkage.torch_libraries.values():
             for candidate in library.symbols.starting_with(prefix):
-                if candidate in seen:
+                if candidate in seen_names:
                     continue
-                seen.add(candidate)
+                seen_names.add(candidate)
                 signature = Signature.of(demangle(candidate))
-                if signature.parameters is None or _bare(signature.name) != _bare(wanted.name):
+                if signature.parameters is None or _bare(signature.name) != _bare(missing.name):
                     continue
-                ranked = (signature.likeness(wanted), candidate, signature)
+                ranked = (signature.likeness(missing), candidate, signature)
                 if best is None or ranked[:2] > best[:2]:
                     best = ranked
-    return Nearest(name=best[1], signature=best[2].marked_against(wanted)) if best else None
+    return Nearest(name=best[1], signature=best[2].marked_against(missing)) if best else None
 
 
 def library_with(libraries: Mapping[str, SharedObject], name: str) -> str | None:
@@ -56,7 +56,7 @@ def library_with(libraries: Mapping[str, SharedObject], name: str) -> str | None
     return None
 
 
-# A word in the names of torch's libraries for a kind of device, and of their symbols; and that kind.
+# Words for a kind of device in the names of torch's libraries and of their symbols, each with that kind.
 KINDS: Final = (("cuda", "CUDA"), ("nvrtc", "CUDA"), ("hip", "ROCm"), ("xpu", "XPU"))
 
 
@@ -83,14 +83,14 @@ def is_string_abi_mismatch(linkage: Linkage, name: str) -> bool:
     Its mangled name mentions the other string. If it only returns one, torch's own symbol has (or lacks) the tag
     ``[abi:cxx11]`` that the Itanium ABI gives such functions.
     """
-    theirs = linkage.torch_uses_cxx11_strings
-    if theirs is None or not is_torch_symbol(name):
+    torch_is_cxx11 = linkage.torch_uses_cxx11_strings
+    if torch_is_cxx11 is None or not is_torch_symbol(name):
         return False
-    mine = uses_cxx11_string(name)
-    if mine is None:
-        tagged = returning_cxx11_string(name) if theirs else None
+    symbol_is_cxx11 = uses_cxx11_string(name)
+    if symbol_is_cxx11 is None:
+        tagged = returning_cxx11_string(name) if torch_is_cxx11 else None
         return tagged is not None and library_with(linkage.torch_libraries, tagged) is not None
-    return mine != theirs
+    return symbol_is_cxx11 != torch_is_cxx11
 
 
 def _bare(name: str) -> str:

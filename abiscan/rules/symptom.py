@@ -26,14 +26,14 @@ def symptom(linkage: Linkage) -> str | None:
     names = list(dict.fromkeys(name.partition(".")[0] for name in defined if name not in present))
     if not names:
         return None
-    # torch names the first operator that is missing; code rarely asks for those with an underscore.
+    # torch names the first operator that is missing; code rarely uses operators that begin with an underscore.
     public = [name for name in names if "::_" not in name] or names
     more = f"; the same for {len(public) - _SHOWN} more" if len(public) > _SHOWN else ""
     return f"code that ignores the load error fails with {_errors(public[:_SHOWN], registering.release)}{more}"
 
 
 def _errors(names: list[str], release: MinorVersion) -> str:
-    """What torch says when code asks for an operator that is not defined, for whichever one it asks first."""
+    """The message of torch when code uses an operator that is not defined; any of ``names`` may be used first."""
     namespace, _, short = names[0].partition("::")
     if release < _TURNS_INTO_ATTRIBUTE_ERROR:
         return "RuntimeError: " + " | ".join(f"No such operator {name}" for name in names)

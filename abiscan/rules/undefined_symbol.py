@@ -33,14 +33,14 @@ from abiscan.words import plural
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """Group undefined symbols by their cause; one finding for all if no explanation is asked for."""
+    """Group undefined symbols by their cause; one finding for all if findings are not explained."""
     if not linkage.explained:
         yield from _unsorted(linkage)
         return
     changed: list[tuple[UndefinedSymbol, str]] = []
     unlinked: dict[str, list[UndefinedSymbol]] = {}
     unlinked_siblings: dict[str, list[UndefinedSymbol]] = {}
-    gone: list[UndefinedSymbol] = []
+    absent: list[UndefinedSymbol] = []
     foreign: list[UndefinedSymbol] = []
     for symbol in _unexplained(linkage):
         name = symbol.reference.name
@@ -53,7 +53,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         elif nearest := nearest_export(linkage, name):
             changed.append((symbol, nearest.signature))
         else:
-            gone.append(symbol)
+            absent.append(symbol)
     torch = str(linkage.release)
     if changed:
         symbols = [symbol for symbol, _ in changed]
@@ -63,11 +63,11 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             [_evidence(symbol, instead) for symbol, instead in changed],
             other_build(linkage),
         )
-    if gone:
+    if absent:
         yield _finding(
             linkage,
-            f"{linkage.name} {_count(gone)} that {torch} does not have",
-            list(map(_evidence, gone)),
+            f"{linkage.name} {_count(absent)} that {torch} does not have",
+            list(map(_evidence, absent)),
             other_build(linkage),
         )
     for library, symbols in unlinked.items():

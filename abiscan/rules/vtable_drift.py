@@ -40,17 +40,17 @@ def check(linkage: Linkage) -> Iterator[Finding]:
 
 def _finding(linkage: Linkage, drift: LayoutDrift, table: TableDrift) -> Finding:
     names = listed(demangle_type(derived.name) for derived in table.derived)
-    here = linkage.release
+    release = linkage.release
     if table.misplaced:
         effect = Effect.CORRUPTS
-        what = f"{here} calls the wrong functions through {plural(len(table.misplaced), 'vtable slot')}"
+        cause = f"{release} calls the wrong functions through {plural(len(table.misplaced), 'vtable slot')}"
     else:
         effect = Effect.NOTE
-        what = f"{here} has {plural(len(table.missing), 'more virtual function')}, missing from its vtable"
+        cause = f"{release} has {plural(len(table.missing), 'more virtual function')}, missing from its vtable"
     return Finding(
         rule=RULE.name,
         effect=effect,
-        message=f"{drift.name}, built for torch {drift.built_for}, derives {names} from {table.base}; {what}",
+        message=f"{drift.name}, built for torch {drift.built_for}, derives {names} from {table.base}; {cause}",
         evidence=tuple(
             Evidence(
                 subject=f"{table.base} slot {change.number}",

@@ -1,1 +1,1 @@
-"""What is known of a torch: read from its files, or looked up in the data about every release inside the package."""
+"""What is known about a torch: read from its files, or looked up in the data that is embedded for every release."""

@@ -1,9 +1,9 @@
 """Versions of an operator's interface: short fingerprints of its schema and of how it is dispatched.
 
-If an operator has the same version in two releases, no caller and no other kernel of it can see a difference.
-The first half is of the schema as torch prints it; the second of the dispatch strategy: the keys that have kernels, so
-whether it is composite or has one for each backend, and which of them fall through. Sources and lines are not part of
-it, nor are kernels for CUDA devices: a build either has a CUDA or not, and the operator is the same.
+If an operator has the same version in two releases, neither its callers nor its other kernels can see a difference. The
+first half is for the schema as torch prints it; the second for the dispatch strategy: which keys have kernels (so
+whether the operator is composite or has one kernel per backend), and which of them fall through. Source lines are left
+out, and so are kernels for CUDA devices: the operator is the same in builds with and without CUDA.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import Final, NamedTuple
 from abiscan.dispatch.operators import Kernel, Operators
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
 
-# What libtorch_cuda.so brings. Autograd and Autocast for CUDA are in every build.
+# The keys of kernels in libtorch_cuda.so. Autograd and Autocast for CUDA are in every build.
 _OF_CUDA: Final = re.compile(r"(?!Auto)\w*CUDA\w*")
 _CUDA: Final = ("CUDA", "CUDATensorId")
-# The names that these had in 1.8, and all in 1.4 (c10/core/DispatchKey.h, TensorTypeId.h).
+# Older names: of these keys in 1.8, and the suffix of all keys in 1.4 (c10/core/DispatchKey.h, TensorTypeId.h).
 _RENAMED: Final = {"Math": "CompositeImplicitAutograd", "DefaultBackend": "CompositeExplicitAutograd"}
 _OLD_SUFFIX: Final = "TensorId"
 _CATCH_ALL: Final = "(catch all)"
-# Schemas without anything that torch would print otherwise: most, and to parse them all takes longer than the rest.
+# Schemas that torch prints unchanged: most schemas, and parsing them would take longer than everything else.
 _TYPE: Final = (
     r"(?:(?:Tensor|SymInt|Scalar|ScalarType|Layout|Device|MemoryFormat|Generator)(?:\([a-z]!?\)|\(a -> \*\))?"
     r"|int|float|bool|str|__torch__\.[\w.]+)(?:\[[0-9]*\])?\??(?:\[\])?"
@@ -41,7 +41,7 @@ _DIGITS: Final = 8
 
 
 class ApiVersion(NamedTuple):
-    """The version of one operator, in hexadecimal digits: of its schema and of its dispatch strategy."""
+    """The version of one operator: hexadecimal digests of its schema and of its dispatch strategy."""
 
     schema: str
     dispatch: str
@@ -53,7 +53,7 @@ class ApiVersion(NamedTuple):
 def api_versions(found: Operators, names: Collection[str] | None = None) -> dict[str, ApiVersion]:
     """The versions of the operators of a torch, by name.
 
-    :param names: only of these; None for all
+    :param names: only these operators; None for all
     """
     kernels = kernels_of(found)
     return {
@@ -64,7 +64,7 @@ def api_versions(found: Operators, names: Collection[str] | None = None) -> dict
 
 
 def fingerprint(versions: Mapping[str, ApiVersion]) -> str:
-    """One version for some operators together."""
+    """One version for several operators together."""
     return _digest("\n".join(f"{name} {version}" for name, version in sorted(versions.items())))
 
 
@@ -78,25 +78,25 @@ def kernels_of(found: Operators) -> Mapping[str, list[Kernel]]:
 
 def has_cuda(found: Operators) -> bool:
     """Whether a torch is a build with CUDA."""
-    # Those of c10d for CUDA are in every build.
+    # c10d's kernels for CUDA are in every build.
     return any(kernel.key in _CUDA and kernel.operator.startswith("aten::") for kernel in found.kernels)
 
 
 def strategy(kernels: Iterable[Kernel], *, with_cuda: bool = False) -> list[str]:
     """How an operator with these kernels is dispatched: a word for each key, sorted.
 
-    :param with_cuda: also those for CUDA devices, which only some builds have
+    :param with_cuda: include kernels for CUDA devices, which only some builds have
     """
-    last = {kernel.key or _CATCH_ALL: kernel.fallthrough for kernel in kernels}
+    fallthroughs = {kernel.key or _CATCH_ALL: kernel.fallthrough for kernel in kernels}
     return sorted(
         _RENAMED.get(key, key.removesuffix(_OLD_SUFFIX)) + (" (fallthrough)" if fallthrough else "")
-        for key, fallthrough in last.items()
+        for key, fallthrough in fallthroughs.items()
         if with_cuda or not _OF_CUDA.fullmatch(key)
     )
 
 
 def printed(schema: str | None) -> str | None:
-    """A schema as torch prints it; the text itself where torch would refuse it."""
+    """A schema as torch prints it; the text itself if torch would reject it."""
     if schema is None or _AS_PRINTED.fullmatch(schema):
         return schema
     try:

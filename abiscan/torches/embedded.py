@@ -1,7 +1,7 @@
-"""The torch releases inside the package, by number; nothing needs to be installed.
+"""The embedded torch releases, by number; nothing needs to be installed.
 
-``data/exports.bin`` is made by ``tools/build_release_data.py`` from the wheels of the releases. It has what a load
-needs to know of torch: its libraries, what they need, and which names they export.
+``data/exports.bin`` is made by ``tools/build_release_data.py`` from the wheels of the releases. It has what the model
+of a load needs to know about torch: its libraries, their dependencies, and the names that they export.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from abiscan.torches.model import TorchRelease
 from abiscan.torches.names import ColumnSymbols, NameTable
 
 SITE: Final = "/site-packages"
-"""The folder into which an embedded torch is taken to be installed. No real one has that path."""
+"""The folder in which an embedded torch is assumed to be installed. No real torch has that path."""
 
 
 @functools.cache
@@ -33,11 +33,13 @@ def versions(machine: Machine | None = None) -> tuple[TorchVersion, ...]:
 
 def builds() -> tuple[tuple[TorchVersion, Machine, str], ...]:
     """All embedded builds, oldest first: their release, their machine, their full version."""
-    return tuple((_version_of(each), Machine(each["machine"]), each["build"]) for each in _table().meta["releases"])
+    return tuple(
+        (_version_of(record), Machine(record["machine"]), record["build"]) for record in _table().meta["releases"]
+    )
 
 
 def sizes() -> dict[str, int]:
-    """The files inside the package that hold them: name → bytes."""
+    """The embedded data files: name → size in bytes."""
     folder = resources.files("abiscan.torches").joinpath("data")
     return {file.name: len(file.read_bytes()) for file in sorted(folder.iterdir(), key=lambda file: file.name)}
 
@@ -45,7 +47,7 @@ def sizes() -> dict[str, int]:
 def build(text: str, machine: Machine) -> str:
     """The full version of an embedded release: ``2.6.0+cu124`` for ``2.6.0``.
 
-    A number without a local tag means the build for CPUs where several builds are embedded.
+    If several builds are embedded, a number without a local tag means the CPU build.
 
     :raises InputError: it is not embedded
     """
@@ -54,12 +56,24 @@ def build(text: str, machine: Machine) -> str:
 
 @functools.cache
 def further_builds(machine: Machine) -> tuple[str, ...]:
-    """The builds for a machine that only their full version names, since the number of their release means another."""
-    return tuple(full for release, each, full in builds() if each is machine and full != build(str(release), machine))
+    """The builds for a machine that need their full version, since their release number means another build."""
+    return tuple(
+        full
+        for release, build_machine, full in builds()
+        if build_machine is machine and full != build(str(release), machine)
+    )
+
+
+def builds_meant(text: str, machine: Machine) -> tuple[str, ...]:
+    """The builds for a machine that ``text`` can mean: all builds of a release number, or the one with this version."""
+    version = TorchVersion(text)
+    of_machine = ((release, full) for release, build_machine, full in builds() if build_machine is machine)
+    candidates = (full for release, full in of_machine if release == version.of_release)
+    return tuple(full for full in candidates if version.local in (None, TorchVersion(full).local))
 
 
 def releases_exporting(name: str, machine: Machine) -> frozenset[TorchVersion]:
-    """The releases that export ``name``. Those embedded as a CPU build count if it is CUDA's and any other has it."""
+    """The releases that export ``name``; for a CUDA symbol of any release, also those embedded as CPU builds."""
     return _having(_table().columns(name), machine, "cuda" in name.lower())
 
 
@@ -90,7 +104,7 @@ def admitted(text: str) -> tuple[TorchVersion, ...]:
 
     Empty if ``text`` is no specifier.
 
-    :raises InputError: it is one, and admits none
+    :raises InputError: it is a specifier that admits no release
     """
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
@@ -98,17 +112,17 @@ def admitted(text: str) -> tuple[TorchVersion, ...]:
         specifier = SpecifierSet(text)
     except InvalidSpecifier:
         return ()
-    found = tuple(filter(specifier.contains, versions()))
-    if not found:
+    matching = tuple(filter(specifier.contains, versions()))
+    if not matching:
         raise InputError(f"torch {text}", "matches no embedded release", "run abiscan releases for a list")
-    return found
+    return matching
 
 
 def release(text: str, machine: Machine, files: Files) -> TorchRelease:
     """An embedded release.
 
     :param text: its number: ``2.6.0``, ``2.13.0+cu130``
-    :param files: gets the libraries of the release
+    :param files: the libraries of the release are put there
     :raises InputError: it is not embedded
     """
     return _unpack(_record(text, machine), files)
@@ -120,33 +134,33 @@ def exports(text: str, machine: Machine) -> dict[str, frozenset[str]]:
     :raises InputError: it is not embedded
     """
     columns = {library["column"]: name for name, library in _record(text, machine)["libraries"].items()}
-    found: dict[str, list[str]] = {name: [] for name in columns.values()}
+    exported: dict[str, list[str]] = {name: [] for name in columns.values()}
     for bits, names in _table().by_columns.items():
         for column, library in columns.items():
             if bits >> column & 1:
-                found[library] += names
-    return {library: frozenset(names) for library, names in found.items()}
+                exported[library] += names
+    return {library: frozenset(names) for library, names in exported.items()}
 
 
 def _record(text: str, machine: Machine) -> dict[str, Any]:
     version = TorchVersion(text)
     same = [record for record in _records(machine) if _version_of(record) == version.of_release]
-    found = [record for record in same if version.local in (None, TorchVersion(record["build"]).local)]
-    if not found:
-        there = [record["build"] for record in same] or versions(machine)
-        fix = f"available: {', '.join(map(str, there))}"
+    candidates = [record for record in same if version.local in (None, TorchVersion(record["build"]).local)]
+    if not candidates:
+        available = [record["build"] for record in same] or versions(machine)
+        fix = f"available: {', '.join(map(str, available))}"
         raise InputError(f"torch {text}", f"not among the embedded releases for {machine.value}", fix)
-    return min(found, key=lambda record: ("libtorch_cuda.so" in record["libraries"], record["build"]))
+    return min(candidates, key=lambda record: ("libtorch_cuda.so" in record["libraries"], record["build"]))
 
 
 def describe(record: TorchRelease, libraries: Mapping[str, SharedObject]) -> dict[str, Any]:
-    """What the data file says of a release, besides its names: the inverse of ``release``.
+    """What the data file has for a release, besides its names: the inverse of ``release``.
 
-    :param libraries: base name → facts, the column of each counted from 0 in this order
+    :param libraries: base name → facts; their columns are counted from 0 in this order
     """
 
     def names(paths: tuple[str, ...]) -> list[str]:
-        # torch/_C is a stub whose one task is to need libtorch_python.so.
+        # torch/_C is a stub whose only purpose is to load libtorch_python.so.
         return [name if name in libraries else "libtorch_python.so" for name in map(posixpath.basename, paths)]
 
     return {
@@ -177,7 +191,7 @@ def _public(build: str) -> TorchVersion:
 
 @functools.cache
 def _table() -> NameTable:
-    # Mapped: most of it is the text of names, which few questions need.
+    # Mapped: most of it is the text of names, which is rarely needed.
     data = resources.files("abiscan.torches").joinpath("data/exports.bin")
     with resources.as_file(data) as path, path.open("rb") as file:
         return NameTable(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))

@@ -1,9 +1,8 @@
-"""The operators of the torch releases inside the package, by number; nothing needs to be installed.
+"""The operators of the embedded torch releases, by number; nothing needs to be installed.
 
-``data/operators.bin`` is made by ``tools/build_release_data.py``. It holds what the reader of libraries found in those
-of each build. Most of it is the same from one release to the next, so everything is there once, with the set of builds
-that have it. Operators are sorted by name and compressed in blocks: to look up one decompresses one block, and answers
-for all releases.
+``data/operators.bin`` is made by ``tools/build_release_data.py`` from the libraries of each build. Most of the data are
+the same from one release to the next, so each item is stored once, with the set of builds that have it. Operators are
+sorted by name and compressed in blocks: looking one up decompresses one block, which has it for all releases.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ def operators(text: str, machine: Machine, names: Collection[str] | None = None)
     """The operators of an embedded release.
 
     :param text: its number: ``2.6.0``, ``2.13.0+cu130``
-    :param names: only these operators and their kernels, a matter of a few milliseconds; None for all
+    :param names: only these operators and their kernels, which takes a few milliseconds; None for all
     :raises InputError: it is not embedded
     """
     return table().operators(_number(embedded.build(text, machine), machine), names)
@@ -31,7 +30,7 @@ def operators(text: str, machine: Machine, names: Collection[str] | None = None)
 def find(libraries: Mapping[str, str], machine: Machine) -> str | None:
     """The embedded build whose libraries are exactly these, by its full version; None if there is none.
 
-    :param libraries: what ``from_libs.identities`` says of a torch
+    :param libraries: the result of ``from_libs.identities`` for a torch
     """
     for build in table().builds if libraries else ():
         if build["machine"] == machine.value and build["libraries"] == libraries:
@@ -50,5 +49,5 @@ def _numbers() -> dict[tuple[str, str], int]:
 
 @functools.cache
 def table() -> OperatorTable:
-    """The data file, read when it is first asked for."""
+    """The data file, read on first use."""
     return OperatorTable(resources.files("abiscan.torches").joinpath("data/operators.bin").read_bytes())

@@ -1,7 +1,7 @@
-"""What torch has in its other registries, for some of the builds inside the package.
+"""The entries in torch's other registries, for some of the embedded builds.
 
 ``data/registries.json.gz`` is made by ``tools/build_registry_data.py``: each entry once, with the set of builds that
-have it. A set is a number, whose bits are those of ``builds``.
+have it. A set is a number with one bit for each of ``builds``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NAME: Final = "registries.json.gz"
 
 
 def entries(build: str, machine: Machine) -> tuple[RegistryEntry, ...] | None:
-    """The entries of a build, None if it is not among those that were read.
+    """The entries of a build, None if they are not embedded.
 
     :param build: its full version: ``2.13.0+cpu``
     """
@@ -36,5 +36,5 @@ def entries(build: str, machine: Machine) -> tuple[RegistryEntry, ...] | None:
 
 @functools.cache
 def data() -> Any:
-    """The data file, read when it is first asked for."""
+    """The data file, read on first use."""
     return json.loads(gzip.decompress(resources.files("abiscan.torches").joinpath(f"data/{NAME}").read_bytes()))

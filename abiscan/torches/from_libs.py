@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from abiscan.emulation import TorchRegistrations
 
 WHEEL_MOUNT: Final = "/site-packages"
-"""Where the members of a torch wheel are taken to be installed."""
+"""The folder in which the members of a torch wheel are assumed to be installed."""
 
 _SHARED_OBJECT: Final = re.compile(r"\.so(\.[0-9]+)*$")
 # In the order in which ld.so initialises them.
@@ -29,6 +29,7 @@ _LOAD_ORDER: Final = (
     re.compile(r"libc10\.so"),
     re.compile(r"libc10_(cuda|hip|xpu)\.so"),
     re.compile(r"libtorch_cpu\.so"),
+    re.compile(r"libtorch_nvshmem\.so"),
     re.compile(r"libtorch_(cuda|hip|xpu)(_cpp|_cu)?\.so"),
     re.compile(r"libtorch\.so"),
     re.compile(r"libtorch_(cuda|hip|xpu)_linalg\.so"),
@@ -43,7 +44,7 @@ _FIX: Final = (
 def from_path(path: Path, files: Files) -> TorchRelease:
     """The torch at ``path``.
 
-    :param files: gets the wheel mounted, if it is one
+    :param files: the torch is mounted there if it is a wheel
     :raises InputError: there is no torch there
     """
     if path.is_dir():
@@ -56,7 +57,7 @@ def from_path(path: Path, files: Files) -> TorchRelease:
     if path.is_file():
         if not _SHARED_OBJECT.search(path.name) or not path.name.startswith(("libtorch", "libc10")):
             raise InputError(str(path), "is not a torch library, folder or wheel", _FIX)
-        # One library stands for its folder: the extension needs its neighbours too.
+        # One library stands for its folder: the extension needs the other libraries in it too.
         return _from_package(
             str(path.absolute().parent.parent), files, named=str(path), folder=str(path.absolute().parent)
         )
@@ -64,25 +65,25 @@ def from_path(path: Path, files: Files) -> TorchRelease:
 
 
 def operator_libraries(release: TorchRelease) -> tuple[str, ...]:
-    """The libraries of a torch that register operators, or help to, each after those that it needs."""
-    own = release.own_libraries
-    ranked = ((rank, name) for name in own for rank, form in enumerate(_LOAD_ORDER) if form.fullmatch(name))
-    return tuple(own[name] for _, name in sorted(ranked))
+    """The libraries of a torch that take part in registering operators, each after its dependencies."""
+    libraries = release.own_libraries
+    ranked = ((rank, name) for name in libraries for rank, form in enumerate(_LOAD_ORDER) if form.fullmatch(name))
+    return tuple(libraries[name] for _, name in sorted(ranked))
 
 
 def identities(release: TorchRelease, files: Files) -> dict[str, str]:
-    """What tells the libraries that register operators, or help to, from all others: size and build id, by base name.
+    """Size and build id, by base name, of the libraries that take part in registering operators.
 
-    Of ``libtorch_python.so`` only that it is there: each Python of a release has its own, and they register the same.
-    Empty if a library cannot be told so.
+    For ``libtorch_python.so``, the text is empty: each Python of a release has its own, and they register the same.
+    The result is empty if a library cannot be identified.
     """
-    found = {}
+    identified = {}
     for path in operator_libraries(release):
         name, source, facts = posixpath.basename(path), files.source(path), files.object_at(path)
         if source is None or facts is None or facts.build_id is None:
             return {}
-        found[name] = "" if name == _OF_PYTHON else f"{source.size} {facts.build_id}"
-    return found
+        identified[name] = "" if name == _OF_PYTHON else f"{source.size} {facts.build_id}"
+    return identified
 
 
 def read_operators(release: TorchRelease, files: Files) -> Operators:
@@ -92,37 +93,39 @@ def read_operators(release: TorchRelease, files: Files) -> Operators:
     """
     sources = {posixpath.basename(path): files.source(path) for path in operator_libraries(release)}
     libraries = {name: source.open() for name, source in sources.items() if source is not None}
-    # The emulator is loaded when it is needed: that takes longer than to read what an earlier run has kept.
+    # The emulator is imported only when needed: that takes longer than reading what an earlier run has stored.
     from abiscan.emulation import recover_torch
 
     return _named(recover_torch(libraries, release.machine), release.torch_version)
 
 
-def _named(found: TorchRegistrations, version: TorchVersion | None) -> Operators:
-    """The same with the names of dispatch keys and tags in place of their numbers."""
+def _named(recovered: TorchRegistrations, version: TorchVersion | None) -> Operators:
+    """The registrations, with names of dispatch keys and tags instead of numbers."""
     from abiscan.dispatch.adapters import entry_key
+    from abiscan.dispatch.agreement import agreeing
     from abiscan.emulation import LibraryKind
 
+    libraries = {name: agreeing(library) for name, library in recovered.libraries.items()}
     tags = tags_of(version) if version is not None else Tags(names=())
-    # For keys that torch's own table of names forgot: QuantizedCUDA in 1.6, AutocastCPU in 1.10.
+    # For keys that are missing in torch's own table of names: QuantizedCUDA in 1.6, AutocastCPU in 1.10.
     unnamed = keys_of_minor(version.minor_version if version else (0, 0))
-    names = set(found.keys.values())
-    # From 1.8 on a kernel without a key is one for this alias (OperatorEntry.cpp, registerKernel).
+    names = set(recovered.keys.values())
+    # From 1.8 on, a kernel without a key is registered for this alias (OperatorEntry.cpp, registerKernel).
     no_key = "CompositeImplicitAutograd" if "CompositeImplicitAutograd" in names else None
     no_key = no_key or ("Math" if "DefaultBackend" in names else None)
 
     def key(number: int | str | None) -> str | None:
-        return no_key if number is None else found.keys.get(int(number)) or unnamed.name(int(number))
+        return no_key if number is None else recovered.keys.get(int(number)) or unnamed.name(int(number))
 
     operators: dict[str, Operator] = {}
-    for library in found.libraries.values():
+    for library in libraries.values():
         for operator in library.operators:
             if not operator.jit_only:
-                given = tuple(map(tags.name, operator.tags))
-                defined = Operator(operator.name, operator.schema, given, operator.file, operator.line)
+                tag_names = tuple(map(tags.name, operator.tags))
+                defined = Operator(operator.name, operator.schema, tag_names, operator.file, operator.line)
                 operators.setdefault(operator.name, defined)
     namespaces: dict[str, Place] = {}
-    for library in found.libraries.values():
+    for library in libraries.values():
         for block in library.libraries:
             if block.kind is LibraryKind.DEF and block.namespace is not None:
                 namespaces.setdefault(block.namespace, Place(block.file, block.line))
@@ -130,27 +133,29 @@ def _named(found: TorchRegistrations, version: TorchVersion | None) -> Operators
         operators=operators,
         kernels=tuple(
             Kernel(k.operator, key(k.dispatch_key), k.signature, k.inferred_schema, k.fallthrough, k.file, k.line)
-            for library in found.libraries.values()
+            for library in libraries.values()
             for k in library.kernels
         ),
         fallbacks=tuple(
             Fallback(key(f.dispatch_key), f.fallthrough, f.file, f.line)
-            for library in found.libraries.values()
+            for library in libraries.values()
             for f in library.fallbacks
         ),
         namespaces=namespaces,
-        classes=frozenset(registered.name for library in found.libraries.values() for registered in library.classes),
-        keys=found.keys,
-        aliases={found.keys[a]: frozenset(found.keys[k] for k in members) for a, members in found.aliases.items()},
+        classes=frozenset(registered.name for library in libraries.values() for registered in library.classes),
+        keys=recovered.keys,
+        aliases={
+            recovered.keys[a]: frozenset(recovered.keys[k] for k in members) for a, members in recovered.aliases.items()
+        },
         gaps=tuple(
             f"{name}: {gap.reason}" + (f" (at {gap.address:#x})" if gap.address is not None else "")
-            for name, library in found.libraries.items()
+            for name, library in libraries.items()
             for gap in library.gaps
         ),
         entries=tuple(
-            RegistryEntry(each.what, entry_key(each.what, each.key), each.priority)
-            for registries in (found.registries, *(library.registries for library in found.libraries.values()))
-            for each in registries
+            RegistryEntry(entry.what, entry_key(entry.what, entry.key), entry.priority)
+            for registries in (recovered.registries, *(library.registries for library in libraries.values()))
+            for entry in registries
         ),
     )
 
@@ -164,7 +169,7 @@ def _from_package(package: str, files: Files, *, named: str, folder: str | None 
         raise InputError(named, "contains no torch: its lib folder has neither libtorch_cpu.so nor libtorch.so", _FIX)
     source = files.source(core)
     assert source is not None
-    facts = files.object_at(core) or source.open().facts()  # the second reading raises what the first swallowed
+    facts = files.object_at(core) or source.open().facts()  # the second read raises the error that the first one hid
     modules = [
         path for path in files.list(package) if posixpath.basename(path).startswith("_C.") and path.endswith(".so")
     ]
@@ -187,6 +192,6 @@ def _from_package(package: str, files: Files, *, named: str, folder: str | None 
 
 
 def build_of(package: str, files: Files) -> TorchBuild:
-    """What the torch in a package folder says of its build; nothing if it has no ``version.py``."""
+    """What the torch in a package folder says about its build; nothing if it has no ``version.py``."""
     source = files.source(posixpath.join(package, "version.py"))
     return TorchBuild() if source is None else TorchBuild.parse(source.head(1 << 16).decode("utf-8", "replace"))

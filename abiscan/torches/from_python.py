@@ -1,7 +1,7 @@
 """The operators of a running torch, listed by an interpreter that has it, in a separate process.
 
-What the libraries alone do not show is here too: decompositions, Meta kernels and whatever else Python code registers
-when torch is imported. It takes an import of torch, which nothing else in abiscan does.
+This also shows what is missing in the libraries: decompositions, Meta kernels and everything else that is registered in
+Python code when torch is imported. It imports torch, which nothing else in abiscan does.
 """
 
 from __future__ import annotations
@@ -71,17 +71,17 @@ _DEFINITION: Final = re.compile(r"debug: registered at (?P<file>.*):(?P<line>\d+
 
 
 def read_operators(executable: str) -> Operators:
-    """The operators of the torch of an interpreter. Takes an import of torch.
+    """The operators of an interpreter's torch, which is imported for that.
 
-    Kernels carry no C++ signature: torch does not tell it.
+    Kernels have no C++ signature, since torch does not report it.
 
     :raises InputError: the interpreter cannot be run, or its torch does not answer
     """
     try:
-        done = subprocess.run(  # noqa: S603 - the user names the interpreter to ask
+        process = subprocess.run(  # noqa: S603 - the user names the interpreter to ask
             [executable, "-c", _ASK], capture_output=True, text=True, timeout=_SECONDS, check=True
         )
-        answer = json.loads(done.stdout)
+        answer = json.loads(process.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         fix = "use a Python with torch 2.0 or newer, which has torch._C._dispatch_dump"
         raise InputError(executable, "could not list the operators of its torch", fix) from error
@@ -127,7 +127,7 @@ def _fallback(key: str, line: str) -> Fallback:
 
 
 def _kernels(dumps: Mapping[str, str]) -> Iterator[Kernel]:
-    """The newest kernel of a key comes first in a dump, and last here, as everywhere."""
+    """The kernels, oldest first as everywhere; a dump lists the newest kernel of a key first."""
     for name, dump in dumps.items():
         for match in filter(None, map(_KERNEL.fullmatch, reversed(dump.splitlines()))):
             yield Kernel(

@@ -1,8 +1,8 @@
-"""Where torch's headers have assertions, release by release.
+"""The assertions in torch's headers, release by release.
 
-Code that an extension inlines from a header contains the text of its assertions, which says where they are:
+Code that an extension inlines from a header contains the text of its assertions, which has the source line:
 ``… INTERNAL ASSERT FAILED at "…/torch/include/c10/core/TensorImpl.h":1733``. Line numbers change with every release, so
-a few of them tell which headers the extension was compiled with. ``data/headers.bin`` is made by
+a few of them identify the headers that the extension was compiled with. ``data/headers.bin`` is made by
 ``tools/build_header_data.py``.
 """
 
@@ -18,12 +18,12 @@ from abiscan.binary.elf import SourceLine
 from abiscan.inputs.version import TorchVersion
 from abiscan.torches.names import NameTable
 
-# The path of a header inside ``torch/include`` begins here; what is before it depends on the machine.
+# The path of a header inside ``torch/include`` begins here; the part before it depends on the machine.
 _ROOT: Final = re.compile(r"(?<![^/])(?:ATen|c10|caffe2|torch)/")
 
 
 def releases_asserting(place: SourceLine) -> tuple[str, frozenset[TorchVersion]] | None:
-    """A line of one of torch's headers by its path below ``torch/include``, and the releases that assert there.
+    """A line of one of torch's headers, by its path below ``torch/include``, and the releases with an assertion there.
 
     :return: None if no release has an assertion there
     """

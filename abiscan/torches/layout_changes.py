@@ -1,4 +1,4 @@
-"""What changed in a class of torch from one release to another, for code that was compiled with its old layout."""
+"""What changed in a torch class from one release to another, for code that was compiled with its old layout."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _WORD: Final = 8
 class LayoutChange(NamedTuple):
     """A class whose memory layout changed.
 
-    ``differences`` says it field by field, in the order of the new layout. ``moved`` tells that something which the old
-    layout has is elsewhere or of another size, or gone; without it, the class only gained members where the old layout
-    has none.
+    ``differences`` describes it field by field, in the order of the new layout. ``moved`` means that a part of the old
+    layout moved, has a different size, or is gone; otherwise, the class only gained members where the old layout has
+    none.
     """
 
     old: Layout
@@ -33,17 +33,17 @@ class LayoutChange(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of the class."""
+        """The name of the class."""
         return self.new.name
 
     @property
     def resized(self) -> bool:
-        """Whether the class has another size."""
+        """Whether the size of the class changed."""
         return self.old.size != self.new.size
 
 
 class SlotChange(NamedTuple):
-    """Another function in slot ``number`` of a vtable: ``old``, now ``new``; None for no such slot."""
+    """A different function in slot ``number`` of a vtable: ``old``, now ``new``; None if there is no such slot."""
 
     number: int
     old: str | None
@@ -52,7 +52,7 @@ class SlotChange(NamedTuple):
 
 @functools.lru_cache(maxsize=16_384)
 def layout_change(name: str, old: str, new: str, machine: Machine) -> LayoutChange | None:
-    """What changed in a class; None for nothing, or where one of the releases has no such class.
+    """What changed in a class; None if nothing did, or if one of the releases has no such class.
 
     :param old: a release number, like ``new``
     """
@@ -62,13 +62,13 @@ def layout_change(name: str, old: str, new: str, machine: Machine) -> LayoutChan
 @functools.lru_cache(maxsize=256)
 def layout_changes(old: str, new: str, machine: Machine) -> dict[str, LayoutChange]:
     """All classes that both releases have and that changed, by name."""
-    found = (layout_change(known.name, old, new, machine) for known in classes(old, machine))
-    return {change.name: change for change in found if change is not None}
+    changes = (layout_change(old_layout.name, old, new, machine) for old_layout in classes(old, machine))
+    return {change.name: change for change in changes if change is not None}
 
 
 @functools.lru_cache(maxsize=16_384)
 def slot_changes(name: str, old: str, new: str, machine: Machine) -> tuple[SlotChange, ...]:
-    """The slots of a class through which another function is called, lowest first; none if one release has no such."""
+    """The vtable slots of a class that call a different function, lowest first; empty if a release lacks the class."""
     before, after = vtable(name, old, machine), vtable(name, new, machine)
     if before is None or after is None:
         return ()
@@ -85,7 +85,7 @@ def _filled(slots: tuple[str, ...], length: int) -> list[str | None]:
 def method(slot: str | None) -> str | None:
     """The unqualified name of the virtual function in a slot: ``exchangeDevice``; ``~ [deleting]`` for a destructor.
 
-    How parameters and results are spelled differs from release to release without meaning anything.
+    The spelling of parameters and results differs between releases, but does not matter.
     """
     if slot is None or slot.startswith("~"):
         return slot
@@ -97,50 +97,50 @@ def _change(name: str, old: str, new: str, machine: Machine, depth: int) -> Layo
     if before is None or after is None or not depth:
         return None
     old_fields, new_fields = _flat(before, old, machine), _flat(after, new, machine)
-    found = list(_differences(old_fields, new_fields)) if old_fields != new_fields else []
+    differences = list(_differences(old_fields, new_fields)) if old_fields != new_fields else []
     for field in old_fields.values():
-        held = _HOLDING.match(field.type)
-        type_ = held[1] if held else field.type
+        element = _HOLDING.match(field.type)
+        type_ = element[1] if element else field.type
         if change := _change(type_, old, new, machine, depth - 1):
-            moved = change.moved or (held is not None and change.resized)
-            # That the member itself has another size is said already.
-            inner = change.differences[1:] if change.resized and held is None else change.differences
-            found += ((f"{field.name} ({type_}): {text}", moved) for text in inner)
+            moved = change.moved or (element is not None and change.resized)
+            # The first difference, the new size, is already reported for the member itself.
+            inner = change.differences[1:] if change.resized and element is None else change.differences
+            differences += ((f"{field.name} ({type_}): {text}", moved) for text in inner)
     if before.align != after.align:
-        found.insert(0, (f"aligned to {before.align} → {after.align} bytes", True))
+        differences.insert(0, (f"aligned to {before.align} → {after.align} bytes", True))
     if before.size != after.size:
-        found.insert(0, (f"{before.size} → {after.size} bytes", False))
-    if not found:
+        differences.insert(0, (f"{before.size} → {after.size} bytes", False))
+    if not differences:
         return None
-    return LayoutChange(before, after, tuple(text for text, _ in found), any(moved for _, moved in found))
+    return LayoutChange(before, after, tuple(text for text, _ in differences), any(moved for _, moved in differences))
 
 
-def _flat(of: Layout, release: str, machine: Machine, at: int = 0) -> dict[str, Field]:
-    """The members of a class by name, those of its bases among them; a base of which nothing is known is one member."""
+def _flat(class_layout: Layout, release: str, machine: Machine, offset: int = 0) -> dict[str, Field]:
+    """The members of a class by name, including those of its bases; an unknown base counts as one member."""
     fields: dict[str, Field] = {}
-    for base in of.bases:
-        known = layout(base.name, release, machine)
-        inner = _flat(known, release, machine, at + base.offset) if known else {}
-        fields.update(inner or {base.name: Field(base.name, at + base.offset, base.name, None)})
-    fields.update((field.name, field._replace(offset=at + field.offset)) for field in of.fields)
+    for base in class_layout.bases:
+        base_layout = layout(base.name, release, machine)
+        inner = _flat(base_layout, release, machine, offset + base.offset) if base_layout else {}
+        fields.update(inner or {base.name: Field(base.name, offset + base.offset, base.name, None)})
+    fields.update((field.name, field._replace(offset=offset + field.offset)) for field in class_layout.fields)
     return fields
 
 
 def _differences(old: dict[str, Field], new: dict[str, Field]) -> Iterator[tuple[str, bool]]:
-    """What differs in the members, each with whether something moved."""
+    """The differences between the members, and for each one whether something moved."""
     renamed = _renamed(old, new)
     for name, field in new.items():
         if name in old:
             yield from _difference(old[name], field)
         elif name not in renamed.values():
             yield f"{name} ({field.type}) is new at {field.offset}", False
-    kept = {field.offset for name, field in new.items() if old.get(name) == field}
+    kept_offsets = {field.offset for name, field in new.items() if old.get(name) == field}
     counts = {field.offset for name, field in new.items() if name not in old and _COUNT.match(field.type)}
     for name, field in old.items():
         if name not in new and name not in renamed:
-            # A union that loses a member keeps the others where they were; counters that are put together stay, too.
-            stays = field.offset in kept and _bits(field) is None
-            merged = _COUNT.match(field.type) is not None and any(0 <= field.offset - at < _WORD for at in counts)
+            # If a union loses a member, the others do not move; nor do counters that are merged into one word.
+            stays = field.offset in kept_offsets and _bits(field) is None
+            merged = _COUNT.match(field.type) is not None and any(0 <= field.offset - count < _WORD for count in counts)
             yield f"{name} ({field.type}) at {field.offset} is gone", not (stays or merged)
 
 
@@ -156,16 +156,20 @@ def _difference(old: Field, new: Field) -> Iterator[tuple[str, bool]]:
 
 
 def _bits(field: Field) -> str | None:
-    """Which bits of its byte a bit-field takes."""
+    """The bits of its byte that a bit-field occupies."""
     return field.type.partition(" : ")[2] or None
 
 
 def _renamed(old: dict[str, Field], new: dict[str, Field]) -> dict[str, str]:
-    """Members that only have another name: of the same type or size, at the same place."""
+    """Members that were only renamed: they have the same type or size, at the same place."""
     places = {(field.offset, _bits(field)): field for name, field in new.items() if name not in old}
-    found = {}
+    renamed = {}
     for name, field in old.items():
-        now = places.get((field.offset, _bits(field)))
-        if name not in new and now is not None and (now.type == field.type or now.size == field.size is not None):
-            found[name] = now.name
-    return found
+        renamed_field = places.get((field.offset, _bits(field)))
+        if (
+            name not in new
+            and renamed_field is not None
+            and (renamed_field.type == field.type or renamed_field.size == field.size is not None)
+        ):
+            renamed[name] = renamed_field.name
+    return renamed

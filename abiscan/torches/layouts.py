@@ -6,7 +6,7 @@
 
 The header has ``builds`` (each a version and a machine) and ``blocks`` (each the first class in it and its compressed
 size). A block is zlib-compressed JSON: class → its distinct layouts and its distinct virtual tables, each with the bit
-set of builds that it holds for. One lookup decompresses one block.
+set of the builds that have it. One lookup decompresses one block.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BLOCK: Final = 64  # classes
 
 
 class Field(NamedTuple):
-    """A member variable: ``offset`` in bytes; ``size`` is None where its type is no class."""
+    """A member variable: ``offset`` in bytes; ``size`` is None if its type is not a class."""
 
     name: str
     offset: int
@@ -38,14 +38,14 @@ class Field(NamedTuple):
 
 
 class Base(NamedTuple):
-    """A direct base class and where it begins, in bytes."""
+    """A direct base class and its offset in bytes."""
 
     name: str
     offset: int
 
 
 class Layout(NamedTuple):
-    """A class: ``size`` and ``align`` in bytes, direct bases and own fields in their order in memory."""
+    """A class: ``size`` and ``align`` in bytes, direct bases and own fields in memory order."""
 
     name: str
     size: int
@@ -66,20 +66,20 @@ class VTable(NamedTuple):
 
 @functools.lru_cache(maxsize=16_384)
 def layout(name: str, version: str, machine: Machine) -> Layout | None:
-    """How a class lies in memory; None if the release has none of that name, or is not embedded.
+    """The memory layout of a class; None if the release has no such class, or is not embedded.
 
     :param name: as in ``c10::FunctionSchema``
-    :param version: of a release, ``2.6.0``
+    :param version: the number of a release, ``2.6.0``
     """
-    found = _table().find(name, version, machine)
-    row = found[0] if found else None
+    packed = _table().find(name, version, machine)
+    row = packed[0] if packed else None
     return _layout(name, row) if row is not None else None
 
 
 def vtable(name: str, version: str, machine: Machine) -> VTable | None:
-    """The virtual functions of a class; None if it has none, or the release no such class, or it is not embedded."""
-    found = _table().find(name, version, machine)
-    row = found[1] if found else None
+    """The virtual functions of a class; None if it has none, or the release lacks the class or is not embedded."""
+    packed = _table().find(name, version, machine)
+    row = packed[1] if packed else None
     return VTable(name, tuple(row)) if row is not None else None
 
 
@@ -112,7 +112,9 @@ class _Table:
         (size,) = struct.unpack_from("<I", data, len(MAGIC))
         start = len(MAGIC) + 4
         header = json.loads(lzma.decompress(data[start : start + size]))
-        self._columns = {(TorchVersion(version), machine): at for at, (version, machine) in enumerate(header["builds"])}
+        self._columns = {
+            (TorchVersion(version), machine): column for column, (version, machine) in enumerate(header["builds"])
+        }
         self._first = [name for name, _ in header["blocks"]]
         self._data = data
         self._offsets = [start + size]
@@ -120,7 +122,7 @@ class _Table:
             self._offsets.append(self._offsets[-1] + length)
         self._block = functools.cache(self._unpack)
         self.column = functools.cache(self._find_column)
-        """The number of a build; None if it is not there."""
+        """The number of a build; None if it is not in the table."""
 
     def _find_column(self, version: str, machine: Machine) -> int | None:
         return self._columns.get((TorchVersion(version).of_release, machine.value))
@@ -134,7 +136,7 @@ class _Table:
         return _at(variants[0], column), _at(variants[1], column)
 
     def items(self) -> Iterator[tuple[str, Any]]:
-        """Every class with all that is known of it."""
+        """Every class with all of its variants."""
         for number in range(len(self._first)):
             yield from self._block(number).items()
 
@@ -165,7 +167,7 @@ def pack(
     names = sorted(variants)
     blocks, index = [], []
     for start in range(0, len(names), _BLOCK):
-        part = {name: [_sorted(found) for found in variants[name]] for name in names[start : start + _BLOCK]}
+        part = {name: [_sorted(variant) for variant in variants[name]] for name in names[start : start + _BLOCK]}
         text = json.dumps(part, separators=(",", ":"))
         blocks.append(zlib.compress(text.encode(), 9))
         index.append([names[start], len(blocks[-1])])
@@ -175,5 +177,5 @@ def pack(
 
 
 def _sorted(variants: Mapping[Any, int]) -> list[tuple[str, Any]]:
-    """Each variant once, those of the oldest builds first (by their lowest bit)."""
+    """Each variant once, the variants of the oldest builds first (by their lowest bit)."""
     return [(f"{bits:x}", value) for value, bits in sorted(variants.items(), key=lambda item: item[1] & -item[1])]

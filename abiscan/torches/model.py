@@ -30,7 +30,7 @@ class TorchRelease:
 
     @property
     def own_libraries(self) -> dict[str, str]:
-        """Base name → path of torch's own libraries, without what else wheels put beside them (cuDNN, OpenMP)."""
+        """Base name → path of torch's own libraries, without others that wheels put next to them (cuDNN, OpenMP)."""
         by_name = {posixpath.basename(path): path for path in self.libraries}
         return {name: path for name, path in by_name.items() if is_torch_library(name)}
 
@@ -41,7 +41,7 @@ class TorchRelease:
 
     @property
     def torch_version(self) -> TorchVersion | None:
-        """The version; None if it is unknown, or no version."""
+        """The version; None if it is unknown or not valid."""
         return TorchVersion.parse(self.build) if self.build else None
 
     def __str__(self) -> str:

@@ -1,11 +1,11 @@
 """Many symbol names and the libraries that export them, stored compactly, with fast lookup.
 
-A name carries a number, its class: the set of columns (library of a release) that export it. Names are looked up by
-hash and never compared; a name that is not in the table passes for one that is once in 400 million times. To list names
-they are kept, too: sorted, front-coded, compressed block by block. The bytes of a file, numbers little-endian::
+A name has a number, its class: the set of columns (libraries of a release) that export it. Names are looked up by hash
+and never compared; a name that is not in the table is mistaken for one that is once in 400 million times. For listing,
+names are stored too: sorted, front-coded, compressed block by block. The bytes of a file, numbers little-endian::
 
     magic (8) | number of names (4), of classes (4) | sizes of the parts (7 of 4) | the parts:
-        meta      zlib: whatever the writer put there, as JSON
+        meta      zlib: the writer's own data, as JSON
         columns   zlib: for each class, its set of columns as a number of as many bytes as the widest takes
         starts    zlib: for each bucket, where its names begin among the hashes (4), and the end
         hashes    for each name the lower half of its hash (4), sorted in each bucket; the upper bits are the bucket
@@ -44,7 +44,7 @@ _LOW_BITS: Final = 32
 class NameTable:
     """The names of a file made by ``pack``.
 
-    :raises ValueError: the bytes are of something else
+    :raises ValueError: the bytes are not such a file
     """
 
     def __init__(self, data: bytes | mmap.mmap) -> None:
@@ -70,14 +70,14 @@ class NameTable:
         first, _ = self._block_index
         for number in range(max(bisect.bisect_right(first, prefix) - 1, 0), len(first)):
             names = self._block(number)
-            for at in range(bisect.bisect_left(names, prefix), len(names)):
-                if not names[at].startswith(prefix):
+            for position in range(bisect.bisect_left(names, prefix), len(names)):
+                if not names[position].startswith(prefix):
                     return
-                yield names[at], self.columns(names[at])
+                yield names[position], self.columns(names[position])
 
     @functools.cached_property
     def by_columns(self) -> Mapping[int, Sequence[str]]:
-        """All names, by the bit set of columns that export them: the whole table, for who wants much of it."""
+        """All names, by the bit set of columns that export them: the whole table, for callers that need most of it."""
         groups: dict[int, list[str]] = {}
         for number in range(len(self._block_index[0])):
             for name in self._decoded(number):
@@ -92,15 +92,15 @@ class NameTable:
         """The class of a name, -1 if it is not in the table."""
         bucket, low = _hash(name, self._bits)
         start, end = self._starts[bucket], self._starts[bucket + 1]
-        at = bisect.bisect_left(self._hashes, low, start, end)
-        return self._classes[at] if at < end and self._hashes[at] == low else -1
+        position = bisect.bisect_left(self._hashes, low, start, end)
+        return self._classes[position] if position < end and self._hashes[position] == low else -1
 
     def _set(self, number: int) -> int:
         return int.from_bytes(self._columns[number * self._width : (number + 1) * self._width], "little")
 
     @functools.cached_property
     def _block_index(self) -> tuple[list[str], list[int]]:
-        """The first name of each block, and where each block begins, and the end."""
+        """The first name of each block; the offset of each block, and of the end."""
         index = json.loads(zlib.decompress(self._index))
         return [name for name, _ in index], list(itertools.accumulate((size for _, size in index), initial=0))
 
@@ -111,14 +111,14 @@ class NameTable:
     def _decoded(self, number: int) -> list[str]:
         _, offsets = self._block_index
         block = zlib.decompress(self._blocks[offsets[number] : offsets[number + 1]])
-        # The counts of shared characters may be newlines themselves, so lines are found by their ends.
+        # A count of shared characters may itself be a newline, so the search for the end begins after it.
         names: list[str] = []
-        at, before = 0, b""
-        while at < len(block):
-            end = block.index(b"\n", at + 1)
-            before = before[: block[at]] + block[at + 1 : end]
+        position, before = 0, b""
+        while position < len(block):
+            end = block.index(b"\n", position + 1)
+            before = before[: block[position]] + block[position + 1 : end]
             names.append(before.decode("ascii"))
-            at = end + 1
+            position = end + 1
         return names
 
 
@@ -127,7 +127,7 @@ _EXPORTED: Final = (Definition(version=None, hidden=False, version_index=0, type
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnSymbols:
-    """``Symbols`` of one column of a table; types and sizes are not kept, and there are no versions."""
+    """``Symbols`` of one column of a table, without types, sizes and versions."""
 
     table: NameTable
     column: int
@@ -195,7 +195,11 @@ def _numbers(kind: str, data: bytes | memoryview) -> array.array[int]:
 def _front_coded(names: list[str]) -> bytes:
     lines, before = [], ""
     for name in names:
-        same = (index for index, (ours, theirs) in enumerate(zip(name, before, strict=False)) if ours != theirs)
+        same = (
+            index
+            for index, (character, previous) in enumerate(zip(name, before, strict=False))
+            if character != previous
+        )
         shared = min(next(same, min(len(name), len(before))), 255)
         lines.append(bytes([shared]) + name[shared:].encode("ascii") + b"\n")
         before = name

@@ -1,19 +1,19 @@
-"""The form of a table of operators: those of many builds of torch, everything once, with the builds that have it.
+"""The format of an operator table: the operators of many torch builds, each item once, with the builds that have it.
 
 The bytes of a file::
 
     magic (8) | size of the header (4, little-endian) | header | what the builds share | blocks of operators
 
-Each part is compressed JSON (zlib). The header has ``builds`` (whatever the writer says of each), the size of the
-second part, and of each block its first name and its size. The others are made of
+Each part is compressed JSON (zlib). The header has ``builds`` (the writer's own data on each), the size of the second
+part, and the first name and size of each block. The other parts consist of
 
-- a *set of builds*: a bit set, by its number in a list of all that occur;
-- a *place*, where in the source something is registered: ``[file, line, count, line, count, ...]``, each line that of
-  the next ``count`` builds of the set that it stands beside; or the number of a place that many things have;
-- a *row* for each operator: its name, its definitions, the C++ types of its kernels, its kernels in their
-  order, one after the other in one list.
+- a *set of builds*: a bit set, by its number in a list of all sets;
+- a *place*, the source line of a registration: ``[file, line, count, line, count, ...]``, where each line is that of
+  the next ``count`` builds of the accompanying set; or the number of a place that many registrations share;
+- a *row* for each operator: its name, its definitions, the C++ types of its kernels, its kernels in order, one after
+  the other in one list.
 
-JSON has no tuples: what is a tuple of fixed length here is a list in a file.
+JSON has no tuples: a tuple of fixed length here is a list in a file.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypedDict
 
 MAGIC: Final = b"ABISCAN\x02"
 FALLBACKS: Final = ""
-"""The operator as whose kernels the fallbacks are kept."""
+"""The name of the operator whose kernels are the fallbacks."""
 
 WHOLE: Final = "="
-"""Before a text that is kept whole: a file elsewhere than torch was built, a schema of another name."""
+"""The prefix of a text that is stored whole: a file outside torch's build folder, a schema with a different name."""
 
 KERNEL_VALUES: Final = 5
 """The values of each kernel in a row: key, type, whether it falls through, place, set of builds."""
@@ -35,7 +35,7 @@ KERNEL_VALUES: Final = 5
 SetNumber: TypeAlias = int
 Runs: TypeAlias = list[Any]
 PlaceRow: TypeAlias = int | Runs
-"""The number of a shared place; or that of a file, then lines, each with the number of builds in which it holds."""
+"""The number of a shared place; or the number of a file, then lines, each with its number of builds."""
 
 DefinitionRow: TypeAlias = tuple[str | None, int, PlaceRow, SetNumber]
 """Schema, list of tags, place, builds."""
@@ -46,7 +46,7 @@ CppType: TypeAlias = tuple[str | None, str | None]
 
 
 class OperatorRow(NamedTuple):
-    """An operator in all builds. ``kernels`` are ``KERNEL_VALUES`` after each other, types by their number."""
+    """An operator in all builds. ``kernels`` has ``KERNEL_VALUES`` values for each kernel; types are numbers."""
 
     name: str
     definitions: list[DefinitionRow]
@@ -55,7 +55,7 @@ class OperatorRow(NamedTuple):
 
 
 class TableHeader(TypedDict):
-    """What is read first. ``blocks`` are the first name and the size of each, ``shared`` is a size as well."""
+    """The part that is read first. ``blocks`` has the first name and the size of each block, ``shared`` is a size."""
 
     builds: list[Any]
     shared: int
@@ -63,7 +63,7 @@ class TableHeader(TypedDict):
 
 
 class SharedPart(TypedDict):
-    """What the builds share: texts by number, and what is not of one operator. ``sets`` are hexadecimal."""
+    """What the builds share: numbered texts, and data that belong to no operator. ``sets`` are hexadecimal."""
 
     fallbacks: OperatorRow
     namespaces: list[NamespaceRow]
@@ -80,7 +80,7 @@ class SharedPart(TypedDict):
 
 
 def compressed(content: object) -> bytes:
-    """A part of a file."""
+    """The bytes of a part."""
     return zlib.compress(json.dumps(content, separators=(",", ":")).encode(), 9)
 
 

@@ -1,4 +1,4 @@
-"""Writes a table of operators out of what the libraries of many builds register. The form is in ``operator_format``."""
+"""Writes an operator table from what the libraries of many builds register. ``operator_format`` has the format."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from abiscan.torches.operator_format import (
 )
 
 _BLOCK: Final = 64  # operators
-_BLOCK_OF_CODE: Final = 4  # registrations at one line are taken to be a block of TORCH_LIBRARY from this number on
+_BLOCK_OF_CODE: Final = 4  # at least this many registrations at one line are taken for a TORCH_LIBRARY block
 _SOURCE: Final = re.compile(r"(.*?/)(?:build/)?(?:aten/src|torch/csrc)/")
 
 
 def pack(builds: Sequence[tuple[Any, Operators]]) -> bytes:
     """The bytes of a table. The same input gives the same bytes.
 
-    :param builds: what to say of each build, and what it has
+    :param builds: a description of each build, and its operators
     """
     packer = _Packer()
-    for _, found in builds:
-        packer.add(found)
+    for _, operators in builds:
+        packer.add(operators)
     rows, shared = packer.rows(), packer.shared()
     parts = [rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK)]
     blocks = [compressed(part) for part in parts]
     packed = compressed(shared)
     content: TableHeader = {
-        "builds": [said for said, _ in builds],
+        "builds": [description for description, _ in builds],
         "shared": len(packed),
         "blocks": [(part[0].name, len(block)) for part, block in zip(parts, blocks, strict=True)],
     }
@@ -49,7 +49,7 @@ def pack(builds: Sequence[tuple[Any, Operators]]) -> bytes:
 
 
 class _Record:
-    """Something that builds have, with its line in each where that is its own. The last value is its place."""
+    """An item that builds have, with its line in each build unless its place is shared. The last value is its place."""
 
     def __init__(self, values: tuple[Any, ...]) -> None:
         self.values = values
@@ -83,15 +83,15 @@ class _Operator:
         self.definitions.setdefault(values, _Record(values)).lines[build] = line
 
     def implement(self, build: int, kernels: Iterable[tuple[tuple[Any, ...], int | None]]) -> None:
-        """Add the kernels of a build so that they stay in their order, among those of other builds."""
+        """Merge the kernels of a build into those of the other builds, keeping their order."""
         position = 0
         for values, line in kernels:
             later = range(position, len(self.kernels))
-            found = next((at for at in later if self.kernels[at].values == values), None)
-            if found is None:
+            match = next((index for index in later if self.kernels[index].values == values), None)
+            if match is None:
                 self.kernels.insert(position, _Record(values))
             else:
-                position = found
+                position = match
             self.kernels[position].lines[build] = line
             position += 1
 
@@ -103,7 +103,7 @@ class _Operator:
 
 
 class _Packer:
-    """Collects what builds have, and gives numbers to what occurs many times."""
+    """Collects the operators of builds, and numbers the items that occur often."""
 
     def __init__(self) -> None:
         self._builds = 0
@@ -117,40 +117,42 @@ class _Packer:
         self._namespaces: dict[tuple[Any, ...], _Record] = {}
         self._others: dict[str, dict[str, int]] = {kind: {} for kind in ("classes", "numbers", "aliases", "gaps")}
 
-    def add(self, found: Operators) -> None:
+    def add(self, operators: Operators) -> None:
         """Add the next build."""
         build, self._builds = self._builds, self._builds + 1
-        everything = [
-            *((operator.name, "", operator.file, operator.line) for operator in found.operators.values()),
-            *((kernel.operator, kernel.key, kernel.file, kernel.line) for kernel in found.kernels),
-            *((FALLBACKS, fallback.key, fallback.file, fallback.line) for fallback in found.fallbacks),
-            *((name, "", *place) for name, place in found.namespaces.items()),
+        registrations = [
+            *((operator.name, "", operator.file, operator.line) for operator in operators.operators.values()),
+            *((kernel.operator, kernel.key, kernel.file, kernel.line) for kernel in operators.kernels),
+            *((FALLBACKS, fallback.key, fallback.file, fallback.line) for fallback in operators.fallbacks),
+            *((name, "", *place) for name, place in operators.namespaces.items()),
         ]
-        self._roots.append(_root(file for _, _, file, _ in everything))
-        place = self._placing(build, everything)
-        for operator in found.operators.values():
-            at, line = place(operator.name, "", operator.file, operator.line)
+        self._roots.append(_root(file for _, _, file, _ in registrations))
+        place = self._placing(build, registrations)
+        for operator in operators.operators.values():
+            place_number, line = place(operator.name, "", operator.file, operator.line)
             schema = operator.schema
             if schema is not None:
                 has_name = schema.startswith(f"{operator.name}(")
                 schema = schema.removeprefix(operator.name) if has_name else WHOLE + schema
-            self._rows[operator.name].define(build, (schema, self._number(self._tags, operator.tags), at), line)
+            self._rows[operator.name].define(
+                build, (schema, self._number(self._tags, operator.tags), place_number), line
+            )
         kernels: defaultdict[str, list[Kernel]] = defaultdict(list)
-        for kernel in found.kernels:
+        for kernel in operators.kernels:
             kernels[kernel.operator].append(kernel)
-        for fallback in found.fallbacks:
+        for fallback in operators.fallbacks:
             kernels[FALLBACKS].append(Kernel(FALLBACKS, fallback.key, None, None, *fallback[1:]))
         for name, registered in kernels.items():
             self._implement(build, self._rows[name], registered, place)
-        for name, where in found.namespaces.items():
-            at, line = place(name, "", *where)
-            self._namespaces.setdefault((name, at), _Record((name, at))).lines[build] = line
-        numbers = [[number, self._number(self._keys, name)] for number, name in sorted(found.keys.items())]
+        for name, location in operators.namespaces.items():
+            place_number, line = place(name, "", *location)
+            self._namespaces.setdefault((name, place_number), _Record((name, place_number))).lines[build] = line
+        numbers = [[number, self._number(self._keys, name)] for number, name in sorted(operators.keys.items())]
         for kind, values in (
-            ("classes", sorted(found.classes)),
+            ("classes", sorted(operators.classes)),
             ("numbers", [numbers]),
-            ("aliases", [self._aliases(found.aliases)]),
-            ("gaps", [found.gaps]),
+            ("aliases", [self._aliases(operators.aliases)]),
+            ("gaps", [operators.gaps]),
         ):
             for text in map(json.dumps, values):
                 self._others[kind][text] = self._others[kind].get(text, 0) | 1 << build
@@ -160,7 +162,7 @@ class _Packer:
         return [row.written(name, self._sets) for name, row in sorted(self._rows.items()) if name != FALLBACKS]
 
     def shared(self) -> SharedPart:
-        """The rest; after ``rows``, which gives numbers to more sets."""
+        """The shared part; call it after ``rows``, which numbers more sets."""
         return {
             "fallbacks": self._rows[FALLBACKS].written(FALLBACKS, self._sets),
             "namespaces": [record.written(self._sets) for _, record in self._namespaces.items()],
@@ -182,9 +184,9 @@ class _Packer:
     def _implement(self, build: int, row: _Operator, kernels: Iterable[Kernel], place: _Placing) -> None:
         records = []
         for kernel in kernels:
-            at, line = place(kernel.operator, kernel.key, kernel.file, kernel.line)
+            place_number, line = place(kernel.operator, kernel.key, kernel.file, kernel.line)
             type_ = self._number(row.types, (kernel.signature, kernel.schema))
-            records.append(((self._number(self._keys, kernel.key), type_, int(kernel.fallthrough), at), line))
+            records.append(((self._number(self._keys, kernel.key), type_, int(kernel.fallthrough), place_number), line))
         row.implement(build, records)
 
     def _aliases(self, aliases: Mapping[str, Collection[str]]) -> list[Any]:
@@ -193,16 +195,16 @@ class _Packer:
 
         return [[number(alias), sorted(map(number, members))] for alias, members in sorted(aliases.items())]
 
-    def _placing(self, build: int, everything: Iterable[tuple[str, str | None, str | None, int | None]]) -> _Placing:
-        """How to write where something is in ``build``: the number of a shared place, or the file, and its own line.
+    def _placing(self, build: int, registrations: Iterable[tuple[str, str | None, str | None, int | None]]) -> _Placing:
+        """How to write a place in ``build``: the number of a shared place, or the file and its own line.
 
-        A place is shared if it is a whole block of ``TORCH_LIBRARY``, with whatever is registered in it. Its line
-        changes with each release, so it is the same one where file, namespace and key are the same: for several such
-        blocks, where it comes at the same turn.
+        A place is shared if it is a whole ``TORCH_LIBRARY`` block, with all registrations in it. Its line changes with
+        each release, so blocks are the same if file, namespace and key are the same; if there are several such blocks,
+        they are matched in order.
         """
-        counts = Counter((file, line) for _, _, file, line in everything)
+        counts = Counter((file, line) for _, _, file, line in registrations)
         blocks: defaultdict[Hashable, set[int | None]] = defaultdict(set)
-        for name, key, file, line in everything:
+        for name, key, file, line in registrations:
             if counts[file, line] >= _BLOCK_OF_CODE:
                 blocks[file, name.partition("::")[0], key].add(line)
         turns = {
@@ -222,9 +224,9 @@ class _Packer:
             if turn is None:
                 return (number,), line
             fresh = len(self._places), _Record(((number,),))
-            at, record = self._places.setdefault((number, *block[1:], turn), fresh)
+            place_number, record = self._places.setdefault((number, *block[1:], turn), fresh)
             record.lines[build] = line
-            return at, None
+            return place_number, None
 
         return place
 
@@ -238,6 +240,6 @@ _Placing = Callable[[str, str | None, str | None, int | None], _Placed]
 
 
 def _root(files: Iterable[str | None]) -> str:
-    """The folder in which a torch was built, with a slash at the end; empty where its files do not tell."""
-    found = Counter(match[1] for file in files if file is not None and (match := _SOURCE.match(file)))
-    return min(found, key=lambda root: (-found[root], root), default="")
+    """The folder in which a torch was built, with a slash at the end; empty if its files do not show it."""
+    roots = Counter(match[1] for file in files if file is not None and (match := _SOURCE.match(file)))
+    return min(roots, key=lambda root: (-roots[root], root), default="")

@@ -1,7 +1,7 @@
-"""The operators of a torch, kept on disk between runs: reading them from the libraries takes seconds.
+"""The operators of a torch, cached on disk between runs: reading them from the libraries takes seconds.
 
-One file per torch, beside those of ``store``: compressed JSON, written whole and renamed into place. Texts that occur
-many times are kept once, and kernels as columns of numbers: a few hundred kilobytes, read in some ten milliseconds.
+One file per torch, next to those of ``store``: compressed JSON, written completely and renamed into place. Texts that
+occur often are stored once, and kernels as columns of numbers: a few hundred kilobytes, read in about ten milliseconds.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from abiscan.torches.from_libs import identities, operator_libraries, read_opera
 from abiscan.torches.model import TorchRelease
 
 FORMAT: Final = 4
-"""Part of every key: raise it when what is kept, or how it is recovered, changes."""
+"""Part of every key: raise it when the stored data, or the way they are recovered, change."""
 
 SUFFIX: Final = ".operators"
 
-# The columns that hold texts, kept as numbers: see the types.
+# The columns of texts, which are stored as numbers: see the types.
 _OPERATOR_TEXTS: Final = (0, 1, 3)
 _KERNEL_TEXTS: Final = (0, 1, 2, 3, 5)
 _FALLBACK_TEXTS: Final = (0, 2)
@@ -39,11 +39,11 @@ def operators_of(
     session: Session,
     names: Collection[str] | None = None,
 ) -> Operators:
-    """The operators of a torch: kept from an earlier run, or kept for the next one.
+    """The operators of a torch, from the cache of an earlier run, or cached for the next one.
 
-    Those of a build that is embedded come from inside the package, others are read from the libraries.
+    The operators of an embedded build come from the embedded data, others are read from the libraries.
 
-    :param names: the operators that are needed; others may be left out. Few are found faster inside the package
+    :param names: the operators that are needed; others may be left out. Looking up a few in the embedded data is faster
     :raises InputError: a library cannot be read
     """
     sources = [source for path in operator_libraries(release) if (source := files.source(path)) is not None]
@@ -69,7 +69,7 @@ def _load(path: Path) -> Operators | None:
     try:
         return unpack(path.read_bytes())
     except (OSError, zlib.error, ValueError, KeyError, TypeError, IndexError):
-        return None  # absent, damaged, or written by something else
+        return None  # absent, damaged, or written by another program
 
 
 def pack(operators: Operators) -> bytes:
@@ -100,7 +100,7 @@ def pack(operators: Operators) -> bytes:
 def unpack(data: bytes) -> Operators:
     """The inverse of ``pack``.
 
-    :raises ValueError: or another of Python's own errors: the bytes are of something else
+    :raises ValueError: (or another built-in error) the bytes are not such a file
     """
     content = json.loads(zlib.decompress(data))
     texts: list[Any] = content["texts"]

@@ -1,6 +1,6 @@
-"""Reads a table of operators: what one build of torch has, all of it or some operators.
+"""Reads an operator table: all operators of one torch build, or some of them.
 
-To look an operator up decompresses one block, which answers for all builds. The form is in ``operator_format``.
+Looking up an operator decompresses one block, which has it for all builds. ``operator_format`` has the format.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _T = TypeVar("_T")
 class OperatorTable:
     """The operators of a file made by ``operator_packer.pack``.
 
-    :raises ValueError: the bytes are of something else
+    :raises ValueError: the bytes are not such a file
     """
 
     def __init__(self, data: bytes) -> None:
@@ -52,7 +52,7 @@ class OperatorTable:
         self._view = functools.cache(lambda build: _Build(self._shared, self._sets, build))
 
     def operators(self, build: int, names: Collection[str] | None = None) -> Operators:
-        """What one build has.
+        """The operators of one build.
 
         :param build: its number
         :param names: only these operators, and their kernels; None for all
@@ -95,10 +95,10 @@ class OperatorTable:
 
 
 class _Build:
-    """What is written, as one build has it; and what that build has besides operators.
+    """The table as seen by one build, and what that build has besides operators.
 
     :param shared: what the builds share
-    :param sets: the sets of builds that occur
+    :param sets: all sets of builds
     """
 
     def __init__(self, shared: SharedPart, sets: list[int], build: int) -> None:

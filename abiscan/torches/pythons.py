@@ -1,6 +1,6 @@
-"""Which Pythons a torch release has wheels for: pip cannot install it in any other.
+"""The Pythons that each torch release has wheels for: pip cannot install it in any other.
 
-``data/pythons.txt`` is made by ``tools/build_python_data.py`` from the package index; a line for each release.
+``data/pythons.txt`` is made by ``tools/build_python_data.py`` from the package index; it has a line for each release.
 """
 
 from __future__ import annotations

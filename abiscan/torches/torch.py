@@ -1,4 +1,4 @@
-"""A torch to judge against: one that is embedded, or one that is installed. And how a user says which."""
+"""A torch to check against, embedded or installed, and how a user names one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from abiscan.dispatch.operators import Operators
 from abiscan.errors import InputError
 from abiscan.inputs import interpreter as python
 from abiscan.inputs import system
-from abiscan.inputs.files import Files
+from abiscan.inputs.files import Files, exists
 from abiscan.inputs.interpreter import Interpreter
 from abiscan.inputs.libraries import Libraries
 from abiscan.inputs.session import Session
@@ -23,7 +23,7 @@ from abiscan.torches.operator_store import operators_of
 
 
 class Torch(Protocol):
-    """A torch, open for questions."""
+    """An opened torch."""
 
     @property
     def package(self) -> str:
@@ -31,41 +31,41 @@ class Torch(Protocol):
 
     @property
     def build(self) -> str | None:
-        """Its full version, None if unknown: ``2.13.0+cpu``; of an embedded one as the user wrote it."""
+        """Its full version, None if unknown: ``2.13.0+cpu``; for an embedded torch, as the user wrote it."""
 
     @property
     def interpreter(self) -> Interpreter | None:
-        """The Python that it runs in, None if none is meant in particular."""
+        """The Python that it runs in, None if it is not for a particular one."""
 
     @property
     def here(self) -> bool:
-        """Whether it will run on this system, whose libraries then count."""
+        """Whether it will run on this system, with the libraries of this system."""
 
     def release_for(self, machine: Machine) -> TorchRelease:
-        """What is known of it, for an extension made for a given machine.
+        """What is known about it, for an extension that is built for a given machine.
 
         :raises InputError: it does not exist for that machine
         """
 
     def operators_of(self, release: TorchRelease, names: Collection[str] | None = None) -> Operators:
-        """What it has in its dispatcher.
+        """The operators in its dispatcher.
 
-        :param release: what ``release_for`` gave
+        :param release: the result of ``release_for``
         :param names: the operators that are needed, others may be left out; all for None
         """
 
     def exports(self, release: TorchRelease) -> Mapping[str, frozenset[str]]:
         """All names that its own libraries export, by library.
 
-        :param release: what ``release_for`` gave
+        :param release: the result of ``release_for``
         """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedTorch:
-    """A release inside the package, on no system in particular.
+    """An embedded release, on no particular system.
 
-    ``build`` is the number that it was asked for by; ``files`` get its libraries.
+    ``build`` is the number that the user wrote; its libraries are put into ``files``.
     """
 
     build: str
@@ -73,17 +73,17 @@ class EmbeddedTorch:
 
     @property
     def package(self) -> str:
-        """A folder that no real torch has."""
+        """A folder that no real torch is in."""
         return posixpath.join(embedded.SITE, "torch")
 
     @property
     def interpreter(self) -> None:
-        """Any Python will do."""
+        """Any Python."""
         return
 
     @property
     def here(self) -> bool:
-        """Its system is not known."""
+        """False, since its system is unknown."""
         return False
 
     def release_for(self, machine: Machine) -> TorchRelease:
@@ -94,7 +94,7 @@ class EmbeddedTorch:
         return embedded.release(self.build, machine, self.files)
 
     def operators_of(self, release: TorchRelease, names: Collection[str] | None = None) -> Operators:
-        """What it has in its dispatcher, from inside the package."""
+        """The operators in its dispatcher, from the embedded data."""
         return embedded_operators.operators(self.build, release.machine, names)
 
     def exports(self, release: TorchRelease) -> Mapping[str, frozenset[str]]:
@@ -118,20 +118,20 @@ class InstalledTorch:
 
     @property
     def build(self) -> str | None:
-        """Its full version, None if its files do not say."""
+        """Its full version, None if its files do not state it."""
         return self.release.build
 
     @property
     def here(self) -> bool:
-        """Whether it is made for the machine that this runs on."""
+        """Whether it is built for the machine that abiscan runs on."""
         return self.release.machine is system.machine()
 
-    def release_for(self, machine: Machine) -> TorchRelease:  # noqa: ARG002 - it is made for one machine
-        """The torch itself, whatever the extension is made for."""
+    def release_for(self, machine: Machine) -> TorchRelease:  # noqa: ARG002 - it is built for one machine
+        """The torch itself, for any extension."""
         return self.release
 
     def operators_of(self, release: TorchRelease, names: Collection[str] | None = None) -> Operators:
-        """What it has in its dispatcher: known, kept, or read from its libraries."""
+        """The operators in its dispatcher: embedded, cached, or read from its libraries."""
         return operators_of(release, self.files, self.session, names)
 
     def exports(self, release: TorchRelease) -> Mapping[str, frozenset[str]]:
@@ -141,12 +141,12 @@ class InstalledTorch:
 
 
 class TorchChoice(Protocol):
-    """Which torch is meant, before anything of it is read."""
+    """The torch that a user chose, before any of its files are read."""
 
     def open(self, files: Files, session: Session) -> Torch:
         """Open it.
 
-        :param files: get its libraries, where they are not on disk
+        :param files: its libraries are put there if they are not on disk
         :raises InputError: there is no such torch
         """
 
@@ -157,14 +157,14 @@ class ReleaseNumber:
 
     number: str
 
-    def open(self, files: Files, session: Session) -> Torch:  # noqa: ARG002 - nothing of it takes seconds
-        """Open it. Whether it is embedded shows when a machine is known."""
+    def open(self, files: Files, session: Session) -> Torch:  # noqa: ARG002 - no step takes seconds
+        """Open it. Whether it is embedded is only checked for a particular machine."""
         return EmbeddedTorch(build=self.number, files=files)
 
 
 @dataclass(frozen=True, slots=True)
 class TorchAt:
-    """The torch in a folder, of a library, or in a wheel, with the interpreter that it belongs to."""
+    """The torch at a path (a folder, a library, a wheel), with the interpreter that it belongs to."""
 
     path: Path
 
@@ -180,7 +180,7 @@ class TorchAt:
 
 @dataclass(frozen=True, slots=True)
 class TorchOf:
-    """The torch of an interpreter; of the running one for None."""
+    """The torch of an interpreter, or of the running one for None."""
 
     executable: str | None
 
@@ -200,16 +200,21 @@ class TorchOf:
 
 
 def torch_choice(spec: str) -> TorchChoice:
-    """What SPEC means where one torch is meant: a path if there is one, else a release number."""
+    """The torch that SPEC stands for: a path if it exists, else a release number.
+
+    :raises InputError: it is empty, or no path can have that name
+    """
+    if not spec:
+        raise InputError('""', "is no torch", "pass a release number, or the folder of the torch package")
     path = Path(spec)
-    return ReleaseNumber(spec) if embedded.is_version(spec) and not path.exists() else TorchAt(path)
+    return TorchAt(path) if exists(path) or not embedded.is_version(spec) else ReleaseNumber(spec)
 
 
 def torch_choices(spec: str) -> tuple[TorchChoice, ...]:
-    """What SPEC means where several may be meant: all embedded releases that a version specifier admits.
+    """The torches that SPEC stands for: all embedded releases that a version specifier admits, otherwise one torch.
 
-    :raises InputError: it is a specifier, and admits none
+    :raises InputError: it is a specifier that admits no release; it is empty, or no path can have that name
     """
-    if not Path(spec).exists() and not embedded.is_version(spec) and (versions := embedded.admitted(spec)):
+    if spec and not exists(Path(spec)) and not embedded.is_version(spec) and (versions := embedded.admitted(spec)):
         return tuple(ReleaseNumber(str(version)) for version in versions)
     return (torch_choice(spec),)

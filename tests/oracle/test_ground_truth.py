@@ -1,11 +1,14 @@
-"""The recorded loads of released wheels, by ``tools/ground_truth.py``; here those with the torch that CI installs.
+"""The recorded loads of released wheels, by ``tools/ground_truth.py``.
 
-Set ``ABISCAN_CORPUS`` to a folder for the wheels, which are downloaded into it.
+Those of the wheels in ``tests/data/wheels`` need no download. For all others, set ``ABISCAN_CORPUS`` to a folder for
+the wheels, which are downloaded into it.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import shutil
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -20,6 +23,8 @@ from abiscan.results.check import How, PredictedError, Result, Verdict
 from abiscan.rules import RULES
 from abiscan.torches.embedded import SITE
 from tests import live_torch
+from tests.elf_builder import Elf, exports, uses
+from tests.fakes import extension, wheel
 from tests.oracle import corpus
 from tests.oracle.corpus import needs_corpus, shared_work  # noqa: F401
 from tests.oracle.test_samples import TORCH
@@ -27,7 +32,22 @@ from tests.unit.report.reports import failure, result
 from tools import ground_truth
 
 RECORDED: Final = f"{TORCH}+cpu"
+SMALL_WHEELS: Final = Path(__file__).parents[1] / "data" / "wheels"
+SMALL: Final = ("tensordict-0.6.2", "torch-c-dlpack-ext-0.1.5")
 pytestmark = corpus.one_process
+
+
+def test_every_recorded_load_of_a_small_wheel_is_predicted_without_downloads(tmp_path: Path) -> None:
+    folder = shutil.copytree(SMALL_WHEELS, tmp_path / "wheels")
+    pairs = [pair for pair in ground_truth.recorded() if pair.corpus in SMALL]
+    assert {pair.torch for pair in pairs} == {"2.8.0", "2.9.1", "2.13.0", "2.14.1"}
+    assert len(pairs) == 4 * (1 + 12)
+    wrong = {
+        f"{pair.corpus} {pair.path} on torch {pair.torch}": found
+        for pair, predicted in ground_truth.predict(pairs, folder, embedded=True)
+        if (found := ground_truth.differences(pair, predicted, embedded=True))
+    }
+    assert wrong == {}
 
 
 @needs_corpus
@@ -46,7 +66,7 @@ def test_every_recorded_load_is_predicted() -> None:
 @needs_corpus
 def test_every_recorded_load_is_predicted_from_the_release_number_alone() -> None:
     pairs = ground_truth.recorded()
-    assert len(pairs) > 300
+    assert len(pairs) == 325 + 240
     wrong = {
         f"{pair.corpus} {pair.path} on torch {pair.torch}": found
         for pair, predicted in corpus.predictions(pairs, embedded=True)
@@ -58,12 +78,12 @@ def test_every_recorded_load_is_predicted_from_the_release_number_alone() -> Non
 @needs_corpus
 def test_the_matrix_of_each_wheel_has_every_recorded_verdict_and_error() -> None:
     pairs = ground_truth.recorded()
-    wheels = ground_truth.wheels_of(pairs, corpus.folder())
-    found = matrix(list(wheels.values()), (), RULES, Session(store=corpus.store()), explained=False)
+    targets = ground_truth.targets_of(pairs, corpus.folder())
+    found = matrix(list(targets.values()), (), RULES, Session(store=corpus.store()), explained=False)
     rows = {(row.target, row.path): row for row in found.rows}
     wrong = {}
     for pair in pairs:
-        result = rows[str(wheels[pair.corpus]), pair.path].results[pair.torch]
+        result = rows[str(targets[pair.corpus]), pair.path].results[pair.torch]
         if difference := ground_truth.differences(pair, result, embedded=True):
             wrong[f"{pair.corpus} {pair.path} on torch {pair.torch}"] = difference
     assert wrong == {}
@@ -107,10 +127,28 @@ def test_the_release_that_a_wheel_was_built_for(name: str, metadata: bool) -> No
 
 def test_the_record_has_both_verdicts_and_all_releases() -> None:
     pairs = ground_truth.recorded()
-    assert {pair.torch for pair in pairs} == {"2.5.1", "2.6.0", "2.8.0", "2.9.1", "2.13.0"}
+    assert {pair.torch for pair in pairs} == {"2.5.1", "2.6.0", "2.8.0", "2.9.1", "2.13.0", "2.14.1"}
     assert {pair.verdict for pair in pairs} >= {"loads", "fails"}
     assert all((pair.verdict == "fails") == bool(pair.message or pair.signal) for pair in pairs)
     assert sum(pair.signal is not None for pair in pairs) == 3
+    others = {library.partition("/")[0] for pair in pairs for library in pair.other_wheels}
+    assert others == {"metatensor_core-0.1.20", "metatensor_core-0.2.6"}
+
+
+def test_libraries_of_other_wheels_lie_next_to_the_wheel(tmp_path: Path) -> None:
+    """As on the recorded search path: what they export is there, and so not undefined."""
+    needing = extension(needed=("libtorch_cpu.so", "libother.so"), undefined=uses("from_other")).build()
+    other = Elf(soname="libother.so", defined=exports("from_other")).build()
+    wheel(tmp_path / "pkg-1.0-py3-none-any.whl", {"pkg/_C.so": needing})
+    wheel(tmp_path / "other_core-2.0-py3-none-any.whl", {"other/lib/libother.so": other})
+    alone = recorded(path="pkg/_C.so", other_wheels=())
+    together = recorded(path="pkg/_C.so", other_wheels=("other_core-2.0/other/lib/libother.so",))
+    external = [
+        result.external
+        for pair in (alone, together)
+        for _, result in ground_truth.predict([pair], tmp_path, embedded=True)
+    ]
+    assert external == [("libother.so",), ()]
 
 
 def recorded(**changes: Any) -> Any:

@@ -84,6 +84,18 @@ def test_recovers_exactly_what_a_recorded_load_registered(record: dict[str, Any]
     assert defined == set(map(tuple, record["schemas"]))
 
 
+@needs_corpus
+def test_no_kernel_of_a_recorded_file_is_said_to_contradict_itself() -> None:
+    """Each was accepted by a real torch, which made both its C++ type and its schema."""
+    typed = 0
+    for package, version in sorted({(record["package"], record["version"]) for record in RECORD}):
+        for each in inventories(package, version):
+            assert [gap.reason for gap in each.gaps if "contradicts" in gap.reason] == [], each.path
+            kernels_of = each.registrations.kernels
+            typed += sum(kernel.signature is not None and kernel.inferred_schema is not None for kernel in kernels_of)
+    assert typed > 500
+
+
 def test_the_record_is_not_empty() -> None:
     assert sum(len(record["kernels"]) for record in RECORD) > 1_000
     assert sum(len(record["schemas"]) for record in RECORD) > 500

@@ -125,8 +125,40 @@ def test_releases() -> None:
         lambda: abiscan.operators(__file__),
         lambda: abiscan.coverage(LOADS, "2.13.0", backend="NoSuchKey"),
         lambda: abiscan.diff("2.13.0", "absent"),
+        lambda: abiscan.check("", "2.13.0"),
+        lambda: abiscan.check(LOADS, ""),
+        lambda: abiscan.check("x" * 5000, "2.13.0"),
+        lambda: abiscan.check(Path("x" * 5000), "2.13.0"),
+        lambda: abiscan.check(LOADS, "x" * 5000),
     ],
 )
 def test_bad_input_is_an_error_of_abiscan(call) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(abiscan.AbiscanError):
         call()
+
+
+def test_a_report_prints_as_verdicts() -> None:
+    report = abiscan.check([SAMPLE, LOADS], "2.13.0")
+    symbol = report.results[0].undefined_symbols[0]
+    error = f"undefined_symbol_signature.so: undefined symbol: {symbol}"
+    assert str(report).splitlines() == [
+        f"undefined_symbol_signature.so: fails on torch 2.13.0+cpu - {error}",
+        "loads.so: loads on torch 2.13.0+cpu",
+    ]
+
+
+@pytest.mark.parametrize("target", [None, 1, b"loads.so", [None], [b"loads.so"]])
+def test_a_target_of_another_type_is_named(target: object) -> None:
+    with pytest.raises(TypeError, match=r"a target is a string or a path, not (NoneType|int|bytes)"):
+        abiscan.check(target, "2.13.0")  # type: ignore[arg-type]
+
+
+def test_one_target_is_not_several() -> None:
+    with pytest.raises(TypeError, match="a target is a string or a path, not list"):
+        abiscan.operators([LOADS, LOADS])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("torch", [1, b"2.13.0", ["2.13.0"]])
+def test_a_torch_of_another_type_is_named(torch: object) -> None:
+    with pytest.raises(TypeError, match=r"a torch is a string or a path, not (int|bytes|list)"):
+        abiscan.check(LOADS, torch)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What differs between processors: registers, calling convention, relocations, instructions that the emulator lacks."""
+"""The differences between processors: registers, calling convention, relocations, instructions missing in icicle."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Arch(Protocol):
 
     name: ClassVar[str]
     arguments: ClassVar[tuple[str, ...]]
-    registers: ClassVar[tuple[str, ...]]  # the general ones, but for the stack pointer
+    registers: ClassVar[tuple[str, ...]]  # the general registers, except the stack pointer
     vectors: ClassVar[tuple[str, ...]]  # the vector registers; where one has several names, those that cover it
     result: ClassVar[str]
     thread_pointer: ClassVar[str]
@@ -35,7 +35,7 @@ class Arch(Protocol):
     tls_descriptor: ClassVar[int]
 
     return_zero: ClassVar[bytes]
-    helpers: ClassVar[bytes]  # code that step_over makes use of
+    helpers: ClassVar[bytes]  # code that step_over uses
 
     def allocator(self, top: int, otherwise: int) -> bytes:
         """Code of a function that takes memory from where the word at ``top`` points, and moves it on.
@@ -63,7 +63,10 @@ class Arch(Protocol):
         """Set the result of a function that returned an object in memory at ``address``."""
 
     def suspects(self, code: bytes) -> list[int]:
-        """Where in a page of code an instruction may begin that is to be done by ``step_over`` in any case."""
+        """Where in ``code`` an instruction may begin that is to be done by ``step_over`` in any case.
+
+        Its first four bytes decide, or fewer.
+        """
 
     def step_over(self, vm: Icicle, memory: Memory, code: bytes) -> str | None:
         """Execute an instruction that the emulator lacks, the first of ``code``.

@@ -62,7 +62,7 @@ class Aarch64:
         return struct.pack(f"<{len(code)}I", *code)
 
     def runtime(self, allocate: int, double_of: Callable[[str], int]) -> dict[str, bytes]:  # noqa: ARG002 - see Arch
-        """The resolver of thread-local variables, which preserves all other registers; the doubles do the rest."""
+        """The resolver of thread-local variables, which preserves all other registers; the rest are doubles."""
         return {"__tlsdesc_resolve": struct.pack("<2I", 0xF9400400, 0xD65F03C0)}  # ldr x0, [x0, #8]; ret
 
     def enter(self, vm: Icicle, return_to: int) -> None:
@@ -82,12 +82,12 @@ class Aarch64:
         """Nothing: ``x8`` need not be preserved, and nothing else is returned (AAPCS64, section 6.9)."""
 
     def suspects(self, code: bytes) -> list[int]:
-        """Where the loads from literal pools are: the emulator reads zero there."""
+        """The loads from literal pools, for which the emulator reads zero."""
         words = struct.unpack(f"<{len(code) // 4}I", code[: len(code) & ~3])
         return [4 * number for number, word in enumerate(words) if word & _LITERAL_MASK == _LITERAL]
 
     def step_over(self, vm: Icicle, memory: Memory, code: bytes) -> str | None:
-        """Execute an instruction that the emulator lacks; give the encoding of one that is not known here either."""
+        """Execute an instruction that the emulator lacks; return the encoding if it is unknown here as well."""
         (word,) = struct.unpack_from("<I", code)
         for mask, bits, execute in _INSTRUCTIONS:
             if word & mask == bits:
@@ -114,7 +114,7 @@ def _load_literal(vm: Icicle, memory: Memory, word: int) -> None:
 def _move_float(vm: Icicle, memory: Memory, word: int) -> None:
     """FMOV (vector, immediate): Q 30, op 29, abc 18:16, defgh 9:5, Rd 4:0; the number as VFPExpandImm says."""
     sign, exponent, fraction = word >> 18 & 1, (word >> 16 & 3) << 1 | word >> 9 & 1, word >> 5 & 0xF
-    # Three bits of an exponent that may be from -3 to 4, the highest of them turned over.
+    # Three bits of an exponent from -3 to 4, the highest of them inverted.
     value = (-1.0 if sign else 1.0) * (16 + fraction) / 16 * 2.0 ** ((exponent ^ 4) - 3)
     element = struct.pack("<d" if word >> 29 & 1 else "<f", value)
     size = 16 if word >> 30 & 1 else 8
@@ -131,7 +131,7 @@ def _convert(vm: Icicle, memory: Memory, word: int) -> None:
 
 
 def _do_nothing(vm: Icicle, memory: Memory, word: int) -> None:
-    """HINT: nothing that another thread, or a debugger, does is waited for."""
+    """HINT: there is no other thread and no debugger to wait for."""
 
 
 def _add_atomically(vm: Icicle, memory: Memory, word: int) -> None:
@@ -153,7 +153,9 @@ def _swap_atomically(vm: Icicle, memory: Memory, word: int) -> None:
     base, expected, source = word >> 5 & 31, word >> 16 & 31, word & 31
     address = vm.sp if base == _ZERO_REGISTER else vm.reg_read(f"x{base}")
     mask = (1 << 8 * size) - 1
-    wanted, new = (0 if each == _ZERO_REGISTER else vm.reg_read(f"x{each}") & mask for each in (expected, source))
+    wanted, new = (
+        0 if register == _ZERO_REGISTER else vm.reg_read(f"x{register}") & mask for register in (expected, source)
+    )
     before = int.from_bytes(memory.read(address, size), "little")
     if before == wanted:
         memory.write(address, new.to_bytes(size, "little"))
@@ -166,7 +168,7 @@ def _signed(value: int, size: int) -> int:
 
 
 def _set_vector(vm: Icicle, memory: Memory, number: int, value: int) -> None:
-    """Set all of a vector register. icicle takes 64 bits from outside and clears the rest, which code then sets."""
+    """Set a whole vector register. icicle accepts 64 bits from Python and clears the rest, which code then sets."""
     vm.reg_write(f"q{number}", value & _ALL_ONES)
     if value > _ALL_ONES:
         pc, kept = vm.pc, vm.reg_read("x16")
@@ -199,7 +201,7 @@ _ATOMIC: Final[dict[int, Callable[[int, int, int], int]]] = {
     8: lambda _, operand, __: operand,
 }
 
-# What the emulator lacks, by the bits that tell it (Arm ARM, C4.1.96 and C7.2).
+# The instructions that the emulator lacks, by the bits that identify them (Arm ARM, C4.1.96 and C7.2).
 _INSTRUCTIONS: Final[tuple[tuple[int, int, Callable[[Icicle, Memory, int], None]], ...]] = (
     (_LITERAL_MASK, _LITERAL, _load_literal),
     (0x9FF8_FC00, 0x0F00_F400, _move_float),
@@ -212,7 +214,7 @@ _INSTRUCTIONS: Final[tuple[tuple[int, int, Callable[[Icicle, Memory, int], None]
 
 
 def _load(register: int, value: int) -> list[int]:
-    """``movz`` and three ``movk``; icicle gives zero for a load from a literal pool."""
+    """``movz`` and three ``movk``; icicle reads zero for a load from a literal pool."""
     first, *rest = (value >> 16 * part & 0xFFFF for part in range(4))
     return [
         0xD2800000 | first << 5 | register,

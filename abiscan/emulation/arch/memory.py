@@ -1,4 +1,4 @@
-"""Memory, as instructions see it that are done in Python."""
+"""Memory, for instructions that are executed in Python."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from icicle import Icicle, MemoryException  # type: ignore[import-untyped]
 
 
 class Memory(Protocol):
-    """The memory of the emulated process; what is not mapped yet is mapped by asking for it.
+    """The memory of the emulated process; a page that is not mapped yet is mapped on access.
 
     ``vectors`` are the 32 vector registers of x86-64, 64 bytes each (the first 16 of the first 16 are the emulator's,
     and mean nothing here), ``masks`` its mask registers; ``helpers`` is where the architecture's own code lies.

@@ -1,7 +1,7 @@
 """Code for x86-64 of the functions of the C and C++ libraries that initialisers call most often.
 
-A call out of the emulator to a double in Python takes as long as a hundred instructions. Whatever is rare, or may not
-be what it looks like, is left to the double all the same.
+A call from the emulator to a double in Python takes as long as a hundred instructions. Cases that are rare, or may not
+be what they look like, are still left to the double.
 """
 
 from __future__ import annotations

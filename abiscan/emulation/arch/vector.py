@@ -1,13 +1,13 @@
-"""Vector instructions of x86-64 that icicle does not implement, done in Python.
+"""Vector instructions of x86-64 that icicle does not implement, executed in Python.
 
 icicle knows the SSE encodings and a few of the VEX ones. Initialisers of objects built with ``-mavx2`` or
 ``-march=...`` mostly move and clear memory with the others. capstone decodes them; what they do is taken from the
 descriptions in the Intel SDM, volume 2. What is not done here is reported by its text.
 
-The few VEX instructions that icicle does accept it does wrongly: its registers end at 128 bits, and what is above is
-dropped without a word. So those are found as code is mapped (``vex.suspects``) and done here as well; icicle holds the
-low 128 bits of the first sixteen registers, and all else of the 32 of 512 bits, and the masks, belongs to this module.
-A VEX-encoded or EVEX-encoded result clears the bits above it.
+icicle executes the few VEX instructions that it accepts incorrectly: its registers end at 128 bits, and it silently
+drops the rest. So these instructions are found when code is mapped (``vex.suspects``), and executed here as well;
+icicle holds the low 128 bits of the first sixteen registers, and this module the rest of the 32 registers of 512 bits,
+and the masks. A VEX-encoded or EVEX-encoded result clears the bits above it.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from icicle import Icicle  # type: ignore[import-untyped]
 from abiscan.emulation.arch.memory import Memory
 
 _XMM_BYTES, _YMM_BYTES, _ZMM_BYTES = 16, 32, 64
-_WITH_LOW_HALF: Final = 16  # registers of whose low 128 bits icicle knows
+_WITH_LOW_HALF: Final = 16  # registers whose low 128 bits icicle knows
 
 Bytes = Sequence[bytes]
 
 
 class UnsupportedError(Exception):
-    """An instruction that this unit does not do."""
+    """An instruction that this unit does not implement."""
 
 
 def _lanes(value: bytes, width: int) -> list[int]:
@@ -126,13 +126,13 @@ def _permute(width: int) -> Callable[[Bytes, int], bytes]:
 
 
 def _shuffle_parts(sources: Bytes, immediate: int) -> bytes:
-    """Parts of 128 bits: the lower half of the result from the first source, the upper one from the second."""
+    """Parts of 128 bits: the lower half of the result comes from the first source, the upper half from the second."""
     count = len(sources[0]) // _XMM_BYTES
-    bits, found = count // 2, []
+    bits, parts = count // 2, []
     for at in range(count):
         chosen = (immediate >> bits * at & count - 1) * _XMM_BYTES
-        found.append(sources[2 * at // count][chosen : chosen + _XMM_BYTES])
-    return b"".join(found)
+        parts.append(sources[2 * at // count][chosen : chosen + _XMM_BYTES])
+    return b"".join(parts)
 
 
 def _align_lanes(width: int) -> Callable[[Bytes, int], bytes]:
@@ -144,11 +144,11 @@ def _align_lanes(width: int) -> Callable[[Bytes, int], bytes]:
 
 
 def _ternary(sources: Bytes, immediate: int) -> bytes:
-    """For each bit of the three sources the bit of ``immediate`` that they are the number of."""
+    """For each position, the bits of the three sources are the number of a bit of ``immediate``."""
     first, second, third = (int.from_bytes(source, "little") for source in sources)
-    every, result = (1 << 8 * len(sources[0])) - 1, 0
+    all_ones, result = (1 << 8 * len(sources[0])) - 1, 0
     for number in filter(lambda number: immediate >> number & 1, range(8)):
-        a, b, c = (value if number & bit else ~value & every for value, bit in ((first, 4), (second, 2), (third, 1)))
+        a, b, c = (value if number & bit else ~value & all_ones for value, bit in ((first, 4), (second, 2), (third, 1)))
         result |= a & b & c
     return result.to_bytes(len(sources[0]), "little")
 
@@ -368,7 +368,7 @@ class VectorUnit:
         self._decoder.detail = True
 
     def execute(self, vm: Icicle, memory: Memory, code: bytes) -> str | None:
-        """Do the instruction at the head of ``code``, and step beyond it.
+        """Execute the first instruction of ``code``, and step over it.
 
         :returns: None, or the text of an instruction that is not done here
         Whatever ``memory`` raises passes through; nothing has changed then.
@@ -402,7 +402,7 @@ class VectorUnit:
                 vm.reg_write(f"XMM{number}_Q{half}", 0)
 
     def _perform_unmasked(self, vm: Icicle, memory: Memory, instruction: capstone.CsInsn) -> None:
-        """Move, compute or compare all lanes: what comes of it are flags, a mask, or the value of the target."""
+        """Move, compute or compare all lanes: the result is flags, a mask, or the value of the target."""
         name, operands = instruction.mnemonic, list(instruction.operands)
         immediate = operands.pop().imm & 0xFF if operands and operands[-1].type == x86.X86_OP_IMM else 0
         target, *rest = operands
@@ -450,13 +450,13 @@ class VectorUnit:
         zero = any(operand.avx_zero_opmask for operand in instruction.operands)
         old = bytes(target.size) if zero else self._read(vm, memory, instruction, target)
         merged = (value if lanes[at // width] else old for at in range(0, target.size, width))
-        parts = (each[at : at + width] for at, each in zip(range(0, target.size, width), merged, strict=True))
+        parts = (operand[at : at + width] for at, operand in zip(range(0, target.size, width), merged, strict=True))
         self._write(vm, memory, instruction, target, b"".join(parts))
 
     def _read_lanes(
         self, vm: Icicle, memory: Memory, instruction: capstone.CsInsn, operand: x86.X86Op, lanes: Sequence[bool]
     ) -> bytes:
-        """A source of which only some lanes are read: the others may lie where no memory is."""
+        """A source of which only some lanes are read: the others may be in unmapped memory."""
         if operand.type != x86.X86_OP_MEM:
             return self._read(vm, memory, instruction, operand)
         width, address = _ZMM_BYTES // len(lanes), _address(vm, instruction, operand)
@@ -470,23 +470,23 @@ class VectorUnit:
         if match is None:
             raise UnsupportedError(instruction.mnemonic)
         size = _LANE_BYTES[match[2]]
-        every = (1 << 8 * size) - 1
+        all_ones = (1 << 8 * size) - 1
         target, *rest = operands
         for operand in operands:
             if not _is_mask(operand) and operand.type != x86.X86_OP_MEM:
                 size = max(size, operand.size)  # a general register is written as a whole
         values = [
-            int.from_bytes(self._read(vm, memory, instruction, operand)[:8], "little") & every for operand in rest
+            int.from_bytes(self._read(vm, memory, instruction, operand)[:8], "little") & all_ones for operand in rest
         ]
         if match[1] == "ortest":
-            either = values[0] | memory.masks[target.reg - x86.X86_REG_K0] & every
-            _set_flags(vm, zero=not either, carry=either == every, parity=False)
+            either = values[0] | memory.masks[target.reg - x86.X86_REG_K0] & all_ones
+            _set_flags(vm, zero=not either, carry=either == all_ones, parity=False)
             return
         if match[1] in ("mov", "not"):
             value = values[0] if match[1] == "mov" else ~values[0]
         else:
             value = _MASK_COMBINATIONS[match[1]](*values)
-        value &= every
+        value &= all_ones
         if _is_mask(target):
             memory.masks[target.reg - x86.X86_REG_K0] = value
         else:
@@ -560,7 +560,7 @@ def _is_mask(operand: x86.X86Op) -> bool:
 
 
 def _masked_lane(name: str) -> int:
-    """How many bytes one bit of a mask stands for, which the end of the name tells."""
+    """The number of bytes that one bit of a mask stands for, from the end of the name."""
     match = _MASKED_LANES.search(name)
     if match is None:
         raise UnsupportedError(name)
@@ -568,7 +568,7 @@ def _masked_lane(name: str) -> int:
 
 
 def _value(name: str, target: x86.X86Op, sources: Sequence[bytes], immediate: int) -> bytes:
-    """What an instruction puts into its target."""
+    """The value that an instruction writes to its target."""
     if name in _SIGNS:
         width = _SIGNS[name]
         signs = (lane >> (8 * width - 1) for lane in _lanes(sources[0], width))

@@ -1,4 +1,4 @@
-"""Where the instructions are that ``vector`` does in any case, found without it: to load a disassembler takes long."""
+"""Finds the instructions that ``vector`` always executes, without it: importing a disassembler takes long."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ _SUSPECT: Final = re.compile(
 
 
 def suspects(code: bytes) -> list[int]:
-    """Where in ``code`` an instruction may begin that icicle does wrongly, whatever it is part of there."""
+    """The offsets in ``code`` at which an instruction that icicle gets wrong may begin."""
     return [match.start() for match in _SUSPECT.finditer(code)]

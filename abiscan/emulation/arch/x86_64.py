@@ -73,7 +73,7 @@ class X8664:
         return runtime(allocate, double_of)
 
     def enter(self, vm: Icicle, return_to: int) -> None:
-        """Push the return address onto a stack aligned as the ABI asks for at a call, with the direction flag clear."""
+        """Push the return address onto a stack aligned as the ABI requires at a call, with the direction flag clear."""
         vm.reg_write("DF", 0)
         stack = (vm.sp & ~0xF) - 8
         vm.mem_write(stack, return_to.to_bytes(8, "little"))
@@ -90,15 +90,15 @@ class X8664:
         return int.from_bytes(vm.mem_read(vm.sp, 8), "little")
 
     def return_object(self, vm: Icicle, address: int) -> None:
-        """A function that returns in memory gives the address back in ``rax``."""
+        """A function that returns an object in memory returns its address in ``rax``."""
         vm.reg_write("RAX", address)
 
     def suspects(self, code: bytes) -> list[int]:
-        """The vector instructions that the emulator does wrongly."""
+        """The vector instructions that the emulator gets wrong."""
         return suspects(code)
 
     def step_over(self, vm: Icicle, memory: Memory, code: bytes) -> str | None:
-        """Execute one vector instruction, or ``cpuid``, which knows no feature here."""
+        """Execute one vector instruction, or ``cpuid``, which reports no features here."""
         if code.startswith(_CPUID):
             for register in ("RAX", "RBX", "RCX", "RDX"):
                 vm.reg_write(register, 0)

@@ -1,4 +1,4 @@
-"""Doubles: what stands in for the functions that an extension imports.
+"""Doubles: replacements for the functions that an extension imports.
 
 Each module of this package holds the doubles of one library. A double is a function of a ``Call`` that returns the
 integer or pointer result, or None where there is none; it is found by its mangled name, exact or by a pattern for the
@@ -29,7 +29,7 @@ class Finder(Protocol):
 
 
 class _ByName(Generic[_D]):
-    """Functions by the names that they stand in for, filled by decorators as a module is read."""
+    """Functions by the names that they replace, filled by decorators while a module is imported."""
 
     def __init__(self) -> None:
         self.by_name: Final[dict[str, _D]] = {}
@@ -45,7 +45,7 @@ class _ByName(Generic[_D]):
         return register
 
     def matching(self, *patterns: str) -> Callable[[_D], _D]:
-        """The double of every function whose mangled name begins as one of these regular expressions say."""
+        """The double of every function whose mangled name begins with one of these regular expressions."""
 
         def register(double: _D) -> _D:
             self.by_pattern.extend((beginning(pattern), pattern, double) for pattern in patterns)
@@ -58,14 +58,14 @@ class _ByName(Generic[_D]):
         if exact is not None:
             return exact
         for start, pattern, double in self.by_pattern:
-            # Few of the expressions are ever needed, and to compile one takes longer than to compare its beginning.
+            # Few of the expressions are ever needed, and compiling one takes longer than comparing its beginning.
             if name.startswith(start) and re.match(pattern, name):
                 return double
         return None
 
 
 class Doubles(_ByName[Double]):
-    """The doubles of a library that keeps nothing."""
+    """The doubles of a library without state."""
 
     def find(self, name: str) -> Double | None:
         """The double for a mangled name."""
@@ -73,7 +73,7 @@ class Doubles(_ByName[Double]):
 
 
 class SharedDoubles(_ByName[Callable[[_S, Call], "int | None"]], Generic[_S]):
-    """The doubles of a library whose functions share something in each process, which they take before the call."""
+    """The doubles of a library whose functions share state in each process, their first parameter."""
 
     def of(self, shared: _S) -> Finder:
         """The doubles of one process."""
@@ -90,19 +90,19 @@ class _Bound(Generic[_S]):
 
 
 def beginning(pattern: str) -> str:
-    """The characters with which everything begins that a regular expression matches, as far as that is plain to see."""
+    """The characters with which every match of a regular expression begins, as far as they are easy to find."""
     outside, inner = pattern, None
     while inner != outside:
         inner, outside = outside, _GROUP.sub("", outside)
-    found = _LITERAL.match(pattern) if "|" not in outside else None
-    return found[0] if found else ""
+    literal = _LITERAL.match(pattern) if "|" not in outside else None
+    return literal[0] if literal else ""
 
 
 def finder(libraries: Iterable[Finder]) -> Callable[[str], Double | None]:
-    """Look a name up in several libraries, the first that knows it."""
-    known = tuple(libraries)
+    """Look a name up in several libraries; the first that has it wins."""
+    finders = tuple(libraries)
 
     def find(name: str) -> Double | None:
-        return next((double for library in known if (double := library.find(name)) is not None), None)
+        return next((double for library in finders if (double := library.find(name)) is not None), None)
 
     return find

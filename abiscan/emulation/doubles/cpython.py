@@ -1,4 +1,4 @@
-"""Doubles of the CPython C-API, as far as the initialisation of an extension module goes.
+"""Doubles of the CPython C API, as far as the initialisation of an extension module needs it.
 
 An object is a block of memory with a reference count that never reaches zero and a type. Texts, capsules, dictionaries
 and attributes are kept; beyond that any function that gives an object gives a fresh one, and one that gives a status
@@ -47,11 +47,11 @@ _MAX_BASES: Final = 64
 _TEXT: Final = "PyUnicode_Type"
 _CONSTRUCTOR: Final = re.compile(r"(Py[A-Z][A-Za-z]+)_(New|From)")
 _TEXT_ATTRIBUTES: Final = (b"__name__", b"__qualname__", b"__module__", b"__doc__", b"__file__", b"__version__")
-_OWN: Final = -1  # among the attributes of what the extension made
+_OWN: Final = -1  # among the attributes of objects that the extension created
 
-# Functions that say yes, or give a number that is not zero.
+# Functions that return true, or a number other than zero.
 _YES: Final = ("Py_IsInitialized", "PyCallable_Check", "PyGILState_Check", "PyObject_IsTrue")
-# Functions whose result is a status, of which 0 is the good one, a number, or nothing found.
+# Functions that return 0: a status that means success, a number, or nothing found.
 _ZERO: Final = (
     r"tp_(dealloc|descr_set|init)|PyErr_|PyGILState_|PyEval_|PyThread_|Py(Type_Ready|Type_Modified|Buffer_Release|MemoryView_Check)|PyTraceBack_"
     r"|_?PyDict_(Next|Del|Size)|_?Py_(Dealloc|AtExit|DecRef|IncRef|AddPendingCall)"
@@ -79,10 +79,10 @@ def new_module(process: EmulatedProcess) -> int:
 
 
 def _owned(process: EmulatedProcess, type_object: int) -> int:
-    """The address of a fresh object that the extension makes: it has no attributes but what are set."""
-    made = new_object(process, type_object)
-    process.attributes[made] = {_OWN: 1}
-    return made
+    """The address of a fresh object that the extension creates: it only has attributes that are set."""
+    instance = new_object(process, type_object)
+    process.attributes[instance] = {_OWN: 1}
+    return instance
 
 
 def fill_datum(process: EmulatedProcess, name: str, slot: int) -> None:
@@ -103,9 +103,9 @@ def fill_datum(process: EmulatedProcess, name: str, slot: int) -> None:
 
 
 def _key(call: Call, index: int) -> bytes | int:
-    """What a dictionary or an object knows something by: a text, as such or as an object, else the object itself."""
-    given = call.argument(index)
-    return call.machine.text(given) if "String" in call.name else call.process.texts.get(given, given)
+    """A key of a dictionary or an object: a text, as such or as an object, else the object itself."""
+    argument = call.argument(index)
+    return call.machine.text(argument) if "String" in call.name else call.process.texts.get(argument, argument)
 
 
 @CPYTHON.named("Py_GetVersion")
@@ -129,14 +129,14 @@ def _sized_text_object(call: Call) -> int:
 
 
 def _with_text(call: Call, text: bytes, kind: str = "") -> int:
-    made = new_object(call.process, call.process.bind(kind or ("PyBytes_Type" if "Bytes" in call.name else _TEXT)))
-    call.process.texts[made] = text
-    return made
+    instance = new_object(call.process, call.process.bind(kind or ("PyBytes_Type" if "Bytes" in call.name else _TEXT)))
+    call.process.texts[instance] = text
+    return instance
 
 
 @CPYTHON.named("PyObject_Str", "PyObject_Repr", "PyObject_ASCII", "PyUnicode_FromObject", "PyUnicode_FromFormat")
 def _description(call: Call) -> int:
-    """What describes an object: its text, if it is one."""
+    """The description of an object: its text, if it is one."""
     return _with_text(call, call.process.texts.get(call.argument(0), b""))
 
 
@@ -166,9 +166,9 @@ def _text_and_size(call: Call) -> int:
 
 @CPYTHON.named("PyCapsule_New")
 def _capsule(call: Call) -> int:
-    made = new_object(call.process, call.process.bind("PyCapsule_Type"))
-    call.process.capsules[made] = call.argument(0)
-    return made
+    instance = new_object(call.process, call.process.bind("PyCapsule_Type"))
+    call.process.capsules[instance] = call.argument(0)
+    return instance
 
 
 @CPYTHON.named("PyCapsule_GetPointer", "PyCapsule_GetContext", "PyCapsule_GetName", "PyCapsule_Import")
@@ -242,8 +242,8 @@ def _set_item(call: Call) -> int:
 
 @CPYTHON.matching(r"_?PyDict_(GetItem|Contains)")
 def _get_item(call: Call) -> int:
-    found = call.process.items.get(call.argument(0), {}).get(_key(call, 1), 0)
-    return int(bool(found)) if "Contains" in call.name else found
+    value = call.process.items.get(call.argument(0), {}).get(_key(call, 1), 0)
+    return int(bool(value)) if "Contains" in call.name else value
 
 
 @CPYTHON.named("PyDict_SetDefault")
@@ -263,7 +263,7 @@ def _set_attribute(call: Call) -> int:
 
 @CPYTHON.matching(r"PyObject_(GetAttr|GetItem|GenericGetAttr)")
 def _get_attribute(call: Call) -> int:
-    """What was set, else something: what is asked for is there in a real interpreter.
+    """The value that was set, else a fresh one: in a real interpreter, the attribute exists.
 
     Only modules and types that the extension itself makes have nothing else but what every object has.
     """
@@ -278,20 +278,20 @@ def _get_attribute(call: Call) -> int:
 
 @CPYTHON.named("PyCMethod_New", "PyCFunction_NewEx", "PyCFunction_New", "PyInstanceMethod_New", "PyMethod_New")
 def _function(call: Call) -> int:
-    """What a function is made of follows the head of its object: definition, ``self``, module; function, ``self``."""
+    """The parts of a function follow the head of its object: definition, ``self``, module; function, ``self``."""
     kind, words = ("PyCFunction_Type", 3) if "PyC" in call.name else (call.name.replace("New", "Type"), 1)
-    made = new_object(call.process, call.process.bind(kind))
-    call.machine.write(made + _HEAD_SIZE, struct.pack(f"<{words}Q", *map(call.argument, range(words))))
-    return made
+    instance = new_object(call.process, call.process.bind(kind))
+    call.machine.write(instance + _HEAD_SIZE, struct.pack(f"<{words}Q", *map(call.argument, range(words))))
+    return instance
 
 
 @CPYTHON.matching(r"PyType_From(Spec|ModuleAndSpec|Metaclass)")
 def _type_of_specification(call: Call) -> int:
     """A type whose name is the first word of a PyType_Spec."""
     specification = call.argument({"PyType_FromModuleAndSpec": 1, "PyType_FromMetaclass": 2}.get(call.name, 0))
-    made = _owned(call.process, call.process.bind("PyType_Type"))
-    call.machine.set_word(made + _NAME_OFFSET, call.machine.word(specification))
-    return made
+    instance = _owned(call.process, call.process.bind("PyType_Type"))
+    call.machine.set_word(instance + _NAME_OFFSET, call.machine.word(specification))
+    return instance
 
 
 @CPYTHON.named("PyErr_NewException", "PyErr_NewExceptionWithDoc")
@@ -307,23 +307,23 @@ def _instance(call: Call) -> int:
 
 @CPYTHON.named("PyType_IsSubtype")
 def _is_subtype(call: Call) -> int:
-    """Whether the second type is among the bases of the first; the types of the interpreter have but one base."""
-    made, base = call.argument(0), call.argument(1)
+    """Whether the second type is among the bases of the first; the interpreter's types have only one base."""
+    type_object, base = call.argument(0), call.argument(1)
     for _ in range(_MAX_BASES):
-        if made == base or not made:
+        if type_object == base or not type_object:
             break
-        made = call.machine.word(made + _BASE_OFFSET)
-    return int(made == base or base == call.process.bind("PyBaseObject_Type"))
+        type_object = call.machine.word(type_object + _BASE_OFFSET)
+    return int(type_object == base or base == call.process.bind("PyBaseObject_Type"))
 
 
 @CPYTHON.named("PyType_Ready")
 def _inherit(call: Call) -> int:
-    """A type takes from its base what it leaves out."""
-    machine, made = call.machine, call.argument(0)
-    base = machine.word(made + _BASE_OFFSET) or call.process.bind("PyBaseObject_Type")
+    """A type inherits from its base what it does not define."""
+    machine, type_object = call.machine, call.argument(0)
+    base = machine.word(type_object + _BASE_OFFSET) or call.process.bind("PyBaseObject_Type")
     for offset in _FUNCTIONS:
-        if not machine.word(made + offset):
-            machine.set_word(made + offset, machine.word(base + offset))
+        if not machine.word(type_object + offset):
+            machine.set_word(type_object + offset, machine.word(base + offset))
     return 0
 
 
@@ -343,18 +343,18 @@ def _good(_: Call) -> int:
 @CPYTHON.matching(r"_?Py[A-Z]")
 def _object(call: Call) -> int:
     """A fresh object, of the type that a constructor is named after."""
-    made = _CONSTRUCTOR.match(call.name)
-    return new_object(call.process, call.process.bind(made[1] + "_Type") if made else 0)
+    match = _CONSTRUCTOR.match(call.name)
+    return new_object(call.process, call.process.bind(match[1] + "_Type") if match else 0)
 
 
 def module_functions(process: EmulatedProcess, definition: int) -> list[int]:
-    """The functions that the importer calls with a module that is only defined so far (PEP 489): in its slots."""
-    machine, found = process.machine, []
+    """The functions in the slots of a module definition, which the importer calls with the module (PEP 489)."""
+    machine, functions = process.machine, []
     slots = machine.word(definition + _SLOTS_OFFSET) if process.image.contains(definition) else 0
     for at in range(slots, slots + 16 * _MAX_SLOTS, 16) if process.image.contains(slots) else ():
         kind, function = machine.words(at, 2)
         if not kind & 0xFFFF_FFFF:
             break
         if kind & 0xFFFF_FFFF == _MODULE_EXECUTE:
-            found.append(function)
-    return found
+            functions.append(function)
+    return functions

@@ -22,11 +22,11 @@ _CLASSES: Final[dict[str, tuple[int, Callable[[bytes], bool]]]] = {
     "isalnum": (0x8, bytes.isalnum),
 }
 FUNCTIONS: Final = tuple(_CLASSES)
-"""The functions of ``<ctype.h>`` that tell whether a character is of a class."""
+"""The functions of ``<ctype.h>`` that test whether a character belongs to a class."""
 
 
 def is_of(function: str, code: int) -> bool:
-    """What one of the ``FUNCTIONS`` says of a character; no for what is none."""
+    """The result of one of the ``FUNCTIONS`` for a character; false for a number that is not one."""
     return 0 <= code < 128 and _CLASSES[function][1](bytes((code,)))
 
 
@@ -41,7 +41,7 @@ def upper(code: int) -> int:
 
 
 def lower(code: int) -> int:
-    """The same for the lower case."""
+    """The lower case of a character, in the same way."""
     return bytes((code,)).lower()[0] if 0 <= code < 128 else _unsigned(code)
 
 

@@ -105,7 +105,7 @@ def _allocate_aligned_posix(call: Call) -> int:
 
 @LIBC.named("mmap", "mmap64")
 def _map(call: Call) -> int:
-    """Memory, for nothing but memory is asked for before there is a file."""
+    """Memory: before a file is open, nothing else is mapped."""
     return call.process.allocate(_checked(call, call.argument(1)), _PAGE_SIZE)
 
 
@@ -383,19 +383,19 @@ def _processors(_: Call) -> int:
 
 @LIBC.named("open", "open64", "openat", "dlopen", "dlsym", "fopen", "fopen64", "getenv", "secure_getenv", "setlocale")
 def _absent(call: Call) -> int:
-    """No file, no library, no variable: -1 where a descriptor is asked for, else a null pointer."""
+    """No file, no library, no variable: -1 for a descriptor, else a null pointer."""
     return _ALL_ONES if call.name.startswith("open") else 0
 
 
 @LIBC.named("gettext", "dgettext", "dcgettext")
 def _translate(call: Call) -> int:
-    """No catalogue is there: the text itself, which follows the domain."""
+    """There is no catalogue: the text itself, which follows the domain."""
     return call.argument(int(call.name != "gettext"))
 
 
 @LIBC.named("newlocale", "__newlocale", "duplocale", "__duplocale", "uselocale", "__uselocale")
 def _make_locale(call: Call) -> int:
-    """A ``locale_t`` without content: tables that nobody needs."""
+    """An empty ``locale_t``: nobody needs its tables."""
     return call.process.allocate(_LOCALE_SIZE)
 
 
@@ -406,9 +406,9 @@ def _errno(call: Call) -> int:
 
 @LIBC.named("getcwd")
 def _directory(call: Call) -> int:
-    where = call.argument(0) or call.process.allocate(2)
-    call.machine.write(where, b"/\0")
-    return where
+    buffer = call.argument(0) or call.process.allocate(2)
+    call.machine.write(buffer, b"/\0")
+    return buffer
 
 
 # Ends

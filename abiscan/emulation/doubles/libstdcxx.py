@@ -50,7 +50,7 @@ def _text(call: Call, index: int = 0) -> bytes:
 
 
 def _range(call: Call, start: int, size: int) -> bytes:
-    """The text at one argument, as long as another one says."""
+    """The text at one argument, with the length in another one."""
     return _known(
         call, lambda: call.machine.read(call.argument(start), call.argument(size)) if call.argument(size) else b""
     )
@@ -126,7 +126,7 @@ def _construct_between(call: Call) -> None:
 
 @_member("D1Ev", "D2Ev", "10_M_disposeEv", "10_M_destroyEm", "13shrink_to_fitEv", "4_Rep10_M_disposeERKSaIcE")
 def _nothing(_: Call) -> None:
-    """Memory is never reused, so there is nothing to give back."""
+    """Memory is never reused, so there is nothing to free."""
 
 
 @_member("6assignERKSs", "aSERKSs", "9_M_assignERKSs", "aSEOSs", "6assignEOSs")
@@ -227,7 +227,7 @@ def _resize(call: Call) -> None:
 
 @_member("7reserveEm")
 def _reserve(call: Call) -> None:
-    """Room for so many characters: inlined code writes behind the end afterwards."""
+    """Space for this many characters: inlined code then writes after the end."""
     text, capacity = _text(call), call.argument(1)
     machine = call.machine
     if capacity > _MOST_RESERVED and call.process.unknown_text is not None:
@@ -312,7 +312,7 @@ def _size(call: Call) -> int:
     return len(_text(call))
 
 
-# The private parts of the string of today, which code that was not optimised calls one by one.
+# The private parts of the present string, which unoptimised code calls one by one.
 
 
 def _private(*members: str) -> Callable[[Double], Double]:
@@ -496,7 +496,7 @@ def _insert_node(call: Call) -> None:
 
 @LIBSTDCXX.named("_ZSt28_Rb_tree_rebalance_for_erasePSt18_Rb_tree_node_baseRS_")
 def _remove_node(call: Call) -> int:
-    """Take a node out of its tree and give it. One with two children is replaced by the next in order."""
+    """Remove a node from its tree and return it. A node with two children is replaced by the next in order."""
     machine, node, header = call.machine, call.argument(0), call.argument(1)
     _, parent, left, right = machine.words(node, 4)
     heir = left or right
@@ -517,7 +517,7 @@ def _remove_node(call: Call) -> int:
 
 
 def _link(machine: Emulator, parent: int, side: int, child: int) -> None:
-    """Hang a node, or none for 0, below another."""
+    """Attach a node, or none for 0, below another."""
     machine.set_word(parent + side, child)
     if child:
         machine.set_word(child + _PARENT, parent)
@@ -526,7 +526,7 @@ def _link(machine: Emulator, parent: int, side: int, child: int) -> None:
 def _end_of(machine: Emulator, node: int, side: int) -> int:
     """The last node on one side of the tree below ``node``.
 
-    :raises Stop: there is no end: the tree has a ring in it
+    :raises Stop: there is no end: the tree has a cycle
     """
     for _ in range(_DEEPEST):
         following = machine.word(node + side)
@@ -539,7 +539,7 @@ def _end_of(machine: Emulator, node: int, side: int) -> int:
 def _step(call: Call, near: int, far: int) -> int:
     """The neighbour of a node in order: ``near`` is the side stepped to.
 
-    :raises Stop: the tree has a ring in it
+    :raises Stop: the tree has a cycle
     """
     machine, node = call.machine, call.argument(0)
     if child := machine.word(node + near):
@@ -686,14 +686,14 @@ def _locale(call: Call) -> int:
 @LIBSTDCXX.named("virtual function of _ZTVSt5ctypeIcE")
 def _map_character(call: Call) -> int:
     """``do_tolower``, ``do_widen``, ``do_narrow``, of a character or of a range, which change nothing that matters."""
-    given = call.argument(1)
-    is_address = given >> 32  # nothing of a process lies lower
-    return call.argument(2) if is_address else given & 0xFF
+    character = call.argument(1)  # or the start of a range
+    is_address = character >> 32  # no memory of a process has a lower address
+    return call.argument(2) if is_address else character & 0xFF
 
 
 @LIBSTDCXX.matching(r"_ZSt9use_facetI(St7collate|NSt7__cxx117collate)IcE")
 def _collation(call: Call) -> int:
-    """A facet of nothing but its virtual functions."""
+    """A facet that only has virtual functions."""
     name = "_ZTVNSt7__cxx117collateIcEE" if "__cxx11" in call.name else "_ZTVSt7collateIcE"
     return call.process.store((call.process.bind(name) + 16).to_bytes(8, "little"))
 

@@ -27,11 +27,11 @@ class Classes:
     def __init__(self, state: TorchState) -> None:
         self.state = state
         self.methods: dict[tuple[int, str], int] = {}  # a ClassType and the name of a method -> the jit::Function
-        self._holders: dict[int, int] = {}  # the type_info of what holds a class, and the class
+        self._holders: dict[int, int] = {}  # the type_info of a holder -> the class
         self._map: int | None = None
 
     def hold(self, type_info: int, type_: int) -> None:
-        """Let the table lead from the ``type_info`` of a holder to a class."""
+        """Map the ``type_info`` of a holder to a class in the table."""
         self._holders[type_info] = type_
 
     def map(self) -> int:
@@ -73,7 +73,7 @@ TORCH_CLASSES: Final = SharedDoubles[Classes]()
 
 @TORCH_CLASSES.matching(r"_ZN3c1021getCustomClassTypeMapE")
 def _map(classes: Classes, _: Call) -> int:
-    """Up to 1.11: the table from ``typeid`` to classes, in which inlined code searches, and up to 1.9 enters."""
+    """Up to 1.11: the table from ``typeid`` to classes, which inlined code searches, and up to 1.9 also fills."""
     return classes.map()
 
 
@@ -105,7 +105,7 @@ def _with_defaults(classes: Classes, call: Call) -> None:
 
 @TORCH_CLASSES.matching(api.REGISTER_METHOD)
 def _add_method(classes: Classes, call: Call) -> None:
-    """A ``unique_ptr<Function>``, which lives on under its class."""
+    """A ``unique_ptr<Function>``, which is kept with its class."""
     classes.state.recorder.method(*classes.method_name(call.machine.word(call.argument(0))))
 
 

@@ -23,6 +23,8 @@ from abiscan.emulation.torch_state import TorchState, optional_text_argument, te
 _KINDS: Final = (LibraryKind.DEF, LibraryKind.IMPL, LibraryKind.FRAGMENT)  # torch::Library::Kind
 _MAX_TAGS: Final = 64
 
+_OPTIONAL_KEY_SIZE: Final = 2  # a flag and the key of 8 bits, of the releases that pass it so
+
 TORCH_LIBRARY: Final = SharedDoubles[TorchState]()
 
 
@@ -34,7 +36,11 @@ def _open(state: TorchState, call: Call) -> None:
     namespace = state.string(call.argument(2))
     if not namespace:
         raise Stop("a torch::Library without a namespace", call.return_address)
-    key = read_optional_key(call.argument(3), flag_first="3c108optional" in call.name, wide=state.wide_keys)
+    passed = call.argument(3)
+    if call.machine.is_stack(passed):
+        # Up to 1.6 c10::optional has a copy constructor, so it is passed by invisible reference (Itanium ABI, 3.1.2.3)
+        passed = int.from_bytes(call.machine.read(passed, _OPTIONAL_KEY_SIZE), "little")
+    key = read_optional_key(passed, flag_first="3c108optional" in call.name, wide=state.wide_keys)
     file = optional_text_argument(call, 4)
     line = call.argument(5) & 0xFFFF_FFFF
     state.libraries[this] = state.recorder.library(_KINDS[kind], namespace, key, file, line)
@@ -86,11 +92,11 @@ def _define(state: TorchState, call: Call) -> int:
 @TORCH_LIBRARY.matching(api.DEFINE_WITH_KERNEL)
 def _define_with_kernel(state: TorchState, call: Call) -> int:
     library = _library_of(state, call)
-    given = state.schemas.read_name_or_schema(call.argument(1))
+    declaration = state.schemas.read_name_or_schema(call.argument(1))
     function = _read_cpp_function(state, call.argument(2))
     inferred = function.schema.arguments if function.schema else None
-    alias = state.schemas.read_alias_analysis(call.argument(1)) if given.arguments else None
-    text = given.name + (given.arguments or "")
+    alias = state.schemas.read_alias_analysis(call.argument(1)) if declaration.arguments else None
+    text = declaration.name + (declaration.arguments or "")
     tags = _read_tags(call)
     definition = state.recorder.define(
         library, text, inferred=inferred, tags=tags, alias_analysis=alias, built=given.built
@@ -115,7 +121,7 @@ def _fall_back(state: TorchState, call: Call) -> int:
 
 @TORCH_LIBRARY.matching(r"_ZN5torch11CppFunctionC[12]EN3c1014KernelFunctionE")
 def _construct_function(state: TorchState, call: Call) -> None:
-    """The private constructor, for kernels without a C++ type: only what tells boxed from fallthrough is kept."""
+    """The private constructor, for kernels without a C++ type: only boxed and fallthrough are distinguished."""
     this, kernel = call.argument(0), call.argument(1)
     # A functor that is a shared_ptr belongs to the 32 bytes of 1.6 to 1.8.
     shared_functor = boxed_index(state, call.machine.words(kernel, 3)) > 1
@@ -127,7 +133,7 @@ def _construct_function(state: TorchState, call: Call) -> None:
 
 @TORCH_LIBRARY.matching(r"_ZN5torch11CppFunctionD[12]Ev")
 def _destroy_function(state: TorchState, call: Call) -> None:
-    """Nothing that is recorded lives in the object."""
+    """The object contains nothing that is recorded."""
     state.doubled.discard(call.argument(0))
 
 
@@ -143,7 +149,7 @@ def _read_cpp_function(state: TorchState, address: int) -> Function:
 
 
 def _read_tags(call: Call) -> tuple[int, ...]:
-    """A ``const std::vector<at::Tag>&``, the fourth argument of what takes one."""
+    """A ``const std::vector<at::Tag>&``, the fourth argument of functions that take one."""
     if "3TagE" not in call.name:
         return ()
     begin, end = call.machine.words(call.argument(3), 2)

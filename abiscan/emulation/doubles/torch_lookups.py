@@ -1,4 +1,4 @@
-"""Doubles of the functions with which code fetches operators by name: they take note of the name, and find nothing.
+"""Doubles of the functions with which code looks up operators by name: they record the name, and find nothing.
 
 Sources: ``ATen/core/dispatch/Dispatcher.h``, ``torch/csrc/jit/runtime/operator.h``, ``ATen/core/interned_strings.h``,
 ``torch/csrc/inductor/aoti_torch/c/shim.h``, ``torch/csrc/stable/c/shim.h``.
@@ -40,7 +40,7 @@ _MAX_NAMES: Final = 1024
 
 
 def function_called(mangled: str) -> str | None:
-    """What the function is called that fetches operators by name; None for any other function."""
+    """The name of a function that looks up operators by name; None for any other function."""
     return next((name for beginning, name in FUNCTIONS.items() if mangled.startswith(beginning)), None)
 
 
@@ -69,7 +69,7 @@ def _call_dispatcher(state: TorchState, call: Call) -> int:
 
 @TORCH_LOOKUPS.matching(r"_ZN3c1010Dispatcher(6findOp|10findSchema)ERKNS_12OperatorNameE")
 def _find(state: TorchState, call: Call) -> None:
-    """``optional<OperatorHandle>``, a handle of two words: there is what the code itself has registered so far."""
+    """``optional<OperatorHandle>``, a handle of two words: only what the code itself has registered so far exists."""
     result = call.result
     call.machine.write(result, bytes(_HANDLE_SIZE))
     name = state.schemas.read_operator_name(call.argument(1))
@@ -132,9 +132,9 @@ def _note_pair(state: TorchState, call: Call, first: int) -> bool:
 
 
 def _text(call: Call, address: int) -> str | None:
-    """The text at ``address``; an empty one counts in the object's constants only: anywhere else it is no text."""
+    """The text at ``address``; an empty text is valid only among the object's constants."""
     try:
-        found = call.machine.text(address, 1 << 12).decode("utf-8", "backslashreplace")
+        text = call.machine.text(address, 1 << 12).decode("utf-8", "backslashreplace")
     except Stop:
         return None
-    return found if found or call.process.image_at(address) else None
+    return text if text or call.process.image_at(address) else None

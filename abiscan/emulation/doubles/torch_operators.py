@@ -1,4 +1,4 @@
-"""Doubles of ``RegisterOperators``, that of c10 and that of the JIT, which register without a ``torch::Library``.
+"""Doubles of ``RegisterOperators`` of c10 and of the JIT, which register without a ``torch::Library``.
 
 Sources: ``ATen/core/op_registration/op_registration.h``, ``torch/csrc/jit/runtime/operator.h``
 (``csrc/jit/operator.h`` up to 1.4).
@@ -29,8 +29,8 @@ def _register(state: TorchState, call: Call) -> None:
     # optional<variant<OperatorName, FunctionSchema>>: the flag is before the value or behind it, eight bytes either
     # way, so what follows is where it is.
     flag_first = not state.is_name_at(options)
-    given = state.schemas.read_name_or_schema(options + 8 if flag_first else options)
-    if not given.name:
+    declaration = state.schemas.read_name_or_schema(options + 8 if flag_first else options)
+    if not declaration.name:
         raise Stop("a definition without a name", call.return_address)
     kernels = options + state.schemas.size + 16
     begin, end = call.machine.words(kernels, 2)
@@ -38,7 +38,7 @@ def _register(state: TorchState, call: Call) -> None:
     inferred = next((function.schema.arguments for function in functions if function.schema), None)
     definition = state.recorder.define(
         None,
-        given.name + (given.arguments or ""),
+        declaration.name + (declaration.arguments or ""),
         inferred=inferred,
         alias_analysis=state.schemas.read_optional_byte(kernels + 24) if flag_first else None,
         built=given.built,
@@ -63,16 +63,16 @@ def _kernels(state: TorchState, begin: int, end: int, *, flag_first: bool) -> li
         return []
     words = machine.words(begin, size // 8)
     ends = [8 * at + 8 for at, word in enumerate(words) if machine.is_heap(word) and state.schemas.marked(word)]
-    fitting = [each for each in _CONFIG_SIZES if size % each == 0]
-    each = min(fitting, key=lambda each: sum(where % each != 0 for where in ends), default=None)
-    if each is None:
+    fitting = [config_size for config_size in _CONFIG_SIZES if size % config_size == 0]
+    best = min(fitting, key=lambda config_size: sum(position % config_size != 0 for position in ends), default=None)
+    if best is None:
         raise Stop(f"kernels of a size that no release has ({size} bytes in total)", machine.vm.pc)
-    return [read_function(state, at, each // 8, flag_first=flag_first) for at in range(begin, end, each)]
+    return [read_function(state, at, best // 8, flag_first=flag_first) for at in range(begin, end, best)]
 
 
 @TORCH_OPERATORS.matching(api.REGISTER_JIT_OPERATOR)
 def _register_jit(state: TorchState, call: Call) -> None:
-    """The schema is the first member: as text not parsed yet, or a ``FunctionSchema``, which begins with its name.
+    """The schema is the first member: an unparsed text, or a ``FunctionSchema``, which begins with its name.
 
     Up to 1.4 there are both, a ``shared_ptr<FunctionSchema>``, then an ``optional<string>``; in 1.5 an ``either``
     of the two, which begins with a word or two of its own.

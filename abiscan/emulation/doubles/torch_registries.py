@@ -1,4 +1,4 @@
-"""Doubles of torch's other registries: those of backends, and every ``c10::Registry``.
+"""Doubles of torch's other registries: those for backends, and every ``c10::Registry``.
 
 An entry of a backend is made by one call of torch. A registry is an object of torch that inlined code fills: here it
 is an empty one whenever code asks for it, for what is entered twice would end the process; and what is found in it
@@ -21,7 +21,7 @@ from abiscan.emulation.model import ALLOCATOR, ALLOCATOR_SETTINGS
 from abiscan.emulation.process import Call
 from abiscan.emulation.torch_state import TorchState
 
-# What is registered, and which arguments say for what and with which priority, if any do.
+# The registry of each function, and the arguments with the key and the priority, if there are any.
 _CALLS: Final = {
     api.REGISTER_DEVICE_GUARD: ("device-guard", 1, None),
     api.SET_ALLOCATOR_WITH_PRIORITY: (ALLOCATOR, 0, 2),
@@ -60,7 +60,7 @@ class FilledRegistries:
         return self._tables[name]
 
     def collect(self) -> None:
-        """Record what has been entered since the last time."""
+        """Record the entries that were added since the last call."""
         for name, address in self._tables.items():
             if entries := self.entries(address):
                 self._empty(address)
@@ -68,24 +68,24 @@ class FilledRegistries:
                     self.state.recorder.registry(name, key, priority)
 
     def entries(self, registry: int) -> list[tuple[str | int, int | None]]:
-        """The keys in a registry, and their priorities where it has any, in the order in which they were entered."""
+        """The keys in a registry, and their priorities if it has any, in the order in which they were added."""
         priorities = dict(self._nodes(registry + _PRIORITIES_AT))
         keys = [key for key, _ in self._nodes(registry)]
         machine = self.state.process.machine
-        found: list[tuple[str | int, int | None]] = []
+        entries: list[tuple[str | int, int | None]] = []
         for key in reversed(keys):  # a new node becomes the first
             node = priorities.get(key)
             behind = None if node is None else node + (self.state.strings.size if isinstance(key, str) else 4)
             priority = None if behind is None else machine.word(behind) & 0xFFFF_FFFF
-            found.append((key, priority if priority in _PRIORITIES else None))
-        return found
+            entries.append((key, priority if priority in _PRIORITIES else None))
+        return entries
 
     def _empty(self, registry: int) -> None:
         for offset in _TABLES_AT:
             self.state.write_table(registry + offset, _BUCKETS)
 
     def _nodes(self, table: int) -> Iterator[tuple[str | int, int]]:
-        """The keys in a table and where each lies."""
+        """The keys in a table and their addresses."""
         machine = self.state.process.machine
         with contextlib.suppress(Stop):  # a function that came to nothing may have left nonsense
             node = machine.word(table + _FIRST)
@@ -109,10 +109,10 @@ class FilledRegistries:
 TORCH_REGISTRIES: Final = SharedDoubles[FilledRegistries]()
 
 
-def _entry(what: str, key: int | None, priority: int | None) -> Callable[[FilledRegistries, Call], None]:
+def _entry(registry: str, key: int | None, priority: int | None) -> Callable[[FilledRegistries, Call], None]:
     def double(registries: FilledRegistries, call: Call) -> None:
-        given = (None if index is None else call.argument(index) & 0xFF for index in (key, priority))
-        registries.state.recorder.registry(what, *given)
+        values = (None if index is None else call.argument(index) & 0xFF for index in (key, priority))
+        registries.state.recorder.registry(registry, *values)
 
     return double
 
@@ -133,7 +133,7 @@ def _registry(registries: FilledRegistries, call: Call) -> int:
 
 @TORCH_REGISTRIES.matching(r"_ZN3c108demangleE", r"_ZN3c108demangleB5cxx11E")
 def _demangle(registries: FilledRegistries, call: Call) -> None:
-    """The help text of an entry is the name of its class: as it is mangled."""
+    """The help text of an entry is the name of its class: it stays mangled."""
     result = call.result
     registries.state.strings.create(call.process, result, call.machine.text(call.argument(0)))
 
@@ -144,7 +144,7 @@ def _hook(_: FilledRegistries, call: Call) -> int:
 
 
 def function_name(mangled: str) -> str:
-    """What a registry is called: the last part of a nested name, ``f`` of ``_ZN2at1fEv``, or the class of settings."""
+    """The name of a registry: the last part of a nested name, ``f`` of ``_ZN2at1fEv``, or the class of settings."""
     if re.match(api.ALLOCATOR_SETTINGS, mangled):
         return ALLOCATOR_SETTINGS
     at, name = len("_ZN"), mangled

@@ -148,7 +148,7 @@ def _result_register(call: Call) -> str:
 
 
 def _returns_in_memory(call: Call) -> bool:
-    return call.machine.is_writable_scratch(call.machine.vm.reg_read(_result_register(call)))
+    return call.machine.is_stack(call.machine.vm.reg_read(_result_register(call)))
 
 
 TORCH_TYPES: Final = SharedDoubles[Types]()

@@ -229,6 +229,7 @@ def test_output_that_cannot_be_written_is_2(bad: Path, torch: Path, tmp_path: Pa
     assert (result.exit_code, result.stdout) == (2, "")
     assert "report.txt: cannot be written: No such file or directory" in result.stderr
     assert run(bad, "--torch", torch, "--output", tmp_path).exit_code == 2
+    assert run(bad, "--torch", torch, "--output", bad / "report.txt").exit_code == 2  # below a file
 
 
 def test_verbose_and_quiet(bad: Path, noted: Path, torch: Path) -> None:

@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from abiscan.cli import common
+
 CODE = """
 import time
 from abiscan.cli import common
@@ -41,3 +43,16 @@ def test_a_pipe_shows_nothing() -> None:
     code = CODE.format(patience=0.0, takes=0.2)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"done\n", b"")
+
+
+def test_a_bug_in_a_view_is_no_finding(capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 1 means a finding; whatever breaks while a report is written must not look like one."""
+
+    class Broken:
+        def to_json(self) -> str:
+            raise KeyError("of the view")
+
+    with pytest.raises(SystemExit) as ended:
+        common.write(Broken(), "json", None, {})
+    assert ended.value.code == 3
+    assert "internal error, please report it: KeyError: 'of the view'" in capsys.readouterr().err

@@ -97,3 +97,8 @@ def test_text_names_the_operators_and_what_torch_says() -> None:
     assert "aten::as_strided" in text
     assert "torch says: Could not run 'aten::_local_scalar_dense'" in text
     assert "more (use -v to show all)" in text
+
+
+def test_a_target_without_kernels_is_named() -> None:
+    target = str(SAMPLES / "undefined_symbol_signature" / "undefined_symbol_signature.so")
+    assert f"{target}: registers no kernels for a backend" in run(target, "--torch", "2.13.0", code=2)

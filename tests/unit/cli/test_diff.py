@@ -94,3 +94,20 @@ def test_text_counts_symbols_and_lists_them_when_asked(tmp_path: Path) -> None:
 
 def test_what_is_no_torch_is_one_line_and_exit_2(tmp_path: Path) -> None:
     assert run("2.6.0", str(tmp_path / "none"), code=2).startswith(f"abiscan: {tmp_path / 'none'}: does not exist")
+
+
+# abiscan releases: 2.12.1 has a CUDA build only, 2.13.0 one of each kind.
+@pytest.mark.parametrize(
+    ("old", "new", "compared"),
+    [
+        ("2.12.1", "2.13.0", ("2.12.1+cu130", "2.13.0+cu130")),
+        ("2.13.0", "2.14.0", ("2.13.0+cu130", "2.14.0+cu130")),
+        ("2.12.1", "2.13.0+cpu", ("2.12.1+cu130", "2.13.0+cpu")),
+        ("2.13.0", "2.13.0", ("2.13.0+cpu", "2.13.0+cpu")),
+        ("2.13.0+cu130", "2.13.0", ("2.13.0+cu130", "2.13.0+cpu")),
+    ],
+)
+def test_a_number_means_the_build_that_is_like_the_other_side(old: str, new: str, compared: tuple[str, str]) -> None:
+    document = json.loads(run(old, new, "--format", "json"))
+    assert (document["old"], document["new"]) == tuple(f"torch {build}" for build in compared)
+    assert document["cuda_compared"] == (compared[0].endswith("cpu") == compared[1].endswith("cpu"))

@@ -13,7 +13,7 @@ import pytest
 from abiscan.cli import main
 from abiscan.results.document import schema
 from abiscan.torches import embedded
-from tests.elf_builder import EM_AARCH64, Elf, uses
+from tests.elf_builder import EM_AARCH64, Elf, exports, uses
 from tests.fakes import SAMPLES, extension, torch_package, wheel
 
 GONE = "_ZN2at4goneEv"
@@ -46,6 +46,29 @@ def package(folder: Path, requires: str | None, *extensions: Elf, name: str = NA
 def old(tmp_path: Path) -> Path:
     """An extension that the old string ties to torch 1.6 to 2.6."""
     return extension(undefined=uses(OLD_STRING)).write(tmp_path / "_C.so")
+
+
+def version_of_a_package(folder: Path, version: str, torch_symbol: str, absent: tuple[str, ...]) -> Path:
+    """A wheel of an extension that needs a function which only this version's own library has."""
+    own = f"of_version_{version}"
+    needing = extension(needed=("libtorch_cpu.so", "libpart.so", *absent), undefined=uses(torch_symbol, own))
+    members = {"pkg/_C.so": needing.build(), "pkg/libpart.so": Elf(defined=exports(own)).build()}
+    return wheel(folder / NAME.replace("1.0", version), members)
+
+
+@pytest.mark.parametrize("absent", [(), ("libvendor.so.1",)])
+def test_two_versions_of_a_package_are_told_apart_on_every_torch(absent: tuple[str, ...], tmp_path: Path) -> None:
+    """Both would be installed at the same paths; ``check`` goes through the targets torch by torch."""
+    first = version_of_a_package(tmp_path, "1.0", OLD_STRING, absent)
+    second = version_of_a_package(tmp_path, "2.0", NEW_STRING, absent)
+    found = json.loads(run("check", first, second, "--torch", ">=2.6,<2.8,!=2.7.1", "--format", "json").stdout)
+    undefined = {(result["target"], result["torch"]): result["undefined_symbols"] for result in found["results"]}
+    assert undefined == {
+        (str(first), "2.6.0"): [],
+        (str(first), "2.7.0"): [OLD_STRING],
+        (str(second), "2.6.0"): [NEW_STRING],
+        (str(second), "2.7.0"): [],
+    }
 
 
 def test_every_release_has_a_cell(old: Path) -> None:
@@ -108,6 +131,17 @@ def test_verbose_says_the_first_cause(old: Path) -> None:
     text = run("matrix", old, "-v").stdout
     assert f"✗ 2.7.0-2.15.0: cxx11-abi-mismatch: _C.so: undefined symbol: {OLD_STRING}" in text
     assert "c10::Error::Error(c10::SourceLocation, std::string)" in text
+
+
+def test_a_cause_that_names_the_release_is_said_once_for_all_of_them() -> None:
+    # torch::CppFunction is larger from 2.9 on: docs/commands/diff.md.
+    target = SAMPLES / "layout_drift" / "crossing.so"
+    lines = run("matrix", target, "-v", "--torch", ">=2.9,<2.12").stdout.splitlines()
+    (line,) = (line for line in lines if ": layout-drift: " in line)
+    assert "✗ 2.9.0-2.11.0: " in line
+    assert "was built for, and 2.9.0-2.11.0: 96 → 104 bytes" in line
+    (line,) = (line for line in run("matrix", target, "-v", "--torch", "2.9.1").stdout.splitlines() if "✗ 2" in line)
+    assert "was built for, and 2.9.1: 96 → 104 bytes" in line
 
 
 def test_a_release_works_if_one_of_its_builds_does(tmp_path: Path) -> None:

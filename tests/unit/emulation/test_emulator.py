@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from abiscan.emulation.arch.x86_64 import X8664
-from abiscan.emulation.emulator import PAGE_SIZE, Emulator
+from abiscan.emulation.emulator import HEAP_BASE, PAGE_SIZE, Emulator, Stop
 
 CODE = 0x10_0000
 # push 5; mov rax, rsp; mov edx, 3; lock xadd [rax], edx; pop rax; ret
@@ -27,3 +29,59 @@ def test_an_instruction_in_two_pages(inside: int) -> None:
 
     machine = Emulator(X8664(), pager=page_in, call_out=lambda _: None)
     assert machine.start(CODE + start, (), 1_000) == 8
+
+
+# vmovdqu ymm0, [rdi]; vmovdqa [rsi+0x40], ymm0, in the forms with a VEX prefix of two and of three bytes; ret
+LOAD, RETURN = bytes.fromhex("c5fe6f07"), b"\xc3"
+STORES = {"two bytes": bytes.fromhex("c5fd7f4640"), "three bytes": bytes.fromhex("c4e17d7f4640")}
+
+
+@pytest.mark.parametrize(
+    "mapped_first", ["the page where it begins", "the page where it ends", "each when it is needed"]
+)
+@pytest.mark.parametrize(
+    ("store", "inside"),
+    [(store, inside) for store in STORES.values() for inside in range(len(store) + 1)],
+    ids=[f"{prefix}-{inside}" for prefix, store in STORES.items() for inside in range(len(store) + 1)],
+)
+def test_a_vector_instruction_in_two_pages_moves_all_bits(store: bytes, inside: int, mapped_first: str) -> None:
+    """``vmovdqa`` stores 32 bytes wherever it lies: the processor of the emulator alone would store 16."""
+    start = PAGE_SIZE - len(LOAD) - inside
+    content = (bytes(start) + LOAD + store + RETURN).ljust(2 * PAGE_SIZE, b"\0")
+
+    def page_in(address: int) -> bool:
+        at = address - CODE
+        if not 0 <= at < len(content):
+            return False
+        machine.map_page(address, content[at : at + PAGE_SIZE], writable=False, executable=True)
+        return True
+
+    machine = Emulator(X8664(), pager=page_in, call_out=lambda _: None)
+    pages = (CODE, CODE + PAGE_SIZE)
+    if mapped_first == "the page where it ends":
+        pages = pages[::-1]
+    for page in () if mapped_first == "each when it is needed" else pages:
+        page_in(page)
+    value = bytes(range(32))
+    machine.write(HEAP_BASE, value)
+    machine.start(CODE + start, (HEAP_BASE, HEAP_BASE + 0x1000), 1_000)
+    assert machine.read(HEAP_BASE + 0x1040, 32) == value
+
+
+@pytest.mark.parametrize("inside", range(1, len(STORES["two bytes"])))
+def test_a_processor_that_has_seen_half_of_a_vector_instruction(inside: int) -> None:
+    """It keeps taking the place for no instruction, in the next emulator too: the store is whole nevertheless."""
+    start = PAGE_SIZE - len(LOAD) - inside
+    content = (bytes(start) + LOAD + STORES["two bytes"] + RETURN).ljust(2 * PAGE_SIZE, b"\0")
+    value = bytes(range(32))
+    for pages in (1, 2):
+        emulator = Emulator(X8664(), pager=lambda _: False, call_out=lambda _: None)
+        for page in range(pages):
+            at = page * PAGE_SIZE
+            emulator.map_page(CODE + at, content[at : at + PAGE_SIZE], writable=False, executable=True)
+        emulator.write(HEAP_BASE, value)
+        with contextlib.nullcontext() if pages == 2 else pytest.raises(Stop):
+            emulator.start(CODE + start, (HEAP_BASE, HEAP_BASE + 0x1000), 1_000)
+        stored = emulator.read(HEAP_BASE + 0x1040, 32)
+        emulator.close()
+    assert stored == value

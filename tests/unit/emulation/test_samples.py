@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 
 from abiscan.binary.elf import ElfFile
+from abiscan.dispatch.keys import keys_of
 from abiscan.emulation import (
     LibraryKind,
     Phase,
@@ -389,3 +391,14 @@ def test_a_default_that_cannot_be_read_is_a_gap_and_not_a_schema(monkeypatch: py
     assert [gap.reason for gap in found.gaps] == [
         "the schema that the code builds for default_sample::put.built has an unknown type or default"
     ]
+
+
+@pytest.mark.parametrize("level", ["O0", "O1", "O2", "O3"])
+def test_the_keys_of_1_6_are_passed_by_invisible_reference(level: str) -> None:
+    """As torch 1.6.0 says that loads them: the kernel of ``aten::relu`` for CUDA is overwritten (keys.cpp:16)."""
+    found = _read(f"keys_1_6_0_{level}")
+    keys = keys_of(Version("1.6.0"))
+    blocks = [(block.namespace, keys.name(int(block.dispatch_key or 0))) for block in found.libraries]
+    assert blocks == [("aten", "XLA"), ("aten", "CUDA"), (None, "PrivateUse1")]
+    kernels = {(kernel.operator, keys.name(int(kernel.dispatch_key or 0))) for kernel in found.kernels}
+    assert kernels == {("aten::tanh", "XLA"), ("aten::relu", "CUDA")}

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
+import abiscan
 from abiscan.emulation import LibraryKind, Phase
 from abiscan.extension.examined import examine
 from abiscan.extension.inventory import Inventory
@@ -90,3 +91,34 @@ def test_a_schema_that_cannot_be_read_is_a_gap_and_no_error(monkeypatch: pytest.
     assert [gap.reason for gap in found.gaps] == [
         "the schema inferred for abiscan_loads::double_it cannot be parsed: (<new type> _0) -> ()"
     ]
+
+
+def test_a_key_that_the_release_does_not_have_is_a_gap(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    (read,) = inventories(SAMPLES / "loads" / "loads.so", session)
+    (kernel,) = read.registrations.kernels
+    damaged = replace(read.registrations, kernels=(replace(kernel, dispatch_key=190),))
+    monkeypatch.setattr("abiscan.extension.inventory.recover", lambda *_: damaged)
+    (found,) = inventories(SAMPLES / "loads" / "loads.so", session)
+    (gap,) = found.gaps
+    assert (gap.stage, gap.reason) == ("keys", "registers for dispatch key 190, which torch 2.13.0 does not have")
+
+
+def test_types_that_contradict_each_other_are_a_gap_and_no_finding(
+    monkeypatch: pytest.MonkeyPatch, session: Session
+) -> None:
+    """A schema misread like this one was predicted to abort on the torch that the extension was built for."""
+    path = SAMPLES / "loads" / "loads.so"
+    (whole,) = inventories(path, session)
+    (kernel,) = whole.registrations.kernels
+    assert kernel.inferred_schema == "(Tensor _0) -> Tensor _0"
+    misread = replace(kernel, inferred_schema="(bool _0) -> Tensor _0")
+    strange = replace(whole.registrations, kernels=(misread,))
+    monkeypatch.setattr("abiscan.extension.inventory.recover", lambda *_: strange)
+    (result,) = abiscan.check(path, "2.13.0", session=session).results
+    assert (result.verdict, result.predicted_error) == (abiscan.Verdict.LOADS, None)
+    assert [finding.rule for finding in result.findings] == ["unread-registration"]
+    (gap,) = (gap for gap in result.gaps if gap.stage == "dispatch")
+    assert gap.reason == (
+        "the schema inferred for abiscan_loads::double_it contradicts its C++ type: "
+        "argument 1 is at::Tensor const& in C++, bool in the schema"
+    )

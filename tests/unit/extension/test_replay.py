@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -16,10 +16,12 @@ from abiscan.extension.examined import ExaminedTarget
 from abiscan.extension.replay import Replayer
 from abiscan.inputs.files import Files, read_facts
 from abiscan.inputs.sources import Extension, read_target
+from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.model import Closure, Module, Resolution
 from abiscan.linkage.registering import Registering
 from abiscan.torches import embedded
 from abiscan.torches.torch import EmbeddedTorch
+from tests.registrations import registering
 
 SAMPLES: Final = Path(__file__).parents[3] / "sample_binaries/registration_conflicts"
 TORCH: Final = "2.13.0"
@@ -105,3 +107,19 @@ def test_an_operator_that_no_extension_of_the_target_defines_is_dead(loads: Load
     examined = next(each for each in target.extensions if each.path == "impl_without_def.so")
     registering = loads.replayer.replay(examined, loads.resolution(examined.extension, ()), loads.release)
     assert [reaction.outcome.subject for reaction in registering.reactions] == ["aten::refine_names"]
+
+
+@pytest.mark.parametrize("macro", ["TORCH_LIBRARY", "RegisterOperators"])
+def test_nothing_is_said_of_a_definition_whose_inferred_schema_was_not_read(macro: str) -> None:
+    """torch refuses a definition without a schema; this one has one, which is not known here."""
+    steps: list[dict[str, Any]]
+    steps = [{"library": "TORCH_LIBRARY", "namespace": "mine"}, {"def": "op", "signature": "FN2at6TensorERKS0_E"}]
+    if macro == "RegisterOperators":
+        steps = [{"op": "mine::op", "kernels": [{"inferred": None}]}]
+    steps += [
+        {"library": "TORCH_LIBRARY_IMPL", "namespace": "mine", "key": "CPU"},
+        {"impl": "op", "signature": "FN2at6TensorERKS0_E", "inferred": "(Tensor _0) -> Tensor _0"},
+    ]
+    found = registering({"registers": steps, "has": {}}, "mine.so", TorchVersion("2.13.0"))
+    assert found is not None
+    assert found.reactions == ()

@@ -149,6 +149,19 @@ def test_members_of_a_wheel_lie_over_the_disk(tmp_path: Path) -> None:
     assert files.source(f"{site}/pkg/c.so") is None
 
 
+def test_a_layer_covers_what_lies_below_and_can_be_laid_over_it(tmp_path: Path) -> None:
+    site = str(tmp_path)
+    files = Files(read_facts)
+    layers = [files.layer(), files.layer()]
+    for number, layer in enumerate(layers, 1):
+        member = {"pkg/a.so": Elf(soname=f"version {number}").build()}
+        layer.mount(Wheel(wheel(tmp_path / f"{number}.whl", member)), site)
+    assert files.object_at(f"{site}/pkg/a.so") is None
+    for number in (1, 2, 1):
+        files.overlay(layers[number - 1])
+        assert getattr(files.object_at(f"{site}/pkg/a.so"), "soname", None) == f"version {number}"
+
+
 def test_what_cannot_be_read_is_no_object_and_remembered(tmp_path: Path) -> None:
     (tmp_path / "text.so").write_text("text", encoding="utf-8")
     files = Files(read_facts)

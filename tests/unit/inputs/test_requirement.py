@@ -65,6 +65,11 @@ def test_what_it_admits(requirement: str, releases: str) -> None:
     assert admitted(requirement) == releases.split()
 
 
+def test_a_requirement_with_brackets_without_end_is_none() -> None:
+    nested = "(" * 900 + "extra == 'x'" + ")" * 900
+    assert read_metadata(f"Requires-Dist: torch>=2; {nested}\n", "pkg-1.0-py3-none-any.whl").requires_torch is None
+
+
 def test_all_requirements_hold() -> None:
     assert admitted("torch>=2.5", "torch!=2.6.0") == ["2.5.0", "2.5.1", "2.7.0", "2.7.1"]
 

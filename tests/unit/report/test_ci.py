@@ -64,6 +64,12 @@ def test_uris_in_sarif_are_uris() -> None:
     assert entries[0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "file:///a%20b/%C3%BC.whl"
 
 
+def test_a_name_that_is_no_text_has_a_uri() -> None:
+    entries = run_of(Report(results=(failure(target="n\udcff.so", findings=(BROKEN,)),)))["results"]
+    uri = entries[0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+    assert uri.startswith("n%FF.so")
+
+
 def fingerprint(**changes: Any) -> str:
     changed = dataclasses.replace(BROKEN, **changes.pop("finding", {}))
     (entry,) = run_of(Report(results=(failure(**{"findings": (changed,), **changes}),)))["results"]

@@ -147,11 +147,17 @@ def test_a_suppression_that_is_none(text: str, problem: str, tmp_path: Path) -> 
         ("[tool.abiscan]\nsuppress = [3]\n", "not a list of tables"),
         ("[tool.abiscan]\nsupress = []\n", "no setting supress"),
         ("[tool.abiscan\n", "not TOML"),
+        ("[tool]\nabiscan = 3\n", "is not a table"),
     ],
 )
 def test_a_configuration_that_is_none(text: str, problem: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=problem):
         read(text, tmp_path)
+
+
+def test_tools_that_are_no_table_are_no_configuration(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("tool = 3\n", "utf-8")
+    assert configuration(tmp_path) is None
 
 
 def test_the_nearest_configuration_counts(tmp_path: Path) -> None:

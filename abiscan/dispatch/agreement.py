@@ -1,0 +1,152 @@
+"""Whether the two descriptions of a kernel's type agree.
+
+A kernel tells its type twice: as the function type that ``typeid`` names, and as the schema that torch infers. Both
+come out of one template, so where they contradict each other, one of the two was misread, and nothing tells which.
+Which type of a schema torch makes of a C++ type: the specialisations of ``getTypePtr_`` in ``ATen/core/jit_type.h``. A
+C++ type that is not listed here agrees with everything.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from abiscan.binary.mangling import Signature, demangle_type, split_parameters
+from abiscan.dispatch.inference import inferred_schema
+from abiscan.dispatch.schema import Argument, SchemaError
+from abiscan.dispatch.schema_types import Type, TypeKind
+from abiscan.emulation.model import EmulationGap, RegisteredKernel, Registrations
+
+# What releases infer differently stands here with all of it.
+_VALUES: Final = {
+    "at::Tensor": (TypeKind.TENSOR,),
+    "at::Dimname": (TypeKind.STRING,),
+    "bool": (TypeKind.BOOL,),
+    "double": (TypeKind.FLOAT,),
+    "long": (TypeKind.INT,),
+    "signed char": (TypeKind.INT,),
+    "c10::Device": (TypeKind.DEVICE,),
+    "c10::IValue": (TypeKind.ANY,),
+    "c10::Layout": (TypeKind.LAYOUT, TypeKind.INT),
+    "c10::MemoryFormat": (TypeKind.MEMORY_FORMAT, TypeKind.INT),
+    "c10::QScheme": (TypeKind.QSCHEME, TypeKind.INT),
+    "c10::Scalar": (TypeKind.NUMBER,),
+    "c10::ScalarType": (TypeKind.SCALAR_TYPE, TypeKind.INT),
+    "c10::Storage": (TypeKind.STORAGE, TypeKind.INT),
+    "c10::Stream": (TypeKind.STREAM,),
+    "c10::SymBool": (TypeKind.SYM_BOOL, TypeKind.BOOL),
+    "c10::SymInt": (TypeKind.SYM_INT,),
+    "c10::complex<double>": (TypeKind.COMPLEX,),
+    "c10::basic_string_view<char>": (TypeKind.STRING,),
+    "std::string": (TypeKind.STRING,),
+    "std::__cxx11::string": (TypeKind.STRING,),
+    "std::string_view": (TypeKind.STRING,),
+}
+_OPTIONALS: Final = ("c10::optional", "std::optional")
+_LISTS: Final = ("c10::ArrayRef", "c10::IListRef", "c10::List", "std::array", "std::vector")
+_OPTIONAL_LIST: Final = "c10::OptionalArrayRef"
+_DICTIONARIES: Final = ("c10::Dict", "std::unordered_map")
+_TUPLE: Final = "std::tuple"
+_GENERATOR: Final = "at::Generator"  # torch makes an optional of it, as of an optional of it
+
+
+def agreeing(found: Registrations) -> Registrations:
+    """What an object registers, without the types of kernels that cannot be right: each of them is a gap."""
+    checked = [_checked(each) for each in found.kernels]
+    reasons = dict.fromkeys(reason for _, reason in checked if reason is not None)
+    if not reasons:
+        return found
+    doubted = {kernel.order for kernel, reason in checked if reason is not None}
+    gaps = (EmulationGap(stage="dispatch", reason=reason, address=None, symbol=None) for reason in reasons)
+    return replace(
+        found,
+        kernels=tuple(kernel for kernel, _ in checked),
+        # What the same call defines has its schema from the kernel, unless it is written out.
+        operators=tuple(
+            replace(each, schema=None) if each.inferred and each.order in doubted else each for each in found.operators
+        ),
+        gaps=(*found.gaps, *gaps),
+    )
+
+
+def _checked(kernel: RegisteredKernel) -> tuple[RegisteredKernel, str | None]:
+    """A kernel without those of its types that cannot be right, and why; None if nothing is wrong with them."""
+    if kernel.inferred_schema is None:
+        return kernel, None
+    try:
+        inferred_schema(kernel.inferred_schema)
+    except SchemaError:
+        reason = f"the schema inferred for {kernel.operator} cannot be parsed: {kernel.inferred_schema}"
+        return replace(kernel, inferred_schema=None), reason
+    difference = kernel.signature and contradiction(kernel.signature, kernel.inferred_schema)
+    if not difference:
+        return kernel, None
+    reason = f"the schema inferred for {kernel.operator} contradicts its C++ type: {difference}"
+    return replace(kernel, signature=None, inferred_schema=None), reason
+
+
+@functools.lru_cache(maxsize=16_384)
+def contradiction(mangled: str, inferred: str) -> str | None:
+    """What the C++ type of a kernel and the schema that torch infers for it say differently; None if they agree."""
+    function = Signature.of(demangle_type(mangled))
+    if function.parameters is None:
+        return None
+    schema = inferred_schema(inferred)
+    return _difference("argument", function.parameters, schema.arguments) or _difference(
+        "return", _results(function.name.strip()), schema.returns
+    )
+
+
+def _results(cpp: str) -> tuple[str, ...]:
+    name, contained = _template(cpp)
+    if name == _TUPLE:
+        return contained
+    return () if cpp == "void" else (cpp,)
+
+
+def _difference(what: str, cpp: Sequence[str], arguments: Sequence[Argument]) -> str | None:
+    if len(cpp) != len(arguments):
+        return f"the number of {what}s is {len(cpp)} in C++, {len(arguments)} in the schema"
+    for number, (mine, its) in enumerate(zip(cpp, arguments, strict=True), 1):
+        if not _agree(mine, its.type):
+            return f"{what} {number} is {mine} in C++, {its.type} in the schema"
+    return None
+
+
+def _agree(cpp: str, type_: Type) -> bool:
+    """Whether torch may have made the type of the C++ type ``cpp``."""
+    cpp = cpp.rstrip(" &").removesuffix(" const")
+    if cpp in _VALUES:
+        return type_.kind in _VALUES[cpp]
+    if cpp == _GENERATOR:
+        return type_.kind is TypeKind.OPTIONAL and type_.element.kind is TypeKind.GENERATOR
+    name, contained = _template(cpp)
+    if name in _OPTIONALS:
+        return type_.kind is TypeKind.OPTIONAL and _agree(contained[0], _optional_of(contained[0], type_))
+    if name in _LISTS:
+        return type_.kind is TypeKind.LIST and _agree(contained[0], type_.element)
+    if name == _OPTIONAL_LIST:
+        return (
+            type_.kind is TypeKind.OPTIONAL
+            and type_.element.kind is TypeKind.LIST
+            and _agree(contained[0], type_.element.element)
+        )
+    if name in _DICTIONARIES:
+        return type_.kind is TypeKind.DICT and all(map(_agree, contained, type_.contained))
+    if name == _TUPLE:
+        same_length = len(contained) == len(type_.contained)
+        return type_.kind is TypeKind.TUPLE and same_length and all(map(_agree, contained, type_.contained))
+    return True
+
+
+def _optional_of(cpp: str, type_: Type) -> Type:
+    """What the optional ``type_`` of the C++ type ``cpp`` holds."""
+    return type_ if cpp == _GENERATOR else type_.element
+
+
+def _template(cpp: str) -> tuple[str, tuple[str, ...]]:
+    """A class template and its arguments; none for any other type."""
+    name, opening, arguments = cpp.partition("<")
+    return (name, split_parameters(arguments[:-1])) if opening and cpp.endswith(">") else (cpp, ())

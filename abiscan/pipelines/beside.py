@@ -1,0 +1,63 @@
+"""Libraries of other packages that an extension needs, which the Python code of those packages loads before it."""
+
+from __future__ import annotations
+
+import functools
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from abiscan.inputs import packages
+from abiscan.inputs.files import Files
+from abiscan.inputs.sources import Source, library_paths
+from abiscan.torches.torch import Torch
+
+# torch alone decides whether these are loaded: its own libraries know where they are.
+_OF_TORCH: Final = re.compile(r"torch$|(nvidia|cuda)-")
+
+
+class Beside:
+    """The libraries that the targets of one command and the packages installed beside a torch bring.
+
+    :param sources: the targets
+    :param files: what they were read from
+    """
+
+    def __init__(self, sources: Sequence[Source], files: Files, torch: Torch) -> None:
+        self._sources = sources
+        self._files = files
+        self._torch = torch
+
+    def find(self, name: str) -> Iterator[str]:
+        """The paths of the libraries that go by a name, those of the targets first."""
+        yield from self._given.get(name, ())
+        yield from self._installed.get(name, ())
+
+    @functools.cached_property
+    def _given(self) -> dict[str, list[str]]:
+        if len(self._sources) < 2:
+            return {}  # what a target brings itself is found before all else
+        site = posixpath.dirname(self._torch.package)
+        found: dict[str, list[str]] = {}
+        for path in (path for source in self._sources for path in library_paths(source, self._files, site)):
+            facts = self._files.object_at(path)
+            for name in {posixpath.basename(path), (facts and facts.soname) or posixpath.basename(path)}:
+                found.setdefault(name, []).append(path)
+        return found
+
+    @functools.cached_property
+    def _installed(self) -> dict[str, list[str]]:
+        """Those of the environment, by base name: to read the soname of each would take too long."""
+        if not self._torch.here:
+            return {}
+        site = posixpath.dirname(self._torch.package)
+        kept = (each for each in packages.installed([site]) if not _OF_TORCH.match(each.name))
+        return _by_name(path for distribution in kept for path in distribution.objects)
+
+
+def _by_name(paths: Iterable[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for path in paths:
+        found.setdefault(posixpath.basename(path), []).append(path)
+    return found

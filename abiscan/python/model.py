@@ -1,0 +1,197 @@
+"""What the reading of a package's Python code is asked, and what it answers.
+
+Paths are those inside the package: relative to the folder that it is installed in, with ``/``.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True, order=True, kw_only=True)
+class Place:
+    """A line of a package's source."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+class Loader(enum.Enum):
+    """What loads a library."""
+
+    IMPORT = "import"
+    """The import of an extension module."""
+    LOAD_LIBRARY = "torch.ops.load_library"
+    LOAD_CLASSES = "torch.classes.load_library"
+    CTYPES = "ctypes.CDLL"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Raised:
+    """An exception: its type by name, and its text, in which the package's folder is the empty path.
+
+    ``message`` is None if the text could not be followed. ``at`` is the innermost line of the package that it passed
+    through, ``cause`` the exception that it was raised from or while handling.
+    """
+
+    exception: str
+    message: str | None
+    at: Place | None
+    cause: Raised | None = None
+
+
+class Answer(enum.Enum):
+    """What the world answers where it cannot say yes or no."""
+
+    UNKNOWN = "unknown"
+
+
+class World(Protocol):
+    """What the code finds when it runs: the interpreter, torch, and how libraries load there.
+
+    ``torch_version`` is ``torch.__version__``, with its local tag; ``cuda`` is ``torch.version.cuda``, None for a CPU
+    build; each may be unknown. ``python`` is the version of the interpreter, such as ``(3, 11)``; ``machine`` is
+    ``platform.machine()``.
+    """
+
+    torch_version: str | Answer
+    cuda: str | Answer | None
+    python: tuple[int, int] | Answer
+    machine: str
+
+    def load(self, path: str, loader: Loader) -> Raised | Answer | None:
+        """Load a library of the package: None if it loads, else what the load raises.
+
+        Libraries that have been loaded stay in the process for the next ones.
+        """
+        ...
+
+    def operator(self, name: str) -> bool | Answer:
+        """Whether torch or a library loaded so far defines an operator (``torchvision::nms``)."""
+        ...
+
+
+class Told(enum.Enum):
+    """How users learn of a failure that the package survives."""
+
+    WARNING = "warning"
+    LOG = "log"
+    PRINT = "print"
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """One library that the code loaded, or tried to.
+
+    ``path`` is None if it could not be followed. ``raised`` is what the load raised, and ``told`` how users learn of
+    it if the package catches that; None if it does not.
+    """
+
+    path: str | None
+    loader: Loader
+    at: Place
+    raised: Raised | Answer | None
+    told: Told | None = None
+
+
+class Registers(enum.Enum):
+    """What Python registers."""
+
+    DEFINITION = "definition"
+    KERNEL = "kernel"
+    FAKE = "fake"
+    AUTOGRAD = "autograd"
+    AUTOCAST = "autocast"
+    VMAP = "vmap"
+    TORCH_DISPATCH = "torch_dispatch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonRegistration:
+    """What Python registers with the dispatcher for one operator.
+
+    ``key`` is the dispatch key of a kernel; ``perhaps`` says that it depends on a condition that is not known.
+    """
+
+    what: Registers
+    operator: str
+    key: str | None
+    at: Place
+    perhaps: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """A condition that could not be decided, and what the other way leads to."""
+
+    text: str
+    at: Place
+    taken: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportOutcome:
+    """What ``import MODULE`` does.
+
+    ``raised`` is None if the import succeeds, unknown if the ways past the undecided ``conditions`` end differently or
+    something could not be followed; ``gaps`` say what that was.
+    """
+
+    module: str
+    raised: Raised | Answer | None
+    loads: tuple[Load, ...]
+    registrations: tuple[PythonRegistration, ...]
+    conditions: tuple[Condition, ...]
+    gaps: tuple[str, ...]
+
+
+class How(enum.Enum):
+    """How a package loads one of its libraries."""
+
+    IMPORT = "import"
+    """Always, as the package is imported; a failure ends the import."""
+    GUARDED = "guarded"
+    """As the package is imported; a failure is caught."""
+    CONDITIONAL = "conditional"
+    """Under a condition that is not known ahead, such as that a GPU is present."""
+    ON_DEMAND = "on-demand"
+    """When a function is called, or a submodule imported."""
+    ALTERNATIVE = "alternative"
+    """Another of several builds is chosen on this target."""
+    NEVER = "never"
+    """No Python code of this target can load it."""
+    NEEDED = "needed"
+    """It is not loaded by Python, but needed by another library of the package."""
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """How the package uses one of its libraries on this target: where it is loaded, how, and whether by convention.
+
+    ``convention`` is the reason, in words, if the Python code tells nothing and a naming convention decides.
+    """
+
+    path: str
+    how: How
+    at: Place | None
+    convention: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What the Python code of a package does on one target.
+
+    ``imports`` has the outcome of the import of the package, then of each public submodule with a compiled part of its
+    own; ``uses`` has every library of the package, by path.
+    """
+
+    imports: tuple[ImportOutcome, ...]
+    uses: Mapping[str, Use] = field(default_factory=dict)

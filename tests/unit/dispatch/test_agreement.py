@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import pytest
+
+from abiscan.binary.elf import Machine
+from abiscan.binary.mangling import demangle_type
+from abiscan.dispatch.agreement import agreeing, contradiction
+from abiscan.emulation import Registrations
+from abiscan.torches import embedded, embedded_operators
+from tests.registrations import registrations
+
+# Declarations of fbgemm-gpu 1.9.0, pack_segments_backward, and of aten.
+TWO_TENSORS_TWO_NUMBERS = "FN2at6TensorERKS0_S2_llE"
+NEW_OUT = "FSt5tupleIJRN2at6TensorES2_EERKS1_St8optionalIlEbS2_S2_E"
+TYPES = {
+    "at::Tensor const&": ("RKN2at6TensorE", "Tensor"),
+    "at::Generator": ("N2at9GeneratorE", "Generator?"),
+    "optional generator": ("St8optionalIN2at9GeneratorEE", "Generator?"),
+    "c10::optional": ("N3c108optionalIlEE", "int?"),
+    "list of optionals": ("RKN3c104ListISt8optionalIN2at6TensorEEEE", "Tensor?[]"),
+    "SymIntArrayRef": ("N3c108ArrayRefINS_6SymIntEEE", "SymInt[]"),
+    "OptionalIntArrayRef": ("N3c1016OptionalArrayRefIlEE", "int[]?"),
+    "array": ("St5arrayIbLm3EE", "bool[]"),
+    "vectors": ("St6vectorIS_IlSaIlEESaIS1_EE", "int[][]"),
+    "dictionary": (
+        "N3c104DictINSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEN2at6TensorEEE",
+        "Dict(str, Tensor)",
+    ),
+    "tuple": ("St5tupleIJlSsEE", "(int, str)"),
+    "string_view": ("St17basic_string_viewIcSt11char_traitsIcEE", "str"),
+    "ScalarType": ("N3c1010ScalarTypeE", "ScalarType"),
+    "ScalarType of 1.12": ("N3c1010ScalarTypeE", "int"),
+    "any": ("N3c106IValueE", "Any"),
+    "double": ("d", "float"),
+    "int8_t": ("a", "int"),
+    "a class that nobody knows": ("N8somebody4TypeE", "__torch__.torch.classes.somebody.Type"),
+}
+
+
+@pytest.mark.parametrize(("mangled", "inferred"), TYPES.values(), ids=TYPES)
+def test_what_torch_infers_agrees_with_the_type(mangled: str, inferred: str) -> None:
+    assert contradiction(f"FN2at6TensorE{mangled}E", f"({inferred} _0) -> Tensor _0") is None
+    if inferred.startswith("("):  # several results
+        inferred = "(int _0, str _1)"
+    assert contradiction(f"F{mangled}lE", f"(int _0) -> {inferred}{'' if '_0' in inferred else ' _0'}") is None
+
+
+def test_a_function_without_a_result() -> None:
+    assert contradiction("FvlE", "(int _0) -> ()") is None
+    assert contradiction("FvlE", "(int _0) -> int _0") == "the number of returns is 0 in C++, 1 in the schema"
+
+
+@pytest.mark.parametrize(
+    ("mangled", "inferred", "difference"),
+    [
+        (
+            TWO_TENSORS_TWO_NUMBERS,
+            "(Tensor _0, Tensor _1, bool _2, Tensor _3) -> Tensor _0",
+            "argument 3 is long in C++, bool in the schema",
+        ),
+        (
+            TWO_TENSORS_TWO_NUMBERS,
+            "(Tensor _0, Tensor _1, int _2) -> Tensor _0",
+            "the number of arguments is 4 in C++, 3 in the schema",
+        ),
+        (
+            NEW_OUT,
+            "(Tensor _0, int? _1, bool _2, Tensor _3, Tensor _4) -> Tensor _0",
+            "the number of returns is 2 in C++, 1 in the schema",
+        ),
+        (
+            NEW_OUT,
+            "(Tensor _0, int _1, bool _2, Tensor _3, Tensor _4) -> (Tensor _0, Tensor _1)",
+            "argument 2 is std::optional<long> in C++, int in the schema",
+        ),
+        ("FvN3c106SymIntEE", "(int _0) -> ()", "argument 1 is c10::SymInt in C++, int in the schema"),
+    ],
+)
+def test_names_the_first_contradiction(mangled: str, inferred: str, difference: str) -> None:
+    assert contradiction(mangled, inferred) == difference
+
+
+def test_each_type_contradicts_the_schemas_of_all_others() -> None:
+    """But for a class of which nothing is known, and what releases infer differently."""
+    known = {name: types for name, types in TYPES.items() if "nobody" not in name}
+    for mangled, own in known.values():
+        agreeing_with = {text for other, text in known.values() if demangle_type(other) == demangle_type(mangled)}
+        for _, inferred in known.values():
+            agrees = contradiction(f"Fv{mangled}E", f"({inferred} _0) -> ()") is None
+            assert agrees == (inferred in agreeing_with), (mangled, own, inferred)
+
+
+@pytest.mark.parametrize("release", ["1.6.0", "1.8.1", "1.13.1", "2.3.1", "2.13.0", "2.15.0"])
+def test_no_kernel_of_torch_contradicts_itself(release: str) -> None:
+    assert release in map(str, embedded.versions())
+    found = embedded_operators.operators(release, Machine.X86_64)
+    typed = [(k.operator, k.signature, k.schema) for k in found.kernels if k.signature and k.schema]
+    assert len(typed) > 1_000
+    assert [(name, why) for name, mangled, schema in typed if (why := contradiction(mangled, schema))] == []
+
+
+WHY = "the number of arguments is 4 in C++, 2 in the schema"
+STEPS = [
+    {"library": "TORCH_LIBRARY", "namespace": "mine"},
+    {"def": "inferred", "signature": TWO_TENSORS_TWO_NUMBERS, "inferred": "(Tensor _0, bool _1) -> Tensor _0"},
+    {"def": "written(Tensor x) -> Tensor"},
+    {"library": "TORCH_LIBRARY_IMPL", "namespace": "mine", "key": "CPU"},
+    {"impl": "written", "signature": "FN2at6TensorERKS0_E", "inferred": "(Tensor _0) -> Tensor _0"},
+]
+
+
+def test_a_contradiction_is_a_gap_and_what_agrees_stays() -> None:
+    found = registrations(STEPS)
+    kept = agreeing(found)
+    (gap,) = kept.gaps
+    assert (gap.stage, gap.reason) == (
+        "dispatch",
+        f"the schema inferred for mine::inferred contradicts its C++ type: {WHY}",
+    )
+    assert [(k.operator, k.signature, k.inferred_schema) for k in kept.kernels] == [
+        ("mine::inferred", None, None),
+        ("mine::written", "FN2at6TensorERKS0_E", "(Tensor _0) -> Tensor _0"),
+    ]
+    assert [(o.name, o.schema) for o in kept.operators] == [
+        ("mine::inferred", None),
+        ("mine::written", "mine::written(Tensor x) -> Tensor"),
+    ]
+
+
+def test_what_agrees_is_left_as_it_is() -> None:
+    found = registrations([STEPS[0], *STEPS[2:]])
+    assert agreeing(found) is found
+    assert agreeing(Registrations()) == Registrations()

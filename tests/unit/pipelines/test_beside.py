@@ -1,0 +1,99 @@
+"""Libraries that another package brings: found, and not taken where they fit another torch only."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import abiscan
+from abiscan.results.check import Result
+from tests.elf_builder import Elf, exports, uses
+from tests.fakes import SAMPLES, extension, install, python_of, torch_package, wheel
+
+TORCH: Final = "2.13.0"
+GONE: Final = uses("_ZN2at4goneEv")
+OTHER: Final = ("libtorch_cpu.so", "libother.so.1")
+
+
+def classes_assumed(result: Result) -> list[str]:
+    return [gap.reason for gap in result.gaps if "abiscan_provider.Thing" in gap.reason]
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Path:
+    """Names a class of the provider in a schema, and needs its library."""
+    (tmp_path / "user").mkdir()
+    return Path(shutil.copy(SAMPLES / "class_of_another" / "abiscan_user.so", tmp_path / "user"))
+
+
+@pytest.fixture
+def provider(tmp_path: Path) -> Path:
+    (tmp_path / "provider").mkdir()
+    return Path(shutil.copy(SAMPLES / "class_of_another" / "libabiscan_provider.so", tmp_path / "provider"))
+
+
+def test_a_class_of_a_library_that_is_not_there_is_a_gap(user: Path) -> None:
+    (result,) = abiscan.check(user, TORCH).results
+    assert (result.verdict.value, result.predicted_error) == ("loads", None)
+    assert result.external == ("libabiscan_provider.so",)
+    assert len(classes_assumed(result)) == 1
+    assert "bad-schema-string" not in {finding.rule for finding in result.findings}
+
+
+@pytest.mark.parametrize("provider_first", [False, True])
+def test_a_class_of_another_target_is_known(user: Path, provider: Path, provider_first: bool) -> None:
+    targets = [provider, user] if provider_first else [user, provider]
+    results = {Path(result.path).name: result for result in abiscan.check(targets, TORCH).results}
+    found = results[user.name]
+    assert (found.verdict.value, found.external, classes_assumed(found)) == ("loads", (), [])
+    assert results[provider.name].verdict.value == "loads"
+    assert results[provider.name].findings == ()
+
+
+def test_a_class_that_nobody_registers_is_an_abort(user: Path, tmp_path: Path) -> None:
+    # The library is there, and has no class: real torch aborts.
+    Elf(soname="libabiscan_provider.so").write(tmp_path / "user" / "libabiscan_provider.so")
+    (result,) = abiscan.check(user, TORCH).results
+    assert result.predicted_error is not None
+    assert result.predicted_error.how.value == "aborts"
+    assert "Unknown custom class type abiscan_provider.Thing" in result.predicted_error.message
+
+
+def test_a_library_of_another_wheel_is_found_by_its_soname(tmp_path: Path) -> None:
+    torch = torch_package(tmp_path / "site")
+    needing = wheel(tmp_path / "a.whl", {"a/_C.so": extension(needed=OTHER, undefined=uses("other_f")).build()})
+    library = extension(soname="libother.so.1", defined=exports("other_f"))
+    other = wheel(tmp_path / "b.whl", {"b/libother.so": library.build()})
+    (alone,) = abiscan.check(needing, str(torch)).results
+    assert (alone.verdict.value, alone.external) == ("loads", ("libother.so.1",))
+    result, _ = abiscan.check([needing, other], str(torch)).results
+    assert (result.verdict.value, result.external) == ("loads", ())
+    lacking = wheel(tmp_path / "c.whl", {"b/libother.so": extension(soname="libother.so.1").build()})
+    result, _ = abiscan.check([needing, lacking], str(torch)).results
+    assert (result.verdict.value, result.undefined_symbols) == ("fails", ("other_f",))
+
+
+def test_of_several_libraries_the_one_that_loads_is_meant(tmp_path: Path) -> None:
+    torch = torch_package(tmp_path / "site")
+    needing = wheel(tmp_path / "a.whl", {"a/_C.so": extension(needed=OTHER, undefined=uses("other_f")).build()})
+    libraries = {
+        "b/torch-9.8/libother.so.1": extension(undefined=GONE).build(),
+        "b/torch-9.9/libother.so.1": extension(defined=exports("other_f")).build(),
+    }
+    result = abiscan.check([needing, wheel(tmp_path / "b.whl", libraries)], str(torch)).results[0]
+    assert (result.verdict.value, result.external) == ("loads", ())
+
+
+def test_what_is_installed_beside_torch_is_found(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    torch_package(site)
+    install(site, "other", {"other/libother.so.1": Elf(defined=exports("other_f"))})
+    install(site, "nvidia-cuda-runtime-cu12", {"nvidia/lib/libcudart.so.12": Elf()})
+    needed = (*OTHER, "libcudart.so.12")
+    needing = extension(needed=needed, undefined=uses("other_f")).write(tmp_path / "build" / "_C.so")
+    (result,) = abiscan.check(needing, python=python_of(site, tmp_path)).results
+    # torch alone decides whether it loads CUDA's libraries: this one does not.
+    assert (result.verdict.value, result.external) == ("loads", ("libcudart.so.12",))
