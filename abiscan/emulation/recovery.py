@@ -283,7 +283,7 @@ class _Recovery:
         ]
         if not lost:
             return ()
-        reached = self.functions.reached_from(started - BASE, self.facts.machine)
+        reached = self.functions.reached_from(started - BASE)
         within = (
             what for site, what in lost if self.functions.containing(site.address - (not site.is_jump)) in reached
         )
@@ -292,7 +292,7 @@ class _Recovery:
     @functools.cached_property
     def functions(self) -> Functions:
         """The functions of the object."""
-        return Functions(self.process.image)
+        return Functions(self.process.image, self.facts.machine)
 
     def own(self, address: int) -> int | None:
         """An address of the emulated space in the file's own, None where it does not lie in the object."""

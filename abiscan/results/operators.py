@@ -71,7 +71,7 @@ def _inventory(inventory: Inventory) -> dict[str, Any]:
             {"registry": each.what, "key": each.key, "phase": each.phase.value} for each in found.registries
         ],
         "lookups": [{"operator": each.operator, "schema_known": None} for each in found.lookups],
-        "gaps": [_gap(each) for each in inventory.gaps],
+        "gaps": [gap_row(each) for each in inventory.gaps],
     }
 
 
@@ -121,18 +121,6 @@ def _fallback(fallback: RegisteredFallback, inventory: Inventory) -> dict[str, A
         line=fallback.line,
         phase=fallback.phase.value,
     )
-
-
-def _gap(gap: EmulationGap) -> dict[str, Any]:
-    return {
-        "stage": gap.stage,
-        "reason": gap.reason,
-        "address": None if gap.address is None else f"{gap.address:#x}",
-        "symbol": gap.symbol,
-        "started": None if gap.started is None else f"{gap.started:#x}",
-        "called": gap.called,
-        "lost": dict(gap.lost),
-    }
 
 
 def operator_row(
@@ -190,3 +178,16 @@ def fallback_row(
 ) -> dict[str, Any]:
     """A fallback."""
     return {"dispatch_key": key, "fallthrough": fallthrough, "file": file, "line": line, "phase": phase}
+
+
+def gap_row(gap: EmulationGap) -> dict[str, Any]:
+    """A gap; addresses in hexadecimal."""
+    return {
+        "stage": gap.stage,
+        "reason": gap.reason,
+        "address": None if gap.address is None else f"{gap.address:#x}",
+        "symbol": gap.symbol,
+        "started": None if gap.started is None else f"{gap.started:#x}",
+        "called": gap.called,
+        "lost": dict(gap.lost),
+    }
