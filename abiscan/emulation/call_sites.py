@@ -30,6 +30,7 @@ _BACK: Final = 256  # bytes before a call that are looked at
 _LONGEST_INSTRUCTION: Final = 15
 _LONGEST_FUNCTION: Final = 1 << 18
 _MOST_FUNCTIONS: Final = 10_000
+_MOST_CODE: Final = 1 << 20  # of one object
 _BRANCHES_MASK, _BRANCHES = 0x1C00_0000, 0x1400_0000  # with system instructions among them (Arm ARM, C4.1.92)
 _TABLE_ENCODING: Final = 0x3B  # DW_EH_PE_datarel | DW_EH_PE_sdata4
 
@@ -209,6 +210,7 @@ class Functions:
         self._is_x86 = machine is Machine.X86_64
         self._starts = _function_starts(image)
         self._next: dict[int, frozenset[int]] = {}
+        self._unread = _MOST_CODE
 
     def containing(self, address: int) -> int | None:
         """The start of the function that ``address`` belongs to, None if it is not known."""
@@ -223,7 +225,7 @@ class Functions:
         """
         reached, found = set[int](), [start]
         while found and len(reached) < _MOST_FUNCTIONS:
-            function = found.pop()
+            function = found.pop(0)  # the nearest ones first: not all code of a large library can be looked at
             if function not in reached:
                 reached.add(function)
                 found += self._led_to_by(function)
@@ -232,7 +234,9 @@ class Functions:
     def _led_to_by(self, function: int) -> frozenset[int]:
         if function not in self._next:
             leads, distances = self._leads, _distances_x86_64 if self._is_x86 else _distances_aarch64
-            targets = distances(self._code_of(function), function)
+            code = self._code_of(function)
+            self._unread -= len(code)
+            targets = distances(code, function) if self._unread >= 0 else ()
             self._next[function] = frozenset(leads[target] for target in targets if target in leads)
         return self._next[function]
 
