@@ -288,7 +288,7 @@ class _Recovery:
         ]
         if not lost:
             return ()
-        reached = self.functions.reached_from(started - BASE, self.facts.machine)
+        reached = self.functions.reached_from(started - BASE)
         within = (
             what for site, what in lost if self.functions.containing(site.address - (not site.is_jump)) in reached
         )
@@ -297,7 +297,7 @@ class _Recovery:
     @functools.cached_property
     def functions(self) -> Functions:
         """The functions of the object."""
-        return Functions(self.process.image)
+        return Functions(self.process.image, self.facts.machine)
 
     def own(self, address: int) -> int | None:
         """The file address for an emulated address, None if it is not in the object."""

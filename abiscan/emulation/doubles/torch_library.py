@@ -99,7 +99,7 @@ def _define_with_kernel(state: TorchState, call: Call) -> int:
     text = declaration.name + (declaration.arguments or "")
     tags = _read_tags(call)
     definition = state.recorder.define(
-        library, text, inferred=inferred, tags=tags, alias_analysis=alias, built=given.built
+        library, text, inferred=inferred, tags=tags, alias_analysis=alias, built=declaration.built
     )
     _record_kernel(state, library, definition.name, function, definition)
     return call.argument(0)
