@@ -36,6 +36,7 @@ from abiscan.torches.torch import Torch
 
 if TYPE_CHECKING:
     from abiscan.extension.replay import Replayer
+    from abiscan.inputs.requirement import TorchRequirement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,10 +206,10 @@ class Judge:
                 self._replayer.keep(examined, linkage.resolution, linkage.registering)
 
 
-def _required(target: Target) -> str | None:
+def _required(target: Target) -> TorchRequirement | None:
     """The torch requirement in a target's metadata, if it excludes any torch."""
     requirement = target.metadata.requires_torch if target.metadata else None
-    return str(requirement) if requirement and not requirement.admits_all else None
+    return requirement if requirement and not requirement.admits_all else None
 
 
 def _result(
