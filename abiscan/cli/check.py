@@ -10,7 +10,7 @@ from typing import TextIO
 import click
 
 import abiscan
-from abiscan.cli.common import console, errors_reported, working, write
+from abiscan.cli.common import console, errors_reported, explain_strict, report_unread, working, write
 from abiscan.cli.options import (
     fail_options,
     python_option,
@@ -140,6 +140,9 @@ def check(
 
     views = {"text": text, "sarif": sarif, "junit": junit, "github": github, "markdown": markdown}
     write(report, form, output, views)
+    report_unread(report.unchecked)
+    if strict:
+        explain_strict(str(gap) for result in report.results for gap in result.unexpected_gaps)
     sys.exit(report.exit_code(worst, strict=strict))
 
 

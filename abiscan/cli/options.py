@@ -42,7 +42,9 @@ def fail_options(help_text: str) -> _Option[Any]:
         show_default=True,
         help=help_text,
     )
-    flag = click.option("--strict", is_flag=True, help="Also exit with 1 if something could not be checked.")
+    flag = click.option(
+        "--strict", is_flag=True, help="Also exit with 1 if something could not be checked, and say what."
+    )
     return lambda command: fail_on(flag(command))
 
 
