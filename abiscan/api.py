@@ -264,7 +264,9 @@ def _environment(python: str | None) -> str | None:
 
 def _each_choice(torches: TorchLike | Iterable[TorchLike], python: str | None) -> list[TorchChoice]:
     several = torches if isinstance(torches, Iterable) and not isinstance(torches, str | bytes) else [torches]
-    return list(dict.fromkeys(choice for torch in several for choice in _choices(torch, python)))
+    from abiscan.torches.torch import distinct
+
+    return distinct(choice for torch in several for choice in _choices(torch, python))
 
 
 def _choices(torch: TorchLike | None, python: str | None) -> Sequence[TorchChoice]:

@@ -34,7 +34,7 @@ class NoExtensionError(InputError):
     """A readable target without an extension of torch."""
 
 
-def raise_together(errors: Sequence[InputError]) -> None:
+def raise_together(errors: Sequence[AbiscanError]) -> None:
     """Raise what is wrong with several targets as one error, one line for each; nothing if there are none."""
     if len(errors) == 1:
         raise errors[0]

@@ -107,8 +107,11 @@ def working(activity: str) -> Iterator[Callable[[str], None]]:
 
 
 @contextlib.contextmanager
-def output_to(path: Path | None) -> Iterator[TextIO]:
-    """The stream to write a report to: the file ``path``, which is replaced atomically, or stdout for None."""
+def output_to(path: Path | None, option: str = "--output") -> Iterator[TextIO]:
+    """The stream to write a report to: the file ``path``, which is replaced atomically, or stdout for None.
+
+    :param option: the option that names the file
+    """
     if path is None:
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that is not UTF-8 still gets the report
@@ -120,9 +123,7 @@ def output_to(path: Path | None) -> Iterator[TextIO]:
             yield stream
         part.replace(path)
     except OSError as error:
-        raise click.BadParameter(
-            f"{path}: cannot be written: {error.strerror or error}", param_hint="--output"
-        ) from error
+        raise click.BadParameter(f"{path}: cannot be written: {error.strerror or error}", param_hint=option) from error
     finally:
         with contextlib.suppress(OSError):  # where it could not be made, it cannot be removed either
             part.unlink()

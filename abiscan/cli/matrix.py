@@ -10,19 +10,16 @@ import click
 
 import abiscan
 from abiscan.cli.common import console, errors_reported, explain_strict, report_unread, working, write
-from abiscan.cli.options import fail_options, python_option, report_options, verbose_option
+from abiscan.cli.options import fail_options, python_option, report_options, torches_option, verbose_option
 from abiscan.findings import Effect
 from abiscan.inputs.session import Session
 
 
 @click.command()
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
-@click.option(
-    "--torch",
+@torches_option(
     "torches",
-    multiple=True,
-    metavar="SPEC",
-    help="A torch to check on (repeatable): a release number, a version specifier ('>=2.4,<2.7'), a folder or a wheel. "
+    "A torch to check on (repeatable): a release number, a version specifier ('>=2.4,<2.7'), a folder or a wheel. "
     "Default: all embedded releases.",
 )
 @python_option("Look up installed packages in this Python.")

@@ -338,6 +338,17 @@ def test_output_that_cannot_be_written_is_2(bad: Path, torch: Path, tmp_path: Pa
     assert run(bad, "--torch", torch, "--output", bad / "report.txt").exit_code == 2  # below a file
 
 
+def test_one_run_writes_several_reports(bad: Path, torch: Path, tmp_path: Path) -> None:
+    words = [word for form in FORMATS for word in ("--report", f"{form}={tmp_path / form}")]
+    result = run(bad, "--torch", torch, "-q", *words)
+    assert result.exit_code == 1
+    assert result.stdout == (tmp_path / "text").read_text("utf-8")
+    for form in FORMATS[1:]:
+        assert (tmp_path / form).read_text("utf-8") == run(bad, "--torch", torch, "--format", form).stdout
+    for wrong in ("json", "xml=report", "json="):
+        assert "expected FORMAT=FILE" in run(bad, "--torch", torch, "--report", wrong).stderr
+
+
 def test_verbose_and_quiet(bad: Path, noted: Path, torch: Path) -> None:
     assert run(bad, "--torch", torch, "-q").stdout.count("\n") == 1
     assert "gap[linkage]: not available: libvendor.so.1;" in run(noted, "--torch", torch, "-v").stdout
