@@ -59,7 +59,7 @@ def check(
     :raises AbiscanError: a target, the torch or the interpreter cannot be read
     """
     session = _session(session)
-    with _sources(_each(targets), python) as sources:
+    with _all_sources(targets, python) as sources:
         if torch == DECLARED and not Path(DECLARED).exists():
             from abiscan.pipelines.declared import check_declared
 
@@ -88,7 +88,7 @@ def matrix(
     from abiscan.pipelines import matrix as pipeline
 
     choices = _each_choice(torches, python)
-    with _sources(_each(targets), python) as sources:
+    with _all_sources(targets, python) as sources:
         return pipeline.matrix(sources, choices, _rules(rules), _session(session), explained=explained)
 
 
@@ -212,21 +212,46 @@ def _rules(rules: Sequence[Rule] | None) -> Sequence[Rule]:
 @contextlib.contextmanager
 def _sources(targets: Iterable[TargetLike], python: str | None) -> Iterator[list[Source]]:
     """The sources that targets stand for; downloaded wheels are deleted at the end."""
-    from abiscan.inputs.packages import Distribution, FetchedWheel, named
+    environment = _environment(python)
+    with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
+        yield [_source(target, Path(folder), environment) for target in targets]
+
+
+@contextlib.contextmanager
+def _all_sources(targets: TargetLike | Iterable[TargetLike], python: str | None) -> Iterator[list[Source]]:
+    """The sources that the targets of one command stand for, each once: a missing one, too, unless all are missing.
+
+    A folder of wheels stands for the wheels in it.
+    """
+    from abiscan.errors import InputError, raise_together
+    from abiscan.inputs.sources import Missing, content_of
 
     environment = _environment(python)
     with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
+        sources: dict[object, Source] = {}
+        for target in dict.fromkeys(_each(targets)):
+            try:
+                found = content_of(_source(target, Path(folder), environment))
+            except InputError as error:
+                found = [Missing(str(target), error)]
+            for source in found:
+                sources.setdefault(source.resolve() if isinstance(source, Path) else source, source)
+        missing = [source.error for source in sources.values() if isinstance(source, Missing)]
+        if len(missing) == len(sources):
+            raise_together(missing)
+        yield list(sources.values())
 
-        def source(target: TargetLike) -> Source:
-            if isinstance(target, str):
-                return named(target, Path(folder), environment)
-            if isinstance(target, os.PathLike):
-                return Path(target)
-            if not isinstance(target, Distribution | FetchedWheel):
-                raise TypeError(f"a target is a string or a path, not {type(target).__name__}")
-            return target
 
-        yield list(map(source, targets))
+def _source(target: TargetLike, folder: Path, python: str | None) -> Source:
+    from abiscan.inputs.packages import Distribution, FetchedWheel, existing, named
+
+    if isinstance(target, str):
+        return named(target, folder, python)
+    if isinstance(target, os.PathLike):
+        return existing(Path(target))
+    if not isinstance(target, Distribution | FetchedWheel):
+        raise TypeError(f"a target is a string or a path, not {type(target).__name__}")
+    return target
 
 
 def _machine(name: str) -> Machine:
@@ -251,7 +276,9 @@ def _environment(python: str | None) -> str | None:
 
 def _each_choice(torches: TorchLike | Iterable[TorchLike], python: str | None) -> list[TorchChoice]:
     several = torches if isinstance(torches, Iterable) and not isinstance(torches, str | bytes) else [torches]
-    return list(dict.fromkeys(choice for torch in several for choice in _choices(torch, python)))
+    from abiscan.torches.torch import distinct
+
+    return distinct(choice for torch in several for choice in _choices(torch, python))
 
 
 def _choices(torch: TorchLike | None, python: str | None) -> Sequence[TorchChoice]:

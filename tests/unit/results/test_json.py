@@ -70,6 +70,7 @@ def test_the_document_word_for_word() -> None:
             {**_LOADS},
             {**_LOADS, "verdict": "unknown", "sha256": None, "torch": None, "torch_build": None},
         ],
+        "unchecked": [],
     }
 
 
