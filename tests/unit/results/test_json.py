@@ -41,6 +41,7 @@ def test_the_document_word_for_word() -> None:
                 "sha256": "0" * 64,
                 "torch": "2.9.1",
                 "torch_build": "2.9.1+cpu",
+                "torch_cuda": None,
                 "verdict": "fails",
                 "predicted_error": {
                     "how": "raises",
@@ -78,6 +79,7 @@ _LOADS: dict[str, Any] = {
     "sha256": "0" * 64,
     "torch": "2.9.1",
     "torch_build": "2.9.1+cpu",
+    "torch_cuda": None,
     "verdict": "loads",
     "predicted_error": None,
     "undefined_symbols": [],
