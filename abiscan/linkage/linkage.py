@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from abiscan.binary.elf import SharedObject
+from abiscan.binary.ownership import cuda_runtime
 from abiscan.inputs.interpreter import Interpreter
 from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.layout_drift import LayoutDrift
@@ -51,6 +52,16 @@ class Linkage:
     def undefined(self) -> tuple[UndefinedSymbol, ...]:
         """The undefined symbols of the extension and of the libraries that it brings along."""
         return self.resolution.undefined if self.resolution else ()
+
+    @functools.cached_property
+    def torch_cuda(self) -> str | None:
+        """The major version of CUDA that this torch was built for; None if it has no CUDA."""
+        for name in ("libc10_cuda.so", "libtorch_cpu.so"):  # in 1.11 to 1.13, only the second needs the runtime
+            library = self.torch_libraries.get(name)
+            for version in map(cuda_runtime, library.needed if library else ()):
+                if version:
+                    return version.partition(".")[0]
+        return None
 
     @functools.cached_property
     def torch_uses_cxx11_strings(self) -> bool | None:

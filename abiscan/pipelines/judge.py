@@ -119,6 +119,7 @@ class Judge:
             siblings=siblings,
             system=system.library_folders(release.machine) if torch.here else (),
             native=torch.here,
+            own_cuda=target.target.metadata is not None and target.target.metadata.requires_cuda,
         )
         alone = Loader(self._files, search, release.machine)
         executable = torch.interpreter.executable if torch.interpreter else None
@@ -227,6 +228,7 @@ def _result(
         predicted_error=_predicted(error) if error else None,
         undefined_symbols=tuple(dict.fromkeys(str(symbol.reference) for symbol in linkage.undefined)),
         external=tuple(dict.fromkeys(library.name for library in missing if library.absence is Absence.EXTERNAL)),
+        torch_cuda=linkage.torch_cuda,
         findings=tuple(findings),
         gaps=(*gaps_of(linkage), *(Gap(stage="elf", reason=str(error)) for error in unread)),
     )

@@ -77,6 +77,7 @@ class Result:
     findings: tuple[Finding, ...]
     gaps: tuple[Gap, ...]
     suppressed: tuple[Suppressed, ...] = ()
+    torch_cuda: str | None = None
 
     def __str__(self) -> str:
         torch = f"torch {self.torch_build}" if self.torch_build else "this torch"
@@ -130,6 +131,7 @@ def _result(result: Result) -> dict[str, Any]:
         "sha256": result.sha256,
         "torch": result.torch,
         "torch_build": result.torch_build,
+        "torch_cuda": result.torch_cuda,
         "verdict": result.verdict.value,
         "predicted_error": predicted_error(result.predicted_error),
         "undefined_symbols": list(result.undefined_symbols),
