@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from abiscan.errors import NoExtensionError
 from abiscan.extension.built_for import releases_exporting_imports
 from abiscan.extension.examined import examine
 from abiscan.findings import Effect, Finding
@@ -73,9 +72,8 @@ def judge(source: Source, choice: TorchChoice, session: Session, beside: Sequenc
     :param beside: packages that will be installed with it
     :raises InputError: it cannot be read
     """
-    try:
-        report = check([source], [choice], RULES, session, beside=beside)
-    except NoExtensionError:
+    report = check([source], [choice], RULES, session, beside=beside)
+    if not report.results:
         return None
     if not report.results:
         return None

@@ -8,6 +8,7 @@ from abiscan.findings import Rule
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
 from abiscan.pipelines.bench import Bench
+from abiscan.pipelines.turns import Turns
 from abiscan.results.check import Report, Result
 from abiscan.results.package import PackageResult
 from abiscan.torches.torch import TorchChoice
@@ -26,17 +27,17 @@ def check(
 
     :param beside: what is not checked, but has libraries that the targets may need
     :param each_file: whether files are checked alone, whatever the package that they belong to does with them
-    :raises InputError: a target, a torch or the interpreter cannot be read
+    :raises AbiscanError: no target, a torch or the interpreter cannot be read
     """
     bench = Bench(choices, session, (*targets, *beside))
-    results: list[Result] = []
-    packages: list[PackageResult] = []
+    turns, results, packages = Turns(targets), list[Result](), list[PackageResult]()
     for torch in bench.names:
-        for number, source in enumerate(targets, 1):
-            of_target = bench.judge(source, torch, rules, keep=number < len(targets))
-            results += of_target
-            package = None if each_file else bench.package(source, torch, of_target)
-            packages += [package] if package else []
-            if package is None:
-                bench.target(source, torch).target.require_extensions()
-    return Report(results=tuple(results), packages=tuple(packages))
+        for source in turns:
+            with turns.of(source):
+                of_files = bench.judge(source, torch, rules, keep=source != targets[-1])
+                package = None if each_file else bench.package(source, torch, of_files)
+                if package is None:
+                    bench.target(source, torch).target.require_extensions()
+                results += of_files
+                packages += [package] if package else []
+    return Report(results=tuple(results), packages=tuple(packages), unchecked=turns.unchecked())

@@ -14,6 +14,7 @@ from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.declaration import Declaration, ReleaseOutcome
 from abiscan.pipelines.bench import Bench
 from abiscan.pipelines.matrix import Judged, judge_on_all
+from abiscan.pipelines.turns import Turns
 from abiscan.results.check import Report, Result
 from abiscan.results.matrix import trouble
 from abiscan.results.package import PackageResult
@@ -28,33 +29,41 @@ def check_declared(
 
     That torch is the newest embedded release that the requirement admits, which is the one that pip installs.
 
+    A target that cannot be read, has no metadata, or admits no embedded release, is not checked.
+
     :param each_file: whether files are checked alone, whatever the package that they belong to does with them
-    :raises InputError: a target cannot be read, has no metadata, or admits no embedded release
+    :raises AbiscanError: there is no other target
     """
-    results: list[Result] = []
-    packages: list[PackageResult] = []
-    for source in targets:
-        bench = Bench((), session, targets)
-        target = bench.target(source).target
-        if target.metadata is None:
-            raise InputError(
-                target.name, "has no metadata that could declare a torch", "pass a wheel, or name the torch"
-            )
-        judged = judge_on_all(bench, source, rules, session, explained=False, each_file=each_file)
-        builds = judged.builds
-        admitted = {release for release in builds if _admits(target.metadata, release)}
-        if not admitted:
-            required = target.metadata.requires_torch or "any torch"
-            problem = f"requires {required}, but no embedded release for its Python and machine satisfies that"
-            raise InputError(target.name, problem, "correct the requirement, or name the torch")
-        torch = builds[max(admitted)]
-        of_files = {} if judged.package else _declarations(target.metadata, judged, admitted)
-        results += bench.judge(source, torch, rules, declarations=of_files)
-        if judged.package:
-            package = judged.package.results[torch]
-            declaration = _declaration(target.metadata, judged, admitted)
-            packages.append(dataclasses.replace(package, findings=tuple(_findings(package, declaration, rules))))
-    return Report(results=tuple(results), packages=tuple(packages))
+    turns, results, packages = Turns(targets), list[Result](), list[PackageResult]()
+    for source in turns:
+        with turns.of(source):
+            bench = Bench((), session, targets)
+            of_files, package = _check_declared(source, bench, rules, session, each_file=each_file)
+            results += of_files
+            packages += [package] if package else []
+    return Report(results=tuple(results), packages=tuple(packages), unchecked=turns.unchecked())
+
+
+def _check_declared(
+    source: Source, bench: Bench, rules: Sequence[Rule], session: Session, *, each_file: bool
+) -> tuple[tuple[Result, ...], PackageResult | None]:
+    target = bench.target(source).target
+    if target.metadata is None:
+        raise InputError(target.name, "has no metadata that could declare a torch", "pass a wheel, or name the torch")
+    judged = judge_on_all(bench, source, rules, session, explained=False, each_file=each_file)
+    builds = judged.builds
+    admitted = {release for release in builds if _admits(target.metadata, release)}
+    if not admitted:
+        required = target.metadata.requires_torch or "any torch"
+        problem = f"requires {required}, but no embedded release for its Python and machine satisfies that"
+        raise InputError(target.name, problem, "correct the requirement, or name the torch")
+    torch = builds[max(admitted)]
+    if judged.package is None:
+        declarations = _declarations(target.metadata, judged, admitted)
+        return bench.judge(source, torch, rules, declarations=declarations), None
+    package = judged.package.results[torch]
+    findings = _findings(package, _declaration(target.metadata, judged, admitted), rules)
+    return bench.judge(source, torch, rules), dataclasses.replace(package, findings=tuple(findings))
 
 
 def _findings(package: PackageResult, declaration: Declaration, rules: Sequence[Rule]) -> Iterator[Finding]:

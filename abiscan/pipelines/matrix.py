@@ -12,6 +12,7 @@ from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
 from abiscan.inputs.version import TorchVersion
 from abiscan.pipelines.bench import Bench
+from abiscan.pipelines.turns import Turns
 from abiscan.results.check import Result
 from abiscan.results.matrix import Matrix, PackageRow, Row, imports, works
 from abiscan.results.package import PackageResult, PackageVerdict
@@ -87,23 +88,26 @@ def matrix(
     :param choices: the torches; empty for all embedded releases
     :param explained: whether the findings are shown: see ``Judge.judge``
     :param each_file: whether files are checked alone, whatever the package that they belong to does with them
-    :raises InputError: a target or a torch cannot be read
+    :raises AbiscanError: no target, or a torch, cannot be read
     """
     bench = Bench(choices, session, targets)
     rows: list[Row] = []
     packages: list[PackageRow] = []
     suggestions: dict[str, str | None] = {}
-    for source in targets:
-        judged = judge_on_all(bench, source, rules, session, explained=explained, each_file=each_file)
-        suggestions[bench.target(source).target.name] = judged.suggestion
-        rows += judged.rows
-        packages += [judged.package] if judged.package else []
+    turns = Turns(targets)
+    for source in turns:
+        with turns.of(source):
+            judged = judge_on_all(bench, source, rules, session, explained=explained, each_file=each_file)
+            suggestions[bench.target(source).target.name] = judged.suggestion
+            rows += judged.rows
+            packages += [judged.package] if judged.package else []
     checked = {release for row in rows for release in row.results}
     return Matrix(
         rows=tuple(rows),
         packages=tuple(packages),
         releases=tuple(filter(checked.__contains__, bench.names)),
         suggestions=suggestions,
+        unchecked=turns.unchecked(),
     )
 
 

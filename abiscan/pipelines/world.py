@@ -263,7 +263,7 @@ class _Loads:
 def _registrations(linkage: Linkage) -> Iterator[Registrations]:
     """What an extension and the libraries that it brings along register."""
     if linkage.registering:
-        yield from (*linkage.registering.brought.values(), linkage.registering.own)
+        yield from (*linkage.registering.bundled.values(), linkage.registering.own)
 
 
 def _is_unread(registrations: Registrations) -> bool:

@@ -12,6 +12,7 @@ from abiscan.findings import Effect, Finding
 from abiscan.results.causes import causes
 from abiscan.results.check import Report, Result
 from abiscan.results.package import PackageResult, PackageVerdict
+from abiscan.results.unchecked import Unchecked
 from abiscan.results.verdict import Verdict
 
 # Characters that XML 1.0 does not allow, escaped or not (section 2.2, Char).
@@ -32,6 +33,8 @@ def render(report: Report, fail_on: Effect, *, strict: bool) -> str:
     root = ET.Element("testsuites", {"name": "abiscan"})
     for name, cases in suites.items():
         _suite(root, name, cases)
+    if report.unchecked:
+        _unchecked(root, report.unchecked)
     ET.indent(root, " ")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
 
@@ -101,6 +104,19 @@ def _suite(root: ET.Element, name: str, cases: Sequence[_Case]) -> None:
             ET.SubElement(element, "system-out").text = text
     counts = {f"{kind}s": str(sum(case.outcome == kind for case in cases)) for kind in ("failure", "error")}
     suite.attrib |= {**counts, "skipped": "0"}
+
+
+def _unchecked(root: ET.Element, targets: Sequence[Unchecked]) -> None:
+    """A suite of its own: what cannot be read is an error, and what has nothing to check is skipped."""
+    suite = ET.SubElement(root, "testsuite", {"name": "not checked", "tests": str(len(targets)), "failures": "0"})
+    skipped = sum(target.readable for target in targets)
+    suite.attrib |= {"errors": str(len(targets) - skipped), "skipped": str(skipped)}
+    for target in targets:
+        case = ET.SubElement(suite, "testcase", {"name": _text(target.target), "classname": _text(target.target)})
+        outcome = ET.SubElement(case, "skipped" if target.readable else "error", {"message": _text(target.problem)})
+        if not target.readable:
+            outcome.attrib["type"] = "unreadable"
+            outcome.text = _text(target.fix)
 
 
 def _finding(finding: Finding, files: Sequence[str] = ()) -> str:

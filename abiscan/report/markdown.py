@@ -42,6 +42,9 @@ def _lines(report: Report) -> Iterator[str]:
         message = result.predicted_error.line if result.predicted_error else ""
         verdict = f"{_SIGNS[result.verdict]} {result.verdict.value}"
         yield f"| {_code(_name(result))} | {_plain(result.torch_build or '?')} | {verdict} | {_code(message)} |"
+    for target in report.unchecked:
+        verdict = "nothing to check" if target.readable else "❔ not checked"
+        yield f"| {_code(target.target)} | | {verdict} | {_plain(target.problem)} |"
     for package in report.packages:
         yield from _package(report, package)
     for result in report.alone:

@@ -44,6 +44,9 @@ def render(report: Report, console: Console, *, verbosity: int = 0) -> None:
             console.print()
         for line in block:
             console.print(line, soft_wrap=True)
+    for target in report.unchecked:
+        if target.readable:  # what cannot be read is an error, and on stderr
+            console.print(Text(clean(str(target))), soft_wrap=True)
 
 
 def _result(result: Result, verbosity: int) -> Iterator[Text]:

@@ -12,6 +12,7 @@ from abiscan.findings import Effect
 from abiscan.results.check import Result, predicted_error
 from abiscan.results.document import rendered
 from abiscan.results.package import PackageResult, PackageVerdict, failure_document
+from abiscan.results.unchecked import Unchecked, document_of, exit_code_of
 from abiscan.results.verdict import Verdict
 from abiscan.words import ranges
 
@@ -56,12 +57,14 @@ class Matrix:
 
     A release with several builds is there once for each build. ``suggestions`` has, for each target, the simplest
     requirement that admits exactly those of the releases on which the whole target works; None if there are none.
+    ``unchecked`` has the targets without rows.
     """
 
     rows: tuple[Row, ...]
     releases: tuple[str, ...]
     suggestions: Mapping[str, str | None]
     packages: tuple[PackageRow, ...] = ()
+    unchecked: tuple[Unchecked, ...] = ()
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -84,10 +87,7 @@ class Matrix:
         return next((package for package in self.packages if package.target == target), None)
 
     def exit_code(self, fail_on: Effect, *, strict: bool) -> int:
-        """1: a finding at or above ``fail_on``, or with ``strict`` any gap; 3: a verdict is unknown; 0 otherwise.
-
-        Of a release with several builds, the best one counts.
-        """
+        """The worst of all targets and releases, as ``Report.exit_code``. Of a release, its best build counts."""
         alone = [row for row in self.rows if self.package(row.target) is None]
         results = [result for row in alone for result in row.results.values()]
         bests = [
@@ -96,13 +96,14 @@ class Matrix:
             for column in self.columns
             if (best := best_of([row.results[name] for name in column.builds if name in row.results]))
         ]
-        failing = (best.effect and best.effect.severity >= fail_on.severity for best in bests)
-        if any(result.is_failure(fail_on, strict=strict) for result in results) or any(failing):
-            return 1
-        unknown = any(result.verdict is Verdict.UNKNOWN for result in results) or any(
-            best.verdict is PackageVerdict.UNKNOWN for best in bests
+        unknown = any(best.verdict is PackageVerdict.UNKNOWN for best in bests)
+        return exit_code_of(
+            failed=any(result.is_failure(fail_on, strict=strict) for result in results)
+            or any(best.effect and best.effect.severity >= fail_on.severity for best in bests)
+            or (strict and unknown),
+            unknown=unknown or any(result.verdict is Verdict.UNKNOWN for result in results),
+            unchecked=self.unchecked,
         )
-        return (1 if strict else 3) if unknown else 0
 
     def to_json(self) -> str:
         """The JSON document, version 1."""
@@ -111,6 +112,7 @@ class Matrix:
                 "suggestions": [{"target": target, "requirement": text} for target, text in self.suggestions.items()],
                 "packages": [_package(row, self.columns) for row in self.packages],
                 "results": list(map(_row, self.rows)),
+                "unchecked": document_of(self.unchecked),
             }
         )
 
@@ -172,6 +174,18 @@ def kind_of(build: str) -> str:
 
 
 _KINDS: Final = {"cu": "CUDA", "rocm": "ROCm", "xpu": "XPU"}
+
+
+def cuda_versions(matrix: Matrix, target: str) -> dict[str, list[str]]:
+    """The releases by the version of CUDA that they were built for, if that is why a target fails on some."""
+    results = [(name, result) for row in matrix.rows if row.target == target for name, result in row.results.items()]
+    if not any("cuda-runtime-mismatch" in rules_of(result) for _, result in results):
+        return {}
+    version_of = {name: result.torch_cuda for name, result in results if result.torch_cuda}
+    by_version: dict[str, list[str]] = {}
+    for name in filter(version_of.__contains__, matrix.releases):
+        by_version.setdefault(version_of[name], []).append(name)
+    return by_version
 
 
 def legend(*, packages: bool = False) -> str:
@@ -264,6 +278,7 @@ def _cell(result: Result) -> dict[str, Any]:
     return {
         "verdict": result.verdict.value,
         "rules": rules_of(result),
+        "torch_cuda": result.torch_cuda,
         "predicted_error": predicted_error(result.predicted_error),
     }
 
