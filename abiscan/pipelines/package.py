@@ -59,7 +59,7 @@ class _Sources:
 def judge_package(
     judge: Judge, target: ExaminedTarget, package: Package, files: Files, results: Sequence[Result]
 ) -> PackageResult | None:
-    """The verdict on a package on one torch; None if it has no Python code that could tell how it uses its libraries.
+    """The verdict on a package on one torch; None if its Python code has nothing to do with its libraries.
 
     :param files: those that the torch and the target were read from
     :param results: those of its libraries, each checked by itself
@@ -70,7 +70,16 @@ def judge_package(
     installed = Path(judge.torch.package)
     surroundings = Surroundings(torch_folder=installed if judge.torch.here and installed.is_dir() else None)
     reading = read(_Sources(package, files), (), world.fresh, surroundings=surroundings)
+    if _says_nothing(reading) and results:
+        return None
     return _package_result(package, target, world, reading, results)
+
+
+def _says_nothing(reading: Reading) -> bool:
+    """Whether the code loads nothing, as far as can be seen, and all of it can be seen."""
+    uses = reading.uses.values()
+    followed = all(outcome.raised is None and not outcome.gaps for outcome in reading.imports)
+    return followed and all(use.how is How.UNKNOWN and use.convention is None for use in uses)
 
 
 def _package_result(

@@ -241,6 +241,9 @@ class _Loads:
             return self._words(version.provider, version_message(version))
         for symbol in resolution.undefined:
             return self._words(symbol.module, symbol_message(symbol.reference))
+        for library in resolution.closure.missing:
+            if library.absence is Absence.OTHER_VERSION:
+                return f"{library.name}: {NO_SUCH_FILE}"
         return None
 
     def _missing(self, resolution: Resolution) -> list[MissingLibrary]:
@@ -249,8 +252,7 @@ class _Loads:
         return [
             library
             for library in resolution.closure.missing
-            if library.absence is Absence.TORCH
-            or (library.absence is Absence.EXTERNAL and here and library.name not in of_torch)
+            if library.stops or (library.absence is Absence.EXTERNAL and here and library.name not in of_torch)
         ]
 
     def _words(self, module: Module, message: str) -> str:

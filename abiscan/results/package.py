@@ -155,6 +155,9 @@ class PackageResult:
     def _doubt(self) -> str:
         if self.lacking:
             return f"it needs {listed(self.lacking)}, which this machine does not have"
+        doubtful = [library.path for library in self.libraries if library.how is Way.UNKNOWN]
+        if doubtful and not self.gaps:
+            return f"nothing says how it loads {listed(doubtful)}"
         return next(iter((*self.gaps, *self.conditions)), "its Python code could not be followed")
 
     @property
