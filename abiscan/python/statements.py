@@ -144,14 +144,24 @@ class Statements(Expressions):
             self.execute(node.body if known else node.orelse, scope)
             return
         unknown = test if isinstance(test, Unknown) else Unknown(described(test))
-        default = likely(node.test) if not _ends_in_raise(node.body) else False
-        default = True if node.orelse and _ends_in_raise(node.orelse) else default
-        if not self.library.matters(node) or (unknown.why is Why.NOT_FOLLOWED and _only_raises(node)):
+        raises = [_ends_in_raise(node.body), _ends_in_raise(node.orelse)]
+        default = likely(node.test) if raises[0] is raises[1] else raises[1]
+        if any(raises) and unknown.why is Why.NOT_FOLLOWED:  # a check of what is not known here: it is passed
             self.execute(node.body if default else node.orelse, scope)
-            self.weaken([*node.body, *node.orelse], scope, Unknown(unknown.name, unknown.why))
-            return
-        taken = self.decide(self.source_of(node.test), unknown.why, (node.lineno, node.col_offset), default=default)
-        self.execute(node.body if taken else node.orelse, scope)
+        elif any(raises) or self.library.acts(node) or self._leaves_what_acts(node):
+            text, spot = self.source_of(node.test), (node.lineno, node.col_offset)
+            taken = self.decide(text, unknown.why, spot, default=default)
+            self.execute(node.body if taken else node.orelse, scope)
+        elif _leaves(node):
+            raise ReturnSignal(unknown)
+        else:
+            self.execute(node.body if default else node.orelse, scope)
+            self.weaken([*node.body, *node.orelse], scope, unknown)
+
+    def _leaves_what_acts(self, node: ast.If) -> bool:
+        """Whether a ``return``, ``break`` or ``continue`` may skip something that matters."""
+        function = self.frames[-1].function
+        return _leaves(node) and (function is None or self.library.acts(function.node))
 
     def _for(self, node: ast.For | ast.AsyncFor, scope: Scope) -> None:
         source = self.evaluate(node.iter, scope)
@@ -361,7 +371,7 @@ class Statements(Expressions):
     def _class(self, node: ast.ClassDef, scope: Scope) -> None:
         decorators = [(one.lineno, self.evaluate(one, scope)) for one in node.decorator_list]
         bases = tuple(self.evaluate(one, scope) for one in node.bases if not isinstance(one, ast.Starred))
-        made = Class(node.name, bases, {}, scope.module.name)
+        made = Class(node.name, bases, {"__doc__": attributes.docstring(node)}, scope.module.name)
         inner = Scope(made.names, scope.module, scope, is_class=True)
         self.execute(node.body, inner)
         for value in made.names.values():
@@ -448,11 +458,9 @@ def _ends_in_raise(body: Sequence[ast.stmt]) -> bool:
     return isinstance(last, ast.Raise)
 
 
-def _only_raises(node: ast.If) -> bool:
-    """Whether the only thing in an ``if`` that matters is that it raises: a check of arguments, mostly."""
-    return _ends_in_raise(node.body) and not any(
-        isinstance(one, (ast.Import, ast.ImportFrom)) for one in ast.walk(node)
-    )
+def _leaves(node: ast.AST) -> bool:
+    """Whether it has a ``return``, ``break`` or ``continue``."""
+    return any(isinstance(one, (ast.Return, ast.Break, ast.Continue)) for one in ast.walk(node))
 
 
 def likely(test: ast.expr) -> bool:

@@ -14,9 +14,10 @@ from abiscan.python.contexts import Suppress
 from abiscan.python.machine import Machine
 from abiscan.python.model import Answer, Loader, Told
 from abiscan.python.modelled import Modelled, Native
-from abiscan.python.models.namespace import Function, Namespace, argument, natives
+from abiscan.python.models.namespace import Function as Model
+from abiscan.python.models.namespace import Namespace, argument, natives
 from abiscan.python.operations import FAITHFUL, attempt, described
-from abiscan.python.values import Failure, Module, Thrown, Unknown, Why, Wrapped, concrete, thrown
+from abiscan.python.values import Failure, Function, Module, Thrown, Unknown, Why, Wrapped, concrete, thrown
 
 Args = list[object]
 Kwargs = dict[str, object]
@@ -40,7 +41,7 @@ class LoadedModules(Modelled):
 
     def attribute(self, machine: Machine, name: str) -> object:
         """Its methods; who takes a module out of it may change its names."""
-        methods: dict[str, Function] = {
+        methods: dict[str, Model] = {
             "__getitem__": self._item,
             "get": self._get,
             "__contains__": self._has,
@@ -104,7 +105,7 @@ def _sys(machine: Machine) -> object:
 
 
 def _platform(machine: Machine) -> object:
-    def given(value: object) -> Function:
+    def given(value: object) -> Model:
         return lambda _machine, _args, _kwargs: value
 
     python = machine.world.python
@@ -123,7 +124,7 @@ def _platform(machine: Machine) -> object:
 # ---- telling users
 
 
-def _telling(told: Told) -> Function:
+def _telling(told: Told) -> Model:
     def call(machine: Machine, _args: Args, _kwargs: Kwargs) -> object:
         machine.tell(told)
         return None
@@ -167,8 +168,17 @@ def _maker(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
     return Native("decorator", _same)
 
 
-def _wraps(_machine: Machine, _args: Args, _kwargs: Kwargs) -> object:
-    return Native("wraps()", _same)
+def _wraps(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    wrapped = args[0] if args else Unknown("wraps()")
+
+    def apply(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+        if args and isinstance(args[0], Function):
+            for name in ("__name__", "__qualname__", "__module__", "__doc__"):
+                args[0].attributes[name] = machine.attribute(wrapped, name)
+            args[0].attributes["__wrapped__"] = wrapped
+        return args[0] if args else None
+
+    return Native("wraps()", apply)
 
 
 def _partial(_machine: Machine, args: Args, kwargs: Kwargs) -> object:
@@ -287,7 +297,7 @@ def _harmless(pattern: str, text: str) -> bool:
     )
 
 
-def _regular(name: str) -> Function:
+def _regular(name: str) -> Model:
     def call(_machine: Machine, args: Args, kwargs: Kwargs) -> object:
         args = [one.text if isinstance(one, Pattern) else one for one in args]
         texts = [one for one in args if isinstance(one, str)]
