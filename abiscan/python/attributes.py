@@ -71,8 +71,12 @@ def of_module(machine: Machine, module: Module, name: str) -> object:
         machine.settle(Deferred(module, name))
         return of_module(machine, module, name)
     hook = module.names.get("__getattr__")
-    if isinstance(hook, Function):
-        return machine.call(hook, [name], {})
+    if isinstance(hook, Function) and name not in module.asked:
+        module.asked.add(name)
+        try:
+            return machine.call(hook, [name], {})
+        finally:
+            module.asked.discard(name)
     if module.open_ or hook is not None:
         return Unknown(f"{module.name}.{name}")
     if module.stage is Stage.RUNNING:

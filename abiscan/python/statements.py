@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from abiscan.python import attributes
 from abiscan.python.contexts import Manager, Suppress
@@ -33,23 +32,12 @@ class ContinueSignal(Exception):  # noqa: N818 - it ends a round of a loop
     """``continue``."""
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Guard:
-    """A ``try`` statement around what is run, and the classes that it catches without raising again."""
-
-    classes: tuple[object, ...]
-    matters: bool
-    unsure: list[Unknown] = field(default_factory=list)
-    """What was decided inside without being able to know, where both ways were taken not to matter."""
-
-
 _LOUDEST = (Told.WARNING, Told.LOG, Told.PRINT)
 
 
 class Statements(Expressions):
     """Runs statements."""
 
-    tries: list[Guard]
     handling: list[Failure]
 
     def execute(self, body: Sequence[ast.stmt], scope: Scope) -> None:
@@ -223,8 +211,7 @@ class Statements(Expressions):
         if isinstance(manager, Manager):
             self.run_around(manager, inside, self.frames[-1])
         elif isinstance(manager, Suppress):
-            guard = Guard(manager.classes, matters=True)
-            self._guarded(guard, lambda: inside(None))
+            self._guarded(manager.classes, lambda: inside(None))
         elif isinstance(manager, Instance) and manager.cls.find("__exit__") is not None:
             self._around_instance(manager, inside)
         else:
@@ -245,18 +232,16 @@ class Statements(Expressions):
         """Run the body of a ``with`` where the generator of its context manager yields."""
         raise NotImplementedError
 
-    def _guarded(self, guard: Guard, action: Callable[[], object]) -> None:
+    def _guarded(self, classes: tuple[object, ...], action: Callable[[], object]) -> None:
         """Do something with what ``contextlib.suppress`` suppresses."""
-        self.tries.append(guard)
-        self.guards.append(guard.classes)
+        self.guards.append(classes)
         try:
             action()
         except Thrown as error:
-            if not _caught(error.failure, guard.classes):
+            if not _caught(error.failure, classes):
                 raise
             self.survived(error.failure, [])
         finally:
-            self.tries.pop()
             self.guards.pop()
 
     def survived(self, failure: Failure, heard: list[Told]) -> None:
@@ -276,8 +261,6 @@ class Statements(Expressions):
     def _try_handlers(self, node: ast.Try, scope: Scope) -> None:
         catching = [(handler, self._classes(handler, scope)) for handler in node.handlers]
         swallowing = tuple(cls for handler, classes in catching if not _ends_in_raise(handler.body) for cls in classes)
-        guard = Guard(swallowing, matters=any(self.library.matters(one) for one in (*node.body, *node.handlers)))
-        self.tries.append(guard)
         self.guards.append(swallowing)
         failure: Failure | None = None
         try:
@@ -286,7 +269,6 @@ class Statements(Expressions):
             failure = error.failure
             failure.at = failure.at or self.place()
         finally:
-            self.tries.pop()
             self.guards.pop()
         if failure is None:
             self.execute(node.orelse, scope)
@@ -295,9 +277,6 @@ class Statements(Expressions):
             if handler is None:
                 raise Thrown(failure)
             self._handle(handler, failure, scope)
-        for unknown in guard.unsure:
-            handlers = [statement for one in node.handlers for statement in one.body]
-            self.weaken([*node.body, *handlers, *node.orelse], scope, unknown)
 
     def _classes(self, handler: ast.ExceptHandler, scope: Scope) -> tuple[object, ...]:
         if handler.type is None:

@@ -161,11 +161,37 @@ def _same(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
     return args[0] if args else Unknown("decorator")
 
 
-def _maker(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
-    """A decorator that gives back what it gets, with or without arguments of its own."""
+class Cached(Modelled):
+    """A function under ``functools.lru_cache``: called once for the same known arguments."""
+
+    __slots__ = ("function", "results")
+
+    def __init__(self, function: object) -> None:
+        self.function = function
+        self.results: dict[str, object] = {}
+
+    def attribute(self, machine: Machine, name: str) -> object:
+        """That of the function."""
+        return machine.attribute(self.function, name)
+
+    def call(self, machine: Machine, args: Args, kwargs: Kwargs) -> object:
+        """What the first such call gave."""
+        key = repr((args, kwargs)) if concrete(args) and concrete(kwargs) else None
+        if key is None:
+            return machine.call(self.function, args, kwargs)
+        if key not in self.results:
+            self.results[key] = machine.call(self.function, args, kwargs)
+        return self.results[key]
+
+
+def _cache(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    return Cached(args[0]) if args else Unknown("cache()")
+
+
+def _lru_cache(machine: Machine, args: Args, kwargs: Kwargs) -> object:
     if len(args) == 1 and not isinstance(args[0], (int, type(None))):
-        return args[0]
-    return Native("decorator", _same)
+        return _cache(machine, args, kwargs)
+    return Native("lru_cache()", _cache)
 
 
 def _wraps(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
@@ -192,17 +218,30 @@ def _context_manager(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
     return Wrapped("contextmanager", args[0]) if args else Unknown("contextmanager()")
 
 
+class LoadedLibrary(Modelled):
+    """A ``ctypes.CDLL``: which functions it has is not known."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def described(self) -> str:
+        """What was loaded."""
+        return f"ctypes.CDLL({self.name})"
+
+
 def _cdll(machine: Machine, args: Args, kwargs: Kwargs) -> object:
     name = argument(args, kwargs, 0, "name")
     mode = argument(args, kwargs, 1, "mode", 0)
     if name is None:
-        return Unknown("ctypes.CDLL(None)")
+        return LoadedLibrary("the process")
     if isinstance(mode, int) and mode & 4 and isinstance(name, str):  # RTLD_NOLOAD
         inside = machine.files.inside(name)
         if not any(one.path == inside and one.raised is None for one in machine.trace.attempts):
             raise thrown(OSError, f"{name}: cannot open shared object file: No such file or directory")
     loading.load(machine, name, Loader.CTYPES)
-    return Unknown(f"ctypes.CDLL({described(name)})")
+    return LoadedLibrary(described(name))
 
 
 class CdllLoader(Modelled):
@@ -328,7 +367,7 @@ MODELS: dict[str, Callable[[Machine], object]] = {
         "warnings", **natives("warnings", warn=_telling(Told.WARNING), warn_explicit=_telling(Told.WARNING))
     ),
     "functools": _namespace(
-        "functools", **natives("functools", wraps=_wraps, partial=_partial, lru_cache=_maker, cache=_same)
+        "functools", **natives("functools", wraps=_wraps, partial=_partial, lru_cache=_lru_cache, cache=_cache)
     ),
     "contextlib": _namespace(
         "contextlib",
