@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import PurePosixPath
 
 from abiscan.python.filesystem import path_attribute
@@ -50,7 +51,12 @@ def of_module(machine: Machine, module: Module, name: str) -> object:
     """An attribute of a module of the package: a name of its body, a submodule, or what its ``__getattr__`` gives."""
     if name in module.names:
         return machine.settle(module.names[name])
-    known = {"__name__": module.name, "__dict__": module.names, "__doc__": None, "__spec__": Unknown("__spec__")}
+    known = {
+        "__name__": module.name,
+        "__dict__": module.names,
+        "__doc__": Unknown("__doc__"),
+        "__spec__": Unknown("__spec__"),
+    }
     if name in known:
         return known[name]
     if name == "__file__" and module.file is not None:
@@ -65,8 +71,12 @@ def of_module(machine: Machine, module: Module, name: str) -> object:
         machine.settle(Deferred(module, name))
         return of_module(machine, module, name)
     hook = module.names.get("__getattr__")
-    if isinstance(hook, Function):
-        return machine.call(hook, [name], {})
+    if isinstance(hook, Function) and name not in module.asked:
+        module.asked.add(name)
+        try:
+            return machine.call(hook, [name], {})
+        finally:
+            module.asked.discard(name)
     if module.open_ or hook is not None:
         return Unknown(f"{module.name}.{name}")
     if module.stage is Stage.RUNNING:
@@ -122,7 +132,7 @@ def _of_function(function: Function, name: str) -> object:
         "__name__": function.name,
         "__qualname__": function.name,
         "__module__": function.scope.module.name,
-        "__doc__": None,
+        "__doc__": docstring(function.node),
         "__dict__": function.attributes,
     }
     return known.get(name, Unknown(f"{function.name}.{name}"))
@@ -168,6 +178,15 @@ def _of_host(value: object, name: str) -> object:
     if isinstance(value, (str, bytes, int, float, list, tuple, dict, set, type(None))):
         raise thrown(AttributeError, f"'{type(value).__name__}' object has no attribute '{name}'")
     return Unknown(f"{described(value)}.{name}")
+
+
+def docstring(node: ast.AST) -> str | None:
+    """The docstring of a function, class or module, as it stands there."""
+    body = getattr(node, "body", None)
+    first = body[0] if isinstance(body, list) and body else None
+    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+        return first.value.value
+    return None
 
 
 def put(value: object, name: str, new: object) -> None:

@@ -22,6 +22,8 @@ class Run:
     raised: Raised | Answer | None
     trace: Trace
     choices: dict[Spot, bool]
+    optional: bool = False
+    """Whether packages are taken to be there that are not required."""
 
     def outcome(self) -> tuple[object, ...]:
         """What users can tell one run from another by."""
@@ -52,12 +54,17 @@ def explore(library: Library, world: Callable[[], World], module: str, limits: L
         if one.outcome() != runs[0].outcome():
             new = (spot for spot in one.trace.decisions if spot not in choices and spot not in runs[0].trace.decisions)
             waiting.extend({**choices, spot: not one.trace.decisions[spot].condition.taken} for spot in new)
+    if runs[0].trace.optional:
+        runs.append(run(library, world(), module, {}, limits, optional=True))
     return Explored(outcome=_summary(module, runs), runs=tuple(runs))
 
 
-def run(library: Library, world: World, module: str, choices: dict[Spot, bool], limits: Limits) -> Run:
+def run(
+    library: Library, world: World, module: str, choices: dict[Spot, bool], limits: Limits, *, optional: bool = False
+) -> Run:
     """Import a module once."""
     machine = Interpreter(library, world, choices, limits)
+    machine.with_optional = optional
     raised: Raised | Answer | None = None
     try:
         machine.import_module(module)
@@ -69,7 +76,7 @@ def run(library: Library, world: World, module: str, choices: dict[Spot, bool], 
     except RecursionError:
         machine.gap("is nested too deep to be followed")
         raised = Answer.UNKNOWN
-    return Run(raised=raised, trace=machine.trace, choices=choices)
+    return Run(raised=raised, trace=machine.trace, choices=choices, optional=optional)
 
 
 def as_raised(failure: Failure, depth: int = 0) -> Raised:
@@ -88,24 +95,25 @@ def as_raised(failure: Failure, depth: int = 0) -> Raised:
 
 def _summary(module: str, runs: list[Run]) -> ImportOutcome:
     first = runs[0]
-    same = all(one.raised == first.raised for one in runs)
+    usual = [one for one in runs if not one.optional]
+    same = all(one.raised == first.raised for one in usual)
     loads = tuple(
         Load(path=one.path, loader=one.loader, at=one.at, raised=one.raised, told=one.told)
         for one in first.trace.attempts
     )
-    everywhere = set(first.trace.registrations).intersection(*(one.trace.registrations for one in runs))
+    everywhere = set(first.trace.registrations).intersection(*(one.trace.registrations for one in usual))
     registrations = dict.fromkeys(
         replace(registration, perhaps=registration not in everywhere)
         for one in runs
         for registration in one.trace.registrations
     )
-    gaps = dict.fromkeys(gap for one in runs for gap in one.trace.gaps)
+    gaps = dict.fromkeys(gap for one in usual for gap in one.trace.gaps)
     return ImportOutcome(
         module=module,
         raised=first.raised if same else Answer.UNKNOWN,
         loads=loads,
         registrations=tuple(registrations),
-        conditions=tuple(_deciding(runs)),
+        conditions=tuple(_deciding(usual)),
         gaps=tuple(gaps),
     )
 

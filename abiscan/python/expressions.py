@@ -55,12 +55,9 @@ class Expressions(Machine):
         if name in self.builtins:
             return self.builtins[name]
         hook = scope.module.open_ or hasattr(builtins, name)
-        if hook or not self._catches(NameError):
+        if hook or not self.catches(NameError):
             return Unknown(name)
         raise thrown(NameError, f"name '{name}' is not defined")
-
-    def _catches(self, error: type) -> bool:
-        return any(cls in guard for guard in self.guards for cls in error.__mro__)
 
     def items(self, value: object) -> list[object] | Unknown:
         """What iterating over a value gives."""

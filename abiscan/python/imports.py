@@ -36,7 +36,6 @@ class Interpreter(Calls):
     def __init__(self, library: Library, world: World, choices: dict[Spot, bool], limits: Limits) -> None:
         super().__init__(library, world, choices, limits)
         self.builtins = BUILTINS
-        self.tries = []
         self.handling = []
         self._generators = {}
         self.frames.append(Frame(file=None))
@@ -202,7 +201,7 @@ class Interpreter(Calls):
         answer = self.library.surroundings.installed(name)
         if answer is Answer.UNKNOWN and self._is_required(name):
             answer = True
-        if answer is False or (answer is Answer.UNKNOWN and not self.assume(f"{name} is installed", ImportError)):
+        if answer is False or (answer is Answer.UNKNOWN and not self._is_optional_there()):
             raise absent
         return Unknown(name)
 
@@ -210,16 +209,12 @@ class Interpreter(Calls):
         wanted = re.sub(r"[-_.]+", "_", name).lower()
         return any(wanted in {one, _NAMED_OTHERWISE.get(one, one)} for one in self.library.required)
 
-    def assume(self, text: str, error: type, *, default: bool = False) -> bool:
-        """Decide whether something is there, whose absence raises: it is, unless the code is ready for that."""
-        expecting = (one for one in reversed(self.tries) if any(cls in error.__mro__ for cls in one.classes))
-        around = next(expecting, None)
-        if around is None:
+    def _is_optional_there(self) -> bool:
+        """Whether a package is there that is not required: only if the code does not get along without it."""
+        if not self.catches(ModuleNotFoundError):
             return True
-        if not around.matters:
-            around.unsure.append(Unknown(text, Why.ENVIRONMENT))
-            return default
-        return self.decide(text, Why.ENVIRONMENT, (self.frames[-1].line, 0), default=default)
+        self.trace.optional = True
+        return self.with_optional
 
     # ---- import statements
 

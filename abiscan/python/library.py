@@ -138,7 +138,7 @@ class Library:
         found = {name for path in self.sources for name in self.scanned(path).risky if not name.startswith("__")}
         new = found
         for _ in range(_ROUNDS):  # and those that call them
-            new = {one for path in self.sources for one in self.outline(path).users(new)} - found
+            new = {one for path in self.sources for one in self.outline(path).callers(new)} - found
             if not new:
                 break
             found |= new
@@ -161,7 +161,7 @@ class Library:
             return True
         if any(line.module.startswith("torch.") and line.names and self.lacks(line) for line in found.imports):
             return True
-        return self.outline(path).mentions(self.risky)
+        return self.outline(path).calls(self.risky)
 
     def reaches(self, found: Found) -> bool:
         """Whether importing a module may import, by whatever way, one whose body may do something that matters."""
@@ -221,13 +221,15 @@ class Library:
 
     def matters(self, node: ast.AST) -> bool:
         """Whether running this code may load, register, raise or import something that does."""
+        return self.acts(node) or any(isinstance(one, (ast.Raise, ast.Return)) for one in ast.walk(node))
+
+    def acts(self, node: ast.AST) -> bool:
+        """Whether running this code may load or register something, or import a module of the package."""
         if node not in self._mattering:
-            self._mattering[node] = any(self._matters_itself(one) for one in ast.walk(node))
+            self._mattering[node] = any(self._acts_itself(one) for one in ast.walk(node))
         return self._mattering[node]
 
-    def _matters_itself(self, node: ast.AST) -> bool:
-        if isinstance(node, (ast.Raise, ast.Return)):
-            return True
+    def _acts_itself(self, node: ast.AST) -> bool:
         if isinstance(node, ast.ImportFrom):
             return node.level > 0 or self.find((node.module or "").split(".")[0]) is not None
         if isinstance(node, ast.Import):

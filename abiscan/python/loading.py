@@ -41,7 +41,7 @@ def load(machine: Machine, path: object, loader: Loader) -> None:
 def _unknown_path(machine: Machine, path: object, loader: Loader) -> None:
     machine.gap(f"the path of a library that is loaded is not known: {described(path)}")
     machine.trace.attempts.append(
-        Attempt(path=None, loader=loader, at=machine.place(), raised=Answer.UNKNOWN, guarded=_guarded(machine, OSError))
+        Attempt(path=None, loader=loader, at=machine.place(), raised=Answer.UNKNOWN, guarded=machine.catches(OSError))
     )
 
 
@@ -51,7 +51,7 @@ def _elsewhere(machine: Machine, path: str, loader: Loader) -> None:
 
 def _by_name(machine: Machine, name: str, loader: Loader) -> None:
     """A name without a folder: ld.so looks for it in its own paths, where no library of the package is."""
-    expected = _guarded(machine, OSError)
+    expected = machine.catches(OSError)
     spot = (machine.place().line, 0)
     if name in {file.rpartition("/")[2] for file in machine.files.libraries}:
         found = False
@@ -66,7 +66,7 @@ def _by_name(machine: Machine, name: str, loader: Loader) -> None:
 
 def _load(machine: Machine, file: str, loader: Loader) -> None:
     kind = ImportError if loader is Loader.IMPORT else OSError
-    attempt = Attempt(path=file, loader=loader, at=machine.place(), raised=None, guarded=_guarded(machine, kind))
+    attempt = Attempt(path=file, loader=loader, at=machine.place(), raised=None, guarded=machine.catches(kind))
     machine.trace.attempts.append(attempt)
     number = len(machine.trace.attempts) - 1
     attempt.raised = answer = machine.world.load(file, loader)
@@ -107,10 +107,6 @@ def _wraps(version: str | Answer) -> bool:
 def _fail(machine: Machine, path: str, loader: Loader, failure: Failure) -> None:
     failure.at = machine.place()
     raise Thrown(_wrapped(machine, stripped(path), loader, failure))
-
-
-def _guarded(machine: Machine, error: type) -> bool:
-    return any(cls in error.__mro__ for guard in machine.guards for cls in guard if isinstance(cls, type))
 
 
 def _as_failure(raised: Raised) -> Failure:

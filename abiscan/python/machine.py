@@ -60,6 +60,8 @@ class Trace:
     gaps: list[str] = field(default_factory=list)
     called: set[ast.AST] = field(default_factory=set)
     """The functions that have been called."""
+    optional: bool = False
+    """Whether the code asked for a package that is not required."""
     imported: list[str] = field(default_factory=list)
     """The files of the modules that have been imported."""
 
@@ -74,8 +76,8 @@ class Limits:
 
     @classmethod
     def seconds(cls, seconds: float) -> Limits:
-        """So many seconds from now."""
-        return cls(deadline=time.monotonic() + seconds)
+        """So many seconds of processor time from now: on a busy machine the answer is the same."""
+        return cls(deadline=time.thread_time() + seconds)
 
 
 class Machine:
@@ -95,6 +97,8 @@ class Machine:
         self.listeners: list[list[Told]] = []
         self.defined: dict[str, set[str]] = {}
         """What Python has registered: operator, and the dispatch keys of its kernels."""
+        self.with_optional = False
+        """Whether packages are there that are not required, and that the code can do without."""
         self.steps = 0
 
     # ---- what the code is at
@@ -104,7 +108,7 @@ class Machine:
         self.steps += 1
         if self.steps > self.limits.steps:
             raise Exhausted(f"after {self.limits.steps} steps")
-        if self.steps % 256 == 0 and time.monotonic() > self.limits.deadline:
+        if self.steps % 256 == 0 and time.thread_time() > self.limits.deadline:
             raise Exhausted("out of time")
 
     def place(self) -> Place:
@@ -124,6 +128,10 @@ class Machine:
         """Users are told something."""
         for listener in self.listeners:
             listener.append(told)
+
+    def catches(self, error: type[BaseException]) -> bool:
+        """Whether an exception would be caught for good."""
+        return any(cls in error.__mro__ for guard in self.guards for cls in guard if isinstance(cls, type))
 
     def decide(self, text: str, why: Why, spot: tuple[int, int], *, default: bool) -> bool:
         """Decide what is not known: the default way, or as this run was told to."""

@@ -14,8 +14,8 @@ from functools import cached_property
 
 LOADING = (b"load_library", b"CDLL", b"cdll", b"LibraryLoader", b"dlopen", b"PyDLL", b"import_module", b"__import__",
            b"spec_from_file_location", b"exec_module", b"load_dynamic")  # fmt: skip
-REGISTERING = (b"torch.library", b"custom_op", b"triton_op", b"register_fake", b"impl_abstract", b"register_kernel",
-               b"Library(", b"register_autograd", b"import library", b"register_meta")  # fmt: skip
+REGISTERING = (b"torch.library", b"custom_op", b"triton_op", b".register_fake", b"impl_abstract", b".register_kernel",
+               b"Library(", b".register_autograd", b"import library")  # fmt: skip
 _OUTSIDE_FUNCTIONS = (b"raise ", b"raise\n", b"torch.ops.", b"sys.exit", b"os._exit", b"__getattr__")
 _MOST_HITS = 60
 
@@ -49,7 +49,7 @@ class Scan:
     imports: tuple[ImportLine, ...]
 
 
-_KEYWORD = rb"(?:async[ \t]+)?(def|class|if|elif|else|try|except|finally|with|for|while)\b[ \t]*(\w*)"
+_KEYWORD = rb"(?:async[ \t]+)?(?:(def|class)[ \t]+(\w*)|(if|elif|else|try|except|finally|with|for|while)\b)"
 _LINE = re.compile(rb"^(?:([ \t]+)" + _KEYWORD + rb"|(?![ \t\r\n#)\]}])(?:" + _KEYWORD + rb")?)", re.MULTILINE)
 
 Header = tuple[bytes, bytes]
@@ -73,7 +73,9 @@ class Outline:
             around = len(headers) - 1
             while around >= 0 and headers[around][0] >= depth:
                 around = headers[around][1]
-            headers.append((depth, around, (match[2] or match[4] or b"", match[3] or match[5] or b"")))
+            headers.append(
+                (depth, around, (match[2] or match[4] or match[5] or match[7] or b"", match[3] or match[6] or b""))
+            )
             places.append(match.start())
         return places, headers
 
@@ -99,27 +101,27 @@ class Outline:
         """Whether the code at a position runs when the module is imported."""
         return not any(keyword == b"def" for keyword, _ in self.around(position))
 
-    def mentions(self, names: Iterable[str]) -> bool:
-        """Whether one of these names is used outside of functions, other than being imported."""
-        return any(self.outside_functions(position) for _, position in self._uses(names))
+    def calls(self, names: Iterable[str]) -> bool:
+        """Whether one of these functions is called, or decorates something, outside of functions."""
+        return any(self.outside_functions(position) for _, position in self._calls(names))
 
-    def users(self, names: Iterable[str]) -> set[str]:
-        """The functions, outermost ones, that use one of these names."""
+    def callers(self, names: Iterable[str]) -> set[str]:
+        """The functions, outermost ones, that call one of these."""
         found = set()
-        for name, position in self._uses(names):
+        for name, position in self._calls(names):
             around = self.around(position)
             outermost = around[-1] if around else (b"", b"")
             if outermost[0] == b"def" and outermost[1] != name and not outermost[1].startswith(b"__"):
                 found.add(outermost[1].decode("ascii", "replace"))
         return found
 
-    def _uses(self, names: Iterable[str]) -> Iterator[tuple[bytes, int]]:
+    def _calls(self, names: Iterable[str]) -> Iterator[tuple[bytes, int]]:
         for name in names:
             word = name.encode()
             for position in self.positions(word):
-                before = self.data[position - 1 : position]
+                before = self.data[max(position - 4, 0) : position]
                 after = self.data[position + len(word) : position + len(word) + 1]
-                if not (_is_word(before) or _is_word(after) or self.is_import(position)):
+                if before[-1:] == b"@" or (after == b"(" and not (_is_word(before[-1:]) or before in _NO_CALL)):
                     yield word, position
 
     def positions(self, word: bytes) -> Iterator[int]:
@@ -139,6 +141,9 @@ class Outline:
         start = self.data.rfind(b"\n", 0, position) + 1
         end = self.data.find(b"\n", position)
         return start, self.data[start : end if end >= 0 else len(self.data)]
+
+
+_NO_CALL = (b"def ", b"elf.", b"cls.")
 
 
 def _is_word(character: bytes) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from abiscan.python import attributes
 from abiscan.python.contexts import Manager, Suppress
@@ -33,23 +32,12 @@ class ContinueSignal(Exception):  # noqa: N818 - it ends a round of a loop
     """``continue``."""
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Guard:
-    """A ``try`` statement around what is run, and the classes that it catches without raising again."""
-
-    classes: tuple[object, ...]
-    matters: bool
-    unsure: list[Unknown] = field(default_factory=list)
-    """What was decided inside without being able to know, where both ways were taken not to matter."""
-
-
 _LOUDEST = (Told.WARNING, Told.LOG, Told.PRINT)
 
 
 class Statements(Expressions):
     """Runs statements."""
 
-    tries: list[Guard]
     handling: list[Failure]
 
     def execute(self, body: Sequence[ast.stmt], scope: Scope) -> None:
@@ -144,14 +132,24 @@ class Statements(Expressions):
             self.execute(node.body if known else node.orelse, scope)
             return
         unknown = test if isinstance(test, Unknown) else Unknown(described(test))
-        default = likely(node.test) if not _ends_in_raise(node.body) else False
-        default = True if node.orelse and _ends_in_raise(node.orelse) else default
-        if not self.library.matters(node) or (unknown.why is Why.NOT_FOLLOWED and _only_raises(node)):
+        raises = [_ends_in_raise(node.body), _ends_in_raise(node.orelse)]
+        default = likely(node.test) if raises[0] is raises[1] else raises[1]
+        if any(raises) and unknown.why is Why.NOT_FOLLOWED:  # a check of what is not known here: it is passed
             self.execute(node.body if default else node.orelse, scope)
-            self.weaken([*node.body, *node.orelse], scope, Unknown(unknown.name, unknown.why))
-            return
-        taken = self.decide(self.source_of(node.test), unknown.why, (node.lineno, node.col_offset), default=default)
-        self.execute(node.body if taken else node.orelse, scope)
+        elif any(raises) or self.library.acts(node) or self._leaves_what_acts(node):
+            text, spot = self.source_of(node.test), (node.lineno, node.col_offset)
+            taken = self.decide(text, unknown.why, spot, default=default)
+            self.execute(node.body if taken else node.orelse, scope)
+        elif _leaves(node):
+            raise ReturnSignal(unknown)
+        else:
+            self.execute(node.body if default else node.orelse, scope)
+            self.weaken([*node.body, *node.orelse], scope, unknown)
+
+    def _leaves_what_acts(self, node: ast.If) -> bool:
+        """Whether a ``return``, ``break`` or ``continue`` may skip something that matters."""
+        function = self.frames[-1].function
+        return _leaves(node) and (function is None or self.library.acts(function.node))
 
     def _for(self, node: ast.For | ast.AsyncFor, scope: Scope) -> None:
         source = self.evaluate(node.iter, scope)
@@ -213,8 +211,7 @@ class Statements(Expressions):
         if isinstance(manager, Manager):
             self.run_around(manager, inside, self.frames[-1])
         elif isinstance(manager, Suppress):
-            guard = Guard(manager.classes, matters=True)
-            self._guarded(guard, lambda: inside(None))
+            self._guarded(manager.classes, lambda: inside(None))
         elif isinstance(manager, Instance) and manager.cls.find("__exit__") is not None:
             self._around_instance(manager, inside)
         else:
@@ -235,18 +232,16 @@ class Statements(Expressions):
         """Run the body of a ``with`` where the generator of its context manager yields."""
         raise NotImplementedError
 
-    def _guarded(self, guard: Guard, action: Callable[[], object]) -> None:
+    def _guarded(self, classes: tuple[object, ...], action: Callable[[], object]) -> None:
         """Do something with what ``contextlib.suppress`` suppresses."""
-        self.tries.append(guard)
-        self.guards.append(guard.classes)
+        self.guards.append(classes)
         try:
             action()
         except Thrown as error:
-            if not _caught(error.failure, guard.classes):
+            if not _caught(error.failure, classes):
                 raise
             self.survived(error.failure, [])
         finally:
-            self.tries.pop()
             self.guards.pop()
 
     def survived(self, failure: Failure, heard: list[Told]) -> None:
@@ -266,8 +261,6 @@ class Statements(Expressions):
     def _try_handlers(self, node: ast.Try, scope: Scope) -> None:
         catching = [(handler, self._classes(handler, scope)) for handler in node.handlers]
         swallowing = tuple(cls for handler, classes in catching if not _ends_in_raise(handler.body) for cls in classes)
-        guard = Guard(swallowing, matters=any(self.library.matters(one) for one in (*node.body, *node.handlers)))
-        self.tries.append(guard)
         self.guards.append(swallowing)
         failure: Failure | None = None
         try:
@@ -276,7 +269,6 @@ class Statements(Expressions):
             failure = error.failure
             failure.at = failure.at or self.place()
         finally:
-            self.tries.pop()
             self.guards.pop()
         if failure is None:
             self.execute(node.orelse, scope)
@@ -285,9 +277,6 @@ class Statements(Expressions):
             if handler is None:
                 raise Thrown(failure)
             self._handle(handler, failure, scope)
-        for unknown in guard.unsure:
-            handlers = [statement for one in node.handlers for statement in one.body]
-            self.weaken([*node.body, *handlers, *node.orelse], scope, unknown)
 
     def _classes(self, handler: ast.ExceptHandler, scope: Scope) -> tuple[object, ...]:
         if handler.type is None:
@@ -361,7 +350,7 @@ class Statements(Expressions):
     def _class(self, node: ast.ClassDef, scope: Scope) -> None:
         decorators = [(one.lineno, self.evaluate(one, scope)) for one in node.decorator_list]
         bases = tuple(self.evaluate(one, scope) for one in node.bases if not isinstance(one, ast.Starred))
-        made = Class(node.name, bases, {}, scope.module.name)
+        made = Class(node.name, bases, {"__doc__": attributes.docstring(node)}, scope.module.name)
         inner = Scope(made.names, scope.module, scope, is_class=True)
         self.execute(node.body, inner)
         for value in made.names.values():
@@ -448,11 +437,9 @@ def _ends_in_raise(body: Sequence[ast.stmt]) -> bool:
     return isinstance(last, ast.Raise)
 
 
-def _only_raises(node: ast.If) -> bool:
-    """Whether the only thing in an ``if`` that matters is that it raises: a check of arguments, mostly."""
-    return _ends_in_raise(node.body) and not any(
-        isinstance(one, (ast.Import, ast.ImportFrom)) for one in ast.walk(node)
-    )
+def _leaves(node: ast.AST) -> bool:
+    """Whether it has a ``return``, ``break`` or ``continue``."""
+    return any(isinstance(one, (ast.Return, ast.Break, ast.Continue)) for one in ast.walk(node))
 
 
 def likely(test: ast.expr) -> bool:

@@ -130,10 +130,11 @@ def classify(library: Library, world: World, runs: tuple[tuple[Run, ...], ...], 
 
 def _at_import(path: str, runs: tuple[tuple[Run, ...], ...]) -> Use | None:
     for group in runs:
-        found = [next((one for one in run.trace.attempts if one.path == path), None) for run in group]
-        known = [one for one in found if one is not None]
+        found = [(run, next((one for one in run.trace.attempts if one.path == path), None)) for run in group]
+        known = [one for _, one in found if one is not None]
         if known:
-            how = How.IMPORT if all(found) else How.CONDITIONAL
+            usual = [one for run, one in found if not run.optional]
+            how = How.IMPORT if all(usual) else How.CONDITIONAL
             if how is How.IMPORT and any(one.guarded for one in known):
                 how = How.GUARDED
             return Use(path=path, how=how, at=known[0].at)

@@ -56,6 +56,8 @@ class Module:
     """Where its submodules are, if it is a package."""
     stage: Stage = Stage.DONE
     open_: bool = False
+    asked: set[str] = field(default_factory=set)
+    """The names that its ``__getattr__`` is looking for."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -14,9 +14,10 @@ from abiscan.python.contexts import Suppress
 from abiscan.python.machine import Machine
 from abiscan.python.model import Answer, Loader, Told
 from abiscan.python.modelled import Modelled, Native
-from abiscan.python.models.namespace import Function, Namespace, argument, natives
+from abiscan.python.models.namespace import Function as Model
+from abiscan.python.models.namespace import Namespace, argument, natives
 from abiscan.python.operations import FAITHFUL, attempt, described
-from abiscan.python.values import Failure, Module, Thrown, Unknown, Why, Wrapped, concrete, thrown
+from abiscan.python.values import Failure, Function, Module, Thrown, Unknown, Why, Wrapped, concrete, thrown
 
 Args = list[object]
 Kwargs = dict[str, object]
@@ -40,7 +41,7 @@ class LoadedModules(Modelled):
 
     def attribute(self, machine: Machine, name: str) -> object:
         """Its methods; who takes a module out of it may change its names."""
-        methods: dict[str, Function] = {
+        methods: dict[str, Model] = {
             "__getitem__": self._item,
             "get": self._get,
             "__contains__": self._has,
@@ -104,7 +105,7 @@ def _sys(machine: Machine) -> object:
 
 
 def _platform(machine: Machine) -> object:
-    def given(value: object) -> Function:
+    def given(value: object) -> Model:
         return lambda _machine, _args, _kwargs: value
 
     python = machine.world.python
@@ -123,7 +124,7 @@ def _platform(machine: Machine) -> object:
 # ---- telling users
 
 
-def _telling(told: Told) -> Function:
+def _telling(told: Told) -> Model:
     def call(machine: Machine, _args: Args, _kwargs: Kwargs) -> object:
         machine.tell(told)
         return None
@@ -160,15 +161,50 @@ def _same(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
     return args[0] if args else Unknown("decorator")
 
 
-def _maker(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
-    """A decorator that gives back what it gets, with or without arguments of its own."""
+class Cached(Modelled):
+    """A function under ``functools.lru_cache``: called once for the same known arguments."""
+
+    __slots__ = ("function", "results")
+
+    def __init__(self, function: object) -> None:
+        self.function = function
+        self.results: dict[str, object] = {}
+
+    def attribute(self, machine: Machine, name: str) -> object:
+        """That of the function."""
+        return machine.attribute(self.function, name)
+
+    def call(self, machine: Machine, args: Args, kwargs: Kwargs) -> object:
+        """What the first such call gave."""
+        key = repr((args, kwargs)) if concrete(args) and concrete(kwargs) else None
+        if key is None:
+            return machine.call(self.function, args, kwargs)
+        if key not in self.results:
+            self.results[key] = machine.call(self.function, args, kwargs)
+        return self.results[key]
+
+
+def _cache(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    return Cached(args[0]) if args else Unknown("cache()")
+
+
+def _lru_cache(machine: Machine, args: Args, kwargs: Kwargs) -> object:
     if len(args) == 1 and not isinstance(args[0], (int, type(None))):
-        return args[0]
-    return Native("decorator", _same)
+        return _cache(machine, args, kwargs)
+    return Native("lru_cache()", _cache)
 
 
-def _wraps(_machine: Machine, _args: Args, _kwargs: Kwargs) -> object:
-    return Native("wraps()", _same)
+def _wraps(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    wrapped = args[0] if args else Unknown("wraps()")
+
+    def apply(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+        if args and isinstance(args[0], Function):
+            for name in ("__name__", "__qualname__", "__module__", "__doc__"):
+                args[0].attributes[name] = machine.attribute(wrapped, name)
+            args[0].attributes["__wrapped__"] = wrapped
+        return args[0] if args else None
+
+    return Native("wraps()", apply)
 
 
 def _partial(_machine: Machine, args: Args, kwargs: Kwargs) -> object:
@@ -182,17 +218,30 @@ def _context_manager(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
     return Wrapped("contextmanager", args[0]) if args else Unknown("contextmanager()")
 
 
+class LoadedLibrary(Modelled):
+    """A ``ctypes.CDLL``: which functions it has is not known."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def described(self) -> str:
+        """What was loaded."""
+        return f"ctypes.CDLL({self.name})"
+
+
 def _cdll(machine: Machine, args: Args, kwargs: Kwargs) -> object:
     name = argument(args, kwargs, 0, "name")
     mode = argument(args, kwargs, 1, "mode", 0)
     if name is None:
-        return Unknown("ctypes.CDLL(None)")
+        return LoadedLibrary("the process")
     if isinstance(mode, int) and mode & 4 and isinstance(name, str):  # RTLD_NOLOAD
         inside = machine.files.inside(name)
         if not any(one.path == inside and one.raised is None for one in machine.trace.attempts):
             raise thrown(OSError, f"{name}: cannot open shared object file: No such file or directory")
     loading.load(machine, name, Loader.CTYPES)
-    return Unknown(f"ctypes.CDLL({described(name)})")
+    return LoadedLibrary(described(name))
 
 
 class CdllLoader(Modelled):
@@ -287,7 +336,7 @@ def _harmless(pattern: str, text: str) -> bool:
     )
 
 
-def _regular(name: str) -> Function:
+def _regular(name: str) -> Model:
     def call(_machine: Machine, args: Args, kwargs: Kwargs) -> object:
         args = [one.text if isinstance(one, Pattern) else one for one in args]
         texts = [one for one in args if isinstance(one, str)]
@@ -318,7 +367,7 @@ MODELS: dict[str, Callable[[Machine], object]] = {
         "warnings", **natives("warnings", warn=_telling(Told.WARNING), warn_explicit=_telling(Told.WARNING))
     ),
     "functools": _namespace(
-        "functools", **natives("functools", wraps=_wraps, partial=_partial, lru_cache=_maker, cache=_same)
+        "functools", **natives("functools", wraps=_wraps, partial=_partial, lru_cache=_lru_cache, cache=_cache)
     ),
     "contextlib": _namespace(
         "contextlib",
