@@ -122,6 +122,7 @@ def _package_result(
         libraries=libraries,
         modules=tuple(_module(other) for other in reading.imports if other is not outcome),
         lacking=_lacking(outcome, world) if outcome else (),
+        not_installed=world.missing_requirements,
         conditions=tuple(f"{one.text} ({one.at})" for one in outcome.conditions) if outcome else (),
         gaps=outcome.gaps if outcome else (),
     )
@@ -212,7 +213,7 @@ def _module(outcome: ImportOutcome) -> ModuleResult:
 
 
 def _lacking(outcome: ImportOutcome, world: PackageWorld) -> tuple[str, ...]:
-    doubtful = (load.path for load in outcome.loads if load.raised is Answer.UNKNOWN and load.path)
+    doubtful = (load.path for load in outcome.loads if load.path and not isinstance(load.raised, Raised))
     attempts = (world.attempts[path] for path in doubtful if path in world.attempts)
     return tuple(dict.fromkeys(name for attempt in attempts for name in attempt.lacking))
 

@@ -26,6 +26,7 @@ _STYLES: Final = {
 _MANGLED: Final = re.compile(r"\b_Z\w+")
 _EVIDENCE_SHOWN: Final = 2
 _FILES_SHOWN: Final = 4
+_CAUSES_SHOWN: Final = 4
 _LIBRARIES_SHOWN: Final = 3
 _OPERATORS_SHOWN: Final = 3
 _WIDTH: Final = 160
@@ -49,8 +50,14 @@ def lines(report: Report, package: PackageResult, verbosity: int) -> Iterator[Te
         return
     verbose = verbosity > 0
     yield from _behind(package, verbose=verbose)
-    for cause in causes(report, package, unused=verbose):
+    found = causes(report, package, unused=verbose)
+    if package.verdict is PackageVerdict.IMPORT_FAILS and not verbose:
+        found = tuple(cause for cause in found if cause.finding.effect is not Effect.NOTE)
+    shown = found if verbose else found[:_CAUSES_SHOWN]
+    for cause in shown:
         yield from _cause(cause, verbose=verbose)
+    if hidden := len(found) - len(shown):
+        yield Text(f"… {plural(hidden, 'more finding')} (use -v to show them)", style="dim")
     for result in (result for library, result in report.files(package) if verbose or library.used is not False):
         for suppressed in result.suppressed:
             yield Text(f"suppressed[{suppressed.finding.rule}]: {clean(suppressed.finding.message)}", style="dim")
