@@ -71,8 +71,9 @@ def _behind(package: PackageResult, *, verbose: bool) -> Iterator[Text]:
     error = package.error
     if error and error.cause and error.cause != error.message:
         library = next((one for one in package.libraries if one.used and one.error == error.cause), None)
-        where = f"{library.path}, loaded at {library.loaded_at}: " if library else ""
-        yield Text(f"  = cause: {clean(where)}{_readable(first_line(error.cause), verbose=verbose)}")
+        subject = f"{library.path}: " if library and not error.cause.startswith(library.path) else ""
+        where = f" (loaded at {library.loaded_at})" if library and library.loaded_at else ""
+        yield Text(f"  = cause: {clean(subject)}{_readable(first_line(error.cause), verbose=verbose)}{clean(where)}")
     if package.error and package.built_for and package.torch not in package.built_for:
         built_for = "-".join(dict.fromkeys((package.built_for[0], package.built_for[-1])))
         yield Text(f"  = built for torch {clean(built_for)}")
