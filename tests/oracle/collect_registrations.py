@@ -1,8 +1,7 @@
-"""Make ``registrations.json.gz``: what each recorded file registered on the torch that it was built for.
+"""Make ``registrations.json.gz``: what each recorded load registered that succeeded.
 
-Read from a folder of recorded loads: ``pairs.jsonl``, a line per load, and ``registrations/``, for each load that
-succeeded what it added to the dispatcher. A file was built for the torch that its wheel asks for; a wheel that asks for
-none, for the torch of its own version.
+Read from a folder of recorded loads: ``pairs*.jsonl``, a line per load, and ``registrations/``, for each load that
+succeeded what it added to the dispatcher.
 
     python -m tests.oracle.collect_registrations FOLDER
 """
@@ -14,22 +13,17 @@ import json
 import sys
 from pathlib import Path
 
-from packaging.requirements import Requirement
-
-from tests.oracle import dispatch_dumps
-
-OUTPUT = Path(__file__).with_name("registrations.json.gz")
+from tools import registrations
 
 
 def main(folder: Path) -> None:
     """Write the record, sorted, so that the same folder gives the same bytes."""
     records = []
-    for line in (folder / "pairs.jsonl").read_text("utf-8").splitlines():
-        pair = json.loads(line)
-        requirements = [Requirement(text).specifier for text in pair["requires"]]
-        built_for = pair["torch"] in requirements[0] if requirements else pair["torch"] == pair["version"]
-        if pair["verdict"] == "loads" and built_for:
+    lines = [line for path in sorted(folder.glob("pairs*.jsonl")) for line in path.read_text("utf-8").splitlines()]
+    for pair in map(json.loads, lines):
+        if pair.get("registrations") and (folder / "registrations" / pair["registrations"]).is_file():
             truth = json.loads(gzip.decompress((folder / "registrations" / pair["registrations"]).read_bytes()))
+            methods = registrations.dumped_methods(truth)
             records.append(
                 {
                     "package": pair["package"],
@@ -37,11 +31,12 @@ def main(folder: Path) -> None:
                     "path": pair["path"],
                     "torch": pair["torch"],
                     "libraries": sorted(Path(name).name for name in truth["new_libs"]),
-                    "kernels": sorted(dispatch_dumps.kernels(truth).elements(), key=str),
-                    "schemas": sorted(dispatch_dumps.schemas(truth)),
+                    "kernels": sorted(registrations.dumped_kernels(truth).elements(), key=str),
+                    "schemas": sorted(registrations.dumped_schemas(truth)),
+                    "methods": None if methods is None else sorted(methods.elements()),
                 }
             )
-    OUTPUT.write_bytes(gzip.compress(json.dumps(records).encode(), mtime=0))
+    registrations.RECORD.write_bytes(gzip.compress(json.dumps(records).encode(), mtime=0))
     print(f"{len(records)} loads")
 
 
