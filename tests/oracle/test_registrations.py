@@ -44,8 +44,9 @@ def test_recovers_exactly_what_a_recorded_load_registered(load: Load) -> None:
 
 def test_recovers_exactly_what_the_loads_of_small_wheels_registered(tmp_path: Path) -> None:
     folder = shutil.copytree(SMALL_WHEELS, tmp_path / "wheels")
-    loads = [load for load in LOADS if load.corpus in SMALL]
-    assert len(loads) == 20
+    loads = [load for load in LOADS if load.corpus in (*SMALL, "torch-harmonics-0.9.3")]
+    assert len(loads) == 24
+    assert sum(len(load.schemas) for load in loads) == 14
     wrong = {
         f"{load.corpus} {load.path} on torch {load.torch}": found
         for load, found in ground_truth.compare_registrations(loads, folder)
@@ -86,9 +87,9 @@ def test_the_builds_of_one_source_for_several_torches_register_the_same(corpus_n
 def test_the_record_is_not_empty() -> None:
     pairs = ground_truth.recorded()
     loaded = [pair for pair in pairs if pair.verdict == "loads"]
-    assert [(load.corpus, load.path, load.torch) for load in LOADS] == [
+    assert {(load.corpus, load.path, load.torch) for load in LOADS} > {
         (pair.corpus, pair.path, pair.torch) for pair in loaded
-    ]
+    }
     assert sum(load.kernels.total() for load in LOADS) > 1_000
     assert sum(len(load.schemas) for load in LOADS) > 500
     assert sum(load.methods.total() for load in LOADS if load.methods) > 1_000
