@@ -26,7 +26,7 @@ from abiscan.inputs.session import Session
 @click.option("--live", is_flag=True, help="Import torch, and show all that it registers, including from Python.")
 @python_option("With --live: the Python that imports torch. Default: this one.")
 @report_options("text", "json")
-@verbose_option("Also show source lines, C++ signatures and inferred schemas.")
+@verbose_option("Also show source lines, C++ signatures, inferred schemas and details of gaps.")
 def ops(
     *,
     target: str | None,

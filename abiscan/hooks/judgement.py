@@ -12,7 +12,8 @@ from abiscan.findings import Effect, Finding
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
 from abiscan.pipelines.check import check
-from abiscan.results.check import Result, Verdict
+from abiscan.results.check import Result
+from abiscan.results.verdict import Verdict
 from abiscan.rules import RULES
 from abiscan.torches import embedded
 from abiscan.torches.torch import ReleaseNumber, TorchChoice

@@ -162,12 +162,12 @@ def fetch(requirement: str, folder: Path, python: str | None, options: Sequence[
     process = subprocess.run([*pip(python), *words], capture_output=True, text=True, check=False)  # noqa: S603
     fetched = next((path for path in folder.iterdir() if path not in before and path.suffix == ".whl"), None)
     if process.returncode or fetched is None:
-        problem = f"could not download a wheel: {said(process.stderr)}"
+        problem = f"could not download a wheel: {pip_error(process.stderr)}"
         raise InputError(requirement, problem, "check that there is a wheel for this Python and machine")
     return fetched
 
 
-def said(stderr: str) -> str:
+def pip_error(stderr: str) -> str:
     """The last error that pip printed."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]

@@ -43,7 +43,7 @@ def gaps_of(linkage: Linkage) -> Iterator[Gap]:
 
 
 def _registration_gaps(registering: Registering, release: TorchRelease) -> Iterator[Gap]:
-    registered = (registering.own, *registering.brought.values())
+    registered = (registering.own, *registering.bundled.values())
     for gap in (*(gap for registrations in registered for gap in registrations.gaps), *registering.doubts):
         location = f" (in {gap.symbol})" if gap.symbol else ""
         yield Gap(stage=gap.stage, reason=gap.reason + location)

@@ -13,7 +13,8 @@ from abiscan.findings import Effect, Finding
 from abiscan.report.characters import clean
 from abiscan.report.sarif import level
 from abiscan.report.text import verdict
-from abiscan.results.check import Report, Result, Verdict
+from abiscan.results.check import Report, Result
+from abiscan.results.verdict import Verdict
 from abiscan.words import listed, plural
 
 _COMMANDS: Final = {"error": "error", "warning": "warning", "note": "notice"}

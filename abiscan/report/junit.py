@@ -8,8 +8,9 @@ from typing import Final
 from xml.etree import ElementTree as ET
 
 from abiscan.findings import Effect, Finding
-from abiscan.results.check import Report, Result, Verdict
+from abiscan.results.check import Report, Result
 from abiscan.results.unchecked import Unchecked
+from abiscan.results.verdict import Verdict
 
 # Characters that XML 1.0 does not allow, escaped or not (section 2.2, Char).
 _NO_CHARACTER: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -8,9 +8,10 @@ from typing import Final
 
 from abiscan.findings import Finding
 from abiscan.report.characters import clean
-from abiscan.results.check import Report, Result, Verdict
+from abiscan.results.check import Report, Result
+from abiscan.results.verdict import Verdict
 
-_SIGNS: Final = {Verdict.LOADS: "✅", Verdict.FAILS: "❌", Verdict.UNKNOWN: "❔"}
+_SIGNS: Final = {Verdict.LOADS: "✅", Verdict.CORRUPTS: "❌", Verdict.FAILS: "❌", Verdict.UNKNOWN: "❔"}
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>()#+!|~&])")
 _EVIDENCE_SHOWN: Final = 10
 

@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass
 from typing import Any
 
 from abiscan.findings import Effect, Evidence, Finding
 from abiscan.results.document import rendered
 from abiscan.results.unchecked import Unchecked, document_of, exit_code_of
+from abiscan.results.verdict import How, Verdict
 from abiscan.words import first_line
-
-
-class Verdict(enum.Enum):
-    """Whether the extension loads."""
-
-    LOADS = "loads"
-    FAILS = "fails"
-    UNKNOWN = "unknown"
-
-
-class How(enum.Enum):
-    """How a failure appears: it raises a Python exception, or ends the process."""
-
-    RAISES = "raises"
-    ABORTS = "aborts"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

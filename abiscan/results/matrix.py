@@ -9,9 +9,10 @@ from typing import Any
 
 from abiscan.extension.built_for import BuiltFor
 from abiscan.findings import Effect
-from abiscan.results.check import Result, Verdict, predicted_error
+from abiscan.results.check import Result, predicted_error
 from abiscan.results.document import rendered
 from abiscan.results.unchecked import Unchecked, document_of, exit_code_of
+from abiscan.results.verdict import Verdict
 from abiscan.words import ranges
 
 

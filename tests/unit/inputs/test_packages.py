@@ -11,7 +11,7 @@ import pytest
 from abiscan.cli import main
 from abiscan.errors import InputError
 from abiscan.inputs.files import Files, read_facts
-from abiscan.inputs.packages import FIX, Distribution, FetchedWheel, fetch, find, installed, named, pip, said
+from abiscan.inputs.packages import FIX, Distribution, FetchedWheel, fetch, find, installed, named, pip, pip_error
 from abiscan.inputs.sources import read_target, uses_torch
 from tests.elf_builder import Elf, uses
 from tests.fakes import SAMPLES, extension, install, python_of, torch_package
@@ -182,4 +182,4 @@ def test_check_takes_an_installed_package(site: Path, tmp_path: Path) -> None:
     ],
 )
 def test_what_pip_complained_of(stderr: str, last: str) -> None:
-    assert said(stderr) == last
+    assert pip_error(stderr) == last

@@ -15,8 +15,9 @@ import xmlschema
 
 from abiscan.findings import Effect
 from abiscan.report import github, junit, markdown, sarif
-from abiscan.results.check import Gap, Report, Suppressed, Verdict
+from abiscan.results.check import Gap, Report, Suppressed
 from abiscan.results.unchecked import Unchecked
+from abiscan.results.verdict import Verdict
 from abiscan.rules import RULES
 from tests.unit.report.reports import failure, finding, result
 
