@@ -16,7 +16,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from abiscan.errors import InputError
+
 if TYPE_CHECKING:
+    from abiscan.binary.elf import Machine
     from abiscan.findings import Rule
     from abiscan.inputs.session import Session
     from abiscan.inputs.sources import Source
@@ -109,15 +112,14 @@ def torch_operators(
     :param machine: the machine for which to take a release number: ``x86_64`` or ``aarch64``
     :raises AbiscanError: there is no such torch
     """
-    from abiscan.binary.elf import Machine
     from abiscan.pipelines import operators as pipeline
 
-    return pipeline.torch_operators(_choice(torch, None), Machine(machine), _session(session))
+    return pipeline.torch_operators(_choice(torch, None), _machine(machine), _session(session))
 
 
 def api_history(
     target: TargetLike,
-    torches: str | Iterable[str] = (),
+    torches: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = (),
     *,
     python: str | None = None,
     session: Session | None = None,
@@ -130,7 +132,8 @@ def api_history(
     """
     from abiscan.pipelines import operators as pipeline
 
-    specs = [torches] if isinstance(torches, str) else list(torches)
+    several = [torches] if isinstance(torches, str | os.PathLike) else torches
+    specs = [os.fspath(torch) for torch in several]
     with _sources([target], python) as (source,):
         return pipeline.api_history(source, specs, _session(session))
 
@@ -179,13 +182,12 @@ def diff(
     :param python: the interpreter whose installed packages are used; by default that of the environment
     :raises AbiscanError: a torch or the extension cannot be read
     """
-    from abiscan.binary.elf import Machine
     from abiscan.pipelines import diff as pipeline
 
     with _sources(() if used_by is None else [used_by], python) as sources:
         user = next(iter(sources), None)
         choices = _choice(old, python), _choice(new, python)
-        return pipeline.diff(*choices, Machine(machine), user, _session(session))
+        return pipeline.diff(*choices, _machine(machine), user, _session(session))
 
 
 def releases() -> tuple[str, ...]:
@@ -250,6 +252,16 @@ def _source(target: TargetLike, folder: Path, python: str | None) -> Source:
     if not isinstance(target, Distribution | FetchedWheel):
         raise TypeError(f"a target is a string or a path, not {type(target).__name__}")
     return target
+
+
+def _machine(name: str) -> Machine:
+    from abiscan.binary.elf import Machine
+
+    try:
+        return Machine(name)
+    except ValueError as error:
+        names = " or ".join(machine.value for machine in Machine)
+        raise InputError(repr(name), "is not a machine that torch is built for on Linux", f"pass {names}") from error
 
 
 def _each(targets: TargetLike | Iterable[TargetLike]) -> Iterable[TargetLike]:

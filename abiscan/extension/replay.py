@@ -150,7 +150,8 @@ class Replayer:
         keys = DispatchKeys(minor=minor, names=operators.keys) if operators else keys_of(version)
         registered = [registrant.registrations for registrant in objects]
         built_for, machine = inventory.built_for, release.machine
-        is_absent = any(library.absence is Absence.EXTERNAL for library in resolution.closure.missing)
+        unread = (Absence.EXTERNAL, Absence.WITH_TORCH)
+        is_absent = any(library.absence in unread for library in resolution.closure.missing)
         is_unknown = is_absent or any(registrant.is_unread for registrant in (*before, *new))
         assumed = _assumed_classes(before, new, operators, keys, minor) if is_unknown else frozenset()
         every_reaction = reactions(before, new, operators, keys, minor, assumed)

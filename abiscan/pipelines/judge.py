@@ -37,6 +37,7 @@ from abiscan.torches.torch import Torch
 
 if TYPE_CHECKING:
     from abiscan.extension.replay import Replayer
+    from abiscan.inputs.requirement import TorchRequirement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +122,7 @@ class Judge:
             siblings=siblings,
             system=system.library_folders(release.machine) if torch.here else (),
             native=torch.here,
+            own_cuda=target.target.metadata is not None and target.target.metadata.requires_cuda,
         )
         alone = Loader(self._files, search, release.machine)
         executable = torch.interpreter.executable if torch.interpreter else None
@@ -210,10 +212,10 @@ class Judge:
                 self._replayer.keep(examined, linkage.resolution, linkage.registering)
 
 
-def _required(target: Target) -> str | None:
+def _required(target: Target) -> TorchRequirement | None:
     """The torch requirement in a target's metadata, if it excludes any torch."""
     requirement = target.metadata.requires_torch if target.metadata else None
-    return str(requirement) if requirement and not requirement.admits_all else None
+    return requirement if requirement and not requirement.admits_all else None
 
 
 def _result(
@@ -231,6 +233,7 @@ def _result(
         predicted_error=_predicted(error) if error else None,
         undefined_symbols=tuple(dict.fromkeys(str(symbol.reference) for symbol in linkage.undefined)),
         external=tuple(dict.fromkeys(library.name for library in missing if library.absence is Absence.EXTERNAL)),
+        torch_cuda=linkage.torch_cuda,
         findings=tuple(findings),
         gaps=(*gaps_of(linkage), *(Gap(stage="elf", reason=str(error)) for error in unread)),
         uses_torch=_uses_torch(examined, resolution),

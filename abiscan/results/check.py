@@ -81,6 +81,7 @@ class Result:
     gaps: tuple[Gap, ...]
     suppressed: tuple[Suppressed, ...] = ()
     uses_torch: bool = True
+    torch_cuda: str | None = None
 
     def __str__(self) -> str:
         torch = f"torch {self.torch_build}" if self.torch_build else "this torch"
@@ -140,6 +141,7 @@ def _fields(result: Result) -> dict[str, Any]:
         "sha256": result.sha256,
         "torch": result.torch,
         "torch_build": result.torch_build,
+        "torch_cuda": result.torch_cuda,
         "verdict": result.verdict.value,
         "predicted_error": predicted_error(result.predicted_error),
         "undefined_symbols": list(result.undefined_symbols),

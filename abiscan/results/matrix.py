@@ -78,6 +78,18 @@ def mark(result: Result | None) -> str:
     return "✓" if works(result) else "✗"
 
 
+def cuda_versions(matrix: Matrix, target: str) -> dict[str, list[str]]:
+    """The releases by the version of CUDA that they were built for, if that is why a target fails on some."""
+    results = [(name, result) for row in matrix.rows if row.target == target for name, result in row.results.items()]
+    if not any("cuda-runtime-mismatch" in rules_of(result) for _, result in results):
+        return {}
+    version_of = {name: result.torch_cuda for name, result in results if result.torch_cuda}
+    by_version: dict[str, list[str]] = {}
+    for name in filter(version_of.__contains__, matrix.releases):
+        by_version.setdefault(version_of[name], []).append(name)
+    return by_version
+
+
 def legend() -> str:
     """The meaning of the symbols."""
     return "✓ loads  ✗ fails, or corrupts memory  ? unknown  · no build of torch for its machine"
@@ -151,5 +163,6 @@ def _cell(result: Result) -> dict[str, Any]:
     return {
         "verdict": result.verdict.value,
         "rules": rules_of(result),
+        "torch_cuda": result.torch_cuda,
         "predicted_error": predicted_error(result.predicted_error),
     }

@@ -27,6 +27,7 @@ from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence, MissingLibrary
 from abiscan.linkage.resolve import NO_SUCH_FILE
+from abiscan.rules.advice import other_build, required_elsewhere
 from abiscan.rules.symbols import KINDS, missing_torch_libraries, of_missing_libraries
 from abiscan.rules.symptom import symptom
 
@@ -55,10 +56,15 @@ def _torch_lacks(linkage: Linkage, missing: Sequence[MissingLibrary]) -> Finding
     kind = next((kind for library in missing for word, kind in KINDS if word in library.name), None)
     if kind:
         cause = f"{linkage.name} is a {kind} build, but {linkage.release} has no {kind}"
-        fix = f"install a {kind} build of torch, or a build of the extension without {kind}"
+        # A build of this torch with the libraries would be the wrong release still.
+        fix = (
+            other_build(linkage, kind)
+            if required_elsewhere(linkage)
+            else f"install a {kind} build of torch, or a build of the extension without {kind}"
+        )
     else:
         cause = f"{linkage.name} needs libraries of torch that {linkage.release} does not have"
-        fix = "install the torch it was built for, or a build of the extension made for this torch"
+        fix = other_build(linkage)
     return Finding(
         rule=RULE.name,
         effect=Effect.LOAD_FAILS,
