@@ -28,7 +28,8 @@ from abiscan.inputs import interpreter
 from abiscan.inputs.session import Session
 from abiscan.inputs.store import Store, written_whole
 from abiscan.pipelines.bench import Bench
-from abiscan.results.check import How, Result
+from abiscan.results.check import Result
+from abiscan.results.verdict import How, Verdict
 from abiscan.rules import RULES
 from abiscan.torches.torch import ReleaseNumber, TorchAt
 from tools.wheels import download
@@ -100,7 +101,9 @@ def differences(pair: Pair, result: Result, *, embedded: bool = False) -> list[s
         the recorded system lacks is not expected of it
     """
     error = result.predicted_error
-    predicted = (result.verdict.value, error.object if error else None, error.message if error else None)
+    # That a load damages memory does not show in the load itself.
+    verdict = Verdict.LOADS if result.verdict is Verdict.CORRUPTS else result.verdict
+    predicted = (verdict.value, error.object if error else None, error.message if error else None)
     found = []
     if result.sha256 != pair.sha256:
         found.append("the file is not the one that was recorded")

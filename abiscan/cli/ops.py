@@ -10,17 +10,15 @@ import click
 
 import abiscan
 from abiscan.cli.common import console, errors_reported, working, write
-from abiscan.cli.options import machine_option, python_option, report_options, verbose_option
+from abiscan.cli.options import machine_option, python_option, report_options, torches_option, verbose_option
 from abiscan.inputs.session import Session
 
 
 @click.command()
 @click.argument("target", required=False)
-@click.option(
-    "--torch",
-    multiple=True,
-    metavar="SPEC",
-    help="Show what this torch registers: a release number, its folder or a wheel. With TARGET and --api-version: "
+@torches_option(
+    "torch",
+    "Show what this torch registers: a release number, its folder or a wheel. With TARGET and --api-version: "
     "the releases to compare (repeatable; '>=2.4,<2.7' means several). Default: all.",
 )
 @click.option("--api-version", is_flag=True, help="Show fingerprints of schema and dispatch, to compare releases.")
@@ -28,7 +26,7 @@ from abiscan.inputs.session import Session
 @click.option("--live", is_flag=True, help="Import torch, and show all that it registers, including from Python.")
 @python_option("With --live: the Python that imports torch. Default: this one.")
 @report_options("text", "json")
-@verbose_option("Also show source lines, C++ signatures and inferred schemas.")
+@verbose_option("Also show source lines, C++ signatures, inferred schemas and details of gaps.")
 def ops(
     *,
     target: str | None,

@@ -303,14 +303,17 @@ class Image:
 
     # Where execution starts
 
-    def slots_of(self, names: Callable[[str], bool]) -> Slots:
-        """The words that lead to imported functions with such names."""
+    def slots_of(self, names: Callable[[str], bool], *, own: bool = False) -> Slots:
+        """The words that lead to imported functions with such names.
+
+        :param own: to those that the object defines itself, and that another object may preempt
+        """
         slots = Slots({}, {})
         for table in self._tables:
             halves = table.cast("B").cast("I")  # a relocation: offset, type, symbol, addend, in six of them
             symbols = halves[3::6].tolist()
-            imported = (index for index in set(symbols) if not self._section(index))
-            wanted = {index: name for index in imported if names(name := self.symbol(index).name)}
+            either = (index for index in set(symbols) if bool(self._section(index)) is own)
+            wanted = {index: name for index in either if names(name := self.symbol(index).name)}
             for at, index in enumerate(symbols) if wanted else ():
                 if index in wanted and (kind := halves[6 * at + 2]) in self._arch.slots:
                     which = slots.by_stub if kind == self._arch.stub_slot else slots.others

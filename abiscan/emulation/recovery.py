@@ -50,6 +50,7 @@ _FLAT_MAP: Final = b"_ZN3ska8detailv317sherwood_v3_table"
 _CLASS_BASE: Final = b"_ZN5torch6detail10class_baseC"
 # A "?" for a type, and not one behind it: see TypeObjects.text.
 _UNKNOWN_TYPE: Final = re.compile(r"(?<![\w\])])\?")
+_TEXT: Final = re.compile(r'"(?:\\.|[^"\\])*"')  # the default of an argument
 # What the code that reads a damaged file or emulated process may raise.
 _DAMAGE: Final = (
     *(NotElfError, MemoryException, OverflowError, ValueError, struct.error),
@@ -136,7 +137,9 @@ class _Recovery:
     def result(self) -> Registrations:
         recorder = self.recorder
         operators = [
-            replace(operator, schema=self.readable(operator.name, operator.schema)) if operator.inferred else operator
+            replace(operator, schema=self.readable(operator.name, operator.schema))
+            if operator.inferred or operator.name in recorder.built
+            else operator
             for operator in recorder.operators
         ]
         kernels = [
@@ -156,10 +159,12 @@ class _Recovery:
         )
 
     def readable(self, operator: str, schema: str | None) -> str | None:
-        """The schema; None, and a gap, if it was inferred with a type that is not known here."""
-        if schema is None or not _UNKNOWN_TYPE.search(schema):
+        """A schema that is no text in the object, or None, and a gap, for one with a part which is not known here."""
+        if schema is None or not _UNKNOWN_TYPE.search(_TEXT.sub("", schema)):
             return schema
         reason = f"the schema that torch infers for {operator} has an unknown type"
+        if operator in self.recorder.built:
+            reason = f"the schema that the code builds for {operator} has an unknown type or default"
         if not any(gap.reason == reason for gap in self.gaps):
             self.report(reason, None)
         return None
@@ -288,7 +293,7 @@ class _Recovery:
         ]
         if not lost:
             return ()
-        reached = self.functions.reached_from(started - BASE, self.facts.machine)
+        reached = self.functions.reached_from(started - BASE)
         within = (
             what for site, what in lost if self.functions.containing(site.address - (not site.is_jump)) in reached
         )
@@ -297,7 +302,7 @@ class _Recovery:
     @functools.cached_property
     def functions(self) -> Functions:
         """The functions of the object."""
-        return Functions(self.process.image)
+        return Functions(self.process.image, self.facts.machine)
 
     def own(self, address: int) -> int | None:
         """The file address for an emulated address, None if it is not in the object."""

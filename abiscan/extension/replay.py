@@ -157,9 +157,9 @@ class Replayer:
         every_reaction = reactions(before, new, operators, keys, minor, assumed)
         return Registering(
             own=inventory.registrations,
-            brought={registrant.name: registrant.registrations for registrant in objects[:-1]},
+            bundled={registrant.name: registrant.registrations for registrant in objects[:-1]},
             built_for=inventory.built_for,
-            meant=inventory.keys,
+            keys_built_for=inventory.keys,
             doubts=inventory.doubts,
             keys=keys,
             operators=operators,
@@ -303,7 +303,7 @@ def reactions(
             outcome=outcome,
             object=source.name,
             phase=phase,
-            met=next((other.name for other in others if other.conflicts_in(outcome, keys)), None),
+            conflicts_with=next((other.name for other in others if other.conflicts_in(outcome, keys)), None),
             aborts=_ends_process(outcome, source, phase),
             behind=behind,
         )

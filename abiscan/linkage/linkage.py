@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from abiscan.binary.elf import SharedObject
 from abiscan.binary.ownership import cuda_runtime
@@ -14,6 +15,9 @@ from abiscan.linkage.layout_drift import LayoutDrift
 from abiscan.linkage.model import LoadError, Resolution, UndefinedSymbol
 from abiscan.linkage.registering import Registering
 from abiscan.torches.model import TorchRelease
+
+if TYPE_CHECKING:
+    from abiscan.inputs.requirement import TorchRequirement
 
 
 @dataclass(frozen=True, kw_only=True)  # no slots: a property is cached
@@ -36,7 +40,7 @@ class Linkage:
     torch_libraries: Mapping[str, SharedObject]
     resolution: Resolution | None
     error: LoadError | None
-    requires_torch: str | None
+    requires_torch: TorchRequirement | None
     siblings: Mapping[str, SharedObject] = field(default_factory=dict)
     here: bool = True
     registering: Registering | None = None

@@ -13,7 +13,7 @@ from abiscan.binary.registration_api import registers
 from abiscan.errors import InputError
 from abiscan.extension.drift import drifts
 from abiscan.extension.examined import ExaminedExtension, ExaminedTarget
-from abiscan.findings import Finding, Rule
+from abiscan.findings import Effect, Finding, Rule
 from abiscan.inputs import system
 from abiscan.inputs.files import Files
 from abiscan.inputs.libraries import Libraries
@@ -29,12 +29,14 @@ from abiscan.linkage.resolve import Resolver, resolve
 from abiscan.linkage.scope import Loader, SearchPath
 from abiscan.pipelines.beside import Beside
 from abiscan.pipelines.gaps import gaps_of
-from abiscan.results.check import Gap, How, PredictedError, Result, Verdict
+from abiscan.results.check import Gap, PredictedError, Result
+from abiscan.results.verdict import How, Verdict
 from abiscan.torches.model import TorchRelease
 from abiscan.torches.torch import Torch
 
 if TYPE_CHECKING:
     from abiscan.extension.replay import Replayer
+    from abiscan.inputs.requirement import TorchRequirement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,10 +207,10 @@ class Judge:
                 self._replayer.keep(examined, linkage.resolution, linkage.registering)
 
 
-def _required(target: Target) -> str | None:
+def _required(target: Target) -> TorchRequirement | None:
     """The torch requirement in a target's metadata, if it excludes any torch."""
     requirement = target.metadata.requires_torch if target.metadata else None
-    return str(requirement) if requirement and not requirement.admits_all else None
+    return requirement if requirement and not requirement.admits_all else None
 
 
 def _result(
@@ -222,7 +224,7 @@ def _result(
         sha256=examined.extension.source.sha256(),
         torch=linkage.release.version,
         torch_build=linkage.release.build,
-        verdict=Verdict.FAILS if error else Verdict.LOADS,
+        verdict=_verdict(error, findings),
         predicted_error=_predicted(error) if error else None,
         undefined_symbols=tuple(dict.fromkeys(str(symbol.reference) for symbol in linkage.undefined)),
         external=tuple(dict.fromkeys(library.name for library in missing if library.absence is Absence.EXTERNAL)),
@@ -230,6 +232,13 @@ def _result(
         findings=tuple(findings),
         gaps=(*gaps_of(linkage), *(Gap(stage="elf", reason=str(error)) for error in unread)),
     )
+
+
+def _verdict(error: LoadError | None, findings: Sequence[Finding]) -> Verdict:
+    if error:
+        return Verdict.FAILS
+    corrupts = any(finding.effect is Effect.CORRUPTS for finding in findings)
+    return Verdict.CORRUPTS if corrupts else Verdict.LOADS
 
 
 def _predicted(error: LoadError) -> PredictedError:

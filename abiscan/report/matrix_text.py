@@ -45,7 +45,11 @@ def render(matrix: Matrix, console: Console, *, verbose: bool = False) -> None:
             for row in rows:
                 for line in _causes(row):
                     console.print(line, soft_wrap=True)
-    console.print(Text(legend(), style="dim"), soft_wrap=True)
+    for unchecked in matrix.unchecked:
+        if unchecked.readable:  # what cannot be read is an error, and on stderr
+            console.print(Text(clean(str(unchecked))), soft_wrap=True)
+    if matrix.rows:
+        console.print(Text(legend(), style="dim"), soft_wrap=True)
 
 
 def _origins(rows: Sequence[Row], *, verbose: bool) -> Iterator[Text]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Final
 
 from abiscan.binary.mangling import demangle, demangle_type
 from abiscan.emulation import EmulationGap, Phase
@@ -11,6 +12,13 @@ from abiscan.extension.inventory import Inventory
 from abiscan.report.characters import clean
 from abiscan.results.operators import ExtensionOperators, full_schema, key_name
 from abiscan.words import plural
+
+# How what a call registers is counted, where that is not its word with an "s".
+_LOST: Final = {
+    "library": ("library", "libraries"),
+    "class": ("class", "classes"),
+    "registry": ("registry entry", "registry entries"),
+}
 
 Style = Callable[..., str]
 """Wraps a text in the escape sequences for ``bold``, ``dim`` or a colour ``fg``."""
@@ -110,10 +118,10 @@ class _View:
 
 
 def _details(gap: EmulationGap) -> Iterator[str]:
+    """What is known of a gap beside its reason and place, a line each."""
     if gap.called is not None:
-        yield f"after a call of {clean(demangle(gap.called))}"
+        yield f"called: {clean(demangle(gap.called))}"
     if gap.started is not None:
-        yield f"in the function that starts at {gap.started:#x}"
+        yield f"started at: {gap.started:#x}"
     if gap.lost:
-        counts = (plural(count, f"{what} call", f"{what} calls") for what, count in gap.lost)
-        yield f"not reached: {', '.join(counts)}"
+        yield f"lost: {', '.join(plural(count, *_LOST.get(what, (what,))) for what, count in gap.lost)}"

@@ -72,7 +72,7 @@ def _inventory(inventory: Inventory) -> dict[str, Any]:
             {"registry": entry.what, "key": entry.key, "phase": entry.phase.value} for entry in registrations.registries
         ],
         "lookups": [{"operator": lookup.operator, "schema_known": None} for lookup in registrations.lookups],
-        "gaps": [_gap(gap) for gap in inventory.gaps],
+        "gaps": [gap_row(gap) for gap in inventory.gaps],
     }
 
 
@@ -122,18 +122,6 @@ def _fallback(fallback: RegisteredFallback, inventory: Inventory) -> dict[str, A
         line=fallback.line,
         phase=fallback.phase.value,
     )
-
-
-def _gap(gap: EmulationGap) -> dict[str, Any]:
-    return {
-        "stage": gap.stage,
-        "reason": gap.reason,
-        "address": None if gap.address is None else f"{gap.address:#x}",
-        "symbol": gap.symbol,
-        "started": None if gap.started is None else f"{gap.started:#x}",
-        "called": gap.called,
-        "lost": dict(gap.lost),
-    }
 
 
 def operator_row(
@@ -191,3 +179,16 @@ def fallback_row(
 ) -> dict[str, Any]:
     """A fallback."""
     return {"dispatch_key": key, "fallthrough": fallthrough, "file": file, "line": line, "phase": phase}
+
+
+def gap_row(gap: EmulationGap) -> dict[str, Any]:
+    """A gap; addresses in hexadecimal."""
+    return {
+        "stage": gap.stage,
+        "reason": gap.reason,
+        "address": None if gap.address is None else f"{gap.address:#x}",
+        "symbol": gap.symbol,
+        "started": None if gap.started is None else f"{gap.started:#x}",
+        "called": gap.called,
+        "lost": dict(gap.lost),
+    }

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from abiscan.dispatch.operators import Operators
-from abiscan.emulation.model import Phase
+from abiscan.emulation.model import EmulationGap, Phase
 from abiscan.results.document import rendered
-from abiscan.results.operators import fallback_row, kernel_row, operator_row
+from abiscan.results.operators import fallback_row, gap_row, kernel_row, operator_row
 from abiscan.torches.api_version import printed
 from abiscan.torches.model import TorchRelease
 
@@ -69,7 +69,7 @@ class TorchOperators:
                 "registries": [],
                 "lookups": [],
                 "gaps": [
-                    {"stage": "emulation", "reason": gap, "address": None, "symbol": None}
+                    gap_row(EmulationGap(stage="emulation", reason=gap, address=None, symbol=None))
                     for gap in self.operators.gaps
                 ],
             }

@@ -108,6 +108,7 @@ for name in ("c10", "torch_cpu", "torch_python"):
     ctypes.CDLL(f"{torch.__path__[0]}/lib/lib{name}.so", ctypes.RTLD_GLOBAL)
 before = set(torch._C._dispatch_get_all_op_names())
 old = {name: torch._C._dispatch_dump(name) for name in ("aten::relu",)}
+known_classes = set(map(str, torch._C._jit_get_custom_class_schemas()))
 torch.ops.load_library(sys.argv[1])
 new = [name for name in torch._C._dispatch_get_all_op_names() if name not in before]
 dumps = {name: torch._C._dispatch_dump(name) for name in new}
@@ -118,14 +119,19 @@ changed = {
     }
     for name, text in old.items()
 }
-print(json.dumps({"new_op_dumps": dumps, "changed_ops": changed}))
+classes = [str(schema) for schema in torch._C._jit_get_custom_class_schemas() if str(schema) not in known_classes]
+print(json.dumps({"new_op_dumps": dumps, "changed_ops": changed, "new_class_schemas": classes}))
 print(torch.__version__)
 """
 
 
 @pytest.mark.skipif(find_spec("torch") is None, reason="needs torch")
 @pytest.mark.parametrize(
-    "name", ["library", "library_avx2", "library_avx512", "library_unoptimised", "operators", "classes", "stable"]
+    "name",
+    [
+        *("library", "library_avx2", "library_avx512", "library_unoptimised", "operators", "classes", "stable"),
+        *("defaults", "defaults_release"),
+    ],
 )
 def test_recovers_exactly_what_a_live_load_registers(name: str) -> None:
     path = SAMPLES / f"{name}.so"
@@ -140,6 +146,8 @@ def test_recovers_exactly_what_a_live_load_registers(name: str) -> None:
     assert found.gaps == ()
     assert kernels(found, keys_of(release)) == dispatch_dumps.kernels(truth)
     assert schemas(found, release) == dispatch_dumps.schemas(truth)
+    methods = Counter(method for each in found.classes for method in each.methods)
+    assert methods == Counter(schema.partition("(")[0] for schema in truth["new_class_schemas"])
 
 
 IMPORT = """

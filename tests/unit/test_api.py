@@ -100,6 +100,13 @@ def test_api_history() -> None:
     assert [release.torch for release in found.releases] == ["2.12.0", "2.13.0"]
 
 
+def test_api_history_takes_a_path_as_a_torch(tmp_path: Path) -> None:
+    package = torch_package(tmp_path)
+    by_path, by_word = (abiscan.api_history(LOADS, torch).releases for torch in (package, [str(package)]))
+    assert by_path == by_word
+    assert len(by_path) == 1
+
+
 def test_coverage() -> None:
     found = abiscan.coverage(SAMPLES / "coverage" / "backend.so", "2.13.0", backend="PrivateUse1")
     assert found.backend == "PrivateUse1"
@@ -130,6 +137,11 @@ def test_releases() -> None:
         lambda: abiscan.check("x" * 5000, "2.13.0"),
         lambda: abiscan.check(Path("x" * 5000), "2.13.0"),
         lambda: abiscan.check(LOADS, "x" * 5000),
+        lambda: abiscan.torch_operators("2.6.0", machine="arm64"),
+        lambda: abiscan.diff("2.6.0", "2.7.0", machine=""),
+        lambda: abiscan.coverage(LOADS, "2.13.0", workload="a\0b"),
+        lambda: abiscan.coverage(LOADS, "2.13.0", workload=Path("a\0b")),
+        lambda: abiscan.api_history(LOADS, Path("absent/torch")),
     ],
 )
 def test_bad_input_is_an_error_of_abiscan(call) -> None:  # type: ignore[no-untyped-def]

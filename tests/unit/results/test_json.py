@@ -9,8 +9,9 @@ import pytest
 
 import abiscan
 from abiscan.findings import Effect
-from abiscan.results.check import Gap, How, PredictedError, Report, Verdict
+from abiscan.results.check import Gap, PredictedError, Report
 from abiscan.results.document import schema
+from abiscan.results.verdict import How, Verdict
 from tests.unit.report.reports import failure, finding, result
 
 FULL = Report(
@@ -70,6 +71,7 @@ def test_the_document_word_for_word() -> None:
             {**_LOADS},
             {**_LOADS, "verdict": "unknown", "sha256": None, "torch": None, "torch_build": None},
         ],
+        "unchecked": [],
     }
 
 
