@@ -171,7 +171,11 @@ class Wheel:
 
     def text(self, name: str) -> str:
         """A member as text, undecodable bytes replaced."""
-        return self.read(self._archive.getinfo(name)).decode("utf-8", "replace")
+        return self.content(name).decode("utf-8", "replace")
+
+    def content(self, name: str) -> bytes:
+        """All bytes of a member, by its path inside the wheel."""
+        return self.read(self._archive.getinfo(name))
 
     def read(self, info: zipfile.ZipInfo, size: int = -1) -> bytes:
         """The first ``size`` bytes of a member, or all bytes for -1.

@@ -19,12 +19,13 @@ from abiscan.findings import Finding
 from abiscan.report.characters import clean
 from abiscan.report.sarif import level
 from abiscan.results.check import Result
-from abiscan.results.matrix import Matrix, Row, advice, legend, mark, trouble
+from abiscan.results.matrix import Column, Matrix, PackageRow, Row, advice, cell, legend, trouble
+from abiscan.results.package import PackageResult
 from abiscan.words import first_line
 
 _EVIDENCE_SHOWN: Final = 25
-_CLASSES: Final = {"✓": "loads", "✗": "fails", "?": "unknown", "·": "none"}
-_WORDS: Final = {"✓": "loads", "✗": "fails", "?": "unknown", "·": "no build"}
+_CLASSES: Final = {"✓": "loads", "◐": "partly", "✗": "fails", "?": "unknown", "·": "none"}
+_WORDS: Final = {"✓": "loads", "◐": "works without a part", "✗": "fails", "?": "unknown", "·": "no build"}
 
 
 def render(matrix: Matrix) -> str:
@@ -35,28 +36,41 @@ def render(matrix: Matrix) -> str:
         rows = [row for row in matrix.rows if row.target == target]
         targets.append("\n".join(_target(f"t{number}", rows, matrix)))
     return string.Template(template).substitute(
-        targets="\n".join(targets), legend=_text(legend()), version=_text(abiscan.__version__)
+        targets="\n".join(targets),
+        legend=_text(legend(packages=bool(matrix.packages))),
+        version=_text(abiscan.__version__),
     )
 
 
 def _target(anchor: str, rows: Sequence[Row], matrix: Matrix) -> Iterator[str]:
-    yield f"<h2>{_text(rows[0].target)}</h2>"
-    yield f"<p>{_text(advice(matrix, rows[0]))}</p>"
-    releases = [release for release in matrix.releases if any(release in row.results for row in rows)]
+    target, package = rows[0].target, matrix.package(rows[0].target)
+    shown: list[Row | PackageRow] = [*([package] if package else []), *rows]
+    yield f"<h2>{_text(target)}</h2>"
+    yield f"<p>{_text(advice(matrix, target, rows[0].declared))}</p>"
+    checked = {name for row in rows for name in row.results}
+    columns = [column for column in matrix.columns if checked.intersection(column.builds)]
     yield '<div class="scroll" tabindex="0" role="region" aria-label="files by releases"><table>'
-    heads = "".join(f'<th scope="col" class="release"><button>{_text(release)}</button></th>' for release in releases)
+    heads = "".join(
+        f'<th scope="col" class="release"><button>{_text(column.release)}</button></th>' for column in columns
+    )
     yield f'<thead><tr><th scope="col"><button>file</button></th>{heads}</tr></thead><tbody>'
     details = []
-    for number, row in enumerate(rows):
+    for number, row in enumerate(shown):
         anchors = _anchors(f"{anchor}f{number}", row)
-        cells = "".join(_cell(row.results.get(release), anchors.get(release), release) for release in releases)
-        yield f'<tr><th scope="row">{_text(row.path)}</th>{cells}</tr>'
-        details += [_origin(row), *_details(row, anchors)]
+        cells = "".join(_cell(row, column, anchors) for column in columns)
+        yield f'<tr><th scope="row">{_text(_name(row))}</th>{cells}</tr>'
+        details += [*([_origin(row)] if isinstance(row, Row) else []), *_details(row, anchors)]
     yield "</tbody></table></div>"
     yield from details
 
 
-def _anchors(prefix: str, row: Row) -> dict[str, str]:
+def _name(row: Row | PackageRow) -> str:
+    if isinstance(row, Row):
+        return row.path
+    return f"{row.name} {row.version}" if row.version else row.name
+
+
+def _anchors(prefix: str, row: Row | PackageRow) -> dict[str, str]:
     """The anchor of each release with a problem; adjacent releases with the same problem share one."""
     anchors: dict[str, str] = {}
     groups = itertools.groupby(
@@ -68,17 +82,19 @@ def _anchors(prefix: str, row: Row) -> dict[str, str]:
     return anchors
 
 
-def _rules(result: Result) -> tuple[str, ...]:
+def _rules(result: Result | PackageResult) -> tuple[str, ...]:
     return tuple(finding.rule for finding in result.findings)
 
 
-def _cell(result: Result | None, anchor: str | None, release: str) -> str:
-    sign = mark(result)
-    label = f"{_WORDS[sign]} on torch {release}"
-    cell = f'<span role="img" aria-label="{_text(label)}" title="{_text(label)}">{sign}</span>'
+def _cell(row: Row | PackageRow, column: Column, anchors: dict[str, str]) -> str:
+    text = cell(row, column)
+    sign, builds = text[0], text[2:]
+    anchor = next((anchors[name] for name in column.builds if name in anchors), None)
+    label = f"{_WORDS[sign]} on torch {column.release}{f', {builds} build' if builds else ''}"
+    shown = f'<span role="img" aria-label="{_text(label)}" title="{_text(label)}">{_text(text)}</span>'
     if anchor:
-        cell = f'<a href="#{anchor}">{cell}</a>'
-    return f'<td class="{_CLASSES[sign]}" data-verdict="{_CLASSES[sign]}">{cell}</td>'
+        shown = f'<a href="#{anchor}">{shown}</a>'
+    return f'<td class="{_CLASSES[sign]}" data-verdict="{_CLASSES[sign]}">{shown}</td>'
 
 
 def _origin(row: Row) -> str:
@@ -90,15 +106,16 @@ def _origin(row: Row) -> str:
     return f"<details><summary>{summary}</summary><ul>{clues}</ul></details>"
 
 
-def _details(row: Row, anchors: dict[str, str]) -> Iterator[str]:
+def _details(row: Row | PackageRow, anchors: dict[str, str]) -> Iterator[str]:
     for anchor, group in itertools.groupby(anchors, anchors.__getitem__):
         releases = list(group)
         result = row.results[releases[0]]
         versions = "-".join(dict.fromkeys((releases[0], releases[-1])))
         problem = first_line(trouble(result, versions if len(releases) > 1 else None) or "notes")
-        summary = f"<code>{_text(row.path)}</code> on torch {_text(versions)}: {_text(problem)}"
+        summary = f"<code>{_text(_name(row))}</code> on torch {_text(versions)}: {_text(problem)}"
         findings = "".join(map(_finding, result.findings))
-        gaps = "".join(f"<li>gap ({_text(gap.stage)}): {_text(gap.reason)}</li>" for gap in result.gaps)
+        reasons = (f": {gap}" if isinstance(gap, str) else f" ({gap.stage}): {gap.reason}" for gap in result.gaps)
+        gaps = "".join(f"<li>gap{_text(reason)}</li>" for reason in reasons)
         first = f"<p class='faint'>Details are from torch {_text(releases[0])}.</p>" if len(releases) > 1 else ""
         yield f'<details id="{anchor}"><summary>{summary}</summary>{first}<ul>{findings}{gaps}</ul></details>'
 
