@@ -34,10 +34,13 @@ class Constants:
         self._code_of = code_of
         self._function = functools.lru_cache(maxsize=4)(self._decode)
 
-    def at(self, address: int, start: int) -> Mapping[Location, int]:
-        """What holds which constant where the instruction at ``address`` of the function at ``start`` begins."""
+    def at(self, address: int, start: int, code: range) -> Mapping[Location, int]:
+        """What holds which constant where the instruction at ``address`` of the function at ``start`` begins.
+
+        :param code: where the instructions are that it is for
+        """
         function = self._function(start)
-        locations: tuple[Location, ...] = (*_KEPT, *function.frame)
+        locations: tuple[Location, ...] = (*_KEPT, *function.words_read(code))
         return {
             location: constant
             for location in locations
@@ -59,26 +62,23 @@ _Change: TypeAlias = int | _Copy | None  # a constant; None for anything that is
 
 
 class _Function:
-    """One function: what each of its instructions changes, and which come before it.
-
-    ``frame`` are the words of the frame that it reads.
-    """
+    """One function: what each of its instructions changes, and which come before it."""
 
     def __init__(self, start: int, code: bytes) -> None:
         self._start = start
         self._changes: dict[int, dict[Location, _Change]] = {}
         self._before: dict[int, list[int]] = defaultdict(list)
-        self.frame: set[int] = set()
-        has_frame = False
+        self._has_frame = False
         for instruction in _decoder().disasm(code, start) if code else ():
-            has_frame = has_frame or f"{instruction.mnemonic} {instruction.op_str}" == "mov rbp, rsp"
-            self._changes[instruction.address] = changes = dict(_changes(instruction))
+            self._has_frame |= f"{instruction.mnemonic} {instruction.op_str}" == "mov rbp, rsp"
+            self._changes[instruction.address] = dict(_changes(instruction))
             for target in _next(instruction):
                 self._before[target].append(instruction.address)
-            copies = (change.location for change in changes.values() if isinstance(change, _Copy))
-            self.frame.update(location for location in copies if isinstance(location, int))
-        if not has_frame:
-            self.frame.clear()
+
+    def words_read(self, code: range) -> set[int]:
+        """The words of the frame that some instructions read."""
+        changes = (change for at in code for change in self._changes.get(at, {}).values() if self._has_frame)
+        return {change.location for change in changes if isinstance(change, _Copy) and isinstance(change.location, int)}
 
     def constant(self, location: Location, address: int) -> int | None:
         """The constant in a place before an instruction, None if it is not known to have one."""

@@ -115,17 +115,19 @@ class LookupReader:
                     return names
                 stopped = self._process.machine.vm.pc - BASE
                 first = following.get(stopped) if stopped >= first else None
-        for head, constants in self._constants_at(heads, start):
+        for head, constants in self._constants_at(heads, start, site):
             names = self._names_from(head, site, constants)
             if names:
                 return names
         return set()
 
-    def _constants_at(self, heads: Sequence[int], start: int) -> Iterator[tuple[int, Mapping[Location, int]]]:
+    def _constants_at(
+        self, heads: Sequence[int], start: int, site: CallSite
+    ) -> Iterator[tuple[int, Mapping[Location, int]]]:
         """The heads, the last one first, and the constants that are there and at every head behind it."""
         agreed: frozenset[tuple[Location, int]] | None = None
         for head in reversed(heads):
-            constants = frozenset(self._constants.at(head, start).items())
+            constants = frozenset(self._constants.at(head, start, range(heads[0], site.address)).items())
             agreed = constants if agreed is None else agreed & constants
             if agreed:
                 yield head, dict(agreed)
