@@ -19,6 +19,7 @@ from abiscan.binary.elf import ElfFile, SharedObject
 from abiscan.emulation.call_sites import CallSite, Functions, find_call_sites
 from abiscan.emulation.doubles import finder
 from abiscan.emulation.doubles.cpython import CPYTHON, fill_datum, module_functions, new_module
+from abiscan.emulation.doubles.gpu_runtime import GPU_RUNTIME, GpuKernels
 from abiscan.emulation.doubles.libc import LIBC
 from abiscan.emulation.doubles.libstdcxx import LIBSTDCXX
 from abiscan.emulation.doubles.torch import torch_doubles
@@ -80,7 +81,10 @@ class _Recovery:
         state.schemas.known_tail = argument_tail
         state.has_flat_class_map |= any(map(self.process.image.mentions, (_FLAT_MAP, _CLASS_BASE)))
         self.registries = FilledRegistries(state)
-        self.find = finder((*torch_doubles(state, self.registries), LIBC, LIBSTDCXX, CPYTHON))
+        self.gpu = GpuKernels()
+        runtime = GPU_RUNTIME.of(self.gpu)
+        self.process.ask_double("__cudaRegisterFunction")
+        self.find = finder((*torch_doubles(state, self.registries), LIBC, LIBSTDCXX, CPYTHON, runtime))
 
     def _find_double(self, name: str) -> Double | None:
         return self.find(name)
@@ -151,6 +155,7 @@ class _Recovery:
             fallbacks=tuple(recorder.fallbacks),
             classes=tuple(recorder.classes),
             registries=tuple(recorder.registries),
+            gpu_kernels=tuple(self.gpu.kernels),
             gaps=tuple(self.gaps),
             debug_at=next(iter(recorder.debug_at)) if len(recorder.debug_at) == 1 else None,
         )

@@ -176,7 +176,7 @@ def _walk(path: Path) -> Iterator[str]:
 def uses_torch(distribution: Distribution, files: Files) -> bool:
     """Whether an installed package has an extension of torch."""
     objects = map(files.object_at, distribution.objects)
-    return any(facts is not None and _uses_torch(facts) for facts in objects)
+    return any(facts is not None and needs_torch(facts) for facts in objects)
 
 
 def _read_distribution(distribution: Distribution, files: Files) -> Target:
@@ -259,7 +259,7 @@ def _other_system(name: str, system: str) -> InputError:
 
 def _users_of_torch(objects: Mapping[str, Extension], siblings: Mapping[str, str]) -> set[str]:
     """The objects that are linked with torch or reference it, directly or through a sibling."""
-    users = {location for location, member in objects.items() if _uses_torch(member.facts)}
+    users = {location for location, member in objects.items() if needs_torch(member.facts)}
     grown = True
     while grown:
         reached = {
@@ -272,5 +272,6 @@ def _users_of_torch(objects: Mapping[str, Extension], siblings: Mapping[str, str
     return users
 
 
-def _uses_torch(facts: SharedObject) -> bool:
+def needs_torch(facts: SharedObject) -> bool:
+    """Whether a shared object is itself linked with torch, or references a symbol of torch."""
     return any(map(is_torch_library, facts.needed)) or any(map(is_torch_symbol, facts.imports))

@@ -31,15 +31,15 @@ def check_declared(targets: Sequence[Source], rules: Sequence[Rule], session: Se
     turns, results = Turns(targets), list[Result]()
     for source in turns:
         with turns.of(source):
-            results += _check_declared(source, Bench((), session, targets), rules, session)
+            results += _check_declared(source, Bench((), session, targets), rules)
     return Report(results=tuple(results), unchecked=turns.unchecked())
 
 
-def _check_declared(source: Source, bench: Bench, rules: Sequence[Rule], session: Session) -> tuple[Result, ...]:
+def _check_declared(source: Source, bench: Bench, rules: Sequence[Rule]) -> tuple[Result, ...]:
     target = bench.target(source).target
     if target.metadata is None:
         raise InputError(target.name, "has no metadata that could declare a torch", "pass a wheel, or name the torch")
-    rows = rows_of(bench, source, rules, session, explained=False)
+    rows = rows_of(bench, source, rules, explained=False)
     builds = builds_of(rows)
     admitted = {release for release in builds if _admits(target.metadata, release)}
     if not admitted:

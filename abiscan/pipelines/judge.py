@@ -17,7 +17,8 @@ from abiscan.findings import Effect, Finding, Rule
 from abiscan.inputs import system
 from abiscan.inputs.files import Files
 from abiscan.inputs.libraries import Libraries
-from abiscan.inputs.sources import Target
+from abiscan.inputs.session import Progress
+from abiscan.inputs.sources import Target, needs_torch
 from abiscan.inputs.version import number_of
 from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.first_error import first_error
@@ -59,10 +60,12 @@ class Judge:
     :param files: the files that the targets and the torch were read from
     :param resolver: may be shared by the judges of several torches over the same files
     :param beside: the libraries of other packages
+    :param progress: called before each extension
     """
 
-    def __init__(self, torch: Torch, files: Files, resolver: Resolver, beside: Beside) -> None:
+    def __init__(self, torch: Torch, files: Files, resolver: Resolver, beside: Beside, progress: Progress) -> None:
         self.torch = torch
+        self._progress = progress
         self._files = files
         self._resolver = resolver
         self._beside = beside
@@ -156,6 +159,8 @@ class Judge:
     ) -> Linkage:
         """What happens to one extension: it is mapped and bound, then registered, then its layouts are compared."""
         release, interpreter, name = setting.release, self.torch.interpreter, examined.path
+        target = examined.target.name
+        self._progress(f"{target if target.endswith(name) else f'{target}: {name}'} on {release}")
         resolution = self._resolve(examined, setting)
         # If the load fails before the registrations, how torch would react to them matters for explanations only.
         replayed = resolution if resolution is None or explained or resolution.error is None else None
@@ -231,7 +236,16 @@ def _result(
         torch_cuda=linkage.torch_cuda,
         findings=tuple(findings),
         gaps=(*gaps_of(linkage), *(Gap(stage="elf", reason=str(error)) for error in unread)),
+        uses_torch=_uses_torch(examined, resolution),
     )
+
+
+def _uses_torch(examined: ExaminedExtension, resolution: Resolution | None) -> bool:
+    """Whether an extension uses torch, itself or through what it brings along; what is missing might."""
+    if resolution is None or any(library.absence is Absence.EXTERNAL for library in resolution.closure.missing):
+        return True
+    loaded = (module.facts for module in resolution.closure.new)
+    return any(needs_torch(facts) for facts in (examined.facts, *loaded) if facts is not None)
 
 
 def _verdict(error: LoadError | None, findings: Sequence[Finding]) -> Verdict:

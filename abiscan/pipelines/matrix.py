@@ -37,7 +37,7 @@ def matrix(
     turns = Turns(targets)
     for source in turns:
         with turns.of(source):
-            of_target = rows_of(bench, source, rules, session, explained=explained)
+            of_target = rows_of(bench, source, rules, explained=explained)
             suggestions[bench.target(source).target.name] = suggestion(of_target)
             rows += of_target
     judged = {release for row in rows for release in row.results}
@@ -49,12 +49,11 @@ def matrix(
     )
 
 
-def rows_of(bench: Bench, source: Source, rules: Sequence[Rule], session: Session, *, explained: bool) -> list[Row]:
+def rows_of(bench: Bench, source: Source, rules: Sequence[Rule], *, explained: bool) -> list[Row]:
     """Every extension of a target, unreadable ones included, on all torches of a bench."""
     examined = bench.target(source)
     results_by_path: dict[str, dict[str, Result]] = {}
     for torch in bench.names:
-        session.progress(f"{examined.target.name} on torch {torch}")
         for result in bench.judge(source, torch, rules, explained=explained):
             results_by_path.setdefault(result.path, {})[torch] = result
     origins = {extension.path: extension.origin for extension in examined.extensions}

@@ -26,6 +26,8 @@ def _lines(report: Report) -> Iterator[str]:
     yield "|---|---|---|---|"
     for result in report.results:
         message = result.predicted_error.line if result.predicted_error else ""
+        if not result.uses_torch:
+            message = message or "does not use torch"
         verdict = f"{_SIGNS[result.verdict]} {result.verdict.value}"
         yield f"| {_code(_name(result))} | {_plain(result.torch_build or '?')} | {verdict} | {_code(message)} |"
     for target in report.unchecked:

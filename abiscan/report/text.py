@@ -104,4 +104,6 @@ def verdict(result: Result) -> Text:
         line.append(f" - {clean(result.predicted_error.line)}")
     elif result.external:
         line.append(f" if {clean(', '.join(result.external))} can be found at run time")
+    if not result.uses_torch:
+        line.append(", but does not use torch")
     return line

@@ -63,7 +63,10 @@ class Suppressed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """The result for one extension. The verdict is about the load, even if findings are suppressed."""
+    """The result for one extension. The verdict is about the load, even if findings are suppressed.
+
+    ``uses_torch`` is false for a shared object that was named, but has nothing to do with torch.
+    """
 
     target: str
     path: str
@@ -77,12 +80,14 @@ class Result:
     findings: tuple[Finding, ...]
     gaps: tuple[Gap, ...]
     suppressed: tuple[Suppressed, ...] = ()
+    uses_torch: bool = True
     torch_cuda: str | None = None
 
     def __str__(self) -> str:
         torch = f"torch {self.torch_build}" if self.torch_build else "this torch"
         error = f" - {self.predicted_error.line}" if self.predicted_error else ""
-        return f"{self.path}: {self.verdict.value} on {torch}{error}"
+        aside = "" if self.uses_torch else ", but does not use torch"
+        return f"{self.path}: {self.verdict.value} on {torch}{error}{aside}"
 
     def is_failure(self, fail_on: Effect, *, strict: bool) -> bool:
         """Whether it has a finding at or above ``fail_on``, or with ``strict`` any gap that was not expected."""
@@ -125,6 +130,11 @@ class Report:
 
 
 def _result(result: Result) -> dict[str, Any]:
+    document = _fields(result)
+    return document if result.uses_torch else {**document, "uses_torch": False}
+
+
+def _fields(result: Result) -> dict[str, Any]:
     return {
         "target": result.target,
         "path": result.path,
