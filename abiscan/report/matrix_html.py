@@ -1,6 +1,7 @@
 """The matrix as one self-contained HTML page, made from ``matrix.html``: it needs no other file and no network.
 
-Each cell with a problem links to its findings, which releases with the same findings share. Names come from files that
+The newest releases come first, and adjacent ones with the same answer share a column. Each cell with a problem links to
+its findings. Names come from files that
 may be hostile: everything is escaped, and the page forbids itself to load anything.
 """
 
@@ -17,9 +18,11 @@ import abiscan
 from abiscan.extension.built_for import span
 from abiscan.findings import Finding
 from abiscan.report.characters import clean
+from abiscan.report.matrix_text import runs
 from abiscan.report.sarif import level
 from abiscan.results.check import Result
-from abiscan.results.matrix import Matrix, Row, advice, legend, mark, trouble
+from abiscan.results.matrix import Matrix, Row, advice, legend, mark, trouble, working
+from abiscan.results.unchecked import Unchecked
 from abiscan.words import first_line
 
 _EVIDENCE_SHOWN: Final = 25
@@ -30,30 +33,67 @@ _WORDS: Final = {"✓": "loads", "✗": "fails", "?": "unknown", "·": "no build
 def render(matrix: Matrix) -> str:
     """The page. Its findings should be explained: see ``Judge.judge``."""
     template = resources.files("abiscan.report").joinpath("matrix.html").read_text("utf-8")
+    names = list(dict.fromkeys(row.target for row in matrix.rows))
     targets = []
-    for number, target in enumerate(dict.fromkeys(row.target for row in matrix.rows)):
+    for number, target in enumerate(names):
         rows = [row for row in matrix.rows if row.target == target]
         targets.append("\n".join(_target(f"t{number}", rows, matrix)))
     return string.Template(template).substitute(
-        targets="\n".join(targets), legend=_text(legend()), version=_text(abiscan.__version__)
+        answers="\n".join(_answers(names, matrix)),
+        targets="\n".join((*targets, *_unchecked(matrix.unchecked))),
+        legend=_text(legend()),
+        version=_text(abiscan.__version__),
     )
 
 
+def _answers(targets: Sequence[str], matrix: Matrix) -> Iterator[str]:
+    """The answers for several targets, before the tables that explain them."""
+    if len(targets) > 1:
+        yield '<ul class="answers">'
+        for number, target in enumerate(targets):
+            yield f'<li><a href="#t{number}">{_text(target)}</a> {_badge(target, matrix)}</li>'
+        yield "</ul>"
+
+
+def _badge(target: str, matrix: Matrix) -> str:
+    releases = working(matrix, target)
+    words = f"torch {releases}" if releases else "no torch"
+    return f'<span class="badge {"loads" if releases else "fails"}">{_text(words)}</span>'
+
+
+def _unchecked(targets: Sequence[Unchecked]) -> Iterator[str]:
+    if targets:
+        yield "<h2>Not checked</h2><ul>"
+        yield from (f"<li>{_text(str(target))}</li>" for target in targets)
+        yield "</ul>"
+
+
 def _target(anchor: str, rows: Sequence[Row], matrix: Matrix) -> Iterator[str]:
-    yield f"<h2>{_text(rows[0].target)}</h2>"
+    yield f'<h2 id="{anchor}">{_text(rows[0].target)} {_badge(rows[0].target, matrix)}</h2>'
     yield f"<p>{_text(advice(matrix, rows[0]))}</p>"
-    releases = [release for release in matrix.releases if any(release in row.results for row in rows)]
+    anchors = [_anchors(f"{anchor}f{number}", row) for number, row in enumerate(rows)]
+
+    def answer(release: str) -> object:
+        return [(mark(row.results.get(release)), known.get(release)) for row, known in zip(rows, anchors, strict=True)]
+
+    # What users ask about is the newest release, so that is where they begin to read.
+    releases = [release for release in reversed(matrix.releases) if any(release in row.results for row in rows)]
+    columns = {_span(run[::-1]): run[0] for run in runs(releases, answer)}
     yield '<div class="scroll" tabindex="0" role="region" aria-label="files by releases"><table>'
-    heads = "".join(f'<th scope="col" class="release"><button>{_text(release)}</button></th>' for release in releases)
+    heads = "".join(f'<th scope="col" class="release"><button>{_text(name)}</button></th>' for name in columns)
     yield f'<thead><tr><th scope="col"><button>file</button></th>{heads}</tr></thead><tbody>'
-    details = []
-    for number, row in enumerate(rows):
-        anchors = _anchors(f"{anchor}f{number}", row)
-        cells = "".join(_cell(row.results.get(release), anchors.get(release), release) for release in releases)
+    for row, known in zip(rows, anchors, strict=True):
+        cells = "".join(_cell(row.results.get(release), known.get(release), name) for name, release in columns.items())
         yield f'<tr><th scope="row">{_text(row.path)}</th>{cells}</tr>'
-        details += [_origin(row), *_details(row, anchors)]
     yield "</tbody></table></div>"
-    yield from details
+    for row, known in zip(rows, anchors, strict=True):
+        yield _origin(row)
+        yield from _details(row, known)
+
+
+def _span(releases: Sequence[str]) -> str:
+    """Adjacent releases, oldest first: ``2.5.0-2.6.0``."""
+    return "-".join(dict.fromkeys((releases[0], releases[-1])))
 
 
 def _anchors(prefix: str, row: Row) -> dict[str, str]:
@@ -91,10 +131,10 @@ def _origin(row: Row) -> str:
 
 
 def _details(row: Row, anchors: dict[str, str]) -> Iterator[str]:
-    for anchor, group in itertools.groupby(anchors, anchors.__getitem__):
-        releases = list(group)
+    groups = [(anchor, list(group)) for anchor, group in itertools.groupby(anchors, anchors.__getitem__)]
+    for anchor, releases in reversed(groups):
         result = row.results[releases[0]]
-        versions = "-".join(dict.fromkeys((releases[0], releases[-1])))
+        versions = _span(releases)
         problem = first_line(trouble(result, versions if len(releases) > 1 else None) or "notes")
         summary = f"<code>{_text(row.path)}</code> on torch {_text(versions)}: {_text(problem)}"
         findings = "".join(map(_finding, result.findings))

@@ -99,15 +99,15 @@ def advice(matrix: Matrix, row: Row) -> str:
     """What the target of a row requires, where it works, and what to require."""
     suggestion = matrix.suggestions.get(row.target)
     works_on = (
-        f"works on torch {_working(matrix, row.target)} ({suggestion})"
+        f"works on torch {working(matrix, row.target)} ({suggestion})"
         if suggestion
         else f"works on none of torch {ranges(matrix.releases, matrix.releases)}"
     )
     return f"requires {row.declared}; {works_on}" if row.declared else works_on
 
 
-def _working(matrix: Matrix, target: str) -> str:
-    """The releases with a build on which the whole target works: ``2.5.0-2.5.1``."""
+def working(matrix: Matrix, target: str) -> str:
+    """The releases with a build on which the whole target works: ``2.5.0-2.5.1``; empty if there are none."""
     rows = [row for row in matrix.rows if row.target == target]
     builds = [name for name in matrix.releases if any(name in row.results for row in rows)]
     good = [name for name in builds if all(works(row.results[name]) for row in rows if name in row.results)]
