@@ -241,7 +241,9 @@ def torch_choices(spec: str) -> tuple[TorchChoice, ...]:
 def distinct(choices: Iterable[TorchChoice]) -> list[TorchChoice]:
     """The choices without those that are the same build as another one: ``2.13.0+cpu`` if ``2.13.0`` stands for it."""
     choices = list(choices)
-    meant = {choice: embedded.meant(choice.number) for choice in choices if isinstance(choice, ReleaseNumber)}
+    meant: dict[TorchChoice, frozenset[object]] = {
+        choice: embedded.meant(choice.number) for choice in choices if isinstance(choice, ReleaseNumber)
+    }
     contained = {choice for choice, builds in meant.items() if builds and any(builds < more for more in meant.values())}
     first: dict[object, TorchChoice] = {}
     for choice in choices:
