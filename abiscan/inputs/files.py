@@ -14,7 +14,7 @@ import re
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Final, Protocol
 
@@ -308,6 +308,15 @@ class Files:
             on_disk = {entry.path for entry in os.scandir(folder) if entry.is_file()}
         except OSError:
             on_disk = set()
+        return sorted(mounted | on_disk)
+
+    def below(self, folder: str) -> Sequence[str]:
+        """The paths of the files in ``folder`` and all folders in it, mounted ones included, sorted."""
+        folder = posixpath.normpath(folder)
+        mounted = {path for path in self._mounted if path.startswith(f"{folder}/")}
+        if self._below:
+            return sorted(mounted | set(self._below.below(folder)))
+        on_disk = {posixpath.join(parent, name) for parent, _, names in os.walk(folder) for name in names}
         return sorted(mounted | on_disk)
 
 

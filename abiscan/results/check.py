@@ -40,12 +40,15 @@ class Gap:
     """Something that could not be analysed, and at which stage.
 
     ``expected`` means that it never can be: the torch is a release number, or for another machine, so the libraries of
-    its system are taken for granted. ``--strict`` does not count it.
+    its system are taken for granted. ``--strict`` does not count it. ``rules`` are those that had no answer because
+    something is unknown about the torch; ``decides`` means that one of them could have found that the load fails.
     """
 
     stage: str
     reason: str
     expected: bool = False
+    rules: tuple[str, ...] = ()
+    decides: bool = False
 
     def __str__(self) -> str:
         return f"{self.stage}: {self.reason}"
@@ -207,8 +210,12 @@ def predicted_error(error: PredictedError | None) -> dict[str, Any] | None:
 
 
 def _gap(gap: Gap) -> dict[str, Any]:
-    document = {"stage": gap.stage, "reason": gap.reason}
-    return {**document, "expected": True} if gap.expected else document
+    document: dict[str, Any] = {"stage": gap.stage, "reason": gap.reason}
+    if gap.expected:
+        document["expected"] = True
+    if gap.rules:
+        document["rules"] = list(gap.rules)
+    return document
 
 
 def _finding(finding: Finding) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import posixpath
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -19,9 +20,10 @@ from abiscan.inputs.interpreter import Interpreter
 from abiscan.inputs.libraries import Libraries
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import TorchVersion
-from abiscan.torches import embedded, embedded_operators, from_libs
+from abiscan.torches import embedded, embedded_operators, from_libs, torch_layouts
 from abiscan.torches.model import TorchRelease
 from abiscan.torches.operator_store import operators_of
+from abiscan.torches.torch_layouts import TorchLayouts
 from abiscan.words import did_you_mean
 
 NEWEST: Final = "latest"
@@ -70,6 +72,12 @@ class Torch(Protocol):
         :param release: the result of ``release_for``
         """
 
+    def layouts(self, release: TorchRelease) -> TorchLayouts:
+        """The memory layouts of its classes.
+
+        :param release: the result of ``release_for``
+        """
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedTorch:
@@ -111,6 +119,10 @@ class EmbeddedTorch:
         """All names that its own libraries export, by library."""
         return embedded.exports(self.build, release.machine)
 
+    def layouts(self, release: TorchRelease) -> TorchLayouts:
+        """The memory layouts of its classes, from the embedded data."""
+        return torch_layouts.of_release(str(release.version), release.machine)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledTorch:
@@ -149,6 +161,10 @@ class InstalledTorch:
         libraries = Libraries(release.own_libraries, self.files)
         return {name: frozenset(facts.symbols.starting_with("")) for name, facts in libraries.items()}
 
+    def layouts(self, release: TorchRelease) -> TorchLayouts:
+        """The memory layouts of its classes: those of its release, or what its own headers show."""
+        return torch_layouts.of_installed(release, self.files, self.session)
+
 
 class TorchChoice(Protocol):
     """The torch that a user chose, before any of its files are read."""
@@ -183,7 +199,7 @@ class TorchAt:
 
         :raises InputError: there is none
         """
-        release = from_libs.from_path(self.path, files)
+        release = recognised(from_libs.from_path(self.path, files), files)
         interpreter = python.of_torch(Path(release.package), release.python)
         return InstalledTorch(release=release, interpreter=interpreter, files=files, session=session)
 
@@ -205,8 +221,17 @@ class TorchOf:
             interpreter, package = python.ask(self.executable)
         if package is None:
             raise InputError(str(interpreter.executable), "has no torch", "name one with --torch or --python")
-        release = from_libs.from_path(package, files)
+        release = recognised(from_libs.from_path(package, files), files)
         return InstalledTorch(release=release, interpreter=interpreter, files=files, session=session)
+
+
+def recognised(release: TorchRelease, files: Files) -> TorchRelease:
+    """An installed torch; if its version is not embedded, with the embedded build that has the same files."""
+    version = release.torch_version
+    if version is not None and version.of_release in embedded.versions(release.machine):
+        return release
+    same = embedded_operators.find(from_libs.identities(release, files), release.machine)
+    return dataclasses.replace(release, same_as=same)
 
 
 def torch_choice(spec: str) -> TorchChoice:
