@@ -51,7 +51,7 @@ def build(text: str, machine: Machine) -> str:
 
     :raises InputError: it is not embedded
     """
-    return str(_record(text, machine)["build"])
+    return str(description(text, machine)["build"])
 
 
 @functools.cache
@@ -125,7 +125,7 @@ def release(text: str, machine: Machine, files: Files) -> TorchRelease:
     :param files: the libraries of the release are put there
     :raises InputError: it is not embedded
     """
-    return _unpack(_record(text, machine), files)
+    return _unpack(description(text, machine), files)
 
 
 def exports(text: str, machine: Machine) -> dict[str, frozenset[str]]:
@@ -133,7 +133,7 @@ def exports(text: str, machine: Machine) -> dict[str, frozenset[str]]:
 
     :raises InputError: it is not embedded
     """
-    columns = {library["column"]: name for name, library in _record(text, machine)["libraries"].items()}
+    columns = {library["column"]: name for name, library in description(text, machine)["libraries"].items()}
     exported: dict[str, list[str]] = {name: [] for name in columns.values()}
     for bits, names in _table().by_columns.items():
         for column, library in columns.items():
@@ -142,7 +142,11 @@ def exports(text: str, machine: Machine) -> dict[str, frozenset[str]]:
     return {library: frozenset(names) for library, names in exported.items()}
 
 
-def _record(text: str, machine: Machine) -> dict[str, Any]:
+def description(text: str, machine: Machine) -> dict[str, Any]:
+    """What the data file has for a release: the result of ``describe``.
+
+    :raises InputError: it is not embedded
+    """
     version = TorchVersion(text)
     same = [record for record in _records(machine) if _version_of(record) == version.of_release]
     candidates = [record for record in same if version.local in (None, TorchVersion(record["build"]).local)]
