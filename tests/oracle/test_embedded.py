@@ -1,7 +1,7 @@
 """The data in the package, against the torch that is installed, and against what other builds were recorded to have.
 
-``symm_mem_dumps.json.gz`` has the text of ``torch._C._dispatch_dump`` of the operators of ``symm_mem`` in two builds with
-CUDA, imported with stand-ins for its libraries: ``libtorch_nvshmem.so`` has a part of their kernels.
+``symm_mem_dumps.json.gz`` has the text of ``torch._C._dispatch_dump`` of the operators of ``symm_mem`` in two builds
+with CUDA, imported with stand-ins for its libraries: ``libtorch_nvshmem.so`` has a part of their kernels.
 """
 
 from __future__ import annotations
