@@ -24,6 +24,7 @@ from abiscan.binary.elf import Definition, Machine, Reference, SharedObject, Sym
 from abiscan.binary.ownership import is_torch_library
 from abiscan.binary.typeinfo import CxxClass, Slot
 from abiscan.inputs.interpreter import Interpreter, PythonTag
+from abiscan.inputs.requirement import metadata_of
 from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.declaration import Declaration, ReleaseOutcome
 from abiscan.linkage.first_error import first_error
@@ -219,7 +220,7 @@ def linkage(case: Mapping[str, Any]) -> Linkage:
         torch_libraries={name: facts for name, facts in libraries.items() if is_torch_library(name)},
         resolution=resolution,
         error=first_error(path, facts, resolution, interpreter, replayed, crash(drifts, release.version)),
-        requires_torch=case.get("requires_torch"),
+        requires_torch=metadata_of([case["requires_torch"]], "").requires_torch if "requires_torch" in case else None,
         declaration=_declaration(case.get("declaration")),
         registering=replayed,
         drifts=drifts,

@@ -9,20 +9,17 @@ from typing import TextIO
 import click
 
 import abiscan
-from abiscan.cli.common import console, errors_reported, working, write
-from abiscan.cli.options import fail_options, python_option, report_options, verbose_option
+from abiscan.cli.common import console, errors_reported, explain_strict, report_unread, working, write
+from abiscan.cli.options import fail_options, python_option, report_options, torches_option, verbose_option
 from abiscan.findings import Effect
 from abiscan.inputs.session import Session
 
 
 @click.command()
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
-@click.option(
-    "--torch",
+@torches_option(
     "torches",
-    multiple=True,
-    metavar="SPEC",
-    help="A torch to check on (repeatable): a release number, a version specifier ('>=2.4,<2.7'), a folder or a wheel. "
+    "A torch to check on (repeatable): a release number, a version specifier ('>=2.4,<2.7'), a folder or a wheel. "
     "Default: all embedded releases.",
 )
 @python_option("Look up installed packages in this Python.")
@@ -74,4 +71,8 @@ def matrix(
         stream.write(matrix_html.render(result))
 
     write(result, form, output, {"text": text, "html": html})
+    report_unread(result.unchecked)
+    if strict:
+        cells = (cell for row in result.rows for cell in row.results.values())
+        explain_strict(str(gap) for cell in cells for gap in cell.unexpected_gaps)
     sys.exit(result.exit_code(Effect(fail_on), strict=strict))

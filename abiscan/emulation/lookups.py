@@ -67,7 +67,7 @@ class LookupReader:
         self._machine = machine
         self._recorder = recorder
         self._run = run
-        self._functions = Functions(process.image)
+        self._functions = Functions(process.image, machine)
         self._unknown = process.machine.unknown(process.allocate(UNKNOWN_SIZE, PAGE_SIZE))
 
     def read(self, sites: Iterable[CallSite]) -> Iterator[Lookup | EmulationGap]:

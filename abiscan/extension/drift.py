@@ -39,7 +39,7 @@ def _objects(
     shared_types = examined.shared_types
     for module in resolution.closure.new if registering else ():
         source = files.source(module.path)
-        registrations = registering.brought.get(module.name) if registering else None
+        registrations = registering.bundled.get(module.name) if registering else None
         if registrations is None or module.facts is None or source is None:
             continue
         if module.path not in shared_types:

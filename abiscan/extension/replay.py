@@ -150,15 +150,16 @@ class Replayer:
         keys = DispatchKeys(minor=minor, names=operators.keys) if operators else keys_of(version)
         registered = [registrant.registrations for registrant in objects]
         built_for, machine = inventory.built_for, release.machine
-        is_absent = any(library.absence is Absence.EXTERNAL for library in resolution.closure.missing)
+        unread = (Absence.EXTERNAL, Absence.WITH_TORCH)
+        is_absent = any(library.absence in unread for library in resolution.closure.missing)
         is_unknown = is_absent or any(registrant.is_unread for registrant in (*before, *new))
         assumed = _assumed_classes(before, new, operators, keys, minor) if is_unknown else frozenset()
         every_reaction = reactions(before, new, operators, keys, minor, assumed)
         return Registering(
             own=inventory.registrations,
-            brought={registrant.name: registrant.registrations for registrant in objects[:-1]},
+            bundled={registrant.name: registrant.registrations for registrant in objects[:-1]},
             built_for=inventory.built_for,
-            meant=inventory.keys,
+            keys_built_for=inventory.keys,
             doubts=inventory.doubts,
             keys=keys,
             operators=operators,
@@ -302,7 +303,7 @@ def reactions(
             outcome=outcome,
             object=source.name,
             phase=phase,
-            met=next((other.name for other in others if other.conflicts_in(outcome, keys)), None),
+            conflicts_with=next((other.name for other in others if other.conflicts_in(outcome, keys)), None),
             aborts=_ends_process(outcome, source, phase),
             behind=behind,
         )

@@ -20,8 +20,8 @@ from abiscan.inputs.packages import Distribution
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import uses_torch
 from abiscan.inputs.version import number_of
-from abiscan.results.check import Verdict
 from abiscan.results.doctor import Ailment, Diagnosis, Trouble
+from abiscan.results.verdict import Verdict
 from abiscan.torches.from_libs import build_of
 from abiscan.torches.torch import TorchChoice, TorchOf
 

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from abiscan.errors import NoExtensionError
 from abiscan.extension.built_for import releases_exporting_imports
 from abiscan.extension.examined import examine
 from abiscan.findings import Effect, Finding
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
 from abiscan.pipelines.check import check
-from abiscan.results.check import Result, Verdict
+from abiscan.results.check import Result
+from abiscan.results.verdict import Verdict
 from abiscan.rules import RULES
 from abiscan.torches import embedded
 from abiscan.torches.torch import ReleaseNumber, TorchChoice
@@ -54,9 +54,8 @@ def judge(source: Source, choice: TorchChoice, session: Session, beside: Sequenc
     :param beside: packages that will be installed with it
     :raises InputError: it cannot be read
     """
-    try:
-        report = check([source], [choice], RULES, session, beside=beside)
-    except NoExtensionError:
+    report = check([source], [choice], RULES, session, beside=beside)
+    if not report.results:
         return None
     return Judgement(results=tuple(sorted(report.results, key=_severity, reverse=True)))
 

@@ -8,19 +8,39 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from abiscan.binary.elf import MAGIC, SharedObject, SourceLine
+from abiscan.binary.elf import MAGIC, SharedObject, SourceLine, system_of
 from abiscan.binary.ownership import is_torch_library, is_torch_symbol
 from abiscan.errors import InputError, NoExtensionError
 from abiscan.inputs.files import DiskFile, ElfSource, Files, Wheel, exists, installed_path
-from abiscan.inputs.packages import SHARED_OBJECT, Distribution, FetchedWheel
+from abiscan.inputs.packages import FIX, SHARED_OBJECT, Distribution, FetchedWheel
 
 if TYPE_CHECKING:
     from abiscan.inputs.requirement import Metadata
 
-Source = Path | Distribution | FetchedWheel
+_OTHER_SYSTEMS: Final = {"win": "Windows", "macosx": "macOS", "ios": "iOS"}
+_PLATFORM_TAG: Final = re.compile(r"-(win|macosx|ios)[^-]*\.whl$")
+_SOURCE_ARCHIVE: Final = re.compile(r"\.(tar(\.\w+)?|tgz|tbz2?|txz|zip)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A target that there is not; reading it raises the ``error``."""
+
+    name: str
+    error: InputError
+
+
+Source = Path | Distribution | FetchedWheel | Missing
 """What can be read as a target: a path, an installed package, a wheel downloaded for the check."""
+
+
+def name_of(source: Source) -> str:
+    """How messages name a target: as the user did, if possible."""
+    if isinstance(source, FetchedWheel):
+        return source.path.name
+    return source.name if isinstance(source, Missing) else str(source)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,19 +84,31 @@ def read_target(source: Source, files: Files, site: str, torch_package: str) -> 
     :param torch_package: torch's own folder, which is skipped inside a target folder
     :raises InputError: it does not exist, cannot be read, or contains nothing that uses torch
     """
+    if isinstance(source, Missing):
+        raise source.error
     if isinstance(source, Distribution):
         return _read_distribution(source, files)
     if isinstance(source, FetchedWheel):
-        return _read_wheel(source.path, files, site, name=source.path.name)
+        return _read_wheel(source.path, files, site, name=name_of(source))
     path = source
     if exists(path) and path.is_dir():
         return _read_folder(path, files, torch_package)
     if path.suffix == ".whl":
         return _read_wheel(path, files, site, name=str(path))
     if not path.is_file():
-        fix = "pass a .so, a wheel, a folder, NAME==VERSION or the name of an installed package"
-        raise InputError(str(path), "does not exist", fix)
+        raise InputError(str(path), "does not exist", FIX)
+    if _SOURCE_ARCHIVE.search(path.name):
+        fix = f"build a wheel from it and pass that: pip wheel --no-deps {path}"
+        raise InputError(str(path), "is an archive of source code, in which nothing is compiled yet", fix)
     return _read_object(path, files)
+
+
+def content_of(source: Source) -> list[Source]:
+    """What a target stands for: the wheels directly in a folder, and the folder if there is any shared object in it."""
+    if not isinstance(source, Path) or not source.is_dir():
+        return [source]
+    wheels = sorted(path for path in source.iterdir() if path.suffix == ".whl" and path.is_file())
+    return [*wheels] if wheels and next(_walk(source), None) is None else [source, *wheels]
 
 
 def library_paths(source: Source, files: Files, site: str) -> list[str]:
@@ -86,6 +118,8 @@ def library_paths(source: Source, files: Files, site: str) -> list[str]:
     :param site: the folder into which a wheel would be installed
     :raises InputError: it cannot be read
     """
+    if isinstance(source, Missing):
+        raise source.error
     if isinstance(source, Distribution):
         return list(source.objects)
     path = source.path if isinstance(source, FetchedWheel) else source
@@ -142,7 +176,7 @@ def _walk(path: Path) -> Iterator[str]:
 def uses_torch(distribution: Distribution, files: Files) -> bool:
     """Whether an installed package has an extension of torch."""
     objects = map(files.object_at, distribution.objects)
-    return any(facts is not None and _uses_torch(facts) for facts in objects)
+    return any(facts is not None and needs_torch(facts) for facts in objects)
 
 
 def _read_distribution(distribution: Distribution, files: Files) -> Target:
@@ -158,6 +192,8 @@ def _read_distribution(distribution: Distribution, files: Files) -> Target:
 
 
 def _read_wheel(path: Path, files: Files, site: str, *, name: str) -> Target:
+    if system := _PLATFORM_TAG.search(path.name):
+        raise _other_system(name, _OTHER_SYSTEMS[system[1]])
     wheel = Wheel(path)
     files.mount(wheel, site)
     paths = list(wheel.names())
@@ -182,19 +218,23 @@ def _read_members(
 ) -> Target:
     objects: dict[str, Extension] = {}
     unreadable: list[tuple[str, InputError]] = []
+    others: list[str] = []
     for path, location, source in members:
         try:
-            if not source.head(len(MAGIC)).startswith(MAGIC):
-                continue  # a linker script or a data file, which a process cannot load
+            if not (head := source.head(len(MAGIC))).startswith(MAGIC):
+                # If not for another system, a linker script or a data file, which a process cannot load.
+                others += filter(None, [system_of(head)])
+                continue
             objects[location] = _extension(path, location, source)
         except InputError as error:
             unreadable.append((path, error))
             continue
         files.put(location, objects[location].facts)
     if not objects and not unreadable:
-        raise NoExtensionError(
-            name, "contains no ELF shared object", "pass the .so, the wheel or the folder of an extension"
-        )
+        if others:
+            raise _other_system(name, others[0])
+        kind = InputError if metadata is None else NoExtensionError  # a package may be pure Python, and is then fine
+        raise kind(name, "contains no ELF shared object", "pass the .so, the wheel or the folder of an extension")
     siblings: dict[str, str] = {}
     for location, member in objects.items():
         siblings.setdefault(posixpath.basename(location), location)
@@ -213,9 +253,13 @@ def _read_members(
     )
 
 
+def _other_system(name: str, system: str) -> InputError:
+    return InputError(name, f"is for {system}", "abiscan checks extensions for Linux")
+
+
 def _users_of_torch(objects: Mapping[str, Extension], siblings: Mapping[str, str]) -> set[str]:
     """The objects that are linked with torch or reference it, directly or through a sibling."""
-    users = {location for location, member in objects.items() if _uses_torch(member.facts)}
+    users = {location for location, member in objects.items() if needs_torch(member.facts)}
     grown = True
     while grown:
         reached = {
@@ -228,5 +272,6 @@ def _users_of_torch(objects: Mapping[str, Extension], siblings: Mapping[str, str
     return users
 
 
-def _uses_torch(facts: SharedObject) -> bool:
+def needs_torch(facts: SharedObject) -> bool:
+    """Whether a shared object is itself linked with torch, or references a symbol of torch."""
     return any(map(is_torch_library, facts.needed)) or any(map(is_torch_symbol, facts.imports))

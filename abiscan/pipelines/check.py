@@ -8,7 +8,8 @@ from abiscan.findings import Rule
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
 from abiscan.pipelines.bench import Bench
-from abiscan.results.check import Report
+from abiscan.pipelines.turns import Turns
+from abiscan.results.check import Report, Result
 from abiscan.torches.torch import TorchChoice
 
 
@@ -23,14 +24,12 @@ def check(
     """Check every extension in ``targets`` against each of several torches, torch by torch.
 
     :param beside: what is not checked, but has libraries that the targets may need
-    :raises InputError: a target, a torch or the interpreter cannot be read
+    :raises AbiscanError: no target, a torch or the interpreter cannot be read
     """
     bench = Bench(choices, session, (*targets, *beside))
-    return Report(
-        results=tuple(
-            result
-            for torch in bench.names
-            for number, source in enumerate(targets, 1)
-            for result in bench.judge(source, torch, rules, keep=number < len(targets))
-        )
-    )
+    turns, results = Turns(targets), list[Result]()
+    for torch in bench.names:
+        for source in turns:
+            with turns.of(source):
+                results += bench.judge(source, torch, rules, keep=source != targets[-1])
+    return Report(results=tuple(results), unchecked=turns.unchecked())

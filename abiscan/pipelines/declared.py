@@ -13,6 +13,7 @@ from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.declaration import Declaration, ReleaseOutcome
 from abiscan.pipelines.bench import Bench
 from abiscan.pipelines.matrix import all_work, builds_of, rows_of, suggestion
+from abiscan.pipelines.turns import Turns
 from abiscan.results.check import Report, Result
 from abiscan.results.matrix import Row, trouble
 from abiscan.torches.pythons import runs_in
@@ -23,26 +24,30 @@ def check_declared(targets: Sequence[Source], rules: Sequence[Rule], session: Se
 
     That torch is the newest embedded release that the requirement admits, which is the one that pip installs.
 
-    :raises InputError: a target cannot be read, has no metadata, or admits no embedded release
+    A target that cannot be read, has no metadata, or admits no embedded release, is not checked.
+
+    :raises AbiscanError: there is no other target
     """
-    results: list[Result] = []
-    for source in targets:
-        bench = Bench((), session, targets)
-        target = bench.target(source).target
-        if target.metadata is None:
-            raise InputError(
-                target.name, "has no metadata that could declare a torch", "pass a wheel, or name the torch"
-            )
-        rows = rows_of(bench, source, rules, session, explained=False)
-        builds = builds_of(rows)
-        admitted = {release for release in builds if _admits(target.metadata, release)}
-        if not admitted:
-            required = target.metadata.requires_torch or "any torch"
-            problem = f"requires {required}, but no embedded release for its Python and machine satisfies that"
-            raise InputError(target.name, problem, "correct the requirement, or name the torch")
-        declarations = _declarations(target.metadata, rows, builds, admitted)
-        results += bench.judge(source, builds[max(admitted)], rules, declarations=declarations)
-    return Report(results=tuple(results))
+    turns, results = Turns(targets), list[Result]()
+    for source in turns:
+        with turns.of(source):
+            results += _check_declared(source, Bench((), session, targets), rules)
+    return Report(results=tuple(results), unchecked=turns.unchecked())
+
+
+def _check_declared(source: Source, bench: Bench, rules: Sequence[Rule]) -> tuple[Result, ...]:
+    target = bench.target(source).target
+    if target.metadata is None:
+        raise InputError(target.name, "has no metadata that could declare a torch", "pass a wheel, or name the torch")
+    rows = rows_of(bench, source, rules, explained=False)
+    builds = builds_of(rows)
+    admitted = {release for release in builds if _admits(target.metadata, release)}
+    if not admitted:
+        required = target.metadata.requires_torch or "any torch"
+        problem = f"requires {required}, but no embedded release for its Python and machine satisfies that"
+        raise InputError(target.name, problem, "correct the requirement, or name the torch")
+    declarations = _declarations(target.metadata, rows, builds, admitted)
+    return bench.judge(source, builds[max(admitted)], rules, declarations=declarations)
 
 
 def _admits(metadata: Metadata, release: TorchVersion) -> bool:

@@ -31,18 +31,19 @@ def gaps_of(linkage: Linkage) -> Iterator[Gap]:
     assumed = [library for library in linkage.resolution.closure.missing if library.absence is Absence.SYSTEM]
     if assumed:
         names = ", ".join(dict.fromkeys(library.name for library in assumed))
-        yield Gap(stage="linkage", reason=f"different target system: {names} not checked")
+        yield Gap(stage="linkage", reason=f"different target system: {names} not checked", expected=True)
     external = [library.name for library in linkage.resolution.closure.missing if library.absence is Absence.EXTERNAL]
     if external:
         names, count = ", ".join(dict.fromkeys(external)), len(unchecked)
         yield Gap(
             stage="linkage",
             reason=f"not available: {names}; {plural(count, 'unresolved symbol')} not checked",
+            expected=not linkage.here,
         )
 
 
 def _registration_gaps(registering: Registering, release: TorchRelease) -> Iterator[Gap]:
-    registered = (registering.own, *registering.brought.values())
+    registered = (registering.own, *registering.bundled.values())
     for gap in (*(gap for registrations in registered for gap in registrations.gaps), *registering.doubts):
         location = f" (in {gap.symbol})" if gap.symbol else ""
         yield Gap(stage=gap.stage, reason=gap.reason + location)

@@ -13,11 +13,12 @@ from abiscan.binary.registration_api import registers
 from abiscan.errors import InputError
 from abiscan.extension.drift import drifts
 from abiscan.extension.examined import ExaminedExtension, ExaminedTarget
-from abiscan.findings import Finding, Rule
+from abiscan.findings import Effect, Finding, Rule
 from abiscan.inputs import system
 from abiscan.inputs.files import Files
 from abiscan.inputs.libraries import Libraries
-from abiscan.inputs.sources import Target
+from abiscan.inputs.session import Progress
+from abiscan.inputs.sources import Target, needs_torch
 from abiscan.inputs.version import number_of
 from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.first_error import first_error
@@ -29,12 +30,14 @@ from abiscan.linkage.resolve import Resolver, resolve
 from abiscan.linkage.scope import Loader, SearchPath
 from abiscan.pipelines.beside import Beside
 from abiscan.pipelines.gaps import gaps_of
-from abiscan.results.check import Gap, How, PredictedError, Result, Verdict
+from abiscan.results.check import Gap, PredictedError, Result
+from abiscan.results.verdict import How, Verdict
 from abiscan.torches.model import TorchRelease
 from abiscan.torches.torch import Torch
 
 if TYPE_CHECKING:
     from abiscan.extension.replay import Replayer
+    from abiscan.inputs.requirement import TorchRequirement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +60,12 @@ class Judge:
     :param files: the files that the targets and the torch were read from
     :param resolver: may be shared by the judges of several torches over the same files
     :param beside: the libraries of other packages
+    :param progress: called before each extension
     """
 
-    def __init__(self, torch: Torch, files: Files, resolver: Resolver, beside: Beside) -> None:
+    def __init__(self, torch: Torch, files: Files, resolver: Resolver, beside: Beside, progress: Progress) -> None:
         self.torch = torch
+        self._progress = progress
         self._files = files
         self._resolver = resolver
         self._beside = beside
@@ -117,6 +122,7 @@ class Judge:
             siblings=siblings,
             system=system.library_folders(release.machine) if torch.here else (),
             native=torch.here,
+            own_cuda=target.target.metadata is not None and target.target.metadata.requires_cuda,
         )
         alone = Loader(self._files, search, release.machine)
         executable = torch.interpreter.executable if torch.interpreter else None
@@ -153,6 +159,8 @@ class Judge:
     ) -> Linkage:
         """What happens to one extension: it is mapped and bound, then registered, then its layouts are compared."""
         release, interpreter, name = setting.release, self.torch.interpreter, examined.path
+        target = examined.target.name
+        self._progress(f"{target if target.endswith(name) else f'{target}: {name}'} on {release}")
         resolution = self._resolve(examined, setting)
         # If the load fails before the registrations, how torch would react to them matters for explanations only.
         replayed = resolution if resolution is None or explained or resolution.error is None else None
@@ -204,10 +212,10 @@ class Judge:
                 self._replayer.keep(examined, linkage.resolution, linkage.registering)
 
 
-def _required(target: Target) -> str | None:
+def _required(target: Target) -> TorchRequirement | None:
     """The torch requirement in a target's metadata, if it excludes any torch."""
     requirement = target.metadata.requires_torch if target.metadata else None
-    return str(requirement) if requirement and not requirement.admits_all else None
+    return requirement if requirement and not requirement.admits_all else None
 
 
 def _result(
@@ -221,13 +229,30 @@ def _result(
         sha256=examined.extension.source.sha256(),
         torch=linkage.release.version,
         torch_build=linkage.release.build,
-        verdict=Verdict.FAILS if error else Verdict.LOADS,
+        verdict=_verdict(error, findings),
         predicted_error=_predicted(error) if error else None,
         undefined_symbols=tuple(dict.fromkeys(str(symbol.reference) for symbol in linkage.undefined)),
         external=tuple(dict.fromkeys(library.name for library in missing if library.absence is Absence.EXTERNAL)),
+        torch_cuda=linkage.torch_cuda,
         findings=tuple(findings),
         gaps=(*gaps_of(linkage), *(Gap(stage="elf", reason=str(error)) for error in unread)),
+        uses_torch=_uses_torch(examined, resolution),
     )
+
+
+def _uses_torch(examined: ExaminedExtension, resolution: Resolution | None) -> bool:
+    """Whether an extension uses torch, itself or through what it brings along; what is missing might."""
+    if resolution is None or any(library.absence is Absence.EXTERNAL for library in resolution.closure.missing):
+        return True
+    loaded = (module.facts for module in resolution.closure.new)
+    return any(needs_torch(facts) for facts in (examined.facts, *loaded) if facts is not None)
+
+
+def _verdict(error: LoadError | None, findings: Sequence[Finding]) -> Verdict:
+    if error:
+        return Verdict.FAILS
+    corrupts = any(finding.effect is Effect.CORRUPTS for finding in findings)
+    return Verdict.CORRUPTS if corrupts else Verdict.LOADS
 
 
 def _predicted(error: LoadError) -> PredictedError:

@@ -11,6 +11,7 @@ from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
 from abiscan.inputs.version import TorchVersion
 from abiscan.pipelines.bench import Bench
+from abiscan.pipelines.turns import Turns
 from abiscan.results.check import Result
 from abiscan.results.matrix import Matrix, Row, works
 from abiscan.torches.torch import TorchChoice
@@ -28,25 +29,31 @@ def matrix(
 
     :param choices: the torches; empty for all embedded releases
     :param explained: whether the findings are shown: see ``Judge.judge``
-    :raises InputError: a target or a torch cannot be read
+    :raises AbiscanError: no target, or a torch, cannot be read
     """
     bench = Bench(choices, session, targets)
     rows: list[Row] = []
     suggestions: dict[str, str | None] = {}
-    for source in targets:
-        of_target = rows_of(bench, source, rules, session, explained=explained)
-        suggestions[bench.target(source).target.name] = suggestion(of_target)
-        rows += of_target
+    turns = Turns(targets)
+    for source in turns:
+        with turns.of(source):
+            of_target = rows_of(bench, source, rules, explained=explained)
+            suggestions[bench.target(source).target.name] = suggestion(of_target)
+            rows += of_target
     judged = {release for row in rows for release in row.results}
-    return Matrix(rows=tuple(rows), releases=tuple(filter(judged.__contains__, bench.names)), suggestions=suggestions)
+    return Matrix(
+        rows=tuple(rows),
+        releases=tuple(filter(judged.__contains__, bench.names)),
+        suggestions=suggestions,
+        unchecked=turns.unchecked(),
+    )
 
 
-def rows_of(bench: Bench, source: Source, rules: Sequence[Rule], session: Session, *, explained: bool) -> list[Row]:
+def rows_of(bench: Bench, source: Source, rules: Sequence[Rule], *, explained: bool) -> list[Row]:
     """Every extension of a target, unreadable ones included, on all torches of a bench."""
     examined = bench.target(source)
     results_by_path: dict[str, dict[str, Result]] = {}
     for torch in bench.names:
-        session.progress(f"{examined.target.name} on torch {torch}")
         for result in bench.judge(source, torch, rules, explained=explained):
             results_by_path.setdefault(result.path, {})[torch] = result
     origins = {extension.path: extension.origin for extension in examined.extensions}

@@ -8,7 +8,9 @@ from typing import Final
 from xml.etree import ElementTree as ET
 
 from abiscan.findings import Effect, Finding
-from abiscan.results.check import Report, Result, Verdict
+from abiscan.results.check import Report, Result
+from abiscan.results.unchecked import Unchecked
+from abiscan.results.verdict import Verdict
 
 # Characters that XML 1.0 does not allow, escaped or not (section 2.2, Char).
 _NO_CHARACTER: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -25,6 +27,8 @@ def render(report: Report, fail_on: Effect, *, strict: bool) -> str:
     root = ET.Element("testsuites", {"name": "abiscan"})
     for name, results in suites.items():
         _suite(root, name, results, fail_on, strict=strict)
+    if report.unchecked:
+        _unchecked(root, report.unchecked)
     ET.indent(root, " ")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
 
@@ -44,6 +48,19 @@ def _suite(root: ET.Element, name: str, results: Sequence[Result], fail_on: Effe
         elif lines := [*map(_finding, result.findings), *_known(result)]:
             ET.SubElement(case, "system-out").text = _text("\n".join(lines))
     suite.attrib |= {"failures": str(failures), "errors": str(errors), "skipped": "0"}
+
+
+def _unchecked(root: ET.Element, targets: Sequence[Unchecked]) -> None:
+    """A suite of its own: what cannot be read is an error, and what has nothing to check is skipped."""
+    suite = ET.SubElement(root, "testsuite", {"name": "not checked", "tests": str(len(targets)), "failures": "0"})
+    skipped = sum(target.readable for target in targets)
+    suite.attrib |= {"errors": str(len(targets) - skipped), "skipped": str(skipped)}
+    for target in targets:
+        case = ET.SubElement(suite, "testcase", {"name": _text(target.target), "classname": _text(target.target)})
+        outcome = ET.SubElement(case, "skipped" if target.readable else "error", {"message": _text(target.problem)})
+        if not target.readable:
+            outcome.attrib["type"] = "unreadable"
+            outcome.text = _text(target.fix)
 
 
 def _outcome(case: ET.Element, tag: str, result: Result) -> None:

@@ -8,9 +8,10 @@ from typing import Final
 
 from abiscan.findings import Finding
 from abiscan.report.characters import clean
-from abiscan.results.check import Report, Result, Verdict
+from abiscan.results.check import Report, Result
+from abiscan.results.verdict import Verdict
 
-_SIGNS: Final = {Verdict.LOADS: "✅", Verdict.FAILS: "❌", Verdict.UNKNOWN: "❔"}
+_SIGNS: Final = {Verdict.LOADS: "✅", Verdict.CORRUPTS: "❌", Verdict.FAILS: "❌", Verdict.UNKNOWN: "❔"}
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>()#+!|~&])")
 _EVIDENCE_SHOWN: Final = 10
 
@@ -25,8 +26,13 @@ def _lines(report: Report) -> Iterator[str]:
     yield "|---|---|---|---|"
     for result in report.results:
         message = result.predicted_error.line if result.predicted_error else ""
+        if not result.uses_torch:
+            message = message or "does not use torch"
         verdict = f"{_SIGNS[result.verdict]} {result.verdict.value}"
         yield f"| {_code(_name(result))} | {_plain(result.torch_build or '?')} | {verdict} | {_code(message)} |"
+    for target in report.unchecked:
+        verdict = "nothing to check" if target.readable else "❔ not checked"
+        yield f"| {_code(target.target)} | | {verdict} | {_plain(target.problem)} |"
     for result in report.results:
         if result.findings or result.suppressed or result.gaps:
             yield ""

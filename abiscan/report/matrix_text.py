@@ -14,8 +14,8 @@ from rich.text import Text
 from abiscan.binary.mangling import demangle
 from abiscan.extension.built_for import Clue, Kind, span
 from abiscan.report.characters import clean
-from abiscan.results.matrix import Matrix, Row, advice, legend, mark, rules_of, trouble
-from abiscan.words import first_line
+from abiscan.results.matrix import Matrix, Row, advice, cuda_versions, legend, mark, rules_of, trouble
+from abiscan.words import first_line, ranges
 
 _MARKS: Final = {"✓": "green", "✗": "bold red", "?": "yellow", "·": "dim"}
 _COLUMN: Final = 10  # the minimum width of a column, including the space between columns
@@ -37,11 +37,19 @@ def render(matrix: Matrix, console: Console, *, verbose: bool = False) -> None:
         for table in _tables(rows, matrix.releases, console.width):
             console.print(table)
         console.print(Text(f"  {clean(advice(matrix, rows[0]))}"), soft_wrap=True)
+        if by_version := cuda_versions(matrix, target):
+            known = [release for releases in by_version.values() for release in releases]
+            words = (f"CUDA {version}: torch {ranges(names, known)}" for version, names in by_version.items())
+            console.print(Text(f"  {'; '.join(words)}"), soft_wrap=True)
         if verbose:
             for row in rows:
                 for line in _causes(row):
                     console.print(line, soft_wrap=True)
-    console.print(Text(legend(), style="dim"), soft_wrap=True)
+    for unchecked in matrix.unchecked:
+        if unchecked.readable:  # what cannot be read is an error, and on stderr
+            console.print(Text(clean(str(unchecked))), soft_wrap=True)
+    if matrix.rows:
+        console.print(Text(legend(), style="dim"), soft_wrap=True)
 
 
 def _origins(rows: Sequence[Row], *, verbose: bool) -> Iterator[Text]:

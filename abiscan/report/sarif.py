@@ -39,7 +39,7 @@ def render(report: Report, rules: Sequence[Rule]) -> str:
         "columnKind": "utf16CodeUnits",
         "invocations": [
             {
-                "executionSuccessful": True,
+                "executionSuccessful": all(target.readable for target in report.unchecked),
                 "toolExecutionNotifications": [
                     {
                         "level": "warning",
@@ -48,6 +48,10 @@ def render(report: Report, rules: Sequence[Rule]) -> str:
                     }
                     for result in report.results
                     for gap in result.gaps
+                ]
+                + [
+                    {"level": "note" if target.readable else "error", "message": {"text": str(target)}}
+                    for target in report.unchecked
                 ],
             }
         ],

@@ -10,12 +10,18 @@ from rich.text import Text
 
 from abiscan.findings import Effect, Evidence, Finding
 from abiscan.report.characters import clean
-from abiscan.results.check import Report, Result, Verdict
+from abiscan.results.check import Report, Result
+from abiscan.results.verdict import Verdict
 from abiscan.words import plural
 
 _EVIDENCE_SHOWN: Final = 3
 _LINES_SHOWN: Final = 12
-_VERDICT_STYLES: Final = {Verdict.LOADS: "green", Verdict.FAILS: "bold red", Verdict.UNKNOWN: "yellow"}
+_VERDICT_STYLES: Final = {
+    Verdict.LOADS: "green",
+    Verdict.CORRUPTS: "bold red",
+    Verdict.FAILS: "bold red",
+    Verdict.UNKNOWN: "yellow",
+}
 _LABELS: Final = {
     Effect.NOTE: ("note", "cyan"),
     Effect.OVERRIDES: ("warning", "yellow"),
@@ -33,6 +39,9 @@ def render(report: Report, console: Console, *, verbosity: int = 0) -> None:
             console.print()
         for line in _result(result, verbosity):
             console.print(line, soft_wrap=True)
+    for target in report.unchecked:
+        if target.readable:  # what cannot be read is an error, and on stderr
+            console.print(Text(clean(str(target))), soft_wrap=True)
 
 
 def _result(result: Result, verbosity: int) -> Iterator[Text]:
@@ -89,9 +98,12 @@ def verdict(result: Result) -> Text:
     """The verdict on an extension, in one line."""
     torch = f"torch {result.torch_build}" if result.torch_build else "this torch"
     path = result.target if result.target.endswith(result.path) else f"{result.target}: {result.path}"
-    line = Text.assemble(clean(path), ": ", (result.verdict.value, _VERDICT_STYLES[result.verdict]), f" on {torch}")
+    word = "loads, then corrupts memory" if result.verdict is Verdict.CORRUPTS else result.verdict.value
+    line = Text.assemble(clean(path), ": ", (word, _VERDICT_STYLES[result.verdict]), f" on {torch}")
     if result.predicted_error:
         line.append(f" - {clean(result.predicted_error.line)}")
     elif result.external:
         line.append(f" if {clean(', '.join(result.external))} can be found at run time")
+    if not result.uses_torch:
+        line.append(", but does not use torch")
     return line

@@ -9,8 +9,10 @@ from typing import Any
 
 from abiscan.extension.built_for import BuiltFor
 from abiscan.findings import Effect
-from abiscan.results.check import Result, Verdict, predicted_error
+from abiscan.results.check import Result, predicted_error
 from abiscan.results.document import rendered
+from abiscan.results.unchecked import Unchecked, document_of, exit_code_of
+from abiscan.results.verdict import Verdict
 from abiscan.words import ranges
 
 
@@ -34,19 +36,22 @@ class Matrix:
     """All rows of a run, the ``releases`` that are its columns, oldest first, and what to require.
 
     ``suggestions`` has, for each target, the simplest requirement that admits exactly those of the releases on which
-    the whole target works; None if there are none.
+    the whole target works; None if there are none. ``unchecked`` has the targets without rows.
     """
 
     rows: tuple[Row, ...]
     releases: tuple[str, ...]
     suggestions: Mapping[str, str | None]
+    unchecked: tuple[Unchecked, ...] = ()
 
     def exit_code(self, fail_on: Effect, *, strict: bool) -> int:
-        """1: a finding at or above ``fail_on``, or with ``strict`` any gap; 3: a verdict is unknown; 0 otherwise."""
+        """The worst of all targets and releases, as ``Report.exit_code``."""
         results = [result for row in self.rows for result in row.results.values()]
-        if any(result.is_failure(fail_on, strict=strict) for result in results):
-            return 1
-        return 3 if any(result.verdict is Verdict.UNKNOWN for result in results) else 0
+        return exit_code_of(
+            failed=any(result.is_failure(fail_on, strict=strict) for result in results),
+            unknown=any(result.verdict is Verdict.UNKNOWN for result in results),
+            unchecked=self.unchecked,
+        )
 
     def to_json(self) -> str:
         """The JSON document, version 1."""
@@ -54,6 +59,7 @@ class Matrix:
             {
                 "suggestions": [{"target": target, "requirement": text} for target, text in self.suggestions.items()],
                 "results": list(map(_row, self.rows)),
+                "unchecked": document_of(self.unchecked),
             }
         )
 
@@ -70,6 +76,18 @@ def mark(result: Result | None) -> str:
     if result.verdict is Verdict.UNKNOWN:
         return "?"
     return "✓" if works(result) else "✗"
+
+
+def cuda_versions(matrix: Matrix, target: str) -> dict[str, list[str]]:
+    """The releases by the version of CUDA that they were built for, if that is why a target fails on some."""
+    results = [(name, result) for row in matrix.rows if row.target == target for name, result in row.results.items()]
+    if not any("cuda-runtime-mismatch" in rules_of(result) for _, result in results):
+        return {}
+    version_of = {name: result.torch_cuda for name, result in results if result.torch_cuda}
+    by_version: dict[str, list[str]] = {}
+    for name in filter(version_of.__contains__, matrix.releases):
+        by_version.setdefault(version_of[name], []).append(name)
+    return by_version
 
 
 def legend() -> str:
@@ -145,5 +163,6 @@ def _cell(result: Result) -> dict[str, Any]:
     return {
         "verdict": result.verdict.value,
         "rules": rules_of(result),
+        "torch_cuda": result.torch_cuda,
         "predicted_error": predicted_error(result.predicted_error),
     }

@@ -36,7 +36,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     if registering is None or registering.operators is None:
         return
     before = DispatchTable(registering.release, registering.operators)
-    after = table_of(registering.release, registering.operators, (registering.own, *registering.brought.values()))
+    after = table_of(registering.release, registering.operators, (registering.own, *registering.bundled.values()))
     own_kernels = after.operators.kernels[len(before.operators.kernels) :]
     for backend in dict.fromkeys(kernel.key for kernel in own_kernels if kernel.key is not None):
         autograd = AUTOGRAD + backend

@@ -34,7 +34,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     if registering is None or registering.operators is None:
         return
     of_torch = registering.operators.operators
-    loaded = (registering.own, *registering.brought.values())
+    loaded = (registering.own, *registering.bundled.values())
     defined = {*of_torch, *(operator.name for registrations in loaded for operator in registrations.operators)}
     implemented = {kernel.operator for registrations in loaded for kernel in registrations.kernels}
     needed = (lookup.operator for lookup in registering.own.lookups if lookup.throws)

@@ -34,6 +34,7 @@ _WHAT: Final = {
     "privateuse1-hooks": "hooks for {}",
     "privateuse1-generator": "a generator for {}",
     "privateuse1-profiler": "a profiler for {}",
+    "privateuse1-activity-profiler": "an activity profiler for {}",
     "storage": "a storage factory for {}",
     "device-guard": "a device guard for {}",
     "allocator": "an allocator for {}",
@@ -44,7 +45,11 @@ _WHAT: Final = {
 def check(linkage: Linkage) -> Iterator[Finding]:
     """One finding for what is rejected, and for each entry that replaces another or is ignored."""
     for reaction in refusals(linkage, _CHECKS):
-        fix = f"do not load {reaction.object} and {reaction.met} into one process" if reaction.met else None
+        fix = (
+            f"do not load {reaction.object} and {reaction.conflicts_with} into one process"
+            if reaction.conflicts_with
+            else None
+        )
         yield refusal(RULE.name, linkage, reaction, _cause(linkage, reaction), [_evidence(reaction)], fix)
     for reaction in linkage.registering.reactions if linkage.registering else ():
         kind, message = reaction.outcome.kind, reaction.outcome.message

@@ -6,6 +6,7 @@ of a load needs to know about torch: its libraries, their dependencies, and the 
 
 from __future__ import annotations
 
+import bisect
 import functools
 import mmap
 import posixpath
@@ -62,6 +63,11 @@ def further_builds(machine: Machine) -> tuple[str, ...]:
         for release, build_machine, full in builds()
         if build_machine is machine and full != build(str(release), machine)
     )
+
+
+def meant(text: str) -> frozenset[tuple[Machine, str]]:
+    """The build that a release number or a full version stands for on each machine, as far as it is embedded there."""
+    return frozenset((machine, build(text, machine)) for machine in Machine if builds_meant(text, machine))
 
 
 def builds_meant(text: str, machine: Machine) -> tuple[str, ...]:
@@ -151,10 +157,19 @@ def description(text: str, machine: Machine) -> dict[str, Any]:
     same = [record for record in _records(machine) if _version_of(record) == version.of_release]
     candidates = [record for record in same if version.local in (None, TorchVersion(record["build"]).local)]
     if not candidates:
-        available = [record["build"] for record in same] or versions(machine)
-        fix = f"available: {', '.join(map(str, available))}"
-        raise InputError(f"torch {text}", f"not among the embedded releases for {machine.value}", fix)
+        problem = f"not among the embedded releases for {machine.value}"
+        if same:
+            raise InputError(f"torch {text}", problem, f"available: {', '.join(record['build'] for record in same)}")
+        fix = f"the nearest are {', '.join(_nearest(version, machine))}; abiscan releases lists all"
+        raise InputError(f"torch {text}", problem, fix)
     return min(candidates, key=lambda record: ("libtorch_cuda.so" in record["libraries"], record["build"]))
+
+
+def _nearest(version: TorchVersion, machine: Machine) -> list[str]:
+    """The releases before and after one that is not embedded."""
+    known = versions(machine)
+    place = bisect.bisect(known, version)
+    return list(map(str, known[max(place - 2, 0) : place + 2]))
 
 
 def describe(record: TorchRelease, libraries: Mapping[str, SharedObject]) -> dict[str, Any]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from abiscan.binary.elf import Machine
 from abiscan.dispatch.operators import Operators
@@ -20,6 +21,14 @@ from abiscan.inputs.session import Session
 from abiscan.torches import embedded, embedded_operators, from_libs
 from abiscan.torches.model import TorchRelease
 from abiscan.torches.operator_store import operators_of
+from abiscan.words import did_you_mean
+
+NEWEST: Final = "latest"
+"""What users may write for the newest embedded release."""
+
+_OF_TORCH: Final = re.compile(r"^\s*torch\s*(?=[=<>!~])")
+_EXACTLY: Final = re.compile(r"^\s*===?\s*(?![^,]*[,*])")
+_FIX: Final = "pass a release number that abiscan releases lists, latest, or the folder or the wheel of a torch"
 
 
 class Torch(Protocol):
@@ -200,21 +209,47 @@ class TorchOf:
 
 
 def torch_choice(spec: str) -> TorchChoice:
-    """The torch that SPEC stands for: a path if it exists, else a release number.
+    """The torch that SPEC stands for: a path if it exists, else a release number, or ``latest``.
 
-    :raises InputError: it is empty, or no path can have that name
+    :raises InputError: it is nothing of that kind, or no path can have that name
     """
     if not spec:
-        raise InputError('""', "is no torch", "pass a release number, or the folder of the torch package")
+        raise InputError('""', "is no torch", _FIX)
     path = Path(spec)
-    return TorchAt(path) if exists(path) or not embedded.is_version(spec) else ReleaseNumber(spec)
+    if exists(path):
+        return TorchAt(path)
+    number = _number(spec)
+    if not embedded.is_version(number):
+        hint = did_you_mean(spec, (NEWEST, *map(str, embedded.versions())))
+        raise InputError(spec, "does not exist, and is not a release number", hint or _FIX)
+    return ReleaseNumber(number)
 
 
 def torch_choices(spec: str) -> tuple[TorchChoice, ...]:
     """The torches that SPEC stands for: all embedded releases that a version specifier admits, otherwise one torch.
 
-    :raises InputError: it is a specifier that admits no release; it is empty, or no path can have that name
+    :raises InputError: it is a specifier that admits no release; it is nothing that stands for a torch
     """
-    if spec and not exists(Path(spec)) and not embedded.is_version(spec) and (versions := embedded.admitted(spec)):
-        return tuple(ReleaseNumber(str(version)) for version in versions)
+    if spec and not exists(Path(spec)) and not embedded.is_version(_number(spec)):
+        versions = embedded.admitted(_OF_TORCH.sub("", spec))
+        if versions:
+            return tuple(ReleaseNumber(str(version)) for version in versions)
     return (torch_choice(spec),)
+
+
+def distinct(choices: Iterable[TorchChoice]) -> list[TorchChoice]:
+    """The choices without those that are the same build as another one: ``2.13.0+cpu`` if ``2.13.0`` stands for it."""
+    kept = list(dict.fromkeys(choices))
+    meant = {choice: embedded.meant(choice.number) for choice in kept if isinstance(choice, ReleaseNumber)}
+    for choice, builds in list(meant.items()):
+        if builds and any(builds <= others for other, others in meant.items() if other != choice):
+            del meant[choice]
+            kept.remove(choice)
+    return kept
+
+
+def _number(spec: str) -> str:
+    """The release number in SPEC: ``2.6.0`` in the requirement ``torch==2.6.0``, the newest one for ``latest``."""
+    if spec == NEWEST:
+        return str(embedded.versions()[-1])
+    return _EXACTLY.sub("", _OF_TORCH.sub("", spec))

@@ -15,8 +15,8 @@ from abiscan.extension.built_for import BuiltFor, Clue, Kind
 from abiscan.findings import Effect, Evidence, Finding
 from abiscan.inputs.version import TorchVersion
 from abiscan.report import matrix_html
-from abiscan.results.check import Verdict
 from abiscan.results.matrix import Matrix, Row
+from abiscan.results.verdict import Verdict
 from tests.unit.report.reports import failure, result
 
 BROWSER: Final = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
