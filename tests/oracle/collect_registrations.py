@@ -5,13 +5,14 @@ succeeded what it added to the dispatcher. The loads on aarch64 have that in the
 ``pairs_aarch64.jsonl.gz``, which is always read.
 
     python -m tests.oracle.collect_registrations FOLDER ...
+    python -m tests.oracle.collect_registrations --samples FOLDER    # of the samples for aarch64
 """
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,16 @@ from tools import ground_truth, registrations
 ON_AARCH64 = ground_truth.RECORDS[-1]
 
 
-def main(folders: list[Path]) -> None:
+def main() -> None:
     """Write the record, sorted, so that the same folders give the same bytes."""
-    records = [record for folder in folders for record in _records(folder)]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER")
+    parser.add_argument("--samples", action="store_true")
+    arguments = parser.parse_args()
+    records = [record for folder in arguments.folders for record in _records(folder)]
+    if arguments.samples:
+        _write(records, registrations.OF_SAMPLES)
+        return
     with gzip.open(ON_AARCH64, "rt", encoding="utf-8") as stream:
         pairs = (json.loads(line) for line in stream)
         records += [
@@ -31,7 +39,11 @@ def main(folders: list[Path]) -> None:
             for pair in pairs
             if pair["verdict"] == "loads"
         ]
-    registrations.RECORD.write_bytes(gzip.compress(json.dumps(records).encode(), mtime=0))
+    _write(records, registrations.RECORD)
+
+
+def _write(records: list[dict[str, Any]], output: Path) -> None:
+    output.write_bytes(gzip.compress(json.dumps(records).encode(), mtime=0))
     print(f"{len(records)} loads")
 
 
@@ -60,4 +72,4 @@ def _record(pair: dict[str, Any], added: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(list(map(Path, sys.argv[1:])))
+    main()

@@ -22,6 +22,7 @@ from abiscan.inputs.version import TorchVersion
 from tests.oracle import corpus
 from tests.oracle.corpus import needs_corpus, shared_work  # noqa: F401
 from tests.oracle.test_ground_truth import SMALL, SMALL_WHEELS
+from tests.oracle.test_samples import TORCH
 from tools import ground_truth, registrations
 from tools.registrations import Load, dumped_kernels, dumped_schemas, recovered_kernels, recovered_schemas
 
@@ -94,6 +95,24 @@ def test_the_record_is_not_empty() -> None:
     assert sum(load.kernels.total() for load in LOADS) > 1_000
     assert sum(len(load.schemas) for load in LOADS) > 500
     assert sum(load.methods.total() for load in LOADS if load.methods) > 1_000
+
+
+@pytest.mark.parametrize("load", registrations.recorded(registrations.OF_SAMPLES), ids=lambda load: load.path)
+def test_recovers_exactly_what_the_load_of_a_sample_for_aarch64_registered(load: Load) -> None:
+    file = ElfFile.open(SAMPLES / load.path)
+    assert file.facts().machine is load.machine is Machine.AARCH64
+    found = recover(file, file.facts())
+    assert [gap for gap in found.gaps if gap.stage == "emulation"] == []
+    assert registrations.differences_of(load, [found]) == []
+
+
+def test_every_sample_for_aarch64_was_loaded() -> None:
+    loads = {load.path: load for load in registrations.recorded(registrations.OF_SAMPLES)}
+    assert loads.keys() == {path.name for path in SAMPLES.glob("*_aarch64.so")}
+    assert {load.torch for load in loads.values()} == {TORCH}
+    # These enter something into other registries, or look operators up.
+    without = {name for name, load in loads.items() if not load.kernels and not load.schemas}
+    assert without == {"lookups_aarch64.so", "registries_aarch64.so"}
 
 
 LOAD = """
