@@ -7,14 +7,15 @@ sorted by name and compressed in blocks: looking one up decompresses one block, 
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from importlib import resources
 
 from abiscan.binary.elf import Machine
 from abiscan.dispatch.operators import Operators
 from abiscan.torches import embedded
+from abiscan.torches.embedded_assertions import assertions
 from abiscan.torches.operator_table import OperatorTable
 
 
@@ -26,7 +27,8 @@ def operators(text: str, machine: Machine, names: Collection[str] | None = None)
     :raises InputError: it is not embedded
     """
     build = embedded.build(text, machine)
-    return dataclasses.replace(table().operators(_number(build, machine), names), build=build)
+    operators = table().operators(_number(build, machine), names)
+    return replace(operators, build=build, assertions=assertions(build, machine))
 
 
 def find(libraries: Mapping[str, str], machine: Machine) -> str | None:

@@ -93,6 +93,7 @@ def pack(operators: Operators) -> bytes:
         "gaps": operators.gaps,
         "entries": operators.entries,
         "build": operators.build,
+        "assertions": operators.assertions,
         "texts": list(texts),
     }
     return zlib.compress(json.dumps(content, separators=(",", ":")).encode(), 6)
@@ -124,5 +125,6 @@ def unpack(data: bytes) -> Operators:
         aliases={alias: frozenset(members) for alias, members in content["aliases"].items()},
         gaps=tuple(content["gaps"]),
         entries=None if content["entries"] is None else tuple(map(RegistryEntry._make, content["entries"])),
-        build=content.get("build"),
+        build=content["build"],
+        assertions=content["assertions"],
     )
