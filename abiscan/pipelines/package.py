@@ -17,6 +17,7 @@ from abiscan.pipelines.world import PROCESS_ENDS, PackageWorld
 from abiscan.python.library import Surroundings
 from abiscan.python.model import Answer, How, ImportOutcome, Load, Raised, Reading, Use
 from abiscan.python.reading import read
+from abiscan.python.sources import Files as SourceFiles
 from abiscan.results.check import Result
 from abiscan.results.package import (
     ImportFailure,
@@ -69,10 +70,26 @@ def judge_package(
     world = PackageWorld(judge, target, package, files)
     installed = Path(judge.torch.package)
     surroundings = Surroundings(torch_folder=installed if judge.torch.here and installed.is_dir() else None)
-    reading = read(_Sources(package, files), (), world.fresh, surroundings=surroundings)
+    sources = _Sources(package, files)
+    reading = read(sources, tuple(_modules(sources)), world.fresh, surroundings=surroundings)
     if _says_nothing(reading) and results:
         return None
     return _package_result(package, target, world, reading, results)
+
+
+def _modules(sources: _Sources) -> Iterable[str]:
+    """The names that a package is imported by; of a namespace that it shares with others, its part of it."""
+    members = frozenset(sources.members())
+    for name in SourceFiles(sources).top_level():
+        folder = name.replace(".", "/")
+        below = (path.removeprefix(f"{folder}/") for path in members if path.startswith(f"{folder}/"))
+        inside = {path.partition("/")[0] for path in below}
+        if not inside or f"{folder}/__init__.py" in members or f"{folder}.py" in members:
+            yield name
+            continue
+        parts = {part.removesuffix(".py") for part in inside if part.endswith(".py")}
+        parts |= {part for part in inside if f"{folder}/{part}/__init__.py" in members}
+        yield from (f"{name}.{part}" for part in sorted(parts))
 
 
 def _says_nothing(reading: Reading) -> bool:
