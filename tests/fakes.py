@@ -103,13 +103,20 @@ def install(
 
 
 def package_wheel(
-    folder: Path, name: str, objects: Mapping[str, Elf], *, version: str = "1.0", files: Mapping[str, str] | None = None
+    folder: Path,
+    name: str,
+    objects: Mapping[str, Elf],
+    *,
+    version: str = "1.0",
+    files: Mapping[str, str] | None = None,
+    metadata: Mapping[str, str] | None = None,
 ) -> Path:
     """A whole wheel of these shared objects and text files, for x86_64 Linux, as pip would take it."""
     info = f"{name}-{version}.dist-info"
     members = {path: elf.build() for path, elf in objects.items()}
     members |= {path: text.encode() for path, text in (files or {}).items()}
-    members[f"{info}/METADATA"] = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n".encode()
+    fields = {"Metadata-Version": "2.1", "Name": name, "Version": version, **(metadata or {})}
+    members[f"{info}/METADATA"] = "".join(f"{field}: {value}\n" for field, value in fields.items()).encode()
     members[f"{info}/WHEEL"] = b"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n"
     lines = []
     for path, data in members.items():

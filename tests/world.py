@@ -24,6 +24,7 @@ from abiscan.binary.elf import Definition, Machine, Reference, SharedObject, Sym
 from abiscan.binary.ownership import is_torch_library
 from abiscan.binary.typeinfo import CxxClass, Slot
 from abiscan.inputs.interpreter import Interpreter, PythonTag
+from abiscan.inputs.requirement import metadata_of
 from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.declaration import Declaration, ReleaseOutcome
 from abiscan.linkage.first_error import first_error
@@ -32,6 +33,7 @@ from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.resolve import resolve
 from abiscan.linkage.scope import Loader, SearchPath
 from abiscan.torches.model import TorchRelease
+from abiscan.torches.torch_layouts import of_release
 from tests.registrations import registering
 
 NEW_STRING: Final = "NSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
@@ -209,7 +211,11 @@ def linkage(case: Mapping[str, Any]) -> Linkage:
     )
     origin = tuple(map(TorchVersion, case.get("built_for", ())))
     sharing = shared(posixpath.basename(path), facts, classes, replayed.own if replayed else None, origin)
-    drift = layout_drift(sharing, str(release.version)) if resolution and not resolution.error else None
+    drift = (
+        layout_drift(sharing, of_release(str(release.version), facts.machine))
+        if resolution and not resolution.error
+        else None
+    )
     drifts = (drift,) if drift else ()
     return Linkage(
         name=posixpath.basename(path),
@@ -219,7 +225,7 @@ def linkage(case: Mapping[str, Any]) -> Linkage:
         torch_libraries={name: facts for name, facts in libraries.items() if is_torch_library(name)},
         resolution=resolution,
         error=first_error(path, facts, resolution, interpreter, replayed, crash(drifts, release.version)),
-        requires_torch=case.get("requires_torch"),
+        requires_torch=metadata_of([case["requires_torch"]], "").requires_torch if "requires_torch" in case else None,
         declaration=_declaration(case.get("declaration")),
         registering=replayed,
         drifts=drifts,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import click
 
 from abiscan.cli.common import install_checked
+from abiscan.cli.options import python_option
 
 CONTEXT = {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": ["-h", "--help"]}
 
 
 @click.command(context_settings=CONTEXT)
-@click.option("--python", metavar="EXE", help="The Python to install for. Default: that of the active environment.")
+@python_option("The Python to install for. Default: that of the active environment.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="install ARGUMENTS...")
 def pip(*, python: str | None, words: tuple[str, ...]) -> None:
     """Run pip install, unless it would break an extension of torch.

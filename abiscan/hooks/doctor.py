@@ -20,8 +20,8 @@ from abiscan.inputs.packages import Distribution
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import uses_torch
 from abiscan.inputs.version import number_of
-from abiscan.results.check import Verdict
 from abiscan.results.doctor import Ailment, Diagnosis, Trouble
+from abiscan.results.verdict import Verdict
 from abiscan.torches.from_libs import build_of
 from abiscan.torches.torch import TorchChoice, TorchOf
 
@@ -76,10 +76,10 @@ def _ailment(distribution: Distribution, choice: TorchChoice, torch: str | None,
         return _unknown(str(distribution), error.problem)
     if judgement is None:
         return None
-    if judgement.broken:
+    if judgement.is_broken:
         trouble, commands = _way_out(distribution, judgement, torch, session)
         return _broken(str(distribution), trouble, judgement, commands)
-    return _unknown(str(distribution), judgement.error) if judgement.unknown else None
+    return _unknown(str(distribution), judgement.error) if judgement.is_unknown else None
 
 
 def _broken(subject: str, trouble: Trouble, judgement: Judgement, commands: Sequence[str]) -> Ailment:

@@ -48,6 +48,8 @@ def read_workload(path: Path) -> tuple[str, ...]:
             is_archive = stream.read(4) == b"PK\x03\x04"
         names = _archived(path) if is_archive else _listed(path)
         return tuple(sorted(set(names)))
+    except ValueError as error:  # a path with a null character, which no file can have
+        raise InputError(repr(str(path)), "is not a path", _FIX) from error
     except (OSError, EOFError, RuntimeError, NotImplementedError, zlib.error, zipfile.BadZipFile) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InputError(str(path), f"cannot be read: {reason}", _FIX) from error

@@ -5,10 +5,25 @@ from __future__ import annotations
 from abiscan.linkage.linkage import Linkage
 
 
-def other_build(linkage: Linkage) -> str:
-    """The two ways out of a mismatch; the second names the torch that the metadata requires, if it does."""
+def other_build(linkage: Linkage, kind: str = "") -> str:
+    """The two ways out of a mismatch.
+
+    The second names the torch that the metadata requires, unless this torch satisfies the requirement already.
+
+    :param kind: what kind of torch the extension needs: ``CUDA``; empty if any will do
+    """
     torch = f"torch {linkage.release.version}" if linkage.release.version else "this torch"
-    own_build = f"install a build of the extension made for {torch}"
-    if linkage.requires_torch:
-        return f"{own_build}, or the torch that its metadata requires: {linkage.requires_torch}"
-    return f"{own_build}, or the torch it was built for"
+    own_build = f"install a build of the extension made for {torch}{f' without {kind}' if kind else ''}"
+    of_kind = f" (a {kind} build)" if kind else ""
+    required = linkage.requires_torch
+    if required is None:
+        return f"{own_build}, or the torch it was built for{of_kind}"
+    if required_elsewhere(linkage):
+        return f"{own_build}, or the torch that its metadata requires: {required}{of_kind}"
+    return f"{own_build}, or the torch it was built for{of_kind} (its metadata admits {torch} too: {required})"
+
+
+def required_elsewhere(linkage: Linkage) -> bool:
+    """Whether the metadata require a torch, and exclude this one."""
+    required, version = linkage.requires_torch, linkage.release.torch_version
+    return required is not None and version is not None and not required.admits(version)

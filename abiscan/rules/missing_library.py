@@ -6,8 +6,8 @@ exists: not in torch, not in the wheel or folder of the extension, not on the sy
 **Why it fails.** `ld.so` opens all needed libraries before it resolves a single symbol, and stops at the first one
 that it does not find. If it is a library of torch that this torch does not have (`libtorch_cuda.so` with a CPU build
 of torch), the failure is certain: `load-fails`. Any other library (a CUDA or vendor runtime, another package) may be
-present when the extension is used. It is assumed to be, listed as external, and reported as a `note`; with `--strict`
-it counts as a failure.
+present when the extension is used. It is assumed to be, listed as external, and reported as a `note`; for a
+torch on disk, `--strict` counts it as a failure.
 
 **Fix.** For torch's own libraries: install the right kind of torch (CUDA, ROCm, XPU), or a build of the extension for
 the kind of torch you have. For others: install the package that provides the library, or put it on the search path.
@@ -27,6 +27,7 @@ from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence, MissingLibrary
 from abiscan.linkage.resolve import NO_SUCH_FILE
+from abiscan.rules.advice import other_build, required_elsewhere
 from abiscan.rules.symbols import KINDS, missing_torch_libraries, of_missing_libraries
 from abiscan.rules.symptom import symptom
 
@@ -55,10 +56,15 @@ def _torch_lacks(linkage: Linkage, missing: Sequence[MissingLibrary]) -> Finding
     kind = next((kind for library in missing for word, kind in KINDS if word in library.name), None)
     if kind:
         cause = f"{linkage.name} is a {kind} build, but {linkage.release} has no {kind}"
-        fix = f"install a {kind} build of torch, or a build of the extension without {kind}"
+        # A build of this torch with the libraries would be the wrong release still.
+        fix = (
+            other_build(linkage, kind)
+            if required_elsewhere(linkage)
+            else f"install a {kind} build of torch, or a build of the extension without {kind}"
+        )
     else:
         cause = f"{linkage.name} needs libraries of torch that {linkage.release} does not have"
-        fix = "install the torch it was built for, or a build of the extension made for this torch"
+        fix = other_build(linkage)
     return Finding(
         rule=RULE.name,
         effect=Effect.LOAD_FAILS,

@@ -19,7 +19,8 @@ from abiscan.inputs.files import Files, read_facts
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import read_target
 from abiscan.pipelines.matrix import matrix
-from abiscan.results.check import How, PredictedError, Result, Verdict
+from abiscan.results.check import PredictedError, Result
+from abiscan.results.verdict import How, Verdict
 from abiscan.rules import RULES
 from abiscan.torches.embedded import SITE
 from tests import live_torch

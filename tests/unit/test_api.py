@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 import abiscan
+from abiscan.inputs.session import Session
+from abiscan.inputs.store import Store
 from tests.fakes import SAMPLES, torch_package
 
 SAMPLE = SAMPLES / "undefined_symbol_signature" / "undefined_symbol_signature.so"
@@ -74,6 +76,15 @@ def test_a_specifier_means_several_releases() -> None:
     assert [result.torch for result in report.results] == ["2.12.0", "2.12.1", "2.13.0"]
 
 
+def test_what_takes_long_is_told_by_name(tmp_path: Path) -> None:
+    steps: list[str] = []
+    session = Session(store=Store(tmp_path), progress=steps.append)
+    abiscan.check([SAMPLE, LOADS], "2.13.0", session=session)
+    for path in (SAMPLE, LOADS):
+        assert f"reading {path}" in steps
+        assert f"{path} on torch 2.13.0+cpu" in steps
+
+
 def test_only_the_rules_that_are_asked_for_run() -> None:
     (rule,) = (rule for rule in abiscan.RULES if rule.name == "missing-library")
     assert abiscan.check(SAMPLE, "2.13.0", rules=[rule]).results[0].findings == ()
@@ -98,6 +109,13 @@ def test_torch_operators() -> None:
 def test_api_history() -> None:
     found = abiscan.api_history(LOADS, ["2.12.0", "2.13.0"])
     assert [release.torch for release in found.releases] == ["2.12.0", "2.13.0"]
+
+
+def test_api_history_takes_a_path_as_a_torch(tmp_path: Path) -> None:
+    package = torch_package(tmp_path)
+    by_path, by_word = (abiscan.api_history(LOADS, torch).releases for torch in (package, [str(package)]))
+    assert by_path == by_word
+    assert len(by_path) == 1
 
 
 def test_coverage() -> None:
@@ -130,6 +148,11 @@ def test_releases() -> None:
         lambda: abiscan.check("x" * 5000, "2.13.0"),
         lambda: abiscan.check(Path("x" * 5000), "2.13.0"),
         lambda: abiscan.check(LOADS, "x" * 5000),
+        lambda: abiscan.torch_operators("2.6.0", machine="arm64"),
+        lambda: abiscan.diff("2.6.0", "2.7.0", machine=""),
+        lambda: abiscan.coverage(LOADS, "2.13.0", workload="a\0b"),
+        lambda: abiscan.coverage(LOADS, "2.13.0", workload=Path("a\0b")),
+        lambda: abiscan.api_history(LOADS, Path("absent/torch")),
     ],
 )
 def test_bad_input_is_an_error_of_abiscan(call) -> None:  # type: ignore[no-untyped-def]

@@ -1,0 +1,54 @@
+"""The way out that the rules suggest never contradicts the metadata."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from abiscan.cli import main
+from tests.elf_builder import uses
+from tests.fakes import extension, package_wheel, torch_package
+
+GONE = uses("_ZN2at4goneEv")
+MADE_FOR_IT = "install a build of the extension made for torch 9.9.0"
+
+
+def fix(tmp_path: Path, requirement: str, **elf: object) -> str:
+    """What is suggested for a wheel with that requirement, which does not load on torch 9.9.0."""
+    torch = torch_package(tmp_path / "site")
+    requires = {"Requires-Dist": requirement} if requirement else {}
+    wheel = package_wheel(tmp_path, "pkg", {"pkg/_C.so": extension(**elf)}, metadata=requires)
+    result = CliRunner().invoke(main, ["check", str(wheel), "--torch", str(torch), "--format", "json"])
+    finding = next(
+        each for each in json.loads(result.stdout)["results"][0]["findings"] if each["effect"] == "load-fails"
+    )
+    return str(finding["fix"])
+
+
+@pytest.mark.parametrize(
+    ("requirement", "expected"),
+    [
+        ("", "the torch it was built for"),
+        ("torch", "the torch it was built for"),
+        ("torch==2.5.1", "the torch that its metadata requires: torch==2.5.1"),
+        (
+            "torch>=2.3",
+            "the torch it was built for (its metadata admits torch 9.9.0 too: torch>=2.3)",
+        ),
+    ],
+)
+def test_metadata_that_admit_this_torch_are_no_way_out(requirement: str, expected: str, tmp_path: Path) -> None:
+    assert fix(tmp_path, requirement, undefined=GONE) == f"{MADE_FOR_IT}, or {expected}"
+
+
+def test_a_build_for_cuda_of_another_release(tmp_path: Path) -> None:
+    needed = ("libtorch_cpu.so", "libtorch_cuda.so")
+    anywhere = fix(tmp_path / "anywhere", "", needed=needed)
+    assert anywhere == "install a CUDA build of torch, or a build of the extension without CUDA"
+    # Torch 9.9.0 with CUDA would not help it.
+    elsewhere = fix(tmp_path / "elsewhere", "torch==2.5.1", needed=needed)
+    without = f"{MADE_FOR_IT} without CUDA"
+    assert elsewhere == f"{without}, or the torch that its metadata requires: torch==2.5.1 (a CUDA build)"
