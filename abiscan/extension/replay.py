@@ -149,7 +149,7 @@ class Replayer:
         registers_any = any(registrant.registers for registrant in objects)
         operators = self.torch.operators_of(release, names) if registers_any else None
         if operators and operators.entries is None and any(registrant.registrations.registries for registrant in new):
-            entries = embedded_registries.entries(release.build or "", release.machine)
+            entries = embedded_registries.entries(operators.build or "", release.machine)
             operators = dataclasses.replace(operators, entries=entries)
         version = release.torch_version or embedded.versions()[-1]
         minor = version.minor_version

@@ -17,6 +17,7 @@ from abiscan.inputs import package_files
 from abiscan.inputs.files import DiskFile, ElfSource, Files, Wheel, exists, installed_path
 from abiscan.inputs.package_files import Package
 from abiscan.inputs.packages import FIX, SHARED_OBJECT, Distribution, FetchedWheel
+from abiscan.words import plural
 
 if TYPE_CHECKING:
     from abiscan.inputs.requirement import Metadata
@@ -119,8 +120,12 @@ def content_of(source: Source) -> list[Source]:
     """What a target stands for: the wheels directly in a folder, and the folder if there is any shared object in it."""
     if not isinstance(source, Path) or not source.is_dir():
         return [source]
-    wheels = sorted(path for path in source.iterdir() if path.suffix == ".whl" and path.is_file())
+    wheels = _wheels_in(source)
     return [*wheels] if wheels and next(_walk(source), None) is None else [source, *wheels]
+
+
+def _wheels_in(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.suffix == ".whl" and path.is_file())
 
 
 def library_paths(source: Source, files: Files, site: str) -> list[str]:
@@ -166,6 +171,10 @@ def _read_object(path: Path, files: Files) -> Target:
 def _read_folder(path: Path, files: Files, torch_package: str) -> Target:
     root = str(path.absolute())
     names = [name for name in _walk(path) if not posixpath.join(root, name).startswith(torch_package + "/")]
+    if not names and (wheels := _wheels_in(path)):
+        raise InputError(
+            str(path), f"contains no ELF shared object, but {plural(len(wheels), 'wheel')}", "pass a wheel"
+        )
     members = ((name, posixpath.join(root, name), DiskFile(path / name)) for name in names)
     return _read_members(str(path), root, members, files, metadata=None, package=package_files.of_folder(path))
 
@@ -188,7 +197,7 @@ def _walk(path: Path) -> Iterator[str]:
 def uses_torch(distribution: Distribution, files: Files) -> bool:
     """Whether an installed package has an extension of torch."""
     objects = map(files.object_at, distribution.objects)
-    return any(facts is not None and _uses_torch(facts) for facts in objects)
+    return any(facts is not None and needs_torch(facts) for facts in objects)
 
 
 def _read_distribution(distribution: Distribution, files: Files) -> Target:
@@ -282,7 +291,7 @@ def _other_system(name: str, system: str) -> InputError:
 
 def _users_of_torch(objects: Mapping[str, Extension], siblings: Mapping[str, str]) -> set[str]:
     """The objects that are linked with torch or reference it, directly or through a sibling."""
-    users = {location for location, member in objects.items() if _uses_torch(member.facts)}
+    users = {location for location, member in objects.items() if needs_torch(member.facts)}
     grown = True
     while grown:
         reached = {
@@ -295,5 +304,6 @@ def _users_of_torch(objects: Mapping[str, Extension], siblings: Mapping[str, str
     return users
 
 
-def _uses_torch(facts: SharedObject) -> bool:
+def needs_torch(facts: SharedObject) -> bool:
+    """Whether a shared object is itself linked with torch, or references a symbol of torch."""
     return any(map(is_torch_library, facts.needed)) or any(map(is_torch_symbol, facts.imports))

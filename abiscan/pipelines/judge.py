@@ -17,7 +17,8 @@ from abiscan.findings import Effect, Finding, Rule
 from abiscan.inputs import system
 from abiscan.inputs.files import Files
 from abiscan.inputs.libraries import Libraries
-from abiscan.inputs.sources import Target
+from abiscan.inputs.session import Progress
+from abiscan.inputs.sources import Target, needs_torch
 from abiscan.inputs.version import number_of
 from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.first_error import first_error
@@ -59,10 +60,12 @@ class Judge:
     :param files: the files that the targets and the torch were read from
     :param resolver: may be shared by the judges of several torches over the same files
     :param beside: the libraries of other packages
+    :param progress: called before each extension
     """
 
-    def __init__(self, torch: Torch, files: Files, resolver: Resolver, beside: Beside) -> None:
+    def __init__(self, torch: Torch, files: Files, resolver: Resolver, beside: Beside, progress: Progress) -> None:
         self.torch = torch
+        self._progress = progress
         self._files = files
         self._resolver = resolver
         self._beside = beside
@@ -92,12 +95,12 @@ class Judge:
             for examined, setting in self._settings(target, target.extensions if extensions is None else extensions)
         ]
         findings = [[finding for rule in rules for finding in rule.check(linkage)] for _, linkage in linkages]
-        unread = self._files.take_unread()
+        unread = [Gap(stage="elf", reason=str(error)) for error in self._files.take_unread()]
         if keep:
             self._keep(linkages)
         return (
             *(
-                _result(examined, linkage, own_findings, unread)
+                _result(examined, linkage, own_findings, (*gaps_of(linkage, rules), *unread))
                 for (examined, linkage), own_findings in zip(linkages, findings, strict=True)
             ),
             *(_unread(target.target, self.torch, path, error) for path, error in target.target.unreadable),
@@ -169,13 +172,16 @@ class Judge:
         :param replayer: has what is registered before; by default, what earlier targets registered
         """
         release, interpreter, name = setting.release, self.torch.interpreter, examined.path
+        target = examined.target.name
+        self._progress(f"{target if target.endswith(name) else f'{target}: {name}'} on {release}")
         resolution = self._resolve(examined, setting)
         # If the load fails before the registrations, how torch would react to them matters for explanations only.
         replayed = resolution if resolution is None or explained or resolution.error is None else None
         registering = self._replay(examined, replayed, release, replayer) if replayed else None
         drifting: tuple[LayoutDrift, ...] = ()
-        if resolution is not None and resolution.error is None and release.version is not None:
-            drifting = drifts(examined, self._files, resolution, registering, release.version)
+        if resolution is not None and resolution.error is None:
+            layouts = self.torch.layouts(release)
+            drifting = drifts(examined, self._files, resolution, registering, layouts)
         crashes = crash(drifting, release.version)
         return Linkage(
             name=examined.name,
@@ -233,7 +239,7 @@ def _required(target: Target) -> TorchRequirement | None:
 
 
 def _result(
-    examined: ExaminedExtension, linkage: Linkage, findings: Sequence[Finding], unread: Sequence[InputError]
+    examined: ExaminedExtension, linkage: Linkage, findings: Sequence[Finding], gaps: tuple[Gap, ...]
 ) -> Result:
     error, resolution = linkage.error, linkage.resolution
     missing = resolution.closure.missing if resolution else ()
@@ -243,21 +249,31 @@ def _result(
         sha256=examined.extension.source.sha256(),
         torch=linkage.release.version,
         torch_build=linkage.release.build,
-        verdict=_verdict(error, findings),
+        verdict=_verdict(error, findings, gaps),
         predicted_error=_predicted(error) if error else None,
         undefined_symbols=tuple(dict.fromkeys(str(symbol.reference) for symbol in linkage.undefined)),
         external=tuple(dict.fromkeys(library.name for library in missing if library.absence is Absence.EXTERNAL)),
         torch_cuda=linkage.torch_cuda,
         findings=tuple(findings),
-        gaps=(*gaps_of(linkage), *(Gap(stage="elf", reason=str(error)) for error in unread)),
+        gaps=gaps,
+        uses_torch=_uses_torch(examined, resolution),
     )
 
 
-def _verdict(error: LoadError | None, findings: Sequence[Finding]) -> Verdict:
+def _uses_torch(examined: ExaminedExtension, resolution: Resolution | None) -> bool:
+    """Whether an extension uses torch, itself or through what it brings along; what is missing might."""
+    if resolution is None or any(library.absence is Absence.EXTERNAL for library in resolution.closure.missing):
+        return True
+    loaded = (module.facts for module in resolution.closure.new)
+    return any(needs_torch(facts) for facts in (examined.facts, *loaded) if facts is not None)
+
+
+def _verdict(error: LoadError | None, findings: Sequence[Finding], gaps: Sequence[Gap]) -> Verdict:
     if error:
         return Verdict.FAILS
-    corrupts = any(finding.effect is Effect.CORRUPTS for finding in findings)
-    return Verdict.CORRUPTS if corrupts else Verdict.LOADS
+    if any(finding.effect is Effect.CORRUPTS for finding in findings):
+        return Verdict.CORRUPTS
+    return Verdict.UNKNOWN if any(gap.decides for gap in gaps) else Verdict.LOADS
 
 
 def _predicted(error: LoadError) -> PredictedError:

@@ -97,7 +97,7 @@ def matrix(
     turns = Turns(targets)
     for source in turns:
         with turns.of(source):
-            judged = judge_on_all(bench, source, rules, session, explained=explained, each_file=each_file)
+            judged = judge_on_all(bench, source, rules, explained=explained, each_file=each_file)
             suggestions[bench.target(source).target.name] = judged.suggestion
             rows += judged.rows
             packages += [judged.package] if judged.package else []
@@ -111,9 +111,7 @@ def matrix(
     )
 
 
-def judge_on_all(
-    bench: Bench, source: Source, rules: Sequence[Rule], session: Session, *, explained: bool, each_file: bool
-) -> Judged:
+def judge_on_all(bench: Bench, source: Source, rules: Sequence[Rule], *, explained: bool, each_file: bool) -> Judged:
     """A target on all torches of a bench.
 
     :raises InputError: it cannot be read, or contains nothing that uses torch
@@ -123,7 +121,6 @@ def judge_on_all(
     results_by_path: dict[str, dict[str, Result]] = {}
     packages: dict[str, PackageResult] = {}
     for torch in bench.names:
-        session.progress(f"{examined.target.name} on torch {torch}")
         of_target = bench.judge(source, torch, rules, explained=explained)
         for result in of_target:
             results_by_path.setdefault(result.path, {})[torch] = result

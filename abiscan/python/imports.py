@@ -36,6 +36,7 @@ class Interpreter(Calls):
     def __init__(self, library: Library, world: World, choices: dict[Spot, bool], limits: Limits) -> None:
         super().__init__(library, world, choices, limits)
         self.builtins = BUILTINS
+        self.models = MODELS
         self.handling = []
         self._generators = {}
         self.frames.append(Frame(file=None))
@@ -128,7 +129,7 @@ class Interpreter(Calls):
         lines = self.library.scanned(file).imports
         if any(line.nested and self._may_matter(module, line) for line in lines):
             return False
-        module.stage = Stage.DEFERRED
+        module.stage = Stage.SKIMMED
         self.frames.append(Frame(file=file))
         try:
             for line in lines:
@@ -139,13 +140,13 @@ class Interpreter(Calls):
             raise
         finally:
             self.frames.pop()
+        module.stage = Stage.DEFERRED
         return True
 
     def _skim_line(self, module: Module, line: ImportLine) -> None:
         self.frames[-1].line = line.line
         for target in self._targets(module, line):
-            if self.library.locate(target) is not None:
-                self.import_module(target)
+            self.import_module(target)
 
     def _targets(self, module: Module, line: ImportLine) -> list[str]:
         base = self._absolute(module, line.module)
@@ -245,12 +246,10 @@ class Interpreter(Calls):
     def _take(self, module: object, full: str, name: str) -> object:
         if isinstance(module, Module):
             return self._take_own(module, name)
-        if full == "torch" or full.startswith("torch."):
-            submodule = f"{full}.{name}"
-            if submodule in MODELS:
-                return self.import_module(submodule)
-            if self.library.torch_has(full, name) is False:
-                raise thrown(ImportError, f"cannot import name '{name}' from '{full}' ({self._torch_file(full)})")
+        if f"{full}.{name}" in MODELS:
+            return self.import_module(f"{full}.{name}")
+        if full.startswith("torch.") and self.library.torch_has(full, name) is False:
+            raise thrown(ImportError, f"cannot import name '{name}' from '{full}' ({self._torch_file(full)})")
         if isinstance(module, Unknown) and self.library.locate(f"{full}.{name}") is not None:
             return self.import_module(f"{full}.{name}")
         try:
@@ -268,6 +267,9 @@ class Interpreter(Calls):
 
     def _take_own(self, module: Module, name: str) -> object:
         submodule = f"{module.name}.{name}"
+        if module.stage is Stage.SKIMMED and name not in module.names:
+            there = self.library.find(name, module.folders) is not None
+            return self.import_module(submodule) if there else Deferred(module, name)
         if module.stage is Stage.DEFERRED and name not in module.names:
             assert module.file is not None
             if self.library.find(name, module.folders) is None and name.encode() in self.library.source(module.file):

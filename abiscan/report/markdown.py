@@ -40,6 +40,8 @@ def _lines(report: Report) -> Iterator[str]:
         yield f"| {_code(_title(package))} | {_plain(package.torch_build or '?')} | {verdict} | {error} |"
     for result in report.alone:
         message = result.predicted_error.line if result.predicted_error else ""
+        if not result.uses_torch:
+            message = message or "does not use torch"
         verdict = f"{_SIGNS[result.verdict]} {result.verdict.value}"
         yield f"| {_code(_name(result))} | {_plain(result.torch_build or '?')} | {verdict} | {_code(message)} |"
     for target in report.unchecked:

@@ -62,7 +62,8 @@ def _result(result: Result, verbosity: int) -> Iterator[Text]:
                 (f"suppressed[{suppressed.finding.rule}]", "dim"), f": {clean(suppressed.finding.message)}"
             )
             yield Text(f"  = reason: {clean(suppressed.reason)}", style="dim")
-        for gap in result.gaps if verbosity > 0 or result.verdict is Verdict.UNKNOWN else ():
+        shows_all = verbosity > 0 or result.verdict is Verdict.UNKNOWN
+        for gap in (gap for gap in result.gaps if shows_all or gap.rules):
             yield Text.assemble((f"gap[{gap.stage}]", "yellow"), f": {clean(gap.reason)}")
     yield verdict(result)
 
@@ -109,4 +110,6 @@ def verdict(result: Result) -> Text:
         line.append(f" - {clean(result.predicted_error.line)}")
     elif result.external:
         line.append(f" if {clean(', '.join(result.external))} can be found at run time")
+    if not result.uses_torch:
+        line.append(", but does not use torch")
     return line

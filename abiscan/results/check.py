@@ -40,12 +40,15 @@ class Gap:
     """Something that could not be analysed, and at which stage.
 
     ``expected`` means that it never can be: the torch is a release number, or for another machine, so the libraries of
-    its system are taken for granted. ``--strict`` does not count it.
+    its system are taken for granted. ``--strict`` does not count it. ``rules`` are those that had no answer because
+    something is unknown about the torch; ``decides`` means that one of them could have found that the load fails.
     """
 
     stage: str
     reason: str
     expected: bool = False
+    rules: tuple[str, ...] = ()
+    decides: bool = False
 
     def __str__(self) -> str:
         return f"{self.stage}: {self.reason}"
@@ -64,7 +67,10 @@ class Suppressed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """The result for one extension. The verdict is about the load, even if findings are suppressed."""
+    """The result for one extension. The verdict is about the load, even if findings are suppressed.
+
+    ``uses_torch`` is false for a shared object that was named, but has nothing to do with torch.
+    """
 
     target: str
     path: str
@@ -78,12 +84,14 @@ class Result:
     findings: tuple[Finding, ...]
     gaps: tuple[Gap, ...]
     suppressed: tuple[Suppressed, ...] = ()
+    uses_torch: bool = True
     torch_cuda: str | None = None
 
     def __str__(self) -> str:
         torch = f"torch {self.torch_build}" if self.torch_build else "this torch"
         error = f" - {self.predicted_error.line}" if self.predicted_error else ""
-        return f"{self.path}: {self.verdict.value} on {torch}{error}"
+        aside = "" if self.uses_torch else ", but does not use torch"
+        return f"{self.path}: {self.verdict.value} on {torch}{error}{aside}"
 
     def is_failure(self, fail_on: Effect, *, strict: bool) -> bool:
         """Whether it has a finding at or above ``fail_on``, or with ``strict`` any gap that was not expected."""
@@ -169,6 +177,11 @@ class Report:
 
 
 def _result(result: Result) -> dict[str, Any]:
+    document = _fields(result)
+    return document if result.uses_torch else {**document, "uses_torch": False}
+
+
+def _fields(result: Result) -> dict[str, Any]:
     return {
         "target": result.target,
         "path": result.path,
@@ -197,8 +210,12 @@ def predicted_error(error: PredictedError | None) -> dict[str, Any] | None:
 
 
 def _gap(gap: Gap) -> dict[str, Any]:
-    document = {"stage": gap.stage, "reason": gap.reason}
-    return {**document, "expected": True} if gap.expected else document
+    document: dict[str, Any] = {"stage": gap.stage, "reason": gap.reason}
+    if gap.expected:
+        document["expected"] = True
+    if gap.rules:
+        document["rules"] = list(gap.rules)
+    return document
 
 
 def _finding(finding: Finding) -> dict[str, Any]:

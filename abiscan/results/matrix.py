@@ -198,15 +198,15 @@ def advice(matrix: Matrix, target: str, declared: str | None) -> str:
     """What a target requires, where it works, and what to require."""
     suggestion = matrix.suggestions.get(target)
     works_on = (
-        f"works on torch {_working(matrix, target)} ({suggestion})"
+        f"works on torch {working(matrix, target)} ({suggestion})"
         if suggestion
         else f"works on none of torch {ranges(*[[column.release for column in matrix.columns]] * 2)}"
     )
     return f"requires {declared}; {works_on}" if declared else works_on
 
 
-def _working(matrix: Matrix, target: str) -> str:
-    """The releases with a build on which the whole target works: ``2.5.0-2.5.1``."""
+def working(matrix: Matrix, target: str) -> str:
+    """The releases with a build on which the whole target works: ``2.5.0-2.5.1``; empty if there are none."""
     package = matrix.package(target)
     rows = [package] if package else [row for row in matrix.rows if row.target == target]
     columns = [column for column in matrix.columns if any(mark_of(row, column) != "·" for row in rows)]
