@@ -111,6 +111,8 @@ def _cause(cause: Cause, *, verbose: bool) -> Iterator[Text]:
     yield Text.assemble(
         (f"{label}[{finding.rule}]", style), (f": {_readable(finding.message, verbose=verbose)}", "bold")
     )
+    if label == "note" and not verbose:
+        return  # no action needed, or not now
     shown = finding.evidence if verbose else finding.evidence[:_EVIDENCE_SHOWN]
     for evidence in shown:
         yield Text.assemble("    ", _readable(evidence.readable or evidence.subject, verbose=verbose))
