@@ -180,17 +180,22 @@ class _Loads:
 
     def operator(self, moment: _Moment, name: str) -> bool | Answer:
         """Whether torch defines an operator that no library loaded so far does."""
-        release, namespace = self._setting.release, name.partition("::")[0]
-        found = self._judge.torch.operators_of(release, {name})
-        if name in found.operators:
+        if name in self._of_torch:
             return True
-        if namespace in found.namespaces:
-            every = self._judge.torch.operators_of(release).operators
-            if any(operator.partition(".")[0] == name for operator in every):
-                return True
         # In a namespace that neither torch nor the package has, another package may define operators.
-        is_known = namespace in found.namespaces or namespace in moment.namespaces
+        namespace = name.partition("::")[0]
+        is_known = namespace in moment.namespaces or namespace in self._namespaces_of_torch
         return Answer.UNKNOWN if moment.is_unread or not is_known else False
+
+    @functools.cached_property
+    def _of_torch(self) -> frozenset[str]:
+        """The operators of torch, with and without overloads."""
+        names = self._judge.torch.operator_names(self._setting.release)
+        return names | {name.partition(".")[0] for name in names}
+
+    @functools.cached_property
+    def _namespaces_of_torch(self) -> frozenset[str]:
+        return frozenset(name.partition("::")[0] for name in self._of_torch)
 
     def _extension(self, moment: _Moment, examined: ExaminedExtension, loader: Loader) -> tuple[Attempt, _Moment]:
         """The load of a library that uses torch, and the process afterwards."""
