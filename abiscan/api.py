@@ -58,7 +58,8 @@ def check(
     :param python: the interpreter whose torch and installed packages are used; by default that of the environment
     :param rules: the rules to run; by default all
     :param each_file: whether the files of packages are checked alone, whatever the packages do with them
-    :raises AbiscanError: a target, the torch or the interpreter cannot be read
+    :raises AbiscanError: the torch, the interpreter or every target cannot be read; of several targets, those that
+        cannot be read are in ``unchecked``
     """
     session = _session(session)
     with _all_sources(targets, python) as sources:
@@ -87,12 +88,13 @@ def matrix(
     :param python: the interpreter whose installed packages are used; by default that of the environment
     :param explained: whether findings say what a torch has instead of what it lacks; the verdicts do not depend on it
     :param each_file: whether the files of packages are checked alone, whatever the packages do with them
-    :raises AbiscanError: a target or a torch cannot be read
+    :raises AbiscanError: a torch, or every target, cannot be read; of several targets, those that cannot be read are
+        in ``unchecked``
     """
     from abiscan.pipelines import matrix as pipeline
 
-    choices = _each_choice(torches, python)
     with _all_sources(targets, python) as sources:
+        choices = _each_choice(torches, python)
         return pipeline.matrix(
             sources, choices, _rules(rules), _session(session), explained=explained, each_file=each_file
         )
