@@ -14,7 +14,7 @@ import re
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Final, Protocol
 
@@ -171,7 +171,11 @@ class Wheel:
 
     def text(self, name: str) -> str:
         """A member as text, undecodable bytes replaced."""
-        return self.read(self._archive.getinfo(name)).decode("utf-8", "replace")
+        return self.content(name).decode("utf-8", "replace")
+
+    def content(self, name: str) -> bytes:
+        """All bytes of a member, by its path inside the wheel."""
+        return self.read(self._archive.getinfo(name))
 
     def read(self, info: zipfile.ZipInfo, size: int = -1) -> bytes:
         """The first ``size`` bytes of a member, or all bytes for -1.
@@ -304,6 +308,15 @@ class Files:
             on_disk = {entry.path for entry in os.scandir(folder) if entry.is_file()}
         except OSError:
             on_disk = set()
+        return sorted(mounted | on_disk)
+
+    def below(self, folder: str) -> Sequence[str]:
+        """The paths of the files in ``folder`` and all folders in it, mounted ones included, sorted."""
+        folder = posixpath.normpath(folder)
+        mounted = {path for path in self._mounted if path.startswith(f"{folder}/")}
+        if self._below:
+            return sorted(mounted | set(self._below.below(folder)))
+        on_disk = {posixpath.join(parent, name) for parent, _, names in os.walk(folder) for name in names}
         return sorted(mounted | on_disk)
 
 

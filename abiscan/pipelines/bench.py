@@ -16,7 +16,9 @@ from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.resolve import Resolver
 from abiscan.pipelines.beside import Beside
 from abiscan.pipelines.judge import Judge
+from abiscan.pipelines.package import judge_package
 from abiscan.results.check import Result
+from abiscan.results.package import PackageResult
 from abiscan.torches import embedded
 from abiscan.torches.torch import ReleaseNumber, Torch, TorchChoice
 
@@ -43,6 +45,7 @@ class Bench:
             for torch, layer in zip(torches, layers, strict=True)
         ]
         self._judges = dict(zip(_names(torches), judges, strict=True))
+        self._layers = dict(zip(self._judges, layers, strict=True))
         self._targets: dict[tuple[Source, str], tuple[ExaminedTarget, Files]] = {}
 
     @property
@@ -90,6 +93,16 @@ class Bench:
         return self._judges[name].judge(
             target, rules, extensions=extensions, keep=keep, explained=explained, declarations=declarations
         )
+
+    def package(self, source: Source, name: str, results: Sequence[Result]) -> PackageResult | None:
+        """The verdict on a target that is a package, on the named torch; None if it is none.
+
+        :param results: those of ``judge`` for the target
+        """
+        target = self.target(source, name)
+        if target.target.package is None:
+            return None
+        return judge_package(self._judges[name], target, target.target.package, self._layers[name], results)
 
 
 def _all_builds() -> list[str]:

@@ -25,6 +25,7 @@ from typing import Final
 from abiscan.dispatch.events import Enter, NameBackend
 from abiscan.dispatch.outcomes import OutcomeKind
 from abiscan.findings import Effect, Evidence, Finding, rule
+from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.registering import Reaction
 from abiscan.rules.registration import other_side, refusal, refusals
@@ -93,4 +94,4 @@ def _evidence(reaction: Reaction) -> Evidence:
     )
 
 
-RULE = rule("registry-conflict", __doc__, check)
+RULE = rule("registry-conflict", __doc__, check, [TorchData.ENTRIES])

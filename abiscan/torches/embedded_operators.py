@@ -28,7 +28,7 @@ def operators(text: str, machine: Machine, names: Collection[str] | None = None)
     """
     build = embedded.build(text, machine)
     operators = table().operators(_number(build, machine), names)
-    return replace(operators, assertions=assertions(build, machine))
+    return replace(operators, build=build, assertions=assertions(build, machine))
 
 
 def find(libraries: Mapping[str, str], machine: Machine) -> str | None:

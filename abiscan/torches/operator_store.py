@@ -92,6 +92,7 @@ def pack(operators: Operators) -> bytes:
         "aliases": {alias: sorted(members) for alias, members in operators.aliases.items()},
         "gaps": operators.gaps,
         "entries": operators.entries,
+        "build": operators.build,
         "assertions": operators.assertions,
         "texts": list(texts),
     }
@@ -124,5 +125,6 @@ def unpack(data: bytes) -> Operators:
         aliases={alias: frozenset(members) for alias, members in content["aliases"].items()},
         gaps=tuple(content["gaps"]),
         entries=None if content["entries"] is None else tuple(map(RegistryEntry._make, content["entries"])),
+        build=content["build"],
         assertions=content["assertions"],
     )
