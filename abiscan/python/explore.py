@@ -59,6 +59,12 @@ def explore(library: Library, world: Callable[[], World], module: str, limits: L
     return Explored(outcome=_summary(module, runs), runs=tuple(runs))
 
 
+def _more_at_stake(library: Library, first: Run) -> bool:
+    """Whether the code registers something, or has a library that it has not loaded."""
+    loaded = {one.path for one in first.trace.attempts}
+    return bool(first.trace.registrations) or not loaded.issuperset(library.files.libraries)
+
+
 def run(
     library: Library, world: World, module: str, choices: dict[Spot, bool], limits: Limits, *, optional: bool = False
 ) -> Run:
