@@ -29,13 +29,13 @@ def check(
     :param each_file: whether files are checked alone, whatever the package that they belong to does with them
     :raises AbiscanError: no target, a torch or the interpreter cannot be read
     """
-    bench = Bench(choices, session, (*targets, *beside))
+    bench = Bench(choices, session, (*targets, *beside), packages=not each_file)
     turns, results, packages = Turns(targets), list[Result](), list[PackageResult]()
     for torch in bench.names:
         for source in turns:
             with turns.of(source):
                 of_files = bench.judge(source, torch, rules, keep=source != targets[-1])
-                package = None if each_file else bench.package(source, torch, of_files)
+                package = bench.package(source, torch, of_files)
                 if package is None:
                     bench.target(source, torch).target.require_extensions()
                 results += of_files

@@ -80,6 +80,7 @@ class Judge:
         keep: bool = False,
         explained: bool = True,
         declarations: Mapping[str, Declaration] | None = None,
+        python: Mapping[str, str] | None = None,
     ) -> tuple[Result, ...]:
         """Check every extension of a target.
 
@@ -88,10 +89,12 @@ class Judge:
         :param explained: whether findings say what the torch has in place of what it lacks; finding that takes longer
             than the verdict, which does not depend on it
         :param declarations: what the metadata declare, by the path of the extension, if that is checked as well
+        :param python: the operators that the package's Python code defines, and the line that does
         """
         declared = (declarations or {}).get
+        link = functools.partial(self.link, explained=explained, python=python)
         linkages = [
-            (examined, self.link(examined, setting, explained=explained, declaration=declared(examined.path)))
+            (examined, link(examined, setting, declaration=declared(examined.path)))
             for examined, setting in self._settings(target, target.extensions if extensions is None else extensions)
         ]
         findings = [[finding for rule in rules for finding in rule.check(linkage)] for _, linkage in linkages]
@@ -165,6 +168,7 @@ class Judge:
         *,
         explained: bool,
         declaration: Declaration | None = None,
+        python: Mapping[str, str] | None = None,
         replayer: Replayer | None = None,
     ) -> Linkage:
         """What happens to one extension: it is mapped and bound, then registered, then its layouts are compared.
@@ -197,6 +201,7 @@ class Judge:
             registering=registering,
             explained=explained,
             declaration=declaration,
+            defined_in_python=python or {},
             drifts=drifting,
         )
 

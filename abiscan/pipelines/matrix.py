@@ -90,14 +90,14 @@ def matrix(
     :param each_file: whether files are checked alone, whatever the package that they belong to does with them
     :raises AbiscanError: no target, or a torch, cannot be read
     """
-    bench = Bench(choices, session, targets)
+    bench = Bench(choices, session, targets, packages=not each_file)
     rows: list[Row] = []
     packages: list[PackageRow] = []
     suggestions: dict[str, str | None] = {}
     turns = Turns(targets)
     for source in turns:
         with turns.of(source):
-            judged = judge_on_all(bench, source, rules, explained=explained, each_file=each_file)
+            judged = judge_on_all(bench, source, rules, explained=explained)
             suggestions[bench.target(source).target.name] = judged.suggestion
             rows += judged.rows
             packages += [judged.package] if judged.package else []
@@ -111,7 +111,7 @@ def matrix(
     )
 
 
-def judge_on_all(bench: Bench, source: Source, rules: Sequence[Rule], *, explained: bool, each_file: bool) -> Judged:
+def judge_on_all(bench: Bench, source: Source, rules: Sequence[Rule], *, explained: bool) -> Judged:
     """A target on all torches of a bench.
 
     :raises InputError: it cannot be read, or contains nothing that uses torch
@@ -124,7 +124,7 @@ def judge_on_all(bench: Bench, source: Source, rules: Sequence[Rule], *, explain
         of_target = bench.judge(source, torch, rules, explained=explained)
         for result in of_target:
             results_by_path.setdefault(result.path, {})[torch] = result
-        if of_target and not each_file and (package := bench.package(source, torch, of_target)):
+        if of_target and (package := bench.package(source, torch, of_target)):
             packages[torch] = package
     origins = {extension.path: extension.origin for extension in examined.extensions}
     metadata = examined.target.metadata
