@@ -1,6 +1,6 @@
 """Tags of operators: the meaning of an ``at::Tag`` number in an extension. Numbers change as names are added.
 
-``data/tags.txt`` is made by ``tools/build_tag_data.py`` from the headers of the releases.
+``data/tags.txt`` is made by ``tools/release.py`` from the headers of the releases.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from tests.oracle import dispatch_dumps
+from tools import dispatch_dumps
 
 OUTPUT = Path(__file__).with_name("registrations.json.gz")
 

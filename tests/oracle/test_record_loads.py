@@ -12,8 +12,8 @@ import pytest
 
 from tests import live_torch
 from tests.fakes import wheel
-from tests.oracle import dispatch_dumps, test_ground_truth
-from tools import ground_truth, record_loads
+from tests.oracle import test_ground_truth
+from tools import dispatch_dumps, ground_truth, record_loads
 
 SAMPLES: Final = Path(__file__).parents[2] / "sample_binaries"
 DLPACK: Final = "torch_c_dlpack_ext/libtorch_c_dlpack_addon_torch{}.so"

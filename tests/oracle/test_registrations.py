@@ -8,7 +8,6 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Collection
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,48 +15,20 @@ from typing import Any
 import pytest
 
 from abiscan.binary.elf import ElfFile
-from abiscan.dispatch.keys import DispatchKeys, keys_of
-from abiscan.emulation import Phase, Registrations, recover
+from abiscan.dispatch.keys import keys_of
+from abiscan.emulation import Phase, recover
 from abiscan.extension.examined import examine
 from abiscan.extension.inventory import Inventory
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import TorchVersion
-from abiscan.results.operators import full_schema, key_name
-from tests.oracle import corpus, dispatch_dumps
+from tests.oracle import corpus
 from tests.oracle.corpus import needs_corpus, shared_work  # noqa: F401
+from tools import dispatch_dumps
+from tools.dispatch_dumps import recovered_kernels, recovered_schemas
 
 SAMPLES = Path(__file__).parents[2] / "sample_binaries" / "registrations"
 RECORD = json.loads(gzip.decompress(Path(__file__).with_name("registrations.json.gz").read_bytes()))
 pytestmark = corpus.one_process
-
-
-LOADING = frozenset({Phase.STATIC_INIT})
-
-
-def kernels(
-    found: Registrations, keys: DispatchKeys, phases: Collection[Phase] = LOADING
-) -> Counter[dispatch_dumps.Kernel]:
-    return Counter(
-        (
-            kernel.operator,
-            key_name(kernel.dispatch_key, keys) or "CompositeImplicitAutograd",  # what torch makes of no key
-            kernel.file,
-            kernel.line,
-            kernel.inferred_schema,
-        )
-        for kernel in found.kernels
-        if kernel.phase in phases
-    )
-
-
-def schemas(
-    found: Registrations, release: TorchVersion, phases: Collection[Phase] = LOADING
-) -> set[tuple[str, str | None]]:
-    return {
-        (operator.name, full_schema(operator, release))
-        for operator in found.operators
-        if operator.phase in phases and not operator.jit_only
-    }
 
 
 @functools.cache
@@ -76,8 +47,8 @@ def test_recovers_exactly_what_a_recorded_load_registered(record: dict[str, Any]
     defined: set[tuple[str, str | None]] = set()
     for each in inventories(record["package"], record["version"]):
         if Path(each.path).name in record["libraries"]:  # the library itself, or one that it brings along
-            found += kernels(each.registrations, keys_of(release))
-            defined |= schemas(each.registrations, release)
+            found += recovered_kernels(each.registrations, keys_of(release))
+            defined |= recovered_schemas(each.registrations, release)
     expected = Counter(map(tuple, record["kernels"]))
     assert expected - found == Counter(), "missed"
     assert found - expected == Counter(), "made up"
@@ -144,8 +115,8 @@ def test_recovers_exactly_what_a_live_load_registers(name: str) -> None:
     file = ElfFile.open(path)
     found = recover(file, file.facts())
     assert found.gaps == ()
-    assert kernels(found, keys_of(release)) == dispatch_dumps.kernels(truth)
-    assert schemas(found, release) == dispatch_dumps.schemas(truth)
+    assert recovered_kernels(found, keys_of(release)) == dispatch_dumps.kernels(truth)
+    assert recovered_schemas(found, release) == dispatch_dumps.schemas(truth)
     methods = Counter(method for each in found.classes for method in each.methods)
     assert methods == Counter(schema.partition("(")[0] for schema in truth["new_class_schemas"])
 
@@ -184,5 +155,5 @@ def test_recovers_exactly_what_a_live_import_and_a_call_register() -> None:
     for phase, dumps in zip((Phase.MODULE_INIT, Phase.ON_CALL), json.loads(dumped), strict=True):
         phases.add(phase)
         truth = {"new_op_dumps": dumps, "changed_ops": {}}
-        assert kernels(found, keys_of(release), phases) == dispatch_dumps.kernels(truth)
-        assert schemas(found, release, phases) == dispatch_dumps.schemas(truth)
+        assert recovered_kernels(found, keys_of(release), phases) == dispatch_dumps.kernels(truth)
+        assert recovered_schemas(found, release, phases) == dispatch_dumps.schemas(truth)

@@ -1,10 +1,19 @@
-"""What a load added to torch's dispatcher, read from the text of ``torch._C._dispatch_dump``."""
+"""What a load added to torch's dispatcher, from the text of ``torch._C._dispatch_dump``, and what abiscan recovers."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Any
+from collections.abc import Collection
+from typing import Any, Final
+
+from abiscan.dispatch.keys import DispatchKeys
+from abiscan.emulation.model import Phase, Registrations
+from abiscan.inputs.version import TorchVersion
+from abiscan.results.operators import full_schema, key_name
+
+LOADING: Final = frozenset({Phase.STATIC_INIT})
+"""When a library that is no Python module registers."""
 
 Kernel = tuple[str, str, str | None, int | None, str | None]
 """Operator, dispatch key, file, line, inferred schema."""
@@ -38,6 +47,32 @@ def schemas(truth: dict[str, Any]) -> set[tuple[str, str]]:
         for operator, dump in truth["new_op_dumps"].items()
         for line in dump.splitlines()
         if line.startswith("schema: ") and line != "schema: (none)"
+    }
+
+
+def recovered_kernels(found: Registrations, keys: DispatchKeys, phases: Collection[Phase] = LOADING) -> Counter[Kernel]:
+    """The kernels that abiscan finds in a file, as the torch with these keys reads them."""
+    return Counter(
+        (
+            kernel.operator,
+            key_name(kernel.dispatch_key, keys) or "CompositeImplicitAutograd",  # what torch makes of no key
+            kernel.file,
+            kernel.line,
+            kernel.inferred_schema,
+        )
+        for kernel in found.kernels
+        if kernel.phase in phases
+    )
+
+
+def recovered_schemas(
+    found: Registrations, release: TorchVersion, phases: Collection[Phase] = LOADING
+) -> set[tuple[str, str | None]]:
+    """The operators that abiscan finds in a file, with their schemas as a release prints them."""
+    return {
+        (operator.name, full_schema(operator, release))
+        for operator in found.operators
+        if operator.phase in phases and not operator.jit_only
     }
 
 
