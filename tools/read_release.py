@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from abiscan.binary.elf import Machine, SymbolTable
 from abiscan.binary.ownership import is_torch_library
+from abiscan.dispatch.tags import HEADERS, tags_in
 from abiscan.emulation.aten import struct_of
 from abiscan.inputs.files import Files, read_facts
 from abiscan.inputs.libraries import Libraries
@@ -22,7 +23,6 @@ from tools.build_layout_data import Toolchain
 from tools.data_files import Build, ClassLayouts, Headers
 
 _NEEDED: Final = re.compile(r"torch/(?:lib/(?P<library>[^/]+)|include/.+|_C\.[^/]+\.so|version\.py)")
-_TAGS: Final = re.compile(r"enum class Tag \{(.*?)\}", re.DOTALL)
 _OPERATOR_HEADERS: Final = ("_ops.h", "ATen/Operators.h")
 _STRUCT: Final = re.compile(r"struct TORCH_API (\w+) \{\n  using schema = .*?\n\};", re.DOTALL)
 # STATIC_CONSTEXPR_STR_INL_EXCEPT_WIN_CUDA(name, "aten::add"), later static constexpr const char* name = "aten::add";
@@ -67,16 +67,9 @@ def read_include(package: Path) -> Headers:
     return Headers(
         assertions=sorted(f"{path}:{line}" for path, text in texts.items() for line in assertions(text)),
         digests=read_headers(texts).digests,
-        tags=_tags(texts),
+        tags=next((found.names for path in HEADERS if (found := tags_in(texts.get(path, "")))), ()),
         operators=sorted({name for path, text in texts.items() for name in _operators(path, text)}),
     )
-
-
-def _tags(texts: Mapping[str, str]) -> list[str]:
-    """The names of ``at::Tag``, in the order of their numbers; none before 1.13."""
-    found = _TAGS.search(texts.get("ATen/core/enum_tag.h", ""))
-    body = re.sub(r"//.*", "", found[1]) if found else ""
-    return [word.strip() for word in body.split(",") if word.strip()]
 
 
 def _operators(path: str, text: str) -> Iterator[str]:

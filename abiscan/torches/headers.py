@@ -35,6 +35,11 @@ def releases_asserting(place: SourceLine) -> tuple[str, frozenset[TorchVersion]]
     return None
 
 
+def releases() -> tuple[str, ...]:
+    """The numbers of all releases in the data, oldest first."""
+    return tuple(_table().meta["releases"])
+
+
 def assertions(text: str) -> Iterator[int]:
     """The lines of a header that ``__LINE__`` can be for its assertions: where the macro begins, and where it ends.
 
