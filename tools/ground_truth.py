@@ -1,13 +1,14 @@
 """Compare abiscan with recorded real loads: verdict, first error, undefined symbols, for every pair of file and torch.
 
+For loads that succeed, also: kernels, schemas, custom classes (``tools/registrations.py``).
+
 The records (``tests/oracle/pairs*.jsonl.gz``) say what really happened when a file of a released wheel was loaded into
 a released torch; ``tools/record_loads.py`` makes more of them. This downloads the wheels with pip, unpacks the
 libraries of the torch releases, predicts every pair, and prints each difference. It exits with 1 if there is one.
 
 The loads on aarch64 were recorded as they are, without stand-ins for absent libraries and with nothing on the search
 path. Where the loader stopped at such a library, or at a symbol of an older C++ library, torch was never asked: then
-only that abiscan knows of the library is compared. For the others, the kernels and schemas that the load added to the
-dispatcher are compared, too.
+only that abiscan knows of the library is compared.
 
     python -m tools.ground_truth                      # everything: downloads 5 GB, unpacks 7 GB, takes minutes
     python -m tools.ground_truth --torch 2.13.0       # only the pairs with the torch installed here
@@ -26,27 +27,23 @@ import signal
 import sys
 import tempfile
 import zipfile
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from abiscan.binary.elf import Machine
 from abiscan.binary.ownership import is_cxx_symbol, is_torch_library
-from abiscan.dispatch.keys import keys_of
-from abiscan.emulation.model import Registrations
 from abiscan.extension.examined import examine
 from abiscan.inputs import interpreter, system
 from abiscan.inputs.session import Session
 from abiscan.inputs.store import Store, written_whole
-from abiscan.inputs.version import TorchVersion
 from abiscan.pipelines.bench import Bench
 from abiscan.results.check import Result
 from abiscan.results.verdict import How, Verdict
 from abiscan.rules import RULES
 from abiscan.torches.torch import ReleaseNumber, TorchAt
-from tools import dispatch_dumps
+from tools import registrations
 from tools.wheels import download
 
 _ORACLE: Final = Path(__file__).resolve().parent.parent / "tests" / "oracle"
@@ -63,7 +60,7 @@ class Pair:
 
     ``sha256`` and ``undefined`` are None if they were not recorded. ``other_wheels`` are the libraries of other wheels
     that were on the search path, as ``package-version/path``. ``alone`` means that nothing was on it, and no library
-    was replaced. ``added`` is what the load added to the dispatcher, as ``dispatch_dumps`` reads it.
+    was replaced.
     """
 
     package: str
@@ -79,7 +76,6 @@ class Pair:
     undefined: frozenset[str] | None
     other_wheels: tuple[str, ...] = ()
     alone: bool = False
-    added: dict[str, Any] | None = field(default=None, hash=False)
 
     @property
     def corpus(self) -> str:
@@ -123,7 +119,6 @@ def _pair(row: dict[str, Any]) -> Pair:
         undefined=_undefined(row["undefined"]) if "undefined" in row else None,
         other_wheels=tuple(row.get("other_wheels", ())),
         alone="stubbed" not in row,
-        added={"new_op_dumps": row["new_op_dumps"], "changed_ops": row["changed"]} if "new_op_dumps" in row else None,
     )
 
 
@@ -253,37 +248,27 @@ def predict(pairs: Sequence[Pair], folder: Path, *, embedded: bool = False) -> I
             yield pair, results[str(targets[pair.corpus]), pair.path]
 
 
-def registrations(pairs: Iterable[Pair], folder: Path) -> Iterator[tuple[Pair, list[str]]]:
-    """Each pair whose additions to the dispatcher were recorded, with what abiscan reads otherwise in its file."""
-    session = Session(store=Store(folder / "cache"))
-    with_additions = [pair for pair in pairs if pair.added is not None]
-    for corpus, target in targets_of(with_additions, folder).items():
-        extensions = {extension.path: extension.inventory for extension in examine(target, session).extensions}
-        for pair in with_additions:
-            if pair.corpus == corpus and pair.added is not None:
-                yield pair, _registered_otherwise(extensions[pair.path].registrations, pair.added, pair.torch)
-
-
-def _registered_otherwise(found: Registrations, added: dict[str, Any], torch: str) -> list[str]:
-    release = TorchVersion(torch)
-    kernels, expected = dispatch_dumps.recovered_kernels(found, keys_of(release)), dispatch_dumps.kernels(added)
-    schemas, defined = dispatch_dumps.recovered_schemas(found, release), dispatch_dumps.schemas(added)
-    every = (
-        ("missed", list((expected - kernels).elements()) + sorted(defined - schemas, key=str)),
-        ("invented", list((kernels - expected).elements()) + sorted(schemas - defined, key=str)),
-    )
-    return [f"{len(what)} registrations {word}: {what[:3]}" for word, what in every if what]
-
-
 def disagreeing(pairs: Sequence[Pair], folder: Path, *, embedded: bool = False) -> dict[Pair, list[str]]:
     """The pairs that abiscan predicts otherwise than they were recorded, with all differences."""
-    found: defaultdict[Pair, list[str]] = defaultdict(list)
     shipped = {corpus: shipped_in(target) for corpus, target in targets_of(pairs, folder).items()}
-    for pair, result in predict(pairs, folder, embedded=embedded):
-        found[pair] += differences(pair, result, embedded=embedded, shipped=shipped[pair.corpus])
-    for pair, registered_otherwise in registrations(pairs, folder):
-        found[pair] += registered_otherwise
-    return {pair: texts for pair, texts in found.items() if texts}
+    compared = (
+        (pair, differences(pair, result, embedded=embedded, shipped=shipped[pair.corpus]))
+        for pair, result in predict(pairs, folder, embedded=embedded)
+    )
+    return {pair: found for pair, found in compared if found}
+
+
+def compare_registrations(
+    loads: Sequence[registrations.Load], folder: Path
+) -> Iterable[tuple[registrations.Load, list[str]]]:
+    """Each recorded load with what is recovered otherwise, wheel by wheel."""
+    session = Session(store=Store(folder / "cache"))
+    for corpus in dict.fromkeys(load.corpus for load in loads):
+        chosen = [load for load in loads if load.corpus == corpus]
+        examined = examine(wheel(chosen[0].package, chosen[0].version, folder, chosen[0].machine), session)
+        inventories = [extension.inventory for extension in examined.extensions]
+        for load in chosen:
+            yield load, registrations.differences(load, inventories)
 
 
 def main() -> int:
@@ -301,17 +286,25 @@ def main() -> int:
     parser.add_argument("--embedded", action="store_true", help="take the torch from the data in the package")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    pairs = [
-        pair
-        for pair in recorded()
-        if (not arguments.torch or pair.torch in arguments.torch)
-        and (not arguments.machine or pair.machine.value in arguments.machine)
-    ]
+
+    def is_asked_for(load: Pair | registrations.Load) -> bool:
+        return (not arguments.torch or load.torch in arguments.torch) and (
+            not arguments.machine or load.machine.value in arguments.machine
+        )
+
+    pairs = list(filter(is_asked_for, recorded()))
     wrong = disagreeing(pairs, arguments.folder, embedded=arguments.embedded)
     for pair, found in wrong.items():
         print(f"{pair.corpus} {pair.path} on torch {pair.torch}:", *found, sep="\n  ")
     print(f"{len(pairs) - len(wrong)} of {len(pairs)} pairs agree")
-    return 1 if wrong else 0
+    loads = list(filter(is_asked_for, registrations.recorded()))
+    unlike = 0
+    for load, found in compare_registrations(loads, arguments.folder):
+        if found:
+            unlike += 1
+            print(f"{load.corpus} {load.path} on torch {load.torch}:", *found, sep="\n  ")
+    print(f"{len(loads) - unlike} of {len(loads)} loads register what is recovered")
+    return 1 if wrong or unlike else 0
 
 
 if __name__ == "__main__":

@@ -149,7 +149,7 @@ def _stubs_aarch64(image: Image, segments: Iterable[Segment], slots: Slots) -> d
             # adrp x16, page; ldr x17, [x16, #offset]
             if word & 0x9F00001F == 0x90000010 and words[index + 1] & 0xFFC003FF == 0xF9400211:
                 here = address + 4 * index
-                slot = _page(word, here) + (words[index + 1] >> 10 & 0xFFF) * 8
+                slot = page_of(word, here) + (words[index + 1] >> 10 & 0xFFF) * 8
                 if slot in known:
                     stubs[here] = known[slot]
     return stubs
@@ -159,7 +159,7 @@ def _words(data: memoryview) -> list[int]:
     return data[: len(data) & ~3].cast("I").tolist()
 
 
-def _page(adrp: int, here: int) -> int:
+def page_of(adrp: int, here: int) -> int:
     """The page that an ``adrp`` at ``here`` computes."""
     offset = (adrp >> 5 & 0x7FFFF) << 2 | adrp >> 29 & 3
     return (here & ~0xFFF) + ((offset - (offset >> 20 << 21)) << 12)
@@ -208,7 +208,7 @@ class Functions:
     def __init__(self, image: Image, machine: Machine) -> None:
         self._image = image
         self._is_x86 = machine is Machine.X86_64
-        self._starts = _function_starts(image)
+        self._starts = function_starts(image)
         self._next: dict[int, frozenset[int]] = {}
         self._unread = _MOST_CODE
 
@@ -234,7 +234,7 @@ class Functions:
     def _led_to_by(self, function: int) -> frozenset[int]:
         if function not in self._next:
             leads, distances = self._leads, _distances_x86_64 if self._is_x86 else _distances_aarch64
-            code = self._code_of(function)
+            code = self.code_of(function)
             self._unread -= len(code)
             targets = distances(code, function) if self._unread >= 0 else ()
             self._next[function] = frozenset(leads[target] for target in targets if target in leads)
@@ -252,7 +252,8 @@ class Functions:
         indirect = {at: symbol.value for at, name in names.items() if (symbol := symbols[name]) is not None}
         return indirect | dict(zip(self._starts, self._starts, strict=True))
 
-    def _code_of(self, start: int) -> bytes:
+    def code_of(self, start: int) -> bytes:
+        """The code of the function at ``start``, empty where there is none."""
         segment = next((s for s in self._image.file.segments if 0 <= start - s.address < s.file_size), None)
         if segment is None:
             return b""
@@ -279,12 +280,13 @@ def _distances_aarch64(code: bytes, start: int) -> Iterator[int]:
         if word & 0x7C000000 == 0x14000000:
             yield here + 4 * ((word & 0x3FFFFFF) - (word << 1 & 0x4000000))
         elif word & 0x9F000000 == 0x90000000 and following & 0xFFC00000 == 0x91000000:
-            yield _page(word, here) + (following >> 10 & 0xFFF)
+            yield page_of(word, here) + (following >> 10 & 0xFFF)
         elif word & 0x9F000000 == 0x90000000 and following & 0xFFC00000 == 0xF9400000:  # ldr of a word
-            yield _page(word, here) + (following >> 10 & 0xFFF) * 8
+            yield page_of(word, here) + (following >> 10 & 0xFFF) * 8
 
 
-def _function_starts(image: Image) -> list[int]:
+def function_starts(image: Image) -> list[int]:
+    """Where the functions of an object start, in its own space, in order; empty if it has no usable table of them."""
     header = image.exception_header
     if header is None or header.file_size < 12:
         return []

@@ -128,6 +128,7 @@ class Recorder:
         boxed: bool = False,
         fallthrough: bool = False,
         abi_version: int | None = None,
+        functions: tuple[int, ...] = (),
         definition: RegisteredOperator | None = None,
     ) -> None:
         """Record a kernel for an operator, registered separately or with the ``definition``."""
@@ -145,6 +146,7 @@ class Recorder:
                 phase=self.phase,
                 order=self._next() if definition is None else definition.order,
                 library=library.order if library else None,
+                functions=functions,
             )
         )
 

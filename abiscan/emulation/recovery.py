@@ -19,6 +19,7 @@ from abiscan.binary.elf import ElfFile, SharedObject
 from abiscan.emulation.call_sites import CallSite, Functions, find_call_sites
 from abiscan.emulation.doubles import finder
 from abiscan.emulation.doubles.cpython import CPYTHON, fill_datum, module_functions, new_module
+from abiscan.emulation.doubles.gpu_runtime import GPU_RUNTIME, GpuKernels
 from abiscan.emulation.doubles.libc import LIBC
 from abiscan.emulation.doubles.libstdcxx import LIBSTDCXX
 from abiscan.emulation.doubles.torch import torch_doubles
@@ -80,7 +81,10 @@ class _Recovery:
         state.schemas.known_tail = argument_tail
         state.has_flat_class_map |= any(map(self.process.image.mentions, (_FLAT_MAP, _CLASS_BASE)))
         self.registries = FilledRegistries(state)
-        self.find = finder((*torch_doubles(state, self.registries), LIBC, LIBSTDCXX, CPYTHON))
+        self.gpu = GpuKernels()
+        runtime = GPU_RUNTIME.of(self.gpu)
+        self.process.ask_double("__cudaRegisterFunction")
+        self.find = finder((*torch_doubles(state, self.registries), LIBC, LIBSTDCXX, CPYTHON, runtime))
 
     def _find_double(self, name: str) -> Double | None:
         return self.find(name)
@@ -111,6 +115,8 @@ class _Recovery:
             self.recorder.phase = Phase.MODULE_INIT
             for module in self.facts.python_modules:
                 self.initialise_module(module)
+        # What another initialiser gets to is not lost; what a function does with meaningless arguments does not count.
+        self.gaps = [gap if gap.started is None else replace(gap, lost=self.lost(gap)) for gap in self.gaps]
         if self.missing(registering):
             self.recorder.phase = Phase.ON_CALL
             self.emulate_callers(registering)
@@ -149,6 +155,7 @@ class _Recovery:
             fallbacks=tuple(recorder.fallbacks),
             classes=tuple(recorder.classes),
             registries=tuple(recorder.registries),
+            gpu_kernels=tuple(self.gpu.kernels),
             gaps=tuple(self.gaps),
             debug_at=next(iter(recorder.debug_at)) if len(recorder.debug_at) == 1 else None,
         )
@@ -272,23 +279,22 @@ class _Recovery:
                 symbol=None if address is None else self.process.image.nearest_symbol(address),
                 started=self.own(started),
                 called=stop.called,
-                lost=self.lost(started, address),
             )
         )
 
-    def lost(self, started: int, address: int | None) -> tuple[tuple[str, int], ...]:
-        """The calls that register in the functions which ``started`` leads to, and that were not got to.
+    def lost(self, gap: EmulationGap) -> tuple[tuple[str, int], ...]:
+        """The calls that register in the functions which the one that stopped leads to, and that nothing executed.
 
-        :param address: where it stopped: what was called there did not do its work
+        What was called where it stopped did not do its work.
         """
         lost = [
             (site, what)
             for site in self.sites
-            if (what := api.registered_by(site.target)) and (site.address == address or not self.is_executed(site))
+            if (what := api.registered_by(site.target)) and (site.address == gap.address or not self.is_executed(site))
         ]
-        if not lost:
+        if not lost or gap.started is None:
             return ()
-        reached = self.functions.reached_from(started - BASE)
+        reached = self.functions.reached_from(gap.started)
         within = (
             what for site, what in lost if self.functions.containing(site.address - (not site.is_jump)) in reached
         )

@@ -35,6 +35,7 @@ _WHAT: Final = {
     "privateuse1-hooks": "hooks for {}",
     "privateuse1-generator": "a generator for {}",
     "privateuse1-profiler": "a profiler for {}",
+    "privateuse1-activity-profiler": "an activity profiler for {}",
     "storage": "a storage factory for {}",
     "device-guard": "a device guard for {}",
     "allocator": "an allocator for {}",

@@ -19,6 +19,7 @@ from abiscan.inputs.files import Files, exists
 from abiscan.inputs.interpreter import Interpreter
 from abiscan.inputs.libraries import Libraries
 from abiscan.inputs.session import Session
+from abiscan.inputs.version import TorchVersion
 from abiscan.torches import embedded, embedded_operators, from_libs, torch_layouts
 from abiscan.torches.model import TorchRelease
 from abiscan.torches.operator_store import operators_of
@@ -264,17 +265,21 @@ def torch_choices(spec: str) -> tuple[TorchChoice, ...]:
 
 def distinct(choices: Iterable[TorchChoice]) -> list[TorchChoice]:
     """The choices without those that are the same build as another one: ``2.13.0+cpu`` if ``2.13.0`` stands for it."""
-    kept = list(dict.fromkeys(choices))
-    meant = {choice: embedded.meant(choice.number) for choice in kept if isinstance(choice, ReleaseNumber)}
-    for choice, builds in list(meant.items()):
-        if builds and any(builds <= others for other, others in meant.items() if other != choice):
-            del meant[choice]
-            kept.remove(choice)
-    return kept
+    choices = list(choices)
+    meant: dict[TorchChoice, frozenset[object]] = {
+        choice: embedded.meant(choice.number) for choice in choices if isinstance(choice, ReleaseNumber)
+    }
+    contained = {choice for choice, builds in meant.items() if builds and any(builds < more for more in meant.values())}
+    first: dict[object, TorchChoice] = {}
+    for choice in choices:
+        first.setdefault(meant.get(choice) or choice, choice)
+    return [choice for choice in first.values() if choice not in contained]
 
 
 def _number(spec: str) -> str:
-    """The release number in SPEC: ``2.6.0`` in the requirement ``torch==2.6.0``, the newest one for ``latest``."""
+    """The release number in SPEC: ``2.6.0`` in ``2.6`` or ``torch==2.6.0``, the newest one in ``latest``."""
     if spec == NEWEST:
         return str(embedded.versions()[-1])
-    return _EXACTLY.sub("", _OF_TORCH.sub("", spec))
+    number = _EXACTLY.sub("", _OF_TORCH.sub("", spec))
+    version = TorchVersion.parse(number)
+    return next((str(release) for release in embedded.versions() if release == version), number)

@@ -48,19 +48,6 @@ def test_every_recorded_load_of_a_small_wheel_is_predicted_without_downloads(tmp
     assert ground_truth.disagreeing(pairs, folder, embedded=True) == {}
 
 
-def test_what_a_recorded_load_on_aarch64_registered_is_read_without_downloads(tmp_path: Path) -> None:
-    folder = shutil.copytree(SMALL_WHEELS, tmp_path / "wheels")
-    pairs = [pair for pair in ground_truth.recorded() if pair.corpus == "torchaudio-2.9.1-aarch64"]
-    found = [(pair.path, pair.torch, different) for pair, different in ground_truth.registrations(pairs, folder)]
-    assert found == [("torchaudio/lib/libtorchaudio.so", "2.9.1", [])]
-    (loaded,) = (pair for pair in pairs if pair.added is not None)
-    assert loaded.added is not None
-    one_less = dict(list(loaded.added["new_op_dumps"].items())[1:])
-    other = dataclasses.replace(loaded, added={**loaded.added, "new_op_dumps": one_less})
-    ((_, different),) = ground_truth.registrations([other], folder)
-    assert [text[:24] for text in different] == ["2 registrations invented"]
-
-
 @needs_corpus
 @pytest.mark.skipif(live_torch.build() != RECORDED, reason=f"needs torch {RECORDED}; here is {live_torch.build()}")
 def test_every_recorded_load_is_predicted() -> None:
@@ -90,13 +77,6 @@ def test_every_recorded_load_is_predicted_from_the_release_number_alone() -> Non
 def shipped_by(pairs: Sequence[ground_truth.Pair]) -> dict[str, frozenset[str]]:
     targets = ground_truth.targets_of(pairs, corpus.folder())
     return {name: ground_truth.shipped_in(target) for name, target in targets.items()}
-
-
-@needs_corpus
-def test_what_every_recorded_load_on_aarch64_registered_is_read() -> None:
-    found = list(ground_truth.registrations(ground_truth.recorded(), corpus.folder()))
-    assert len(found) == 16
-    assert {f"{pair.corpus} {pair.path} on torch {pair.torch}": wrong for pair, wrong in found if wrong} == {}
 
 
 @needs_corpus

@@ -170,5 +170,6 @@ def _record_kernel(
         inferred=function.schema.arguments if function.schema else None,
         boxed=function.boxed,
         fallthrough=function.fallthrough,
+        functions=function.addresses,
         definition=definition,
     )
