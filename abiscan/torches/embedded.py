@@ -1,6 +1,6 @@
 """The embedded torch releases, by number; nothing needs to be installed.
 
-``data/exports.bin`` is made by ``tools/build_release_data.py`` from the wheels of the releases. It has what the model
+``data/exports.bin`` is made by ``tools/release.py`` from the wheels of the releases. It has what the model
 of a load needs to know about torch: its libraries, their dependencies, and the names that they export.
 """
 
@@ -149,6 +149,7 @@ def exports(text: str, machine: Machine) -> dict[str, frozenset[str]]:
     return {library: frozenset(names) for library, names in exported.items()}
 
 
+@functools.cache
 def uses_cxx11_strings(text: str, machine: Machine) -> bool | None:
     """Whether an embedded release was built with the C++11 ``std::string``; None if it is not embedded."""
     record = next((record for record in _records(machine) if str(_version_of(record)) == text), None)
