@@ -46,6 +46,7 @@ def check(
     *,
     python: str | None = None,
     rules: Sequence[Rule] | None = None,
+    each_file: bool = False,
     session: Session | None = None,
 ) -> Report:
     """Check every extension in the targets: will it load and work on that torch?
@@ -56,6 +57,7 @@ def check(
         metadata of each wheel require
     :param python: the interpreter whose torch and installed packages are used; by default that of the environment
     :param rules: the rules to run; by default all
+    :param each_file: whether the files of packages are checked alone, whatever the packages do with them
     :raises AbiscanError: a target, the torch or the interpreter cannot be read
     """
     session = _session(session)
@@ -63,10 +65,10 @@ def check(
         if torch == DECLARED and not Path(DECLARED).exists():
             from abiscan.pipelines.declared import check_declared
 
-            return check_declared(sources, _rules(rules), session)
+            return check_declared(sources, _rules(rules), session, each_file=each_file)
         from abiscan.pipelines import check as pipeline
 
-        return pipeline.check(sources, _choices(torch, python), _rules(rules), session)
+        return pipeline.check(sources, _choices(torch, python), _rules(rules), session, each_file=each_file)
 
 
 def matrix(
@@ -76,6 +78,7 @@ def matrix(
     python: str | None = None,
     rules: Sequence[Rule] | None = None,
     explained: bool = True,
+    each_file: bool = False,
     session: Session | None = None,
 ) -> Matrix:
     """Check every extension in the targets on each of several torches, each target by itself.
@@ -83,13 +86,16 @@ def matrix(
     :param torches: the columns; by default all embedded releases
     :param python: the interpreter whose installed packages are used; by default that of the environment
     :param explained: whether findings say what a torch has instead of what it lacks; the verdicts do not depend on it
+    :param each_file: whether the files of packages are checked alone, whatever the packages do with them
     :raises AbiscanError: a target or a torch cannot be read
     """
     from abiscan.pipelines import matrix as pipeline
 
     choices = _each_choice(torches, python)
     with _all_sources(targets, python) as sources:
-        return pipeline.matrix(sources, choices, _rules(rules), _session(session), explained=explained)
+        return pipeline.matrix(
+            sources, choices, _rules(rules), _session(session), explained=explained, each_file=each_file
+        )
 
 
 def operators(target: TargetLike, *, python: str | None = None, session: Session | None = None) -> ExtensionOperators:

@@ -1,5 +1,7 @@
 """Compare abiscan with recorded real loads: verdict, first error, undefined symbols, for every pair of file and torch.
 
+For loads that succeed, also: kernels, schemas, custom classes (``tools/registrations.py``).
+
 The records (``tests/oracle/pairs*.jsonl.gz``) say what really happened when a file of a released wheel was loaded into
 a released torch; ``tools/record_loads.py`` makes more of them. This downloads the wheels with pip, unpacks the
 libraries of the torch releases, predicts every pair, and prints each difference. It exits with 1 if there is one.
@@ -24,6 +26,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from abiscan.binary.ownership import is_cxx_symbol, is_torch_library
+from abiscan.extension.examined import examine
 from abiscan.inputs import interpreter
 from abiscan.inputs.session import Session
 from abiscan.inputs.store import Store, written_whole
@@ -32,6 +35,7 @@ from abiscan.results.check import Result
 from abiscan.results.verdict import How, Verdict
 from abiscan.rules import RULES
 from abiscan.torches.torch import ReleaseNumber, TorchAt
+from tools import registrations
 from tools.wheels import download
 
 _ORACLE: Final = Path(__file__).resolve().parent.parent / "tests" / "oracle"
@@ -191,6 +195,19 @@ def predict(pairs: Sequence[Pair], folder: Path, *, embedded: bool = False) -> I
             yield pair, results[str(targets[pair.corpus]), pair.path]
 
 
+def compare_registrations(
+    loads: Sequence[registrations.Load], folder: Path
+) -> Iterable[tuple[registrations.Load, list[str]]]:
+    """Each recorded load with what is recovered otherwise, wheel by wheel."""
+    session = Session(store=Store(folder / "cache"))
+    for corpus in dict.fromkeys(load.corpus for load in loads):
+        chosen = [load for load in loads if load.corpus == corpus]
+        examined = examine(wheel(chosen[0].package, chosen[0].version, folder), session)
+        inventories = [extension.inventory for extension in examined.extensions]
+        for load in chosen:
+            yield load, registrations.differences(load, inventories)
+
+
 def main() -> int:
     """Print the differences and their number."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -210,7 +227,14 @@ def main() -> int:
             wrong += 1
             print(f"{pair.corpus} {pair.path} on torch {pair.torch}:", *found, sep="\n  ")
     print(f"{len(pairs) - wrong} of {len(pairs)} pairs agree")
-    return 1 if wrong else 0
+    loads = [load for load in registrations.recorded() if not arguments.torch or load.torch in arguments.torch]
+    unlike = 0
+    for load, found in compare_registrations(loads, arguments.folder):
+        if found:
+            unlike += 1
+            print(f"{load.corpus} {load.path} on torch {load.torch}:", *found, sep="\n  ")
+    print(f"{len(loads) - unlike} of {len(loads)} loads register what is recovered")
+    return 1 if wrong or unlike else 0
 
 
 if __name__ == "__main__":

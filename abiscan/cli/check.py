@@ -12,6 +12,7 @@ import click
 import abiscan
 from abiscan.cli.common import console, errors_reported, explain_strict, report_unread, working, write
 from abiscan.cli.options import (
+    each_file_option,
     fail_options,
     further_reports_option,
     python_option,
@@ -49,6 +50,7 @@ _FORMATS: Final = ("text", "json", "sarif", "junit", "github", "markdown")
     metavar="FILE",
     help="A JSON report from an earlier run: findings in it do not fail.",
 )
+@each_file_option
 @verbose_option("Show all evidence, and what could not be checked.")
 @quiet_option("Show only verdicts.")
 def check(
@@ -64,13 +66,15 @@ def check(
     select: tuple[Rule, ...],
     ignore: tuple[Rule, ...],
     baseline: Path | None,
+    each_file: bool,
     verbose: bool,
     quiet: bool,
 ) -> None:
     """Check whether extensions will load and work on a torch.
 
     TARGET is a shared object, a wheel (read in place), a folder, NAME==VERSION (pip downloads the wheel) or the name
-    of an installed package. Every extension of torch in it is checked.
+    of an installed package. Every extension of torch in it is checked. The verdict on a package is what importing it
+    comes to: its Python code is read, never run, to find out which extensions it loads, and what it does without them.
 
     \b
     Examples:
@@ -110,7 +114,8 @@ def check(
         known_findings = read_baseline(baseline) if baseline else EMPTY
         suppressions = _suppressions()
         with working("checking") as progress:
-            report = abiscan.check(targets, torch, python=python, rules=rules, session=Session.of_user(progress))
+            session = Session.of_user(progress)
+            report = abiscan.check(targets, torch, python=python, rules=rules, each_file=each_file, session=session)
         report = apply(report, suppressions, known_findings)
 
     def text(stream: TextIO) -> None:

@@ -10,7 +10,14 @@ import click
 
 import abiscan
 from abiscan.cli.common import console, errors_reported, explain_strict, report_unread, working, write
-from abiscan.cli.options import fail_options, python_option, report_options, torches_option, verbose_option
+from abiscan.cli.options import (
+    each_file_option,
+    fail_options,
+    python_option,
+    report_options,
+    torches_option,
+    verbose_option,
+)
 from abiscan.findings import Effect
 from abiscan.inputs.session import Session
 
@@ -25,6 +32,7 @@ from abiscan.inputs.session import Session
 @python_option("Look up installed packages in this Python.")
 @report_options("text", "json", "html")
 @fail_options("Exit with 1 if any finding has this effect or a worse one.")
+@each_file_option
 @verbose_option("Show why it fails, and every clue to the torch it was built for.")
 def matrix(
     *,
@@ -35,6 +43,7 @@ def matrix(
     output: Path | None,
     fail_on: str,
     strict: bool,
+    each_file: bool,
     verbose: bool,
 ) -> None:
     """Show which torch releases an extension works on.
@@ -58,7 +67,9 @@ def matrix(
     """
     with errors_reported(), working("checking") as progress:
         session = Session.of_user(progress)
-        result = abiscan.matrix(targets, torches, python=python, explained=form == "html", session=session)
+        result = abiscan.matrix(
+            targets, torches, python=python, explained=form == "html", each_file=each_file, session=session
+        )
 
     def text(stream: TextIO) -> None:
         from abiscan.report import matrix_text

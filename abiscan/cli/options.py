@@ -95,6 +95,13 @@ def _not_empty(ctx: click.Context, param: click.Parameter, value: _Value) -> _Va
     return value
 
 
+def each_file_option(command: _Command) -> _Command:
+    """``--each-file``."""
+    return click.option(
+        "--each-file", is_flag=True, help="Check each file alone, whatever the package that it belongs to does with it."
+    )(command)
+
+
 def machine_option(command: _Command) -> _Command:
     """``--machine``: which build of a release number."""
     return click.option(

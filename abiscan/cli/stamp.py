@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,10 +12,12 @@ from abiscan.cli.common import errors_reported, working
 from abiscan.cli.options import python_option, refuse_both, torch_option
 from abiscan.errors import AbiscanError, raise_together
 from abiscan.inputs.interpreter import of_environment
-from abiscan.inputs.session import Session
+from abiscan.inputs.packages import existing
+from abiscan.inputs.session import Progress, Session
 
 if TYPE_CHECKING:
     from abiscan.hooks.stamp import Stamp
+    from abiscan.torches.torch import TorchChoice
 
 
 @click.command()
@@ -38,19 +41,28 @@ def stamp(*, wheels: tuple[Path, ...], torch: str | None, python: str | None) ->
     from abiscan.torches.torch import TorchOf, torch_choice
 
     refuse_both("--torch", torch, "--python", python)
+
+    @functools.cache
+    def choice() -> TorchChoice:
+        return torch_choice(torch) if torch else TorchOf(python or of_environment())
+
     lines, problems = list[str](), list[AbiscanError]()
     with errors_reported():
-        choice = torch_choice(torch) if torch else TorchOf(python or of_environment())
         with working("stamping") as progress:
             for wheel in wheels:
-                session = Session.of_user(lambda step, name=wheel.name: progress(f"{name}: {step}"))  # type: ignore[misc]
+                session = Session.of_user(_naming(wheel, progress))
                 try:
-                    lines.append(f"{wheel}: {_contents(write(wheel, choice, session))}")
+                    contents = _contents(write(existing(wheel), choice(), session))
+                    lines.append(f"{wheel}: {contents}")
                 except AbiscanError as error:
                     problems.append(error)
         for line in lines:
             click.echo(line)
         raise_together(problems)
+
+
+def _naming(wheel: Path, progress: Progress) -> Progress:
+    return lambda step: progress(f"{wheel.name}: {step}")
 
 
 def _contents(stamp: Stamp) -> str:

@@ -68,7 +68,8 @@ class Operators:
     called. ``namespaces`` are those with a ``TORCH_LIBRARY`` block, by name; ``classes`` are the custom classes, as
     ``ns.Name``; a running torch reports neither. ``keys`` are the names of the dispatch keys by number, ``aliases``
     those that stand for several others. ``gaps`` says what could not be read, one line each. ``entries`` are those of
-    torch's other registries, None if unknown: ``embedded_registries`` has those of embedded builds.
+    torch's other registries, None if unknown. ``build`` is the full version of the embedded build that these are the
+    operators of, None if they were read: ``embedded_registries`` has the entries of embedded builds.
     """
 
     operators: Mapping[str, Operator]
@@ -80,3 +81,4 @@ class Operators:
     aliases: Mapping[str, frozenset[str]]
     gaps: tuple[str, ...]
     entries: tuple[RegistryEntry, ...] | None = None
+    build: str | None = None

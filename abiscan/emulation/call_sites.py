@@ -234,7 +234,7 @@ class Functions:
     def _led_to_by(self, function: int) -> frozenset[int]:
         if function not in self._next:
             leads, distances = self._leads, _distances_x86_64 if self._is_x86 else _distances_aarch64
-            code = self._code_of(function)
+            code = self.code_of(function)
             self._unread -= len(code)
             targets = distances(code, function) if self._unread >= 0 else ()
             self._next[function] = frozenset(leads[target] for target in targets if target in leads)
@@ -252,7 +252,8 @@ class Functions:
         indirect = {at: symbol.value for at, name in names.items() if (symbol := symbols[name]) is not None}
         return indirect | dict(zip(self._starts, self._starts, strict=True))
 
-    def _code_of(self, start: int) -> bytes:
+    def code_of(self, start: int) -> bytes:
+        """The code of the function at ``start``, empty where there is none."""
         segment = next((s for s in self._image.file.segments if 0 <= start - s.address < s.file_size), None)
         if segment is None:
             return b""

@@ -115,6 +115,8 @@ class _Recovery:
             self.recorder.phase = Phase.MODULE_INIT
             for module in self.facts.python_modules:
                 self.initialise_module(module)
+        # What another initialiser gets to is not lost; what a function does with meaningless arguments does not count.
+        self.gaps = [gap if gap.started is None else replace(gap, lost=self.lost(gap)) for gap in self.gaps]
         if self.missing(registering):
             self.recorder.phase = Phase.ON_CALL
             self.emulate_callers(registering)
@@ -277,23 +279,22 @@ class _Recovery:
                 symbol=None if address is None else self.process.image.nearest_symbol(address),
                 started=self.own(started),
                 called=stop.called,
-                lost=self.lost(started, address),
             )
         )
 
-    def lost(self, started: int, address: int | None) -> tuple[tuple[str, int], ...]:
-        """The calls that register in the functions which ``started`` leads to, and that were not got to.
+    def lost(self, gap: EmulationGap) -> tuple[tuple[str, int], ...]:
+        """The calls that register in the functions which the one that stopped leads to, and that nothing executed.
 
-        :param address: where it stopped: what was called there did not do its work
+        What was called where it stopped did not do its work.
         """
         lost = [
             (site, what)
             for site in self.sites
-            if (what := api.registered_by(site.target)) and (site.address == address or not self.is_executed(site))
+            if (what := api.registered_by(site.target)) and (site.address == gap.address or not self.is_executed(site))
         ]
-        if not lost:
+        if not lost or gap.started is None:
             return ()
-        reached = self.functions.reached_from(started - BASE)
+        reached = self.functions.reached_from(gap.started)
         within = (
             what for site, what in lost if self.functions.containing(site.address - (not site.is_jump)) in reached
         )

@@ -76,10 +76,10 @@ def _ailment(distribution: Distribution, choice: TorchChoice, torch: str | None,
         return _unknown(str(distribution), error.problem)
     if judgement is None:
         return None
-    if judgement.broken:
+    if judgement.is_broken:
         trouble, commands = _way_out(distribution, judgement, torch, session)
         return _broken(str(distribution), trouble, judgement, commands)
-    return _unknown(str(distribution), judgement.error) if judgement.unknown else None
+    return _unknown(str(distribution), judgement.error) if judgement.is_unknown else None
 
 
 def _broken(subject: str, trouble: Trouble, judgement: Judgement, commands: Sequence[str]) -> Ailment:

@@ -223,9 +223,9 @@ class _Inspection:
             return
         if judgement is None:
             return
-        if judgement.broken:
+        if judgement.is_broken:
             yield _line(str(planned), judgement, build, self._ways_out(planned, wheel, build))
-        elif judgement.unknown:
+        elif judgement.is_unknown:
             self.notes.append(f"{planned} could not be checked completely: {judgement.error}")
 
     def _ways_out(self, planned: Planned, wheel: FetchedWheel, build: str | None) -> str:
@@ -247,7 +247,7 @@ class _Inspection:
             judgement = judge(self._wheel(other), torch, self._session) if torch else None
         except (InstallerError, InputError):
             return None
-        return other.version if judgement and not judgement.broken and not judgement.unknown else None
+        return other.version if judgement and not judgement.is_broken and not judgement.is_unknown else None
 
     def _of_installed(self, choice: TorchChoice, build: str | None) -> Iterator[str]:
         """Packages that stay installed, but would run with a different torch."""
@@ -258,7 +258,7 @@ class _Inspection:
                 continue
             self._session.progress(f"checking {distribution}")
             judgement = judge(distribution, choice, self._session)
-            if judgement is not None and judgement.broken:
+            if judgement is not None and judgement.is_broken:
                 fits = _fits(distribution, distribution.name, distribution.version, build, self._session)
                 way = fits or f"install a build of {distribution.name} made for it in the same command"
                 yield _line(f"the installed {distribution.name} {distribution.version}", judgement, build, way)

@@ -13,6 +13,7 @@ from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
 from abiscan.pipelines.check import check
 from abiscan.results.check import Result
+from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.results.verdict import Verdict
 from abiscan.rules import RULES
 from abiscan.torches import embedded
@@ -24,9 +25,24 @@ _TRIED: Final = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """The results for the extensions of one package, the worst first."""
+    """The results for the extensions of one package, the worst first, and the verdict on it if it is one."""
 
     results: tuple[Result, ...]
+    package: PackageResult | None = None
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether it cannot be imported, or is not safe to use; for a target that is no package, any extension."""
+        if self.package is None:
+            return bool(self.broken)
+        return self.package.verdict in (PackageVerdict.IMPORT_FAILS, PackageVerdict.CORRUPTS)
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether that could not be found out."""
+        if self.package is None:
+            return bool(self.unknown)
+        return self.package.verdict is PackageVerdict.UNKNOWN
 
     @property
     def broken(self) -> tuple[Result, ...]:
@@ -40,7 +56,9 @@ class Judgement:
 
     @property
     def error(self) -> str:
-        """The loader's error for the worst extension, or our own message if it loads."""
+        """What users see when they import the package; else the loader's error for the worst extension."""
+        if self.package is not None:
+            return str(self.package.error or self.package.summary)
         worst = self.results[0]
         if worst.predicted_error:
             return str(worst.predicted_error)
@@ -57,7 +75,10 @@ def judge(source: Source, choice: TorchChoice, session: Session, beside: Sequenc
     report = check([source], [choice], RULES, session, beside=beside)
     if not report.results:
         return None
-    return Judgement(results=tuple(sorted(report.results, key=_severity, reverse=True)))
+    if not report.results:
+        return None
+    results = tuple(sorted(report.results, key=_severity, reverse=True))
+    return Judgement(results=results, package=next(iter(report.packages), None))
 
 
 def worst_finding(result: Result) -> Finding | None:
@@ -96,4 +117,4 @@ def fitting(source: Source, session: Session) -> tuple[str, ...]:
 
 def _fits(source: Source, build: str, session: Session) -> bool:
     judgement = judge(source, ReleaseNumber(build), session)
-    return judgement is not None and not judgement.broken and not judgement.unknown
+    return judgement is not None and not judgement.is_broken and not judgement.is_unknown

@@ -64,7 +64,7 @@ def stamp(path: Path, choice: TorchChoice, session: Session) -> Stamp:
         raise InputError(
             str(path), "has no extension of torch, so there is nothing to guard", "pass the wheel of an extension"
         )
-    if torch.build is None or judgement.broken or judgement.unknown:
+    if torch.build is None or judgement.is_broken or judgement.is_unknown:
         problem = f"does not load on torch {torch.build}: {judgement.error}"
         raise InputError(str(path), problem, "name the torch that it was built for with --torch")
     session.progress("collecting what it relies on")

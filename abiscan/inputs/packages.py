@@ -82,6 +82,15 @@ def find(name: str, search_path: Sequence[str]) -> Distribution | None:
     return None
 
 
+def files_of(distribution: Distribution) -> Iterator[str]:
+    """The files of an installed package, by their paths in the folder that it is installed in."""
+    import importlib.metadata
+
+    for found in importlib.metadata.distributions(path=[distribution.site], name=distribution.name):
+        yield from (posixpath.normpath(str(file)) for file in found.files or ())
+        return
+
+
 def _distribution(name: str, distribution: importlib.metadata.Distribution) -> Distribution:
     site = str(Path(str(distribution.locate_file(""))).absolute())
     return Distribution(

@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING, Final
 from abiscan.binary.elf import MAGIC, SharedObject, SourceLine, system_of
 from abiscan.binary.ownership import is_torch_library, is_torch_symbol
 from abiscan.errors import InputError, NoExtensionError
+from abiscan.inputs import package_files
 from abiscan.inputs.files import DiskFile, ElfSource, Files, Wheel, exists, installed_path
+from abiscan.inputs.package_files import Package
 from abiscan.inputs.packages import FIX, SHARED_OBJECT, Distribution, FetchedWheel
+from abiscan.words import plural
 
 if TYPE_CHECKING:
     from abiscan.inputs.requirement import Metadata
@@ -64,7 +67,8 @@ class Target:
 
     ``root`` is the folder that its contents are in; ``siblings`` are its libraries by base name and soname;
     ``unreadable`` has the members that cannot be read as ELF objects, by path; ``metadata`` is the metadata of a
-    package, None if the target is not a package.
+    package, None if the target has none; ``package`` has all files of a package, None if the target is not one. A
+    package may be without an extension: see ``require_extensions``.
     """
 
     name: str
@@ -73,6 +77,15 @@ class Target:
     siblings: Mapping[str, str]
     unreadable: tuple[tuple[str, InputError], ...]
     metadata: Metadata | None
+    package: Package | None = None
+
+    def require_extensions(self) -> None:
+        """Reject a package that does not use torch.
+
+        :raises NoExtensionError: there is nothing that uses torch, or that could not be read
+        """
+        if not self.extensions and not self.unreadable:
+            raise _no_extension(self.name)
 
 
 def read_target(source: Source, files: Files, site: str, torch_package: str) -> Target:
@@ -82,7 +95,7 @@ def read_target(source: Source, files: Files, site: str, torch_package: str) -> 
     :param files: a wheel is mounted there
     :param site: the folder into which a wheel would be installed: the one that contains torch
     :param torch_package: torch's own folder, which is skipped inside a target folder
-    :raises InputError: it does not exist, cannot be read, or contains nothing that uses torch
+    :raises InputError: it does not exist, cannot be read, or is not a package and contains nothing that uses torch
     """
     if isinstance(source, Missing):
         raise source.error
@@ -107,8 +120,12 @@ def content_of(source: Source) -> list[Source]:
     """What a target stands for: the wheels directly in a folder, and the folder if there is any shared object in it."""
     if not isinstance(source, Path) or not source.is_dir():
         return [source]
-    wheels = sorted(path for path in source.iterdir() if path.suffix == ".whl" and path.is_file())
+    wheels = _wheels_in(source)
     return [*wheels] if wheels and next(_walk(source), None) is None else [source, *wheels]
+
+
+def _wheels_in(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.suffix == ".whl" and path.is_file())
 
 
 def library_paths(source: Source, files: Files, site: str) -> list[str]:
@@ -154,8 +171,12 @@ def _read_object(path: Path, files: Files) -> Target:
 def _read_folder(path: Path, files: Files, torch_package: str) -> Target:
     root = str(path.absolute())
     names = [name for name in _walk(path) if not posixpath.join(root, name).startswith(torch_package + "/")]
+    if not names and (wheels := _wheels_in(path)):
+        raise InputError(
+            str(path), f"contains no ELF shared object, but {plural(len(wheels), 'wheel')}", "pass a wheel"
+        )
     members = ((name, posixpath.join(root, name), DiskFile(path / name)) for name in names)
-    return _read_members(str(path), root, members, files, metadata=None)
+    return _read_members(str(path), root, members, files, metadata=None, package=package_files.of_folder(path))
 
 
 def _walk(path: Path) -> Iterator[str]:
@@ -176,7 +197,7 @@ def _walk(path: Path) -> Iterator[str]:
 def uses_torch(distribution: Distribution, files: Files) -> bool:
     """Whether an installed package has an extension of torch."""
     objects = map(files.object_at, distribution.objects)
-    return any(facts is not None and _uses_torch(facts) for facts in objects)
+    return any(facts is not None and needs_torch(facts) for facts in objects)
 
 
 def _read_distribution(distribution: Distribution, files: Files) -> Target:
@@ -188,7 +209,8 @@ def _read_distribution(distribution: Distribution, files: Files) -> Target:
     from abiscan.inputs.requirement import metadata_of
 
     metadata = metadata_of(distribution.requires, distribution.version)
-    return _read_members(str(distribution), distribution.site, members, files, metadata)
+    package = package_files.of_distribution(distribution)
+    return _read_members(str(distribution), distribution.site, members, files, metadata, package)
 
 
 def _read_wheel(path: Path, files: Files, site: str, *, name: str) -> Target:
@@ -198,7 +220,7 @@ def _read_wheel(path: Path, files: Files, site: str, *, name: str) -> Target:
     files.mount(wheel, site)
     paths = list(wheel.names())
     members = ((path, installed_path(path, site), wheel.member(path)) for path in paths if SHARED_OBJECT.search(path))
-    return _read_members(name, site, members, files, _metadata(wheel, paths))
+    return _read_members(name, site, members, files, _metadata(wheel, paths), package_files.of_wheel(wheel, site))
 
 
 def _metadata(wheel: Wheel, paths: list[str]) -> Metadata:
@@ -214,7 +236,12 @@ def _extension(path: str, location: str, source: ElfSource) -> Extension:
 
 
 def _read_members(
-    name: str, root: str, members: Iterable[tuple[str, str, ElfSource]], files: Files, metadata: Metadata | None
+    name: str,
+    root: str,
+    members: Iterable[tuple[str, str, ElfSource]],
+    files: Files,
+    metadata: Metadata | None,
+    package: Package | None,
 ) -> Target:
     objects: dict[str, Extension] = {}
     unreadable: list[tuple[str, InputError]] = []
@@ -241,8 +268,8 @@ def _read_members(
         if member.facts.soname:
             siblings.setdefault(member.facts.soname, location)
     extensions = tuple(member for location, member in objects.items() if location in _users_of_torch(objects, siblings))
-    if not extensions and not unreadable:
-        raise NoExtensionError(name, "contains no shared object that uses torch", "pass an extension of torch")
+    if not extensions and not unreadable and package is None:
+        raise _no_extension(name)
     return Target(
         name=name,
         root=root,
@@ -250,7 +277,12 @@ def _read_members(
         siblings=siblings,
         unreadable=tuple(unreadable),
         metadata=metadata,
+        package=package,
     )
+
+
+def _no_extension(name: str) -> NoExtensionError:
+    return NoExtensionError(name, "contains no shared object that uses torch", "pass an extension of torch")
 
 
 def _other_system(name: str, system: str) -> InputError:
@@ -259,7 +291,7 @@ def _other_system(name: str, system: str) -> InputError:
 
 def _users_of_torch(objects: Mapping[str, Extension], siblings: Mapping[str, str]) -> set[str]:
     """The objects that are linked with torch or reference it, directly or through a sibling."""
-    users = {location for location, member in objects.items() if _uses_torch(member.facts)}
+    users = {location for location, member in objects.items() if needs_torch(member.facts)}
     grown = True
     while grown:
         reached = {
@@ -272,5 +304,6 @@ def _users_of_torch(objects: Mapping[str, Extension], siblings: Mapping[str, str
     return users
 
 
-def _uses_torch(facts: SharedObject) -> bool:
+def needs_torch(facts: SharedObject) -> bool:
+    """Whether a shared object is itself linked with torch, or references a symbol of torch."""
     return any(map(is_torch_library, facts.needed)) or any(map(is_torch_symbol, facts.imports))

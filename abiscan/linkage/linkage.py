@@ -11,10 +11,12 @@ from abiscan.binary.elf import SharedObject
 from abiscan.binary.ownership import cuda_runtime
 from abiscan.inputs.interpreter import Interpreter
 from abiscan.linkage.declaration import Declaration
+from abiscan.linkage.lacks import Lack, lacks_of
 from abiscan.linkage.layout_drift import LayoutDrift
 from abiscan.linkage.model import LoadError, Resolution, UndefinedSymbol
 from abiscan.linkage.registering import Registering
 from abiscan.torches.model import TorchRelease
+from abiscan.torches.string_abi import uses_cxx11_strings
 
 if TYPE_CHECKING:
     from abiscan.inputs.requirement import TorchRequirement
@@ -49,6 +51,11 @@ class Linkage:
     drifts: tuple[LayoutDrift, ...] = ()
 
     @property
+    def lacks(self) -> tuple[Lack, ...]:
+        """What is unknown about the torch, of all that matters for the extension."""
+        return tuple(lacks_of(str(self.release), self.drifts, self.registering))
+
+    @property
     def undefined(self) -> tuple[UndefinedSymbol, ...]:
         """The undefined symbols of the extension and of the libraries that it brings along."""
         return self.resolution.undefined if self.resolution else ()
@@ -65,14 +72,5 @@ class Linkage:
 
     @functools.cached_property
     def torch_uses_cxx11_strings(self) -> bool | None:
-        """Whether this torch was built with the C++11 ``std::string``; None if unknown.
-
-        Seen from the constructors of ``c10::Error``, which every release exports and every extension calls.
-        """
-        for name in ("libc10.so", "libtorch_cpu.so", "libtorch.so"):
-            library = self.torch_libraries.get(name)
-            if library is not None:
-                constructors = list(library.symbols.starting_with("_ZN3c105ErrorC2"))
-                if constructors:
-                    return any("7__cxx11" in constructor for constructor in constructors)
-        return None
+        """Whether this torch was built with the C++11 ``std::string``; None if unknown."""
+        return uses_cxx11_strings(self.torch_libraries)

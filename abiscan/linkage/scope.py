@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import posixpath
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -56,6 +57,10 @@ class Loader:
         self._search = search
         self._machine = machine
 
+    def without_siblings(self) -> Loader:
+        """One that finds a library of the same wheel only if a search path leads to it, or if it is loaded already."""
+        return Loader(self._objects, dataclasses.replace(self._search, siblings={}), self._machine)
+
     def start(
         self, programs: tuple[str, ...], *, global_libraries: tuple[str, ...], libraries: tuple[str, ...]
     ) -> Process:
@@ -67,12 +72,16 @@ class Loader:
         """
         process = Process(has_python=bool(programs))
         for path in (*programs, *global_libraries):
-            process = self._enter(process, path, visible=True)
+            process = self.enter(process, path, visible=True)
         for path in libraries:
-            process = self._enter(process, path, visible=False)
+            process = self.enter(process, path, visible=False)
         return process
 
-    def _enter(self, process: Process, path: str, *, visible: bool) -> Process:
+    def enter(self, process: Process, path: str, *, visible: bool) -> Process:
+        """The process after a load that succeeds.
+
+        :param visible: whether its symbols are those of the process from then on (RTLD_GLOBAL)
+        """
         closure = self.open(process, path)
         names = dict(process.names)
         for module in closure.new:

@@ -10,6 +10,7 @@ from abiscan.inputs.sources import Source
 from abiscan.pipelines.bench import Bench
 from abiscan.pipelines.turns import Turns
 from abiscan.results.check import Report, Result
+from abiscan.results.package import PackageResult
 from abiscan.torches.torch import TorchChoice
 
 
@@ -20,16 +21,23 @@ def check(
     session: Session,
     *,
     beside: Sequence[Source] = (),
+    each_file: bool = False,
 ) -> Report:
-    """Check every extension in ``targets`` against each of several torches, torch by torch.
+    """Check every extension in ``targets``, and every package, against each of several torches, torch by torch.
 
     :param beside: what is not checked, but has libraries that the targets may need
+    :param each_file: whether files are checked alone, whatever the package that they belong to does with them
     :raises AbiscanError: no target, a torch or the interpreter cannot be read
     """
     bench = Bench(choices, session, (*targets, *beside))
-    turns, results = Turns(targets), list[Result]()
+    turns, results, packages = Turns(targets), list[Result](), list[PackageResult]()
     for torch in bench.names:
         for source in turns:
             with turns.of(source):
-                results += bench.judge(source, torch, rules, keep=source != targets[-1])
-    return Report(results=tuple(results), unchecked=turns.unchecked())
+                of_files = bench.judge(source, torch, rules, keep=source != targets[-1])
+                package = None if each_file else bench.package(source, torch, of_files)
+                if package is None:
+                    bench.target(source, torch).target.require_extensions()
+                results += of_files
+                packages += [package] if package else []
+    return Report(results=tuple(results), packages=tuple(packages), unchecked=turns.unchecked())

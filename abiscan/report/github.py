@@ -11,9 +11,12 @@ from typing import Final
 
 from abiscan.findings import Effect, Finding
 from abiscan.report.characters import clean
+from abiscan.report.package_text import headline
 from abiscan.report.sarif import level
 from abiscan.report.text import verdict
+from abiscan.results.causes import causes
 from abiscan.results.check import Report, Result
+from abiscan.results.package import PackageVerdict
 from abiscan.results.verdict import Verdict
 from abiscan.words import listed, plural
 
@@ -36,10 +39,11 @@ class _Annotation:
 
 def render(report: Report) -> str:
     """The annotations, the most severe first, then one line per verdict."""
-    annotations = [*_of_unread(report), *_of_findings(report), *_of_gaps(report)]
+    annotations = [*_of_unread(report), *_of_packages(report), *_of_findings(report), *_of_gaps(report)]
     lines = [str(shown) for command in _COMMANDS.values() for shown in _limited(annotations, command)]
     # A log line that starts with :: would also be a command.
-    lines += (verdict(result).plain.lstrip(" :") for result in report.results)
+    lines += (headline(package).plain.lstrip(" :") for package in report.packages)
+    lines += (verdict(result).plain.lstrip(" :") for result in report.alone)
     lines += (clean(str(target)).lstrip(" :") for target in report.unchecked if target.readable)
     return "".join(f"{line}\n" for line in lines)
 
@@ -62,9 +66,23 @@ def _of_unread(report: Report) -> Iterator[_Annotation]:
             yield _Annotation(command="error", target=target.target, title="cannot read", text=text)
 
 
+def _of_packages(report: Report) -> Iterator[_Annotation]:
+    """One for each package that does not simply work, with what is behind that."""
+    for package in report.packages:
+        fails = report.is_failure(package, Effect.CORRUPTS, strict=False)
+        if package.verdict is not PackageVerdict.WORKS or fails:
+            found = [cause.finding for cause in causes(report, package) if cause.harmful or not fails]
+            lines = [package.summary]
+            lines += [package.error.cause] if package.error and package.error.cause else []
+            lines += _first(f"{finding.rule}: {finding.message}" for finding in found)
+            lines += [f"fix: {finding.fix}" for finding in found[:1]]
+            command = "error" if fails else "warning"
+            yield _Annotation(command=command, target=package.target, title=package.subject, text="\n".join(lines))
+
+
 def _of_findings(report: Report) -> Iterator[_Annotation]:
     groups: dict[tuple[str, Effect, str], list[tuple[Result, Finding]]] = {}
-    for result in report.results:
+    for result in report.alone:
         for finding in result.findings:
             groups.setdefault((result.target, finding.effect, finding.rule), []).append((result, finding))
     for (target, effect, rule), found in sorted(groups.items(), key=lambda group: -group[0][1].severity):
@@ -87,7 +105,7 @@ def _lines(found: Sequence[tuple[Result, Finding]]) -> Iterator[str]:
 def _of_gaps(report: Report) -> Iterator[_Annotation]:
     """What is unknown because of gaps; those of other verdicts are in the other formats."""
     unknown: dict[str, list[Result]] = {}
-    for result in report.results:
+    for result in report.alone:
         if result.verdict is Verdict.UNKNOWN:
             unknown.setdefault(result.target, []).append(result)
     for target, results in unknown.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -89,8 +90,9 @@ class _View:
             yield self._line(
                 "registry", registry.phase, registry.what, None if registry.key is None else str(registry.key)
             )
-        for lookup in registered.lookups:
-            yield f"{self._style('lookup', fg='cyan')} {clean(lookup.operator)}"
+        for name, count in Counter(lookup.operator for lookup in registered.lookups).items():
+            line = f"{self._style('lookup', fg='cyan')} {clean(name)}"
+            yield line + self._style(f"  ({count} places)", dim=True) if count > 1 else line
         for gap in inventory.gaps:
             yield self._gap(gap)
             if self._verbose:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from abiscan.findings import Effect, Evidence, Finding
+from abiscan.report import package_text
 from abiscan.report.characters import clean
 from abiscan.results.check import Report, Result
 from abiscan.results.verdict import Verdict
@@ -34,10 +35,14 @@ def render(report: Report, console: Console, *, verbosity: int = 0) -> None:
 
     :param verbosity: -1: verdicts only; 0: findings with some evidence; 1: all evidence and gaps
     """
-    for number, result in enumerate(report.results):
+    blocks = [
+        *(package_text.lines(report, package, verbosity) for package in report.packages),
+        *(_result(result, verbosity) for result in report.alone),
+    ]
+    for number, block in enumerate(blocks):
         if number and verbosity >= 0:
             console.print()
-        for line in _result(result, verbosity):
+        for line in block:
             console.print(line, soft_wrap=True)
     for target in report.unchecked:
         if target.readable:  # what cannot be read is an error, and on stderr
@@ -57,7 +62,8 @@ def _result(result: Result, verbosity: int) -> Iterator[Text]:
                 (f"suppressed[{suppressed.finding.rule}]", "dim"), f": {clean(suppressed.finding.message)}"
             )
             yield Text(f"  = reason: {clean(suppressed.reason)}", style="dim")
-        for gap in result.gaps if verbosity > 0 or result.verdict is Verdict.UNKNOWN else ():
+        shows_all = verbosity > 0 or result.verdict is Verdict.UNKNOWN
+        for gap in (gap for gap in result.gaps if shows_all or gap.rules):
             yield Text.assemble((f"gap[{gap.stage}]", "yellow"), f": {clean(gap.reason)}")
     yield verdict(result)
 
@@ -104,4 +110,6 @@ def verdict(result: Result) -> Text:
         line.append(f" - {clean(result.predicted_error.line)}")
     elif result.external:
         line.append(f" if {clean(', '.join(result.external))} can be found at run time")
+    if not result.uses_torch:
+        line.append(", but does not use torch")
     return line

@@ -7,6 +7,7 @@ from typing import Any
 
 from abiscan.findings import Effect, Evidence, Finding
 from abiscan.results.document import rendered
+from abiscan.results.package import PackageResult, PackageVerdict, UsedLibrary, package_document
 from abiscan.results.unchecked import Unchecked, document_of, exit_code_of
 from abiscan.results.verdict import How, Verdict
 from abiscan.words import first_line
@@ -39,12 +40,15 @@ class Gap:
     """Something that could not be analysed, and at which stage.
 
     ``expected`` means that it never can be: the torch is a release number, or for another machine, so the libraries of
-    its system are taken for granted. ``--strict`` does not count it.
+    its system are taken for granted. ``--strict`` does not count it. ``rules`` are those that had no answer because
+    something is unknown about the torch; ``decides`` means that one of them could have found that the load fails.
     """
 
     stage: str
     reason: str
     expected: bool = False
+    rules: tuple[str, ...] = ()
+    decides: bool = False
 
     def __str__(self) -> str:
         return f"{self.stage}: {self.reason}"
@@ -63,7 +67,10 @@ class Suppressed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """The result for one extension. The verdict is about the load, even if findings are suppressed."""
+    """The result for one extension. The verdict is about the load, even if findings are suppressed.
+
+    ``uses_torch`` is false for a shared object that was named, but has nothing to do with torch.
+    """
 
     target: str
     path: str
@@ -77,12 +84,14 @@ class Result:
     findings: tuple[Finding, ...]
     gaps: tuple[Gap, ...]
     suppressed: tuple[Suppressed, ...] = ()
+    uses_torch: bool = True
     torch_cuda: str | None = None
 
     def __str__(self) -> str:
         torch = f"torch {self.torch_build}" if self.torch_build else "this torch"
         error = f" - {self.predicted_error.line}" if self.predicted_error else ""
-        return f"{self.path}: {self.verdict.value} on {torch}{error}"
+        aside = "" if self.uses_torch else ", but does not use torch"
+        return f"{self.path}: {self.verdict.value} on {torch}{error}{aside}"
 
     def is_failure(self, fail_on: Effect, *, strict: bool) -> bool:
         """Whether it has a finding at or above ``fail_on``, or with ``strict`` any gap that was not expected."""
@@ -98,13 +107,50 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """All results of a run, and the targets without results. As text: a verdict for each, with the predicted error."""
+    """All results of a run: those of ``packages``, and of each file. A file that belongs to no package stands alone.
+
+    ``unchecked`` are the targets without results. As text: a verdict for each, with the predicted error.
+    """
 
     results: tuple[Result, ...]
+    packages: tuple[PackageResult, ...] = ()
     unchecked: tuple[Unchecked, ...] = ()
 
     def __str__(self) -> str:
-        return "\n".join(map(str, (*self.results, *self.unchecked)))
+        return "\n".join(map(str, (*self.packages, *self.results, *self.unchecked)))
+
+    @property
+    def alone(self) -> tuple[Result, ...]:
+        """The results of files that belong to none of the packages."""
+        targets = {(package.target, package.torch_build) for package in self.packages}
+        return tuple(result for result in self.results if (result.target, result.torch_build) not in targets)
+
+    def files(self, package: PackageResult) -> tuple[tuple[UsedLibrary, Result], ...]:
+        """The libraries of a package that were checked, each with its result."""
+        target = package.target, package.torch_build
+        by_path = {result.path: result for result in self.results if (result.target, result.torch_build) == target}
+        return tuple(
+            (library, by_path[library.file])
+            for library in package.libraries
+            if library.file and library.file in by_path
+        )
+
+    def is_failure(self, package: PackageResult, fail_on: Effect, *, strict: bool) -> bool:
+        """Whether a package, or with ``strict`` any gap, makes the exit code 1.
+
+        What keeps a library from loading counts only if it keeps the package from being imported, and if not every
+        finding about it is suppressed.
+        """
+        if strict and (package.gaps or package.verdict is PackageVerdict.UNKNOWN):
+            return True
+        used = [result for library, result in self.files(package) if library.used is not False]
+        broken = [result for result in used if result.verdict in (Verdict.FAILS, Verdict.CORRUPTS)]
+        counts = not broken or any(result.is_failure(Effect.CORRUPTS, strict=False) for result in broken)
+        if counts and package.effect and package.effect.severity >= fail_on.severity:
+            return True
+        return any(finding.effect.severity >= fail_on.severity for finding in package.findings) or any(
+            result.is_failure(fail_on, strict=strict) for result in used if result.verdict is not Verdict.FAILS
+        )
 
     def exit_code(self, fail_on: Effect, *, strict: bool) -> int:
         """The worst of all targets, where 1 is worse than 2, and 2 worse than 3.
@@ -113,18 +159,29 @@ class Report:
         unknown; 0 otherwise.
         """
         return exit_code_of(
-            failed=any(result.is_failure(fail_on, strict=strict) for result in self.results),
-            unknown=any(result.verdict is Verdict.UNKNOWN for result in self.results),
+            failed=any(result.is_failure(fail_on, strict=strict) for result in self.alone)
+            or any(self.is_failure(package, fail_on, strict=strict) for package in self.packages),
+            unknown=any(result.verdict is Verdict.UNKNOWN for result in self.alone)
+            or any(package.verdict is PackageVerdict.UNKNOWN for package in self.packages),
             unchecked=self.unchecked,
         )
 
     def to_json(self) -> str:
         """The JSON document, version 1."""
+        packages = [
+            {**package_document(package), "findings": list(map(_finding, package.findings))}
+            for package in self.packages
+        ]
         results = [_result(result) for result in self.results]
-        return rendered({"results": results, "unchecked": document_of(self.unchecked)})
+        return rendered({"packages": packages, "results": results, "unchecked": document_of(self.unchecked)})
 
 
 def _result(result: Result) -> dict[str, Any]:
+    document = _fields(result)
+    return document if result.uses_torch else {**document, "uses_torch": False}
+
+
+def _fields(result: Result) -> dict[str, Any]:
     return {
         "target": result.target,
         "path": result.path,
@@ -153,8 +210,12 @@ def predicted_error(error: PredictedError | None) -> dict[str, Any] | None:
 
 
 def _gap(gap: Gap) -> dict[str, Any]:
-    document = {"stage": gap.stage, "reason": gap.reason}
-    return {**document, "expected": True} if gap.expected else document
+    document: dict[str, Any] = {"stage": gap.stage, "reason": gap.reason}
+    if gap.expected:
+        document["expected"] = True
+    if gap.rules:
+        document["rules"] = list(gap.rules)
+    return document
 
 
 def _finding(finding: Finding) -> dict[str, Any]:

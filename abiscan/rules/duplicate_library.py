@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from abiscan.findings import Evidence, Finding, rule
+from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
 from abiscan.rules.registration import other_side, place_of, refusal, refusals
 
@@ -36,4 +37,4 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         yield refusal(RULE.name, linkage, reaction, cause, [evidence], fix)
 
 
-RULE = rule("duplicate-library", __doc__, check)
+RULE = rule("duplicate-library", __doc__, check, [TorchData.OPERATORS])

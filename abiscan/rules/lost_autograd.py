@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from abiscan.dispatch.adapters import table_of
 from abiscan.dispatch.table import AUTOGRAD, DispatchTable, EntrySource
 from abiscan.findings import Effect, Evidence, Finding, rule
+from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
 from abiscan.words import listed
 
@@ -66,4 +67,4 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             )
 
 
-RULE = rule("lost-autograd", __doc__, check)
+RULE = rule("lost-autograd", __doc__, check, [TorchData.OPERATORS])

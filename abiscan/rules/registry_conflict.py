@@ -25,6 +25,7 @@ from typing import Final
 from abiscan.dispatch.events import Enter, NameBackend
 from abiscan.dispatch.outcomes import OutcomeKind
 from abiscan.findings import Effect, Evidence, Finding, rule
+from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.registering import Reaction
 from abiscan.rules.registration import other_side, refusal, refusals
@@ -34,6 +35,7 @@ _WHAT: Final = {
     "privateuse1-hooks": "hooks for {}",
     "privateuse1-generator": "a generator for {}",
     "privateuse1-profiler": "a profiler for {}",
+    "privateuse1-activity-profiler": "an activity profiler for {}",
     "storage": "a storage factory for {}",
     "device-guard": "a device guard for {}",
     "allocator": "an allocator for {}",
@@ -92,4 +94,4 @@ def _evidence(reaction: Reaction) -> Evidence:
     )
 
 
-RULE = rule("registry-conflict", __doc__, check)
+RULE = rule("registry-conflict", __doc__, check, [TorchData.ENTRIES])

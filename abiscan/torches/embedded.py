@@ -18,6 +18,7 @@ from abiscan.binary.elf import Machine, SharedObject
 from abiscan.errors import InputError
 from abiscan.inputs.files import Files
 from abiscan.inputs.version import TorchVersion
+from abiscan.torches import string_abi
 from abiscan.torches.model import TorchRelease
 from abiscan.torches.names import ColumnSymbols, NameTable
 
@@ -156,6 +157,12 @@ def exports(text: str, machine: Machine) -> dict[str, frozenset[str]]:
     return {library: frozenset(names) for library, names in exported.items()}
 
 
+def uses_cxx11_strings(text: str, machine: Machine) -> bool | None:
+    """Whether an embedded release was built with the C++11 ``std::string``; None if it is not embedded."""
+    record = next((record for record in _records(machine) if str(_version_of(record)) == text), None)
+    return None if record is None else string_abi.uses_cxx11_strings(_libraries(record))
+
+
 def _record(text: str, machine: Machine) -> dict[str, Any]:
     version = TorchVersion(text)
     same = [record for record in _records(machine) if _version_of(record) == version.of_release]
@@ -220,30 +227,34 @@ def _table() -> NameTable:
         return NameTable(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
+def _libraries(record: dict[str, Any]) -> dict[str, SharedObject]:
+    return {
+        name: SharedObject(
+            machine=Machine(record["machine"]),
+            executable=False,
+            soname=library["soname"],
+            needed=tuple(library["needed"]),
+            rpath=(),
+            runpath=("$ORIGIN",),
+            build_id=None,
+            version_needs=(),
+            version_definitions=None if library["versions"] is None else frozenset(library["versions"]),
+            symbols=ColumnSymbols(table=_table(), column=library["column"]),
+            references=(),
+            imports=frozenset(),
+            pybind11_internals=library["pybind11"],
+            pybind11_python=(),
+        )
+        for name, library in record["libraries"].items()
+    }
+
+
 def _unpack(record: dict[str, Any], files: Files) -> TorchRelease:
     package = posixpath.join(SITE, "torch")
     machine = Machine(record["machine"])
     paths = {name: posixpath.join(package, "lib", name) for name in record["libraries"]}
-    for name, library in record["libraries"].items():
-        files.put(
-            paths[name],
-            SharedObject(
-                machine=machine,
-                executable=False,
-                soname=library["soname"],
-                needed=tuple(library["needed"]),
-                rpath=(),
-                runpath=("$ORIGIN",),
-                build_id=None,
-                version_needs=(),
-                version_definitions=None if library["versions"] is None else frozenset(library["versions"]),
-                symbols=ColumnSymbols(table=_table(), column=library["column"]),
-                references=(),
-                imports=frozenset(),
-                pybind11_internals=library["pybind11"],
-                pybind11_python=(),
-            ),
-        )
+    for name, facts in _libraries(record).items():
+        files.put(paths[name], facts)
     return TorchRelease(
         build=record["build"],
         package=package,

@@ -7,6 +7,7 @@ sorted by name and compressed in blocks: looking one up decompresses one block, 
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Collection, Mapping
 from importlib import resources
@@ -24,7 +25,8 @@ def operators(text: str, machine: Machine, names: Collection[str] | None = None)
     :param names: only these operators and their kernels, which takes a few milliseconds; None for all
     :raises InputError: it is not embedded
     """
-    return table().operators(_number(embedded.build(text, machine), machine), names)
+    build = embedded.build(text, machine)
+    return dataclasses.replace(table().operators(_number(build, machine), names), build=build)
 
 
 def find(libraries: Mapping[str, str], machine: Machine) -> str | None:

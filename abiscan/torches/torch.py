@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import posixpath
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -18,9 +19,11 @@ from abiscan.inputs.files import Files, exists
 from abiscan.inputs.interpreter import Interpreter
 from abiscan.inputs.libraries import Libraries
 from abiscan.inputs.session import Session
-from abiscan.torches import embedded, embedded_operators, from_libs
+from abiscan.inputs.version import TorchVersion
+from abiscan.torches import embedded, embedded_operators, from_libs, torch_layouts
 from abiscan.torches.model import TorchRelease
 from abiscan.torches.operator_store import operators_of
+from abiscan.torches.torch_layouts import TorchLayouts
 from abiscan.words import did_you_mean
 
 NEWEST: Final = "latest"
@@ -69,6 +72,12 @@ class Torch(Protocol):
         :param release: the result of ``release_for``
         """
 
+    def layouts(self, release: TorchRelease) -> TorchLayouts:
+        """The memory layouts of its classes.
+
+        :param release: the result of ``release_for``
+        """
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedTorch:
@@ -110,6 +119,10 @@ class EmbeddedTorch:
         """All names that its own libraries export, by library."""
         return embedded.exports(self.build, release.machine)
 
+    def layouts(self, release: TorchRelease) -> TorchLayouts:
+        """The memory layouts of its classes, from the embedded data."""
+        return torch_layouts.of_release(str(release.version), release.machine)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledTorch:
@@ -148,6 +161,10 @@ class InstalledTorch:
         libraries = Libraries(release.own_libraries, self.files)
         return {name: frozenset(facts.symbols.starting_with("")) for name, facts in libraries.items()}
 
+    def layouts(self, release: TorchRelease) -> TorchLayouts:
+        """The memory layouts of its classes: those of its release, or what its own headers show."""
+        return torch_layouts.of_installed(release, self.files, self.session)
+
 
 class TorchChoice(Protocol):
     """The torch that a user chose, before any of its files are read."""
@@ -182,7 +199,7 @@ class TorchAt:
 
         :raises InputError: there is none
         """
-        release = from_libs.from_path(self.path, files)
+        release = recognised(from_libs.from_path(self.path, files), files)
         interpreter = python.of_torch(Path(release.package), release.python)
         return InstalledTorch(release=release, interpreter=interpreter, files=files, session=session)
 
@@ -204,8 +221,17 @@ class TorchOf:
             interpreter, package = python.ask(self.executable)
         if package is None:
             raise InputError(str(interpreter.executable), "has no torch", "name one with --torch or --python")
-        release = from_libs.from_path(package, files)
+        release = recognised(from_libs.from_path(package, files), files)
         return InstalledTorch(release=release, interpreter=interpreter, files=files, session=session)
+
+
+def recognised(release: TorchRelease, files: Files) -> TorchRelease:
+    """An installed torch; if its version is not embedded, with the embedded build that has the same files."""
+    version = release.torch_version
+    if version is not None and version.of_release in embedded.versions(release.machine):
+        return release
+    same = embedded_operators.find(from_libs.identities(release, files), release.machine)
+    return dataclasses.replace(release, same_as=same)
 
 
 def torch_choice(spec: str) -> TorchChoice:
@@ -239,17 +265,21 @@ def torch_choices(spec: str) -> tuple[TorchChoice, ...]:
 
 def distinct(choices: Iterable[TorchChoice]) -> list[TorchChoice]:
     """The choices without those that are the same build as another one: ``2.13.0+cpu`` if ``2.13.0`` stands for it."""
-    kept = list(dict.fromkeys(choices))
-    meant = {choice: embedded.meant(choice.number) for choice in kept if isinstance(choice, ReleaseNumber)}
-    for choice, builds in list(meant.items()):
-        if builds and any(builds <= others for other, others in meant.items() if other != choice):
-            del meant[choice]
-            kept.remove(choice)
-    return kept
+    choices = list(choices)
+    meant: dict[TorchChoice, frozenset[object]] = {
+        choice: embedded.meant(choice.number) for choice in choices if isinstance(choice, ReleaseNumber)
+    }
+    contained = {choice for choice, builds in meant.items() if builds and any(builds < more for more in meant.values())}
+    first: dict[object, TorchChoice] = {}
+    for choice in choices:
+        first.setdefault(meant.get(choice) or choice, choice)
+    return [choice for choice in first.values() if choice not in contained]
 
 
 def _number(spec: str) -> str:
-    """The release number in SPEC: ``2.6.0`` in the requirement ``torch==2.6.0``, the newest one for ``latest``."""
+    """The release number in SPEC: ``2.6.0`` in ``2.6`` or ``torch==2.6.0``, the newest one in ``latest``."""
     if spec == NEWEST:
         return str(embedded.versions()[-1])
-    return _EXACTLY.sub("", _OF_TORCH.sub("", spec))
+    number = _EXACTLY.sub("", _OF_TORCH.sub("", spec))
+    version = TorchVersion.parse(number)
+    return next((str(release) for release in embedded.versions() if release == version), number)

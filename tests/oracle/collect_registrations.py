@@ -1,10 +1,9 @@
-"""Make ``registrations.json.gz``: what each recorded file registered on the torch that it was built for.
+"""Make ``registrations.json.gz``: what each recorded load registered that succeeded.
 
-Read from a folder of recorded loads: ``pairs.jsonl``, a line per load, and ``registrations/``, for each load that
-succeeded what it added to the dispatcher. A file was built for the torch that its wheel asks for; a wheel that asks for
-none, for the torch of its own version.
+Read from folders of recorded loads: ``pairs*.jsonl``, a line per load, and ``registrations/``, for each load that
+succeeded what it added to the dispatcher.
 
-    python -m tests.oracle.collect_registrations FOLDER
+    python -m tests.oracle.collect_registrations FOLDER ...
 """
 
 from __future__ import annotations
@@ -12,38 +11,39 @@ from __future__ import annotations
 import gzip
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from packaging.requirements import Requirement
-
-from tests.oracle import dispatch_dumps
-
-OUTPUT = Path(__file__).with_name("registrations.json.gz")
+from tools import registrations
 
 
-def main(folder: Path) -> None:
-    """Write the record, sorted, so that the same folder gives the same bytes."""
-    records = []
-    for line in (folder / "pairs.jsonl").read_text("utf-8").splitlines():
-        pair = json.loads(line)
-        requirements = [Requirement(text).specifier for text in pair["requires"]]
-        built_for = pair["torch"] in requirements[0] if requirements else pair["torch"] == pair["version"]
-        if pair["verdict"] == "loads" and built_for:
-            truth = json.loads(gzip.decompress((folder / "registrations" / pair["registrations"]).read_bytes()))
-            records.append(
-                {
-                    "package": pair["package"],
-                    "version": pair["version"],
-                    "path": pair["path"],
-                    "torch": pair["torch"],
-                    "libraries": sorted(Path(name).name for name in truth["new_libs"]),
-                    "kernels": sorted(dispatch_dumps.kernels(truth).elements(), key=str),
-                    "schemas": sorted(dispatch_dumps.schemas(truth)),
-                }
-            )
-    OUTPUT.write_bytes(gzip.compress(json.dumps(records).encode(), mtime=0))
+def main(folders: list[Path]) -> None:
+    """Write the record, sorted, so that the same folders give the same bytes."""
+    records = [record for folder in folders for record in _records(folder)]
+    registrations.RECORD.write_bytes(gzip.compress(json.dumps(records).encode(), mtime=0))
     print(f"{len(records)} loads")
 
 
+def _records(folder: Path) -> Iterator[dict[str, Any]]:
+    lines = [line for path in sorted(folder.glob("pairs*.jsonl")) for line in path.read_text("utf-8").splitlines()]
+    for pair in map(json.loads, lines):
+        path = folder / "registrations" / (pair.get("registrations") or "")
+        if not path.is_file():
+            continue
+        added = json.loads(gzip.decompress(path.read_bytes()))
+        methods = registrations.dumped_methods(added)
+        yield {
+            "package": pair["package"],
+            "version": pair["version"],
+            "path": pair["path"],
+            "torch": pair["torch"],
+            "libraries": sorted(Path(name).name for name in added["new_libs"]),
+            "kernels": sorted(registrations.dumped_kernels(added).elements(), key=str),
+            "schemas": sorted(registrations.dumped_schemas(added)),
+            "methods": None if methods is None else sorted(methods.elements()),
+        }
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(list(map(Path, sys.argv[1:])))

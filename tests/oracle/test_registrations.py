@@ -3,61 +3,31 @@
 from __future__ import annotations
 
 import functools
-import gzip
 import json
+import shutil
 import subprocess
 import sys
-from collections import Counter
-from collections.abc import Collection
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from abiscan.binary.elf import ElfFile
-from abiscan.dispatch.keys import DispatchKeys, keys_of
-from abiscan.emulation import Phase, Registrations, recover
+from abiscan.dispatch.keys import keys_of
+from abiscan.emulation import Phase, recover
 from abiscan.extension.examined import examine
 from abiscan.extension.inventory import Inventory
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import TorchVersion
-from abiscan.results.operators import full_schema, key_name
-from tests.oracle import corpus, dispatch_dumps
+from tests.oracle import corpus
 from tests.oracle.corpus import needs_corpus, shared_work  # noqa: F401
+from tests.oracle.test_ground_truth import SMALL, SMALL_WHEELS
+from tools import ground_truth, registrations
+from tools.registrations import Load, dumped_kernels, dumped_schemas, recovered_kernels, recovered_schemas
 
 SAMPLES = Path(__file__).parents[2] / "sample_binaries" / "registrations"
-RECORD = json.loads(gzip.decompress(Path(__file__).with_name("registrations.json.gz").read_bytes()))
+LOADS = registrations.recorded()
 pytestmark = corpus.one_process
-
-
-LOADING = frozenset({Phase.STATIC_INIT})
-
-
-def kernels(
-    found: Registrations, keys: DispatchKeys, phases: Collection[Phase] = LOADING
-) -> Counter[dispatch_dumps.Kernel]:
-    return Counter(
-        (
-            kernel.operator,
-            key_name(kernel.dispatch_key, keys) or "CompositeImplicitAutograd",  # what torch makes of no key
-            kernel.file,
-            kernel.line,
-            kernel.inferred_schema,
-        )
-        for kernel in found.kernels
-        if kernel.phase in phases
-    )
-
-
-def schemas(
-    found: Registrations, release: TorchVersion, phases: Collection[Phase] = LOADING
-) -> set[tuple[str, str | None]]:
-    return {
-        (operator.name, full_schema(operator, release))
-        for operator in found.operators
-        if operator.phase in phases and not operator.jit_only
-    }
 
 
 @functools.cache
@@ -67,28 +37,29 @@ def inventories(package: str, version: str) -> tuple[Inventory, ...]:
 
 
 @needs_corpus
-@pytest.mark.parametrize(
-    "record", RECORD, ids=lambda record: f"{record['package']}-{record['version']}/{record['path']}"
-)
-def test_recovers_exactly_what_a_recorded_load_registered(record: dict[str, Any]) -> None:
-    release = TorchVersion(record["torch"])
-    found: Counter[dispatch_dumps.Kernel] = Counter()
-    defined: set[tuple[str, str | None]] = set()
-    for each in inventories(record["package"], record["version"]):
-        if Path(each.path).name in record["libraries"]:  # the library itself, or one that it brings along
-            found += kernels(each.registrations, keys_of(release))
-            defined |= schemas(each.registrations, release)
-    expected = Counter(map(tuple, record["kernels"]))
-    assert expected - found == Counter(), "missed"
-    assert found - expected == Counter(), "made up"
-    assert defined == set(map(tuple, record["schemas"]))
+@pytest.mark.parametrize("load", LOADS, ids=lambda load: f"{load.corpus}/{load.path}-{load.torch}")
+def test_recovers_exactly_what_a_recorded_load_registered(load: Load) -> None:
+    assert registrations.differences(load, inventories(load.package, load.version)) == []
+
+
+def test_recovers_exactly_what_the_loads_of_small_wheels_registered(tmp_path: Path) -> None:
+    folder = shutil.copytree(SMALL_WHEELS, tmp_path / "wheels")
+    loads = [load for load in LOADS if load.corpus in (*SMALL, "torch-harmonics-0.9.3")]
+    assert len(loads) == 24
+    assert sum(len(load.schemas) for load in loads) == 14
+    wrong = {
+        f"{load.corpus} {load.path} on torch {load.torch}": found
+        for load, found in ground_truth.compare_registrations(loads, folder)
+        if found
+    }
+    assert wrong == {}
 
 
 @needs_corpus
 def test_no_kernel_of_a_recorded_file_is_said_to_contradict_itself() -> None:
     """Each was accepted by a real torch, which made both its C++ type and its schema."""
     typed = 0
-    for package, version in sorted({(record["package"], record["version"]) for record in RECORD}):
+    for package, version in sorted({(load.package, load.version) for load in LOADS}):
         for each in inventories(package, version):
             assert [gap.reason for gap in each.gaps if "contradicts" in gap.reason] == [], each.path
             kernels_of = each.registrations.kernels
@@ -96,9 +67,32 @@ def test_no_kernel_of_a_recorded_file_is_said_to_contradict_itself() -> None:
     assert typed > 500
 
 
+@needs_corpus
+@pytest.mark.parametrize(
+    "corpus_name", ["metatensor-torch-0.7.6", "metatensor-torch-0.8.5", "vesin-torch-0.3.7", "vesin-torch-0.6.2"]
+)
+def test_the_builds_of_one_source_for_several_torches_register_the_same(corpus_name: str) -> None:
+    """Those up to torch 2.6 have the old layout of strings; what one of them registers was recorded."""
+    package, _, version = corpus_name.rpartition("-")
+    builds = [each for each in inventories(package, version) if each.path.endswith("_torch.so")]
+    assert {"torch-2.6" in build.path for build in builds} == {True, False}
+    assert [gap.reason for build in builds for gap in build.gaps] == []
+    release = TorchVersion("2.8.0")
+    assert len({frozenset(recovered_schemas(build.registrations, release)) for build in builds}) == 1
+    methods = [registrations.recovered_methods(build.registrations) for build in builds]
+    assert methods[0].total() >= 2
+    assert all(each == methods[0] for each in methods)
+
+
 def test_the_record_is_not_empty() -> None:
-    assert sum(len(record["kernels"]) for record in RECORD) > 1_000
-    assert sum(len(record["schemas"]) for record in RECORD) > 500
+    pairs = ground_truth.recorded()
+    loaded = [pair for pair in pairs if pair.verdict == "loads"]
+    assert {(load.corpus, load.path, load.torch) for load in LOADS} > {
+        (pair.corpus, pair.path, pair.torch) for pair in loaded
+    }
+    assert sum(load.kernels.total() for load in LOADS) > 1_000
+    assert sum(len(load.schemas) for load in LOADS) > 500
+    assert sum(load.methods.total() for load in LOADS if load.methods) > 1_000
 
 
 LOAD = """
@@ -140,14 +134,21 @@ def test_recovers_exactly_what_a_live_load_registers(name: str) -> None:
         pytest.skip("needs the torch that the samples were built for")
     assert run.returncode == 0, run.stderr
     dumped, version = run.stdout.splitlines()[-2:]
-    truth, release = json.loads(dumped), TorchVersion(version)
+    truth = json.loads(dumped)
     file = ElfFile.open(path)
     found = recover(file, file.facts())
     assert found.gaps == ()
-    assert kernels(found, keys_of(release)) == dispatch_dumps.kernels(truth)
-    assert schemas(found, release) == dispatch_dumps.schemas(truth)
-    methods = Counter(method for each in found.classes for method in each.methods)
-    assert methods == Counter(schema.partition("(")[0] for schema in truth["new_class_schemas"])
+    load = Load(
+        package=name,
+        version="",
+        path=path.name,
+        torch=version,
+        libraries=frozenset(),
+        kernels=registrations.dumped_kernels(truth),
+        schemas=frozenset(registrations.dumped_schemas(truth)),
+        methods=registrations.dumped_methods(truth),
+    )
+    assert registrations.differences_of(load, [found]) == []
 
 
 IMPORT = """
@@ -184,5 +185,5 @@ def test_recovers_exactly_what_a_live_import_and_a_call_register() -> None:
     for phase, dumps in zip((Phase.MODULE_INIT, Phase.ON_CALL), json.loads(dumped), strict=True):
         phases.add(phase)
         truth = {"new_op_dumps": dumps, "changed_ops": {}}
-        assert kernels(found, keys_of(release), phases) == dispatch_dumps.kernels(truth)
-        assert schemas(found, release, phases) == dispatch_dumps.schemas(truth)
+        assert recovered_kernels(found, keys_of(release), phases) == dumped_kernels(truth)
+        assert recovered_schemas(found, release, phases) == dumped_schemas(truth)

@@ -161,6 +161,19 @@ def test_a_wheel_that_does_not_use_torch_is_fine(tmp_path: Path, torch: Path) ->
     assert result.stdout == f"{path}: nothing to check: contains no shared object that uses torch\n"
 
 
+def test_a_library_that_has_nothing_to_do_with_torch_is_said_to(tmp_path: Path, torch: Path) -> None:
+    plain = Elf(soname="libz.so").write(tmp_path / "plain" / "libz.so")
+    result = run(plain, "--torch", torch)
+    assert (result.exit_code, result.stdout) == (0, f"{plain}: loads on torch 9.9.0+cpu, but does not use torch\n")
+    document = json.loads(run(plain, "--torch", torch, "--format", "json").stdout)
+    jsonschema.validate(document, schema("check"), cls=jsonschema.Draft202012Validator)
+    assert document["results"][0]["uses_torch"] is False
+    # Through a library that it brings along, it does.
+    extension(soname="libside.so").write(tmp_path / "user" / "libside.so")
+    user = Elf(needed=("libside.so",), runpath="$ORIGIN").write(tmp_path / "user" / "user.so")
+    assert run(user, "--torch", torch).stdout == f"{user}: loads on torch 9.9.0+cpu\n"
+
+
 def test_a_damaged_wheel_does_not_stop_the_search_for_libraries_of_other_targets(tmp_path: Path, torch: Path) -> None:
     broken = tmp_path / "broken.whl"
     broken.write_bytes(b"PK")

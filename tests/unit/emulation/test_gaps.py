@@ -57,8 +57,18 @@ STOPS = {
 }
 
 
-def _build(folder: Path, stop: str) -> Path:
-    (folder / "stops.c").write_text(SOURCE.replace("STOP", stop))
+# A second initialiser, which gets to what the first one leads to as well.
+AFTERWARDS = """
+__attribute__((constructor)) void afterwards(void) {
+  void* library;
+  aoti_torch_library_init_def("two", "two.c", 1, &library);
+  helper(library);
+}
+"""
+
+
+def _build(folder: Path, stop: str, more: str = "") -> Path:
+    (folder / "stops.c").write_text(SOURCE.replace("STOP", stop) + more)
     command = ["gcc", "-O1", "-fPIC", "-shared", "-w", "-fno-optimize-sibling-calls", "stops.c", "-o", "stops.so"]
     subprocess.run(command, check=True, cwd=folder)
     return folder / "stops.so"
@@ -86,6 +96,13 @@ def test_where_in_what_and_what_is_lost(tmp_path: Path, stop: str, called: str |
     assert gap.started == symbols["begin"]
     # The definitions of three, two and (for all that the code says) x, and a kernel of one.
     assert dict(gap.lost) == {"operator": 3, "kernel": 1}
+
+
+@needs_gcc
+def test_what_another_initialiser_gets_to_is_not_lost(tmp_path: Path) -> None:
+    gap = _first(_build(tmp_path, "abort()", AFTERWARDS))
+    # The definitions of three and (for all that the code says) x.
+    assert dict(gap.lost) == {"operator": 2}
 
 
 @needs_gcc

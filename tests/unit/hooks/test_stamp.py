@@ -67,6 +67,10 @@ def test_each_of_several_wheels_is_stamped(tmp_path: Path, torch: Path) -> None:
         with zipfile.ZipFile(wheel) as archive:
             assert STAMP in archive.namelist()
     run("stamp", *good, "--torch", torch)
+    nowhere = run("stamp", absent, "--torch", tmp_path / "nowhere", code=2)
+    assert (nowhere.count("\n"), f"{absent}: does not exist" in nowhere) == (1, True)
+    no_torch = run("stamp", *good, "--torch", tmp_path / "nowhere", code=2)
+    assert no_torch.count("\n") == 1
 
 
 def test_the_wheel_stays_a_wheel(tmp_path: Path, torch: Path) -> None:

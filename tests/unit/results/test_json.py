@@ -35,6 +35,7 @@ def test_the_document_word_for_word() -> None:
     assert document() == {
         "version": 1,
         "tool": {"name": "abiscan", "version": abiscan.__version__},
+        "packages": [],
         "results": [
             {
                 "target": "pkg.whl",

@@ -16,6 +16,7 @@ from abiscan.torches.torch import ReleaseNumber, TorchAt, TorchChoice, distinct,
     ("spec", "numbers"),
     [
         ("2.6.0", ["2.6.0"]),
+        ("2.6", ["2.6.0"]),
         ("torch==2.6.0", ["2.6.0"]),
         ("torch == 2.13.0+cu130", ["2.13.0+cu130"]),
         ("===2.6.0", ["2.6.0"]),
@@ -65,6 +66,7 @@ def test_a_build_that_is_named_twice_is_one() -> None:
 
     for first, second in (("2.13.0", "2.13.0+cpu"), ("2.13.0+cpu", "2.13.0")):
         assert numbers(first, second) == [ReleaseNumber("2.13.0")]
-    assert numbers("2.6", "2.6.0", "2.6.0+cu124") == [ReleaseNumber("2.6.0")]
+    assert numbers("2.6.0", "2.6.0+cu124") == [ReleaseNumber("2.6.0")]
+    assert numbers("2.12.0+cu130", "2.12.0") == [ReleaseNumber("2.12.0+cu130")]  # the only build of all machines
     assert len(numbers("2.13.0", "2.13.0+cu130", "2.12.0")) == 3
     assert len(numbers("2.99.0", "2.98.0")) == 2
