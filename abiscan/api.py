@@ -21,6 +21,7 @@ from abiscan.errors import InputError
 if TYPE_CHECKING:
     from abiscan.binary.elf import Machine
     from abiscan.findings import Rule
+    from abiscan.gpu.devices import Hardware
     from abiscan.inputs.session import Session
     from abiscan.inputs.sources import Source
     from abiscan.results.api_history import ApiHistory
@@ -47,6 +48,8 @@ def check(
     python: str | None = None,
     rules: Sequence[Rule] | None = None,
     each_file: bool = False,
+    gpus: Sequence[str] = (),
+    driver: str | None = None,
     session: Session | None = None,
 ) -> Report:
     """Check every extension in the targets: will it load and work on that torch?
@@ -58,17 +61,21 @@ def check(
     :param python: the interpreter whose torch and installed packages are used; by default that of the environment
     :param rules: the rules to run; by default all
     :param each_file: whether the files of packages are checked alone, whatever the packages do with them
-    :raises AbiscanError: a target, the torch or the interpreter cannot be read
+    :param gpus: GPUs to check for: a compute capability (``12.0``), ``sm_90``, ``gfx942``, a name (``RTX 5090``), or
+        ``native`` for those of this machine
+    :param driver: the version of NVIDIA's driver that they have; unknown by default
+    :raises AbiscanError: a target, the torch or the interpreter cannot be read; a GPU is not known
     """
-    session = _session(session)
+    session, hardware = _session(session), _hardware(gpus, driver)
     with _all_sources(targets, python) as sources:
         if torch == DECLARED and not Path(DECLARED).exists():
             from abiscan.pipelines.declared import check_declared
 
-            return check_declared(sources, _rules(rules), session, each_file=each_file)
+            return check_declared(sources, _rules(rules), session, each_file=each_file, hardware=hardware)
         from abiscan.pipelines import check as pipeline
 
-        return pipeline.check(sources, _choices(torch, python), _rules(rules), session, each_file=each_file)
+        choices = _choices(torch, python)
+        return pipeline.check(sources, choices, _rules(rules), session, each_file=each_file, hardware=hardware)
 
 
 def matrix(
@@ -303,3 +310,9 @@ def _choice(torch: TorchLike | None, python: str | None) -> TorchChoice:
     if not hasattr(torch, "open"):
         raise TypeError(f"a torch is a string or a path, not {type(torch).__name__}")
     return torch
+
+
+def _hardware(gpus: Sequence[str], driver: str | None) -> Hardware:
+    from abiscan.pipelines.hardware import hardware_of
+
+    return hardware_of(gpus, driver)

@@ -24,7 +24,6 @@ from tools.build_release_data import python_of
 
 OUTPUT: Final = Path(architectures.__file__).with_name("data") / "architectures.txt"
 MEMBER: Final = re.compile(r"torch/lib/libtorch_python\.so")
-LIST: Final = re.compile(rb"((?:sm|compute)_[0-9]+[af]?(?: (?:sm|compute)_[0-9]+[af]?)*)\0")
 TAGS: Final = ("manylinux_2_28", "manylinux_2_17", "manylinux2014", "manylinux1")
 _WINDOW: Final = 1 << 22
 
@@ -86,7 +85,7 @@ def architectures_of(url: str) -> str | None:
         rest = b""
         with wheel.open(name) as stream:
             while chunk := stream.read(_WINDOW):
-                if found := LIST.search(rest + chunk):
+                if found := architectures.LIST.search(rest + chunk):
                     return found[1].decode()
                 rest = chunk[-4096:]
     return None

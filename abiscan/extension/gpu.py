@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,10 +13,11 @@ from abiscan.binary.elf import SharedObject
 from abiscan.binary.ownership import gpu_library
 from abiscan.emulation.model import GpuKernel, RegisteredKernel, Registrations
 from abiscan.gpu import drivers
-from abiscan.gpu.compatibility import Choice, Fit, choose
+from abiscan.gpu.compatibility import Choice, choose
 from abiscan.gpu.devices import Gpu
 from abiscan.gpu.drivers import Driver
 from abiscan.gpu.model import Compression, Container, GpuCode, targets_of
+from abiscan.gpu.outcome import GpuOutcome
 from abiscan.gpu.reader import gpu_code
 from abiscan.inputs.files import ElfSource, random_access
 
@@ -49,6 +51,10 @@ class ExtensionGpu:
     def _containers(self) -> dict[int, Container]:
         return {container.address: container for container in self.code.containers}
 
+    def is_for_maker_of(self, gpu: Gpu) -> bool:
+        """Whether it is code for NVIDIA's or AMD's GPUs as this one is: code for others says nothing about it."""
+        return not self.code.gaps and any((entry.gfx is None) == (gpu.gfx is None) for entry in self.code.entries)
+
     def containers_of(self, stub: int) -> tuple[Container, ...]:
         """The containers with the code of a GPU kernel."""
         addresses = dict.fromkeys(kernel.container for kernel in self.kernels.get(stub, ()))
@@ -67,11 +73,20 @@ class ExtensionGpu:
             stubs[kernel.operator] |= launched
         return {operator: tuple(map(self.containers_of, sorted(launched))) for operator, launched in stubs.items()}
 
+    @functools.cached_property
+    def _outcomes(self) -> dict[tuple[Gpu, Driver | None], GpuOutcome]:
+        return {}
+
     def on(self, gpu: Gpu, driver: Driver | None = None) -> GpuOutcome:
         """What runs on a GPU.
 
         :param driver: its driver; None for one that knows everything
         """
+        if (gpu, driver) not in self._outcomes:
+            self._outcomes[gpu, driver] = self._on(gpu, driver)
+        return self._outcomes[gpu, driver]
+
+    def _on(self, gpu: Gpu, driver: Driver | None) -> GpuOutcome:
         known: dict[tuple[int, ...], Choice] = {}
 
         def choice(containers: tuple[Container, ...]) -> Choice:
@@ -80,52 +95,20 @@ class ExtensionGpu:
                 known[key] = choose(containers, gpu, driver, self.code.toolkit)
             return known[key]
 
-        runnable = (container for container in self.code.containers if container.entries and not container.relocatable)
+        runnable = tuple(
+            container for container in self.code.containers if container.entries and not container.relocatable
+        )
         return GpuOutcome(
             gpu=gpu,
+            driver=driver,
             operators={operator: tuple(map(choice, kernels)) for operator, kernels in self.operators.items()},
             containers=tuple(choice((container,)) for container in runnable),
+            code={
+                operator: tuple(dict.fromkeys(itertools.chain.from_iterable(kernels)))
+                for operator, kernels in self.operators.items()
+            },
+            every=runnable,
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuOutcome:
-    """What one GPU runs of an extension: for each operator its kernels, and all containers."""
-
-    gpu: Gpu
-    operators: Mapping[str, tuple[Choice, ...]]
-    containers: tuple[Choice, ...]
-
-    @property
-    def failing(self) -> dict[str, Choice]:
-        """The operators none of whose kernels run, with the best that the runtime finds for them."""
-        return {
-            operator: best(choices)
-            for operator, choices in self.operators.items()
-            if not any(choice.fit.runs for choice in choices)
-        }
-
-    @property
-    def partial(self) -> dict[str, int]:
-        """The operators some of whose kernels do not run, and how many."""
-        counts = {name: sum(not choice.fit.runs for choice in choices) for name, choices in self.operators.items()}
-        return {name: count for name, count in counts.items() if 0 < count < len(self.operators[name])}
-
-    @property
-    def translated(self) -> dict[str, Choice]:
-        """The operators whose kernels run, but none of them without translation by the driver."""
-        bests = {operator: best(choices) for operator, choices in self.operators.items()}
-        return {operator: choice for operator, choice in bests.items() if choice.fit is Fit.JIT}
-
-    @property
-    def file(self) -> Choice:
-        """The best of all containers: if even that does not run, nothing in the file does."""
-        return best(self.containers)
-
-
-def best(choices: Iterable[Choice]) -> Choice:
-    """The best of some choices."""
-    return min(choices, key=lambda choice: list(Fit).index(choice.fit), default=Choice(fit=Fit.NONE))
 
 
 def extension_gpu(source: ElfSource, facts: SharedObject, registrations: Registrations | None) -> ExtensionGpu | None:
