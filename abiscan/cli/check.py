@@ -120,9 +120,15 @@ def check(
         suppressions = _suppressions()
         with working("checking") as progress:
             session = Session.of_user(progress)
-            options = {"python": python, "driver": driver}
             report = abiscan.check(
-                targets, torch, rules=rules, each_file=each_file, gpus=gpus, session=session, **options
+                targets,
+                torch,
+                python=python,
+                rules=rules,
+                each_file=each_file,
+                gpus=gpus,
+                driver=driver,
+                session=session,
             )
         report = apply(report, suppressions, known_findings)
 

@@ -118,9 +118,8 @@ class ExaminedExtension:
         if not self._gpu:
             from abiscan.extension.gpu import extension_gpu
 
-            uses_torch = registers(self.facts.imports)
-            registered = self.inventory.registrations if uses_torch else None
-            self._gpu = (extension_gpu(self.extension.source, self.facts, registered),)
+            inventory = self.inventory if registers(self.facts.imports) else None
+            self._gpu = (extension_gpu(self.extension.source, self.facts, inventory),)
         return self._gpu[0]
 
     @property

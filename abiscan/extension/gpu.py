@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from abiscan.binary.elf import SharedObject
 from abiscan.binary.ownership import gpu_library
@@ -20,7 +20,12 @@ from abiscan.gpu.model import Compression, Container, GpuCode, targets_of
 from abiscan.gpu.outcome import GpuOutcome
 from abiscan.gpu.reader import gpu_code
 from abiscan.inputs.files import ElfSource, random_access
+from abiscan.words import listed
 
+if TYPE_CHECKING:
+    from abiscan.extension.inventory import Inventory
+
+_KEYS: Final = ("CUDA", "HIP")
 _RUNTIMES: Final = ("cudart", "amdhip64")
 _LOADERS: Final = {
     "code made at run time is not in the file": ("nvrtcCompileProgram", "hiprtcCompileProgram"),
@@ -53,7 +58,7 @@ class ExtensionGpu:
 
     def is_for_maker_of(self, gpu: Gpu) -> bool:
         """Whether it is code for NVIDIA's or AMD's GPUs as this one is: code for others says nothing about it."""
-        return not self.code.gaps and any((entry.gfx is None) == (gpu.gfx is None) for entry in self.code.entries)
+        return any((entry.gfx is None) == (gpu.gfx is None) for entry in self.code.entries)
 
     def containers_of(self, stub: int) -> tuple[Container, ...]:
         """The containers with the code of a GPU kernel."""
@@ -111,11 +116,12 @@ class ExtensionGpu:
         )
 
 
-def extension_gpu(source: ElfSource, facts: SharedObject, registrations: Registrations | None) -> ExtensionGpu | None:
+def extension_gpu(source: ElfSource, facts: SharedObject, inventory: Inventory | None) -> ExtensionGpu | None:
     """The code for GPUs in an extension; None if it has none.
 
-    :param registrations: what the extension registers; None to leave its operators out
+    :param inventory: what the extension registers; None to leave its operators out
     """
+    registrations = inventory.registrations if inventory else None
     with random_access(source) as read:
         code = gpu_code(read, source.size)
     if not code.containers and not code.gaps:
@@ -132,7 +138,7 @@ def extension_gpu(source: ElfSource, facts: SharedObject, registrations: Registr
         launches=reached,
         runtime=runtime.partition(".")[0] if runtime else None,
         driver=_driver(code, runtime),
-        gaps=tuple(_gaps(code, facts, registrations)),
+        gaps=(*_gaps(code, facts, registrations), *_unconnected(inventory, reached)),
     )
 
 
@@ -155,6 +161,21 @@ def _driver(code: GpuCode, runtime: str | None) -> Driver | None:
     if is_cuda and any(entry.compression is Compression.ZSTD for entry in code.entries):
         needed.append(drivers.ZSTD)
     return max(filter(None, needed), default=None)
+
+
+def _unconnected(inventory: Inventory | None, reached: Collection[RegisteredKernel]) -> Iterable[str]:
+    """A gap for the operators with a kernel for GPUs that launches nothing, as far as is known."""
+    if inventory is None or not reached:
+        return
+    for_gpus = {number for number, name in inventory.keys.names.items() if name in _KEYS}
+    connected = {kernel.operator for kernel in reached}
+    left = dict.fromkeys(
+        kernel.operator
+        for kernel in inventory.registrations.kernels
+        if (kernel.dispatch_key in for_gpus or kernel.dispatch_key in _KEYS) and kernel.operator not in connected
+    )
+    if left:
+        yield f"no kernel was found that {listed(left)} launch: whether they have code for a GPU is not known"
 
 
 def _gaps(code: GpuCode, facts: SharedObject, registrations: Registrations | None) -> Iterable[str]:

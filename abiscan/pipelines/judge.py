@@ -226,10 +226,11 @@ class Judge:
         """What the GPUs run of an extension that has code for GPUs of their maker, and whether they run torch's own."""
         hardware = self._hardware
         code = examined.gpu if hardware.gpus else None
-        gpus = [gpu for gpu in hardware.gpus if code and code.is_for_maker_of(gpu)]
-        if code is None or not gpus:
+        if code is None:
             return {"gpus": (), "gpu_gaps": (), "torch_runs": {}}
-        own = architectures(release, self._files)
+        # What could not be read may be code for that GPU.
+        gpus = [gpu for gpu in hardware.gpus if code.is_for_maker_of(gpu) and not code.code.gaps]
+        own = architectures(release, self._files) if gpus else None
         return {
             "gpus": tuple(code.on(gpu, hardware.driver) for gpu in gpus),
             "gpu_gaps": code.gaps,
