@@ -86,6 +86,8 @@ def matrix(
     rules: Sequence[Rule] | None = None,
     explained: bool = True,
     each_file: bool = False,
+    gpus: Sequence[str] | None = None,
+    driver: str | None = None,
     session: Session | None = None,
 ) -> Matrix:
     """Check every extension in the targets on each of several torches, each target by itself.
@@ -94,14 +96,23 @@ def matrix(
     :param python: the interpreter whose installed packages are used; by default that of the environment
     :param explained: whether findings say what a torch has instead of what it lacks; the verdicts do not depend on it
     :param each_file: whether the files of packages are checked alone, whatever the packages do with them
-    :raises AbiscanError: a target or a torch cannot be read
+    :param gpus: the GPUs of a second table, as for ``check``; empty for one of each architecture, None for no table
+    :param driver: the version of NVIDIA's driver that they have; unknown by default
+    :raises AbiscanError: a target or a torch cannot be read; a GPU is not known
     """
     from abiscan.pipelines import matrix as pipeline
 
     choices = _each_choice(torches, python)
+    hardware = None if gpus is None else _hardware(gpus, driver)
     with _all_sources(targets, python) as sources:
         return pipeline.matrix(
-            sources, choices, _rules(rules), _session(session), explained=explained, each_file=each_file
+            sources,
+            choices,
+            _rules(rules),
+            _session(session),
+            explained=explained,
+            each_file=each_file,
+            hardware=hardware,
         )
 
 
