@@ -95,8 +95,7 @@ def _gpus(row: GpuRow, *, verbose: bool) -> Iterator[Text]:
 
 
 def _signs(names: Sequence[str], marks: Sequence[GpuMark]) -> Iterator[tuple[str, str]]:
-    for name, mark in zip(names, marks, strict=True):
-        sign = SYMBOLS[mark]
+    for name, sign in zip(names, map(SYMBOLS.__getitem__, marks), strict=True):
         yield f"{sign:>{len(name) + 2}}", _MARKS.get(sign, "cyan")
 
 
