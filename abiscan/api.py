@@ -169,6 +169,8 @@ def coverage(
     backend: str | None = None,
     workload: str | os.PathLike[str] | None = None,
     python: str | None = None,
+    gpus: Sequence[str] = (),
+    driver: str | None = None,
     session: Session | None = None,
 ) -> BackendReport:
     """List the operators without a kernel for the backend that a target implements.
@@ -176,7 +178,9 @@ def coverage(
     :param backend: its dispatch key or name; by default the backend that most kernels are for
     :param workload: a model file, which limits the report to the operators that the model calls
     :param python: the interpreter whose torch and installed packages are used; by default that of the environment
-    :raises AbiscanError: something cannot be read, or there is no such backend
+    :param gpus: the GPUs for which to list the operators of the target without code, as for ``check``
+    :param driver: the version of NVIDIA's driver that they have; unknown by default
+    :raises AbiscanError: something cannot be read; there is no such backend; a GPU is not known
     """
     from abiscan.pipelines.coverage import backend_report
 
@@ -187,6 +191,7 @@ def coverage(
             _session(session),
             backend=backend,
             workload=None if workload is None else Path(workload),
+            hardware=_hardware(gpus, driver),
         )
 
 
