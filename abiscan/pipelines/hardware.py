@@ -19,18 +19,26 @@ def hardware_of(gpus: Sequence[str], driver: str | None) -> Hardware:
     :raises InputError: one of them is not known
     """
     found: dict[Gpu, None] = {}
-    of_native: str | None = None
+    own_driver: Driver | None = None
     for text in gpus:
         if text == NATIVE:
-            natives = native_gpus()
-            if not natives:
+            native = native_hardware()
+            if not native.gpus:
                 problem = "no GPU of this machine was found: neither nvidia-smi nor rocm_agent_enumerator lists one"
                 raise InputError(text, problem, "name the GPU: --gpu 9.0")
-            of_native = next((native.driver for native in natives if native.driver), native_driver())
-            found.update(dict.fromkeys(filter(None, (_named(native.name, native.target) for native in natives))))
+            found.update(dict.fromkeys(native.gpus))
+            own_driver = native.driver
         else:
             found[_gpu(text)] = None
-    return Hardware(gpus=tuple(found), driver=_driver(driver or of_native))
+    return Hardware(gpus=tuple(found), driver=own_driver if driver is None else _driver(driver))
+
+
+def native_hardware() -> Hardware:
+    """The GPUs of this machine, as far as the tools of their drivers list them."""
+    natives = native_gpus()
+    driver = next((native.driver for native in natives if native.driver), native_driver())
+    known = filter(None, (_named(native.name, native.target) for native in natives))
+    return Hardware(gpus=tuple(dict.fromkeys(known)), driver=Driver.parse(driver) if driver else None)
 
 
 def _named(name: str, target: str) -> Gpu | None:
@@ -45,9 +53,7 @@ def _gpu(text: str) -> Gpu:
     return known
 
 
-def _driver(text: str | None) -> Driver | None:
-    if text is None:
-        return None
+def _driver(text: str) -> Driver:
     version = Driver.parse(text)
     if version is None:
         raise InputError(text or '""', "is not a version of NVIDIA's driver", "pass one like 570.26")
