@@ -80,7 +80,8 @@ def address_of(version: str, machine: Machine) -> str | None:
 
 def architectures_of(url: str) -> str | None:
     """The list in a wheel; None for a build without CUDA."""
-    with zipfile.ZipFile(io.BufferedReader(Remote(url), _WINDOW)) as wheel:
+    local = url.removeprefix("file://")
+    with zipfile.ZipFile(local if local != url else io.BufferedReader(Remote(url), _WINDOW)) as wheel:
         name = next(filter(MEMBER.fullmatch, wheel.namelist()))
         rest = b""
         with wheel.open(name) as stream:

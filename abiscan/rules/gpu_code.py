@@ -30,12 +30,13 @@ def failures(
     :param says: the first line of torch's error with CUDA; with ROCm its text depends on the version
     """
     for outcome in linkage.gpus:
+        what = f"{linkage.name} on {outcome.gpu}"
         failing = {name: choice for name, choice in outcome.failing.items() if choice.fit is fit}
         if failing:
             first = next(iter(failing.values()))
-            what = f"{plural(len(failing), 'operator')} of {linkage.name} on {outcome.gpu}: {listed(failing, _SHOWN)}"
+            which = f": {plural(len(failing), 'operator')}: {listed(failing, _SHOWN)}"
         elif not outcome.operators and outcome.containers and outcome.file.fit is fit:
-            first, what = outcome.file, f"{linkage.name} on {outcome.gpu}"
+            first, which = outcome.file, ""
         else:
             continue
         targets = {name: targets_of(outcome.code[name]) for name in failing}
@@ -43,7 +44,7 @@ def failures(
         yield Finding(
             rule=rule,
             effect=Effect.CALL_FAILS,
-            message=f"{what}: {cause(outcome, first)}{_torch_too(linkage, outcome.gpu)}",
+            message=f"{what}: {cause(outcome, first)}{_torch_too(linkage, outcome.gpu)}{which}",
             evidence=evidence or (Evidence(subject=linkage.name, instead=_had(targets_of(outcome.every))),),
             fix=fix(outcome, first, targets or {linkage.name: targets_of(outcome.every)}),
             says=says if outcome.gpu.gfx is None else None,

@@ -38,13 +38,13 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             translated = {linkage.name: outcome.file}
         if translated and outcome.driver is None:
             newest = max(translated.values(), key=_version)
-            what = f"{plural(len(translated), 'operator')} of {linkage.name}" if outcome.operators else linkage.name
+            which = f": {plural(len(translated), 'operator')}: {listed(translated)}" if outcome.operators else ""
             yield Finding(
                 rule=RULE.name,
                 effect=Effect.NOTE,
                 message=(
-                    f"{what} on {outcome.gpu}: only PTX fits, which the driver translates when it is first used; "
-                    f"{_needs(newest)}: {listed(translated)}"
+                    f"{linkage.name} on {outcome.gpu}: only PTX fits, which the driver translates when it is first "
+                    f"used; {_needs(newest)}{which}"
                 ),
                 evidence=tuple(Evidence(subject=name, object=linkage.name) for name in translated),
                 fix=f"pass --driver to have it checked, or {architecture(outcome.gpu, {})}",
