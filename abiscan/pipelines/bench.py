@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from abiscan.binary.elf import Machine
 from abiscan.extension.examined import ExaminedTarget
 from abiscan.findings import Rule
+from abiscan.gpu.devices import Hardware
 from abiscan.inputs.files import Files
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source, name_of, read_target
@@ -31,6 +32,7 @@ class Bench:
     :param choices: the torches; empty for all embedded releases
     :param sources: the targets of the command, which may need libraries of each other
     :param packages: whether the Python code of packages is read, for the verdict on them
+    :param hardware: the GPUs that extensions are also checked on
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class Bench:
         sources: Sequence[Source] = (),
         *,
         packages: bool = False,
+        hardware: Hardware | None = None,
     ) -> None:
         self._packages = packages
         self._read: dict[tuple[Source, str], ReadPackage | None] = {}
@@ -51,7 +54,7 @@ class Bench:
         torches = [choice.open(layer, session) for choice, layer in zip(choices, layers, strict=True)]
         resolver = Resolver()
         judges = [
-            Judge(torch, layer, resolver, Beside(sources, self._files, torch), session.progress)
+            Judge(torch, layer, resolver, Beside(sources, self._files, torch), session.progress, hardware)
             for torch, layer in zip(torches, layers, strict=True)
         ]
         self._judges = dict(zip(_names(torches), judges, strict=True))

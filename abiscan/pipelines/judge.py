@@ -6,7 +6,7 @@ import dataclasses
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from abiscan.binary.elf import Machine
 from abiscan.binary.registration_api import registers
@@ -14,6 +14,8 @@ from abiscan.errors import InputError
 from abiscan.extension.drift import drifts
 from abiscan.extension.examined import ExaminedExtension, ExaminedTarget
 from abiscan.findings import Effect, Finding, Rule
+from abiscan.gpu.devices import Gpu, Hardware
+from abiscan.gpu.outcome import GpuOutcome
 from abiscan.inputs import system
 from abiscan.inputs.files import Files
 from abiscan.inputs.libraries import Libraries
@@ -32,12 +34,21 @@ from abiscan.pipelines.beside import Beside
 from abiscan.pipelines.gaps import gaps_of
 from abiscan.results.check import Gap, PredictedError, Result
 from abiscan.results.verdict import How, Verdict
+from abiscan.torches.architectures import architectures, has_code_for
 from abiscan.torches.model import TorchRelease
 from abiscan.torches.torch import Torch
 
 if TYPE_CHECKING:
     from abiscan.extension.replay import Replayer
     from abiscan.inputs.requirement import TorchRequirement
+
+
+class _OnGpus(TypedDict):
+    """The fields of a linkage about GPUs."""
+
+    gpus: tuple[GpuOutcome, ...]
+    gpu_gaps: tuple[str, ...]
+    torch_runs: Mapping[Gpu, bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +72,20 @@ class Judge:
     :param resolver: may be shared by the judges of several torches over the same files
     :param beside: the libraries of other packages
     :param progress: called before each extension
+    :param hardware: the GPUs that extensions are also checked on
     """
 
-    def __init__(self, torch: Torch, files: Files, resolver: Resolver, beside: Beside, progress: Progress) -> None:
+    def __init__(
+        self,
+        torch: Torch,
+        files: Files,
+        resolver: Resolver,
+        beside: Beside,
+        progress: Progress,
+        hardware: Hardware | None = None,
+    ) -> None:
         self.torch = torch
+        self._hardware = hardware or Hardware()
         self._progress = progress
         self._files = files
         self._resolver = resolver
@@ -203,7 +224,23 @@ class Judge:
             declaration=declaration,
             defined_in_python=python or {},
             drifts=drifting,
+            **self._on_gpus(examined, release),
         )
+
+    def _on_gpus(self, examined: ExaminedExtension, release: TorchRelease) -> _OnGpus:
+        """What the GPUs run of an extension that has code for GPUs of their maker, and whether they run torch's own."""
+        hardware = self._hardware
+        code = examined.gpu if hardware.gpus else None
+        if code is None:
+            return {"gpus": (), "gpu_gaps": (), "torch_runs": {}}
+        # What could not be read may be code for that GPU.
+        gpus = [gpu for gpu in hardware.gpus if code.is_for_maker_of(gpu) and not code.code.gaps]
+        own = architectures(release, self._files) if gpus else None
+        return {
+            "gpus": tuple(code.on(gpu, hardware.driver) for gpu in gpus),
+            "gpu_gaps": code.gaps,
+            "torch_runs": {gpu: has_code_for(own, gpu) for gpu in gpus if gpu.gfx is None} if own else {},
+        }
 
     def _resolve(self, examined: ExaminedExtension, setting: Setting) -> Resolution | None:
         """What ``ld.so`` does; None if the extension is built for a different machine than the torch."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from abiscan.extension.built_for import BuiltFor
 from abiscan.findings import Rule
+from abiscan.gpu.devices import Hardware
 from abiscan.inputs.requirement import simplest
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
@@ -14,6 +15,7 @@ from abiscan.inputs.version import TorchVersion
 from abiscan.pipelines.bench import Bench
 from abiscan.pipelines.turns import Turns
 from abiscan.results.check import Result
+from abiscan.results.gpus import GpuRow
 from abiscan.results.matrix import Matrix, PackageRow, Row, imports, works
 from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.torches.torch import TorchChoice
@@ -82,17 +84,20 @@ def matrix(
     *,
     explained: bool,
     each_file: bool = False,
+    hardware: Hardware | None = None,
 ) -> Matrix:
     """Check every extension in ``targets``, and every package, on each of several torches.
 
     :param choices: the torches; empty for all embedded releases
     :param explained: whether the findings are shown: see ``Judge.judge``
     :param each_file: whether files are checked alone, whatever the package that they belong to does with them
+    :param hardware: the GPUs of a second table, one of each architecture if it names none; None for no such table
     :raises AbiscanError: no target, or a torch, cannot be read
     """
     bench = Bench(choices, session, targets, packages=not each_file)
     rows: list[Row] = []
     packages: list[PackageRow] = []
+    gpus: list[GpuRow] = []
     suggestions: dict[str, str | None] = {}
     turns = Turns(targets)
     for source in turns:
@@ -101,6 +106,10 @@ def matrix(
             suggestions[bench.target(source).target.name] = judged.suggestion
             rows += judged.rows
             packages += [judged.package] if judged.package else []
+            if hardware is not None:
+                from abiscan.pipelines.gpus import gpu_rows
+
+                gpus += gpu_rows(bench.target(source), hardware)
     checked = {release for row in rows for release in row.results}
     return Matrix(
         rows=tuple(rows),
@@ -108,6 +117,7 @@ def matrix(
         releases=tuple(filter(checked.__contains__, bench.names)),
         suggestions=suggestions,
         unchecked=turns.unchecked(),
+        gpus=None if hardware is None else tuple(gpus),
     )
 
 
