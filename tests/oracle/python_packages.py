@@ -269,7 +269,8 @@ PACKAGES: dict[str, dict[str, str]] = {
         "        super().__init__(name.lower())\n        self.strict = strict\n\n    def __call__(self):\n"
         "        _load(self.file)\n        Loader.loaded.append(self.file)\n\n"
         "@functools.lru_cache(maxsize=None)\ndef once():\n    count = 0\n\n    def step():\n        nonlocal count\n"
-        "        count += 1\n        return count\n\n    for one in Loader.make('A', 'B'):\n        one()\n        step()\n"
+        "        count += 1\n        return count\n\n"
+        "    for one in Loader.make('A', 'B'):\n        one()\n        step()\n"
         "    return count\n\nassert once() == 2 and once() == 2, 'two'\n"
         "raise RuntimeError(f'{Loader.loaded!r} {once():03d}')\n",
         "a.so": GOOD,
