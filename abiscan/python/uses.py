@@ -87,6 +87,10 @@ def _try_import(machine: Interpreter, name: str) -> bool:
 
 def later(library: Library, world: World, modules: Sequence[str], runs: Iterable[Run], limits: Limits) -> Later:
     """Import the modules that the package's import does not reach, and call the functions that nothing called."""
+    runs = tuple(runs)
+    loaded = {one.path for run in runs for one in run.trace.attempts}
+    if loaded.issuperset(library.files.libraries):
+        return Later(instead=[], by_module={}, in_functions=[])
     machine = Interpreter(library, Willing(world), {}, limits)
     imported = {file for run in runs for file in run.trace.imported}
     by_module: dict[str, list[Attempt]] = {}
