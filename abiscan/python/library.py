@@ -43,7 +43,7 @@ class Found:
     extension: bool = False
 
 
-_WORDS = re.compile("|".join(re.escape(word.decode().strip("(")) for word in (*LOADING, *REGISTERING)))
+_WORDS = re.compile("|".join(re.escape(word.decode().strip(".(")) for word in (*LOADING, *REGISTERING)))
 
 
 @dataclass
@@ -247,7 +247,7 @@ class Library:
         if isinstance(node, ast.Import):
             return any(self.find(alias.name.split(".")[0]) is not None for alias in node.names)
         name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else None
-        return name is not None and (name in self.risky or _WORDS.fullmatch(name) is not None)
+        return name is not None and (name in self.risky or name in {"define", "impl"} or bool(_WORDS.fullmatch(name)))
 
 
 def absolute(package: str, name: str) -> str:

@@ -19,6 +19,14 @@ class Exhausted(Exception):  # noqa: N818 - it ends a run, it is no error
     """The run has taken as many steps, or as long, as it may."""
 
 
+class ProcessEnded(Exception):  # noqa: N818 - the end of the process that is read, not of this one
+    """A load ended the process."""
+
+    def __init__(self, raised: Raised) -> None:
+        super().__init__(raised.message)
+        self.raised = raised
+
+
 @dataclass(slots=True, kw_only=True)
 class Frame:
     """A function or module that is being run, and the line that it is at."""

@@ -54,11 +54,12 @@ def _read(
     limits: Limits,
 ) -> Reading:
     library = Library(files, world_factory().python, surroundings)
-    main = [explore(library, world_factory, name, limits) for name in (modules or files.top_level())]
+    names = modules or files.top_level()
+    main = [explore(library, world_factory, name, limits) for name in names]
     if not files.libraries:
         return Reading(imports=tuple(one.outcome for one in main))
     groups = tuple(one.runs for one in main)
-    after = later(library, world_factory(), [run for one in main for run in one.runs], limits)
+    after = later(library, world_factory(), names, [run for one in main for run in one.runs], limits)
     apart = [explore(library, world_factory, name, limits) for name in _with_own_libraries(main, after)]
     uses = classify(library, world_factory(), groups, after)
     return Reading(imports=tuple(one.outcome for one in (*main, *apart)), uses=uses)
