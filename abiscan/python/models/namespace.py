@@ -44,9 +44,3 @@ def argument(args: list[object], kwargs: dict[str, object], index: int, name: st
 def namespace(name: str, **values: object) -> Callable[[Machine], object]:
     """What makes a module of some names."""
     return lambda _machine: Namespace(name, values)
-
-
-def _json(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
-    source = args[0] if args else None
-    content = source if isinstance(source, str) else machine.call(machine.attribute(source, "read"), [], {})
-    return attempt("json.load()", json.loads, content) if isinstance(content, str) else Unknown("json.load()")

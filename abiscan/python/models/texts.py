@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 
@@ -96,6 +97,12 @@ def _regular(name: str) -> Model:
         )
 
     return call
+
+
+def _json(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    source = args[0] if args else None
+    content = source if isinstance(source, str) else machine.call(machine.attribute(source, "read"), [], {})
+    return attempt("json.load()", json.loads, content) if isinstance(content, str) else Unknown("json.load()")
 
 
 MODELS: dict[str, Callable[[Machine], object]] = {
