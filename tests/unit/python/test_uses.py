@@ -46,6 +46,11 @@ def test_what_is_caught_further_out_is_guarded() -> None:
     assert reading.uses["p/a.so"].how is How.GUARDED
 
 
+def test_what_would_be_loaded_after_a_failure() -> None:
+    files = {"p/__init__.py": LOAD + "load('a.so')\nload('b.so')\n", "p/a.so": "", "p/b.so": ""}
+    assert _how(files, FakeWorld(error=_fails)) == {"a.so": How.IMPORT, "b.so": How.IMPORT}
+
+
 def test_a_gpu_may_be_there() -> None:
     code = LOAD + "if torch.cuda.is_available():\n    load('gpu.so')\n"
     files = {"p/__init__.py": code, "p/gpu.so": ""}
