@@ -58,10 +58,12 @@ def _read(
     main = [explore(library, world_factory, name, limits) for name in names]
     if not files.libraries:
         return Reading(imports=tuple(one.outcome for one in main))
+    library.has_requirements = True
     cut_short = [one.outcome.module for one in main if one.outcome.raised is not None]
     whole = [explore(library, lambda: Willing(world_factory()), name, limits) for name in cut_short]
     groups = tuple(one.runs for one in (*main, *whole))
     after = later(library, world_factory(), names, [run for one in main for run in one.runs], limits)
+    library.has_requirements = False
     apart = [explore(library, world_factory, name, limits) for name in _with_own_libraries(main, after)]
     uses = classify(library, world_factory(), groups, after)
     return Reading(imports=tuple(one.outcome for one in (*main, *apart)), uses=uses)
