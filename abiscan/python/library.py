@@ -137,12 +137,12 @@ class Library:
         return tuple(sorted(path for path in self.files.members if path.endswith(".py")))
 
     @cached_property
-    def risky(self) -> frozenset[str]:
+    def risky(self) -> frozenset[bytes]:
         """The functions of the package, by bare name, that load or register something when they are called."""
-        found = {name for path in self.sources for name in self.scanned(path).risky if not name.startswith("__")}
-        new = found
+        found = {name for path in self.sources for name in self.scanned(path).risky if not name.startswith(b"__")}
+        new = set(found)
         for _ in range(_ROUNDS):  # and those that call them
-            new = {one for path in self.sources for one in self.outline(path).callers(new)} - found
+            new = {one for path in self.sources for one in self.outline(path).callers(frozenset(new))} - found
             if not new:
                 break
             found |= new
@@ -251,7 +251,9 @@ class Library:
         if isinstance(node, ast.Import):
             return any(self.find(alias.name.split(".")[0]) is not None for alias in node.names)
         name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else None
-        return name is not None and (name in self.risky or name in {"define", "impl"} or bool(_WORDS.fullmatch(name)))
+        return name is not None and (
+            name.encode() in self.risky or name in {"define", "impl"} or bool(_WORDS.fullmatch(name))
+        )
 
 
 def absolute(package: str, name: str) -> str:
