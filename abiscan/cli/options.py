@@ -52,7 +52,7 @@ def torch_option(help_text: str) -> _Option[Any]:
 
 
 def python_option(help_text: str) -> _Option[Any]:
-    """``--python EXE``."""
+    """``--python EXE``, or the folder of an environment."""
     return click.option("--python", metavar="EXE", help=help_text)
 
 

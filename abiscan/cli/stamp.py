@@ -8,7 +8,7 @@ import click
 
 from abiscan.cli.common import errors_reported, working
 from abiscan.cli.options import python_option, refuse_both, torch_option
-from abiscan.inputs.interpreter import of_environment
+from abiscan.inputs.environment import with_torch
 from abiscan.inputs.session import Session
 
 
@@ -32,7 +32,7 @@ def stamp(*, wheel: Path, torch: str | None, python: str | None) -> None:
     from abiscan.torches.torch import TorchOf, torch_choice
 
     refuse_both("--torch", torch, "--python", python)
-    choice = torch_choice(torch) if torch else TorchOf(python or of_environment())
+    choice = torch_choice(torch) if torch else TorchOf(with_torch(python).python)
     with errors_reported(), working("stamping") as progress:
         new_stamp = write(wheel, choice, Session.of_user(progress))
     contents = f"{new_stamp.symbols} symbols, {new_stamp.keys} dispatch keys, {new_stamp.operators} operators"

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from abiscan.errors import NoExtensionError
-from abiscan.extension.built_for import releases_exporting_imports
+from abiscan.extension.built_for import releases_exporting_imports, span
 from abiscan.extension.examined import examine
 from abiscan.findings import Effect, Finding
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
+from abiscan.inputs.version import TorchVersion
 from abiscan.pipelines.check import check
 from abiscan.results.check import Result, Verdict
 from abiscan.rules import RULES
+from abiscan.rules.symbols import KINDS
 from abiscan.torches import embedded
 from abiscan.torches.torch import ReleaseNumber, TorchChoice
 
 # How many of the candidate releases are tried: each takes as long as a check, and users need only one.
 _TRIED: Final = 6
+
+
+class Outcome(enum.Enum):
+    """What becomes of a package on a torch."""
+
+    WORKS = "works"
+    FAILS = "fails"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,14 +40,36 @@ class Judgement:
     results: tuple[Result, ...]
 
     @property
-    def broken(self) -> tuple[Result, ...]:
+    def outcome(self) -> Outcome:
+        """Whether the package works: the one question that every hook acts on."""
+        if self.failing:
+            return Outcome.FAILS
+        unread = any(result.verdict is Verdict.UNKNOWN for result in self.results)
+        return Outcome.UNKNOWN if unread else Outcome.WORKS
+
+    @property
+    def failing(self) -> tuple[Result, ...]:
         """The results of extensions that do not load, or are not safe to use."""
         return tuple(result for result in self.results if result.is_failure(Effect.CORRUPTS, strict=False))
 
     @property
-    def unknown(self) -> tuple[Result, ...]:
-        """The results of extensions that could not be checked."""
-        return tuple(result for result in self.results if result.verdict is Verdict.UNKNOWN)
+    def failing_rules(self) -> frozenset[str]:
+        """The rules that these extensions violate, without those that only take note of something."""
+        return frozenset(
+            finding.rule for result in self.failing for finding in result.findings if finding.effect is not Effect.NOTE
+        )
+
+    @property
+    def torch_kind(self) -> str | None:
+        """The kind of torch whose libraries they lack: ``CUDA``; None if they lack none."""
+        missing = (
+            evidence.subject
+            for result in self.failing
+            for finding in result.findings
+            if finding.rule == "missing-library" and finding.effect is not Effect.NOTE
+            for evidence in finding.evidence
+        )
+        return next((kind for name in missing for word, kind in KINDS if word in name), None)
 
     @property
     def error(self) -> str:
@@ -59,6 +92,46 @@ def judge(source: Source, choice: TorchChoice, session: Session, beside: Sequenc
     except NoExtensionError:
         return None
     return Judgement(results=tuple(sorted(report.results, key=_severity, reverse=True)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """Why a package fails, before what follows from it.
+
+    ``text`` continues a sentence about the package: ``was built for torch 2.5.1``; ``torch_kind`` is the kind of torch
+    that it lacks (``CUDA``), if that is all that is wrong.
+    """
+
+    text: str
+    torch_kind: str | None = None
+
+
+def cause(source: Source, judgement: Judgement, torch: str | None, session: Session) -> Cause | None:
+    """The main cause of a failure; None if the error itself is all that is known.
+
+    :param source: what was judged
+    :param torch: the full version of the torch that it was judged on
+    """
+    failing = {result.path for result in judgement.failing}
+    origins = [
+        origin.releases
+        for path, origin in examine(source, session).origins.items()
+        if path in failing and origin.releases
+    ]
+    built_for = min(origins, key=len, default=())
+    here = TorchVersion.parse(torch) if torch else None
+    if built_for and here is not None and not _may_be_for(here.of_release, built_for):
+        return Cause(text=f"was built for {span(built_for)}")
+    kind = judgement.torch_kind
+    if kind is not None and judgement.failing_rules == {"missing-library"}:
+        return Cause(text=f"was built for a torch with {kind}, and this one has none", torch_kind=kind)
+    return None
+
+
+def _may_be_for(torch: TorchVersion, built_for: Sequence[TorchVersion]) -> bool:
+    """Whether a torch may be what an extension was built for; nothing is known about torches newer than all others."""
+    newest = embedded.versions()[-1]
+    return torch in built_for or (torch > newest and newest in built_for)
 
 
 def worst_finding(result: Result) -> Finding | None:
@@ -97,4 +170,4 @@ def fitting(source: Source, session: Session) -> tuple[str, ...]:
 
 def _fits(source: Source, build: str, session: Session) -> bool:
     judgement = judge(source, ReleaseNumber(build), session)
-    return judgement is not None and not judgement.broken and not judgement.unknown
+    return judgement is not None and judgement.outcome is Outcome.WORKS
