@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from abiscan.findings import Effect, Evidence, Finding, Rule
     from abiscan.inputs.session import Session
     from abiscan.results.api_history import ApiHistory
-    from abiscan.results.check import Gap, How, PredictedError, Report, Result, Suppressed, Verdict
+    from abiscan.results.check import Gap, PredictedError, Report, Result, Suppressed
     from abiscan.results.coverage import BackendReport
     from abiscan.results.diff import Comparison
     from abiscan.results.matrix import Matrix, Row
     from abiscan.results.operators import ExtensionOperators
     from abiscan.results.torch_operators import TorchOperators
+    from abiscan.results.verdict import How, Verdict
     from abiscan.rules import RULES
 
 __version__ = "0.1.0"
@@ -67,12 +68,13 @@ _MODULES = {
     "abiscan.findings": ("Effect", "Evidence", "Finding", "Rule"),
     "abiscan.inputs.session": ("Session",),
     "abiscan.results.api_history": ("ApiHistory",),
-    "abiscan.results.check": ("Gap", "How", "PredictedError", "Report", "Result", "Suppressed", "Verdict"),
+    "abiscan.results.check": ("Gap", "PredictedError", "Report", "Result", "Suppressed"),
     "abiscan.results.coverage": ("BackendReport",),
     "abiscan.results.diff": ("Comparison",),
     "abiscan.results.matrix": ("Matrix", "Row"),
     "abiscan.results.operators": ("ExtensionOperators",),
     "abiscan.results.torch_operators": ("TorchOperators",),
+    "abiscan.results.verdict": ("How", "Verdict"),
     "abiscan.rules": ("RULES",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}

@@ -46,6 +46,7 @@ def check(
     *,
     python: str | None = None,
     rules: Sequence[Rule] | None = None,
+    each_file: bool = False,
     session: Session | None = None,
 ) -> Report:
     """Check every extension in the targets: will it load and work on that torch?
@@ -56,17 +57,18 @@ def check(
         metadata of each wheel require
     :param python: the interpreter whose torch and installed packages are used; by default that of the environment
     :param rules: the rules to run; by default all
+    :param each_file: whether the files of packages are checked alone, whatever the packages do with them
     :raises AbiscanError: a target, the torch or the interpreter cannot be read
     """
     session = _session(session)
-    with _sources(_each(targets), python) as sources:
+    with _all_sources(targets, python) as sources:
         if torch == DECLARED and not Path(DECLARED).exists():
             from abiscan.pipelines.declared import check_declared
 
-            return check_declared(sources, _rules(rules), session)
+            return check_declared(sources, _rules(rules), session, each_file=each_file)
         from abiscan.pipelines import check as pipeline
 
-        return pipeline.check(sources, _choices(torch, python), _rules(rules), session)
+        return pipeline.check(sources, _choices(torch, python), _rules(rules), session, each_file=each_file)
 
 
 def matrix(
@@ -76,6 +78,7 @@ def matrix(
     python: str | None = None,
     rules: Sequence[Rule] | None = None,
     explained: bool = True,
+    each_file: bool = False,
     session: Session | None = None,
 ) -> Matrix:
     """Check every extension in the targets on each of several torches, each target by itself.
@@ -83,13 +86,16 @@ def matrix(
     :param torches: the columns; by default all embedded releases
     :param python: the interpreter whose installed packages are used; by default that of the environment
     :param explained: whether findings say what a torch has instead of what it lacks; the verdicts do not depend on it
+    :param each_file: whether the files of packages are checked alone, whatever the packages do with them
     :raises AbiscanError: a target or a torch cannot be read
     """
     from abiscan.pipelines import matrix as pipeline
 
     choices = _each_choice(torches, python)
-    with _sources(_each(targets), python) as sources:
-        return pipeline.matrix(sources, choices, _rules(rules), _session(session), explained=explained)
+    with _all_sources(targets, python) as sources:
+        return pipeline.matrix(
+            sources, choices, _rules(rules), _session(session), explained=explained, each_file=each_file
+        )
 
 
 def operators(target: TargetLike, *, python: str | None = None, session: Session | None = None) -> ExtensionOperators:
@@ -212,21 +218,46 @@ def _rules(rules: Sequence[Rule] | None) -> Sequence[Rule]:
 @contextlib.contextmanager
 def _sources(targets: Iterable[TargetLike], python: str | None) -> Iterator[list[Source]]:
     """The sources that targets stand for; downloaded wheels are deleted at the end."""
-    from abiscan.inputs.packages import Distribution, FetchedWheel, named
+    environment = _environment(python)
+    with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
+        yield [_source(target, Path(folder), environment) for target in targets]
+
+
+@contextlib.contextmanager
+def _all_sources(targets: TargetLike | Iterable[TargetLike], python: str | None) -> Iterator[list[Source]]:
+    """The sources that the targets of one command stand for, each once: a missing one, too, unless all are missing.
+
+    A folder of wheels stands for the wheels in it.
+    """
+    from abiscan.errors import InputError, raise_together
+    from abiscan.inputs.sources import Missing, content_of
 
     environment = _environment(python)
     with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
+        sources: dict[object, Source] = {}
+        for target in dict.fromkeys(_each(targets)):
+            try:
+                found = content_of(_source(target, Path(folder), environment))
+            except InputError as error:
+                found = [Missing(str(target), error)]
+            for source in found:
+                sources.setdefault(source.resolve() if isinstance(source, Path) else source, source)
+        missing = [source.error for source in sources.values() if isinstance(source, Missing)]
+        if len(missing) == len(sources):
+            raise_together(missing)
+        yield list(sources.values())
 
-        def source(target: TargetLike) -> Source:
-            if isinstance(target, str):
-                return named(target, Path(folder), environment)
-            if isinstance(target, os.PathLike):
-                return Path(target)
-            if not isinstance(target, Distribution | FetchedWheel):
-                raise TypeError(f"a target is a string or a path, not {type(target).__name__}")
-            return target
 
-        yield list(map(source, targets))
+def _source(target: TargetLike, folder: Path, python: str | None) -> Source:
+    from abiscan.inputs.packages import Distribution, FetchedWheel, existing, named
+
+    if isinstance(target, str):
+        return named(target, folder, python)
+    if isinstance(target, os.PathLike):
+        return existing(Path(target))
+    if not isinstance(target, Distribution | FetchedWheel):
+        raise TypeError(f"a target is a string or a path, not {type(target).__name__}")
+    return target
 
 
 def _machine(name: str) -> Machine:
@@ -251,7 +282,9 @@ def _environment(python: str | None) -> str | None:
 
 def _each_choice(torches: TorchLike | Iterable[TorchLike], python: str | None) -> list[TorchChoice]:
     several = torches if isinstance(torches, Iterable) and not isinstance(torches, str | bytes) else [torches]
-    return list(dict.fromkeys(choice for torch in several for choice in _choices(torch, python)))
+    from abiscan.torches.torch import distinct
+
+    return distinct(choice for torch in several for choice in _choices(torch, python))
 
 
 def _choices(torch: TorchLike | None, python: str | None) -> Sequence[TorchChoice]:

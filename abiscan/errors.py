@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class AbiscanError(Exception):
     """Base of every error that a user can fix. ``exit_code`` is explained in ``docs/effects.md``."""
@@ -30,3 +32,11 @@ class NotElfError(InputError):
 
 class NoExtensionError(InputError):
     """A readable target without an extension of torch."""
+
+
+def raise_together(errors: Sequence[AbiscanError]) -> None:
+    """Raise what is wrong with several targets as one error, one line for each; nothing if there are none."""
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        raise AbiscanError("\n".join(dict.fromkeys(map(str, errors)))) from errors[0]

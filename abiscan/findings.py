@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from abiscan.linkage.lacks import TorchData
     from abiscan.linkage.linkage import Linkage
 
 
@@ -73,17 +74,22 @@ class Finding:
 class Rule:
     """A check and its documentation.
 
-    ``summary`` is one line; ``documentation`` the whole text, in Markdown.
+    ``summary`` is one line; ``documentation`` the whole text, in Markdown. ``needs`` are the data of the torch without
+    which it cannot find everything.
     """
 
     name: str
     summary: str
     documentation: str
     check: Callable[[Linkage], Iterator[Finding]]
+    needs: frozenset[TorchData] = frozenset()
 
 
-def rule(name: str, documentation: str | None, check: Callable[[Linkage], Iterator[Finding]]) -> Rule:
+def rule(
+    name: str, documentation: str | None, check: Callable[[Linkage], Iterator[Finding]], needs: Iterable[TorchData] = ()
+) -> Rule:
     """A rule documented by the docstring of its module, whose first line is the summary."""
     assert documentation is not None
     text = documentation.strip()
-    return Rule(name=name, summary=text.partition("\n")[0], documentation=text, check=check)
+    summary = text.partition("\n")[0]
+    return Rule(name=name, summary=summary, documentation=text, check=check, needs=frozenset(needs))

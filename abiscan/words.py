@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import itertools
 from collections.abc import Collection, Iterable
 from typing import Final
@@ -28,6 +29,12 @@ def ranges(chosen: Collection[str], among: Iterable[str]) -> str:
     """Releases, with those that follow each other ``among`` all releases as a range: ``2.4.0, 2.6.0-2.9.1``."""
     runs = [list(run) for is_chosen, run in itertools.groupby(among, chosen.__contains__) if is_chosen]
     return ", ".join("-".join(dict.fromkeys((run[0], run[-1]))) for run in runs)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A question that names the most similar of the known words; empty if none is similar."""
+    closest = difflib.get_close_matches(word, list(known), n=1)
+    return f"did you mean {closest[0]}?" if closest else ""
 
 
 def first_line(text: str) -> str:

@@ -74,20 +74,28 @@ def library(wheel: str, folder: Path) -> str:
         return archive.extract(max(members, key=lambda info: info.file_size), folder)
 
 
-def _large(named: Path | str | None, folder: Path, environment: dict[str, str]) -> list[tuple[str, Timing]]:
+def _large(named: str | None, folder: Path, environment: dict[str, str]) -> list[tuple[str, Timing]]:
     """What ``abiscan ops`` takes on the largest library of a wheel, named or to be fetched; nothing for None."""
     if named is None:
         return []
-    path = library(str(named if isinstance(named, Path) else download(named, folder)), folder)
+    path = library(str(download(named, folder)) if named == LARGE else named, folder)
     return [(OPS_LARGE, measure([sys.executable, "-m", "abiscan", "ops", path], environment))]
+
+
+def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """The arguments: ``wheel``, and ``large``, the path of a wheel or ``LARGE``."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("wheel", nargs="?", type=Path)
+    # No type: argparse would apply it to the default as well.
+    parser.add_argument(
+        "--large", nargs="?", const=LARGE, metavar="WHEEL", help=f"by default {LARGE}, fetched with pip"
+    )
+    return parser.parse_args(words)
 
 
 def main() -> int:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("wheel", nargs="?", type=Path)
-    parser.add_argument("--large", nargs="?", type=Path, const=LARGE, help=f"by default {LARGE}, fetched with pip")
-    arguments = parser.parse_args()
+    arguments = parsed()
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
         wheel = str(arguments.wheel or download(WHEEL, scratch))

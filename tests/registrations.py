@@ -111,7 +111,7 @@ def registering(case: Mapping[str, Any], name: str, version: TorchVersion) -> Re
     return Registering(
         own=own,
         built_for=built_for,
-        meant=keys_of(built_for[-1] if built_for else version),
+        keys_built_for=keys_of(built_for[-1] if built_for else version),
         keys=keys_of(version),
         operators=has,
         reactions=tuple(reactions(before, [me], has, keys_of(version), version.minor_version)),

@@ -33,6 +33,7 @@ from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.resolve import resolve
 from abiscan.linkage.scope import Loader, SearchPath
 from abiscan.torches.model import TorchRelease
+from abiscan.torches.torch_layouts import of_release
 from tests.registrations import registering
 
 NEW_STRING: Final = "NSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
@@ -210,7 +211,11 @@ def linkage(case: Mapping[str, Any]) -> Linkage:
     )
     origin = tuple(map(TorchVersion, case.get("built_for", ())))
     sharing = shared(posixpath.basename(path), facts, classes, replayed.own if replayed else None, origin)
-    drift = layout_drift(sharing, str(release.version)) if resolution and not resolution.error else None
+    drift = (
+        layout_drift(sharing, of_release(str(release.version), facts.machine))
+        if resolution and not resolution.error
+        else None
+    )
     drifts = (drift,) if drift else ()
     return Linkage(
         name=posixpath.basename(path),

@@ -10,11 +10,9 @@ is new; the output depends on those files alone, byte for byte.
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -29,29 +27,6 @@ from tools.wheels import download
 OUTPUT: Final = Path(headers.__file__).with_name("data") / "headers.bin"
 
 INCLUDE: Final = "torch/include/"
-_MACRO: Final = re.compile(r"\b(?:TORCH_INTERNAL_ASSERT(?:_DEBUG_ONLY)?|AT_ASSERTM?)\s*\(")
-_TOKEN: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"|[()]')
-
-
-def assertions(text: str) -> Iterator[int]:
-    """The lines of a header that ``__LINE__`` can be for its assertions: where the macro begins, and where it ends.
-
-    Which of the two it is for a macro over several lines depends on the compiler.
-    """
-    for macro in _MACRO.finditer(text):
-        before = text[text.rfind("\n", 0, macro.start()) + 1 : macro.start()]
-        if before.lstrip().startswith(("#", "//")):
-            continue
-        depth, end = 1, macro.end()
-        for token in _TOKEN.finditer(text, macro.end()):
-            depth += (token.group() == "(") - (token.group() == ")")
-            if depth == 0:
-                end = token.start()
-                break
-        first = text.count("\n", 0, macro.start()) + 1
-        yield first
-        if last := text.count("\n", macro.start(), end):
-            yield first + last
 
 
 def read(wheel: zipfile.ZipFile) -> list[str]:
@@ -60,7 +35,7 @@ def read(wheel: zipfile.ZipFile) -> list[str]:
     for name in wheel.namelist():
         if name.startswith(INCLUDE):
             text = wheel.read(name).decode("utf-8", "replace")
-            found |= {f"{name.removeprefix(INCLUDE)}:{line}" for line in assertions(text)}
+            found |= {f"{name.removeprefix(INCLUDE)}:{line}" for line in headers.assertions(text)}
     return sorted(found)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
+from dataclasses import dataclass
 from typing import Final
 
 # The namespaces of torch, as source names of the Itanium C++ ABI (<length><name>).
@@ -39,6 +40,14 @@ _SYSTEM_LIBRARY: Final = re.compile(
     r"|lib(c|m|dl|rt|util|nsl|pthread|resolv|anl|crypt|gcc_s|stdc\+\+|atomic|z|expat|X11|Xext|Xrender|ICE|SM|GL|EGL"
     r"|gobject-2\.0|gthread-2\.0|glib-2\.0|mvec)\.so\.\d+"
 )
+
+_GPU_LIBRARY: Final = re.compile(
+    r"lib(cudart|cublas|cublasLt|cudnn|cufft|cufftw|cupti|curand|cusolver|cusolverMg|cusparse|nccl|nvJitLink|nvrtc"
+    r"|nvToolsExt|amdhip64|hiprtc|hipblas|hipblaslt|hipfft|hiprand|hipsolver|hipsparse|MIOpen|rccl|rocblas|rocfft"
+    r"|rocrand|rocsolver|rocsparse|roctx64)\.so\.([0-9.]+)"
+)
+
+_CUDA_RUNTIME: Final = re.compile(r"libcudart(?:-[0-9a-f]+)?\.so\.([0-9.]+)")
 
 
 # The same names are looked up for each of many torches.
@@ -75,3 +84,26 @@ def is_torch_library(name: str) -> bool:
 def is_system_library(name: str) -> bool:
     """Whether every Linux system has the library."""
     return _SYSTEM_LIBRARY.fullmatch(name) is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuLibrary:
+    """A library of CUDA or ROCm: ``cudart`` of version ``12``."""
+
+    stem: str
+    version: str
+
+
+def gpu_library(name: str) -> GpuLibrary | None:
+    """Which library of CUDA or ROCm ``name`` is; None if it is another library, or its name has no version.
+
+    A copy that a wheel has renamed (``libcudart-80664282.so.10.2``) is another library: nobody else finds it.
+    """
+    match = _GPU_LIBRARY.fullmatch(name)
+    return GpuLibrary(stem=match[1], version=match[2]) if match else None
+
+
+def cuda_runtime(name: str) -> str | None:
+    """The version of a CUDA runtime library (``11.0``), also of a copy that a wheel has renamed."""
+    match = _CUDA_RUNTIME.fullmatch(name)
+    return match[1] if match else None

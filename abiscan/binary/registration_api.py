@@ -7,7 +7,8 @@ imported (``unknown``).
 
 Sources: ``torch/library.h``, ``torch/custom_class.h``, ``torch/csrc/stable/c/shim.h``,
 ``torch/csrc/inductor/aoti_torch/c/shim.h``, ``ATen/core/op_registration/op_registration.h``,
-``torch/csrc/jit/runtime/operator.h``, ``c10/core``, ``ATen/detail/PrivateUse1HooksInterface.h``.
+``torch/csrc/jit/runtime/operator.h``, ``c10/core``, ``ATen/detail/PrivateUse1HooksInterface.h``,
+``torch/csrc/profiler/standalone/privateuse1_profiler.h``.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ NAME_BACKEND: Final = r"_ZN3c1028register_privateuse1_backendE"
 REGISTER_HOOKS: Final = r"_ZN2at33RegisterPrivateUse1HooksInterfaceE"
 REGISTER_GENERATOR: Final = r"_ZN2at18_GeneratorRegisterC[12]E"
 REGISTER_PROFILER: Final = r"_ZN5torch8profiler4impl26registerPrivateUse1MethodsE"
+REGISTER_ACTIVITY_PROFILER: Final = r"_ZN5torch8profiler4impl27PrivateUse1ProfilerRegistry15registerFactoryE"
 
 # These return a registry, to which inlined code adds entries: a call alone registers nothing.
 REGISTRY: Final = r"_ZN\d\w*Registry(?:B5cxx11)?Ev$"
@@ -61,7 +63,7 @@ REGISTERING: Final = (
     *(STABLE_DEFINE, STABLE_DEFINE_WITH_TAGS, STABLE_IMPLEMENT),
     *(REGISTER_OPERATOR, REGISTER_JIT_OPERATOR),
     *(REGISTER_DEVICE_GUARD, SET_ALLOCATOR, SET_ALLOCATOR_WITH_PRIORITY, SET_STORAGE, NAME_BACKEND),
-    *(REGISTER_HOOKS, REGISTER_GENERATOR, REGISTER_PROFILER),
+    *(REGISTER_HOOKS, REGISTER_GENERATOR, REGISTER_PROFILER, REGISTER_ACTIVITY_PROFILER),
 )
 # Inlined templates call these in several places, only one of which is executed for each class or method.
 INLINED: Final = (REGISTER_CLASS, REGISTER_METHOD)
@@ -93,6 +95,7 @@ _FAMILY: Final = (
     r"_ZN3c10\d+register_privateuse1",
     r"_ZN2at\d+RegisterPrivateUse1",
     r"_ZN2at18_GeneratorRegister",
+    r"_ZN5torch8profiler4impl\d+PrivateUse1ProfilerRegistry",
 )
 # The part of the API that has other names.
 _OTHERS: Final = (SET_ALLOCATOR, SET_ALLOCATOR_WITH_PRIORITY, SET_STORAGE, REGISTER_PROFILER, *FILLED)
@@ -104,6 +107,7 @@ _WITHOUT_EFFECT: Final = (
     r"_ZN5torch3jit17RegisterOperatorsD[12]E",
     r"_ZN5torch6detail10class_base(?:16withNewArguments|22withNewArgumentsStatic)E",
     r"torch_library_set_python_module$",
+    r"_ZN5torch8profiler4impl27PrivateUse1ProfilerRegistry(?:8instance|12onKinetoInit|18registerWithKineto)E",
 )
 _TRIGGER: Final = (*_FAMILY, *_OTHERS)
 _CALLS: Final = (*OPENING, *REGISTERING)

@@ -10,6 +10,7 @@ from typing import Final
 import click
 
 import abiscan
+from abiscan.words import did_you_mean
 
 _YOUNG_OBJECTS: Final = 200_000
 
@@ -42,6 +43,17 @@ class _Commands(click.Group):
             return None
         command: click.Command = getattr(importlib.import_module(f"abiscan.cli.{cmd_name}"), cmd_name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the first argument names.
+
+        :raises click.UsageError: there is none
+        """
+        if args and args[0] not in self.NAMES and (hint := did_you_mean(args[0], self.NAMES)):
+            ctx.fail(f"there is no command {args[0]}; {hint}")
+        return super().resolve_command(ctx, args)
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

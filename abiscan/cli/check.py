@@ -5,14 +5,16 @@ from __future__ import annotations
 import datetime as dt
 import sys
 from pathlib import Path
-from typing import TextIO
+from typing import Final, TextIO
 
 import click
 
 import abiscan
-from abiscan.cli.common import console, errors_reported, working, write
+from abiscan.cli.common import console, errors_reported, explain_strict, report_unread, working, write
 from abiscan.cli.options import (
+    each_file_option,
     fail_options,
+    further_reports_option,
     python_option,
     quiet_option,
     refuse_both,
@@ -20,37 +22,35 @@ from abiscan.cli.options import (
     torch_option,
     verbose_option,
 )
+from abiscan.cli.rule_name import RULE_NAME
 from abiscan.findings import Effect, Rule
 from abiscan.inputs.session import Session
 from abiscan.results.suppressions import EMPTY, Suppression, apply, configuration, read_baseline, read_suppressions
 from abiscan.rules import RULES
 
-
-def _rules(context: click.Context, parameter: click.Parameter, names: tuple[str, ...]) -> tuple[Rule, ...]:
-    rules = {rule.name: rule for rule in RULES}
-    if unknown := [name for name in names if name not in rules]:
-        raise click.BadParameter(f"there is no rule {unknown[0]}; rules: {', '.join(rules)}", context, parameter)
-    return tuple(rules[name] for name in names)
+_FORMATS: Final = ("text", "json", "sarif", "junit", "github", "markdown")
 
 
 @click.command()
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @torch_option(
-    "The torch to check against: a release number, a version specifier ('>=2.4,<2.7'), a torch folder or its lib, a "
-    "libtorch_cpu.so, a wheel; or `declared` for the torch that a wheel's metadata requires, which also checks that "
-    "requirement. Default: the torch of the current environment."
+    "The torch to check against: a release number, latest, a version specifier ('>=2.4,<2.7'), a torch folder or its "
+    "lib, a libtorch_cpu.so, a wheel; or `declared` for the torch that a wheel's metadata requires, which also checks "
+    "that requirement. Default: the torch of the current environment."
 )
 @python_option("Use the torch and the installed packages of this Python.")
-@report_options("text", "json", "sarif", "junit", "github", "markdown")
+@report_options(*_FORMATS)
+@further_reports_option(*_FORMATS)
 @fail_options("Exit with 1 if a finding has this effect or a worse one.")
-@click.option("--select", multiple=True, metavar="RULE", callback=_rules, help="Run only this rule (repeatable).")
-@click.option("--ignore", multiple=True, metavar="RULE", callback=_rules, help="Skip this rule (repeatable).")
+@click.option("--select", multiple=True, metavar="RULE", type=RULE_NAME, help="Run only this rule (repeatable).")
+@click.option("--ignore", multiple=True, metavar="RULE", type=RULE_NAME, help="Skip this rule (repeatable).")
 @click.option(
     "--baseline",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
     help="A JSON report from an earlier run: findings in it do not fail.",
 )
+@each_file_option
 @verbose_option("Show all evidence, and what could not be checked.")
 @quiet_option("Show only verdicts.")
 def check(
@@ -60,18 +60,21 @@ def check(
     python: str | None,
     form: str,
     output: Path | None,
+    reports: list[tuple[str, Path]],
     fail_on: str,
     strict: bool,
     select: tuple[Rule, ...],
     ignore: tuple[Rule, ...],
     baseline: Path | None,
+    each_file: bool,
     verbose: bool,
     quiet: bool,
 ) -> None:
     """Check whether extensions will load and work on a torch.
 
     TARGET is a shared object, a wheel (read in place), a folder, NAME==VERSION (pip downloads the wheel) or the name
-    of an installed package. Every extension of torch in it is checked.
+    of an installed package. Every extension of torch in it is checked. The verdict on a package is what importing it
+    comes to: its Python code is read, never run, to find out which extensions it loads, and what it does without them.
 
     \b
     Examples:
@@ -85,6 +88,7 @@ def check(
       abiscan check dist/*.whl --torch declared
       abiscan check build/ --python ~/venv/bin/python --strict
       abiscan check dist/*.whl --torch 2.9.1 --format sarif --output abiscan.sarif
+      abiscan check dist/*.whl --torch 2.9.1 --report junit=abiscan.xml --report markdown=abiscan.md
       abiscan check dist/*.whl --torch 2.9.1 --baseline known.json
 
     Accept known findings with --baseline, or in pyproject.toml, with a reason and an expiry date:
@@ -110,7 +114,8 @@ def check(
         known_findings = read_baseline(baseline) if baseline else EMPTY
         suppressions = _suppressions()
         with working("checking") as progress:
-            report = abiscan.check(targets, torch, python=python, rules=rules, session=Session.of_user(progress))
+            session = Session.of_user(progress)
+            report = abiscan.check(targets, torch, python=python, rules=rules, each_file=each_file, session=session)
         report = apply(report, suppressions, known_findings)
 
     def text(stream: TextIO) -> None:
@@ -139,7 +144,11 @@ def check(
         stream.write(markdown.render(report))
 
     views = {"text": text, "sarif": sarif, "junit": junit, "github": github, "markdown": markdown}
-    write(report, form, output, views)
+    for its_form, file in ((form, output), *reports):
+        write(report, its_form, file, views)
+    report_unread(report.unchecked)
+    if strict:
+        explain_strict(str(gap) for result in report.results for gap in result.unexpected_gaps)
     sys.exit(report.exit_code(worst, strict=strict))
 
 

@@ -7,13 +7,14 @@ import io
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TextIO, TypeAlias
 
 import click
 
 from abiscan.errors import AbiscanError
+from abiscan.words import listed
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from abiscan.hooks.install import Installer
     from abiscan.inputs.environment import Environment
+    from abiscan.results.unchecked import Unchecked
 
 _PATIENCE_SECONDS: Final = 1.0
 
@@ -41,13 +43,27 @@ def errors_reported() -> Iterator[None]:
     try:
         yield
     except AbiscanError as error:
-        click.echo(f"abiscan: {error}", err=True)
+        for line in str(error).splitlines():  # one for each of several targets
+            click.echo(f"abiscan: {line}", err=True)
         sys.exit(error.exit_code)
     except (click.ClickException, BrokenPipeError):
         raise  # click says what is wrong, and is silent about a reader who has seen enough
     except Exception as error:  # noqa: BLE001 - a bug of ours must not look like a finding (exit code 1)
         click.echo(f"abiscan: internal error, please report it: {type(error).__name__}: {error}", err=True)
         sys.exit(3)
+
+
+def report_unread(unchecked: Iterable[Unchecked]) -> None:
+    """Say on stderr, whatever the format of the report, which targets cannot be read."""
+    for target in unchecked:
+        if not target.readable:
+            click.echo(f"abiscan: {target}", err=True)
+
+
+def explain_strict(gaps: Iterable[str]) -> None:
+    """Say on stderr what ``--strict`` counts as failures: not every format shows gaps."""
+    if different := dict.fromkeys(gaps):
+        click.echo(f"abiscan: --strict: could not be checked: {listed(different)}", err=True)
 
 
 @contextlib.contextmanager
@@ -92,8 +108,11 @@ def working(activity: str) -> Iterator[Callable[[str], None]]:
 
 
 @contextlib.contextmanager
-def output_to(path: Path | None) -> Iterator[TextIO]:
-    """The stream to write a report to: the file ``path``, which is replaced atomically, or stdout for None."""
+def output_to(path: Path | None, option: str = "--output") -> Iterator[TextIO]:
+    """The stream to write a report to: the file ``path``, which is replaced atomically, or stdout for None.
+
+    :param option: the option that names the file
+    """
     if path is None:
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that is not UTF-8 still gets the report
@@ -105,9 +124,7 @@ def output_to(path: Path | None) -> Iterator[TextIO]:
             yield stream
         part.replace(path)
     except OSError as error:
-        raise click.BadParameter(
-            f"{path}: cannot be written: {error.strerror or error}", param_hint="--output"
-        ) from error
+        raise click.BadParameter(f"{path}: cannot be written: {error.strerror or error}", param_hint=option) from error
     finally:
         with contextlib.suppress(OSError):  # where it could not be made, it cannot be removed either
             part.unlink()

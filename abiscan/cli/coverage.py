@@ -9,7 +9,7 @@ from typing import TextIO
 import click
 
 import abiscan
-from abiscan.cli.common import console, errors_reported, working, write
+from abiscan.cli.common import console, errors_reported, explain_strict, working, write
 from abiscan.cli.options import (
     fail_options,
     python_option,
@@ -83,4 +83,6 @@ def coverage(
         coverage_text.render(backend_report, console(stream), verbose=verbose)
 
     write(backend_report, form, output, {"text": text})
+    if strict:
+        explain_strict(backend_report.gaps)
     sys.exit(backend_report.exit_code(Effect(fail_on), strict=strict))

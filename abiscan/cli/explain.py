@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import click
 
-from abiscan.rules import RULES, by_name
+from abiscan.cli.rule_name import RULE_NAME
+from abiscan.findings import Rule
+from abiscan.rules import RULES
 
 
 @click.command()
-@click.argument("rule", required=False)
-def explain(rule: str | None) -> None:
+@click.argument("rule", type=RULE_NAME, required=False)
+def explain(rule: Rule | None) -> None:
     """Explain what a rule finds, why it fails and how to fix it. Without RULE, list all rules.
 
     \b
@@ -22,9 +24,4 @@ def explain(rule: str | None) -> None:
         for known_rule in RULES:
             click.echo(f"{known_rule.name:{width}}  {known_rule.summary}")
         return
-    documented = by_name(rule)
-    if documented is None:
-        raise click.BadParameter(
-            f"there is no rule {rule}; rules: {', '.join(known_rule.name for known_rule in RULES)}"
-        )
-    click.echo(f"{documented.name}\n\n{documented.documentation}")
+    click.echo(f"{rule.name}\n\n{rule.documentation}")

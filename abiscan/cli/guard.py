@@ -13,11 +13,11 @@ from abiscan.cli.common import errors_reported, output_to
 @click.command()
 @click.option(
     "--write",
-    type=click.Path(path_type=Path),
+    type=click.Path(),
     metavar="PATH",
     help="Write the guard to this file or folder. Default: print it.",
 )
-def guard(*, write: Path | None) -> None:
+def guard(*, write: str | None) -> None:
     """Write the import-time guard, a file to vendor into a package.
 
     If the running torch does not match, users get one clear line instead of a crash. Put the guard into the package,
@@ -36,6 +36,8 @@ def guard(*, write: Path | None) -> None:
     from abiscan.hooks import guard as source
     from abiscan.hooks.stamp import GUARD
 
-    path = write / GUARD if write and write.is_dir() else write
-    with errors_reported(), output_to(path) as stream:
+    path = Path(write) if write is not None else None
+    if path is not None and (path.is_dir() or str(write).endswith("/")):
+        path /= GUARD
+    with errors_reported(), output_to(path, "--write") as stream:
         stream.write(inspect.getsource(source))

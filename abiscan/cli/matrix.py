@@ -9,25 +9,30 @@ from typing import TextIO
 import click
 
 import abiscan
-from abiscan.cli.common import console, errors_reported, working, write
-from abiscan.cli.options import fail_options, python_option, report_options, verbose_option
+from abiscan.cli.common import console, errors_reported, explain_strict, report_unread, working, write
+from abiscan.cli.options import (
+    each_file_option,
+    fail_options,
+    python_option,
+    report_options,
+    torches_option,
+    verbose_option,
+)
 from abiscan.findings import Effect
 from abiscan.inputs.session import Session
 
 
 @click.command()
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
-@click.option(
-    "--torch",
+@torches_option(
     "torches",
-    multiple=True,
-    metavar="SPEC",
-    help="A torch to check on (repeatable): a release number, a version specifier ('>=2.4,<2.7'), a folder or a wheel. "
+    "A torch to check on (repeatable): a release number, a version specifier ('>=2.4,<2.7'), a folder or a wheel. "
     "Default: all embedded releases.",
 )
 @python_option("Look up installed packages in this Python.")
 @report_options("text", "json", "html")
 @fail_options("Exit with 1 if any finding has this effect or a worse one.")
+@each_file_option
 @verbose_option("Show why it fails, and every clue to the torch it was built for.")
 def matrix(
     *,
@@ -38,6 +43,7 @@ def matrix(
     output: Path | None,
     fail_on: str,
     strict: bool,
+    each_file: bool,
     verbose: bool,
 ) -> None:
     """Show which torch releases an extension works on.
@@ -61,7 +67,9 @@ def matrix(
     """
     with errors_reported(), working("checking") as progress:
         session = Session.of_user(progress)
-        result = abiscan.matrix(targets, torches, python=python, explained=form == "html", session=session)
+        result = abiscan.matrix(
+            targets, torches, python=python, explained=form == "html", each_file=each_file, session=session
+        )
 
     def text(stream: TextIO) -> None:
         from abiscan.report import matrix_text
@@ -74,4 +82,8 @@ def matrix(
         stream.write(matrix_html.render(result))
 
     write(result, form, output, {"text": text, "html": html})
+    report_unread(result.unchecked)
+    if strict:
+        cells = (cell for row in result.rows for cell in row.results.values())
+        explain_strict(str(gap) for cell in cells for gap in cell.unexpected_gaps)
     sys.exit(result.exit_code(Effect(fail_on), strict=strict))

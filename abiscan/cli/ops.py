@@ -10,25 +10,34 @@ import click
 
 import abiscan
 from abiscan.cli.common import console, errors_reported, working, write
-from abiscan.cli.options import machine_option, python_option, report_options, verbose_option
+from abiscan.cli.options import machine_option, python_option, report_options, torches_option, verbose_option
 from abiscan.inputs.session import Session
+from abiscan.results.selection import Selection
 
 
 @click.command()
 @click.argument("target", required=False)
-@click.option(
-    "--torch",
-    multiple=True,
-    metavar="SPEC",
-    help="Show what this torch registers: a release number, its folder or a wheel. With TARGET and --api-version: "
+@torches_option(
+    "torch",
+    "Show what this torch registers: a release number, its folder or a wheel. With TARGET and --api-version: "
     "the releases to compare (repeatable; '>=2.4,<2.7' means several). Default: all.",
 )
 @click.option("--api-version", is_flag=True, help="Show fingerprints of schema and dispatch, to compare releases.")
 @machine_option
 @click.option("--live", is_flag=True, help="Import torch, and show all that it registers, including from Python.")
 @python_option("With --live: the Python that imports torch. Default: this one.")
+@click.option(
+    "--operator",
+    "operators",
+    multiple=True,
+    metavar="PATTERN",
+    help="Only operators of that name, in which * and ? stand for others (repeatable): nms, 'aten::add*'.",
+)
+@click.option(
+    "--namespace", "namespaces", multiple=True, metavar="NAME", help="Only operators in that namespace (repeatable)."
+)
 @report_options("text", "json")
-@verbose_option("Also show source lines, C++ signatures and inferred schemas.")
+@verbose_option("Also show source lines, C++ signatures, inferred schemas and details of gaps.")
 def ops(
     *,
     target: str | None,
@@ -37,6 +46,8 @@ def ops(
     machine: str,
     live: bool,
     python: str | None,
+    operators: tuple[str, ...],
+    namespaces: tuple[str, ...],
     form: str,
     output: Path | None,
     verbose: bool,
@@ -52,6 +63,8 @@ def ops(
       abiscan ops _C.so
       abiscan ops torchvision-0.20.1-cp311-cp311-manylinux1_x86_64.whl --format json
       abiscan ops --torch 2.6.0
+      abiscan ops --torch 2.6.0 --operator 'aten::add*'
+      abiscan ops torch_npu --namespace npu
       abiscan ops --torch ~/venv/lib/python3.11/site-packages/torch
       abiscan ops --live --python ~/venv/bin/python
 
@@ -62,19 +75,22 @@ def ops(
     """
     if python and not live:
         raise click.UsageError("--python requires --live")
+    selection = Selection(patterns=operators, namespaces=namespaces)
     if target is not None and api_version and not live:
+        if selection:
+            raise click.UsageError("--operator and --namespace cannot be combined with TARGET --api-version")
         _history(target, torch, form, output, verbose=verbose)
     elif (target is not None) + len(torch) + live != 1:
         raise click.UsageError("pass exactly one of TARGET, --torch SPEC and --live")
     elif target is not None:
-        _of_target(target, form, output, verbose=verbose)
+        _of_target(target, selection, form, output, verbose=verbose)
     else:
-        _of_torch(torch[0] if torch else None, machine, python, form, output, api_version=api_version)
+        _of_torch(torch[0] if torch else None, machine, python, selection, form, output, api_version=api_version)
 
 
-def _of_target(target: str, form: str, output: Path | None, *, verbose: bool) -> None:
+def _of_target(target: str, selection: Selection, form: str, output: Path | None, *, verbose: bool) -> None:
     with errors_reported(), working("emulating") as progress:
-        extension_operators = abiscan.operators(target, session=Session.of_user(progress))
+        extension_operators = abiscan.operators(target, session=Session.of_user(progress)).only(selection)
 
     def text(stream: TextIO) -> None:
         from abiscan.report import ops_text
@@ -100,7 +116,14 @@ def _history(target: str, torches: tuple[str, ...], form: str, output: Path | No
 
 
 def _of_torch(
-    spec: str | None, machine: str, python: str | None, form: str, output: Path | None, *, api_version: bool
+    spec: str | None,
+    machine: str,
+    python: str | None,
+    selection: Selection,
+    form: str,
+    output: Path | None,
+    *,
+    api_version: bool,
 ) -> None:
     from abiscan.pipelines.operators import api_versions, live_operators
 
@@ -112,7 +135,8 @@ def _of_torch(
     from abiscan.report import torch_ops_text
 
     if api_version:
-        versions = api_versions(torch_operators)
+        versions = api_versions(torch_operators).only(selection)
         write(versions, form, output, {"text": lambda stream: torch_ops_text.render_versions(versions, stream)})
     else:
-        write(torch_operators, form, output, {"text": lambda stream: torch_ops_text.render(torch_operators, stream)})
+        found = torch_operators.only(selection)
+        write(found, form, output, {"text": lambda stream: torch_ops_text.render(found, stream)})

@@ -11,6 +11,7 @@ import click
 from abiscan.binary.elf import Machine
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+_Value = TypeVar("_Value", str | None, tuple[str, ...])
 _Option = Callable[[_Command], _Command]
 
 _FILE: Final = click.Path(path_type=Path, dir_okay=False)
@@ -28,6 +29,27 @@ def report_options(*formats: str) -> _Option[Any]:
     return lambda command: form(output(command))
 
 
+def further_reports_option(*formats: str) -> _Option[Any]:
+    """``--report FORMAT=FILE``, repeatable: parameter ``reports``, pairs of a format and a path."""
+
+    def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> list[tuple[str, Path]]:
+        parts = [value.partition("=") for value in values]
+        for form, _, file in parts:
+            if form not in formats or not file:
+                expected = f"expected FORMAT=FILE, where FORMAT is one of {', '.join(formats)}"
+                raise click.BadParameter(expected, ctx, param)
+        return [(form, Path(file)) for form, _, file in parts]
+
+    return click.option(
+        "--report",
+        "reports",
+        multiple=True,
+        metavar="FORMAT=FILE",
+        callback=pairs,
+        help="Also write the report in another format to FILE (repeatable).",
+    )
+
+
 def fail_options(help_text: str) -> _Option[Any]:
     """``--fail-on`` and ``--strict``.
 
@@ -42,18 +64,42 @@ def fail_options(help_text: str) -> _Option[Any]:
         show_default=True,
         help=help_text,
     )
-    flag = click.option("--strict", is_flag=True, help="Also exit with 1 if something could not be checked.")
+    flag = click.option(
+        "--strict", is_flag=True, help="Also exit with 1 if something could not be checked, and say what."
+    )
     return lambda command: fail_on(flag(command))
 
 
 def torch_option(help_text: str) -> _Option[Any]:
     """``--torch SPEC``, not repeatable."""
-    return click.option("--torch", metavar="SPEC", help=help_text)
+    return click.option("--torch", metavar="SPEC", callback=_not_empty, help=help_text)
+
+
+def torches_option(name: str, help_text: str) -> _Option[Any]:
+    """``--torch SPEC``, repeatable.
+
+    :param name: of the parameter
+    """
+    return click.option("--torch", name, multiple=True, metavar="SPEC", callback=_not_empty, help=help_text)
 
 
 def python_option(help_text: str) -> _Option[Any]:
     """``--python EXE``, or the folder of an environment."""
-    return click.option("--python", metavar="EXE", help=help_text)
+    return click.option("--python", metavar="EXE", callback=_not_empty, help=help_text)
+
+
+def _not_empty(ctx: click.Context, param: click.Parameter, value: _Value) -> _Value:
+    """Reject an empty value: it is what "$(python …)" leaves if the command fails, and must not mean the default."""
+    if "" in ([value] if isinstance(value, str) else value or ()):
+        raise click.BadParameter("it is empty; if it is the output of a command, that command failed", ctx, param)
+    return value
+
+
+def each_file_option(command: _Command) -> _Command:
+    """``--each-file``."""
+    return click.option(
+        "--each-file", is_flag=True, help="Check each file alone, whatever the package that it belongs to does with it."
+    )(command)
 
 
 def machine_option(command: _Command) -> _Command:

@@ -2,38 +2,69 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from abiscan.cli.common import errors_reported, working
 from abiscan.cli.options import python_option, refuse_both, torch_option
+from abiscan.errors import AbiscanError, raise_together
 from abiscan.inputs.environment import with_torch
-from abiscan.inputs.session import Session
+from abiscan.inputs.packages import existing
+from abiscan.inputs.session import Progress, Session
+
+if TYPE_CHECKING:
+    from abiscan.hooks.stamp import Stamp
+    from abiscan.torches.torch import TorchChoice
 
 
 @click.command()
-@click.argument("wheel", type=click.Path(path_type=Path))
-@torch_option("The torch it was built for. Default: the torch of the current environment.")
+@click.argument("wheels", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="WHEEL...")
+@torch_option("The torch they were built for. Default: the torch of the current environment.")
 @python_option("Use the torch of this Python.")
-def stamp(*, wheel: Path, torch: str | None, python: str | None) -> None:
-    """Record in a wheel what it needs from torch.
+def stamp(*, wheels: tuple[Path, ...], torch: str | None, python: str | None) -> None:
+    """Record in each wheel what it needs from torch.
 
     The guard in the wheel checks it at import. Symbols, dispatch key numbers and operator schemas go into a small file
     next to the guard, which the wheel must contain (abiscan guard --write). The wheel must load on the torch that it
-    was built for. It is replaced atomically; the same wheel and torch give the same bytes.
+    was built for. It is replaced atomically; the same wheel and torch give the same bytes. A wheel that cannot be
+    stamped does not stop the others; the exit code is then 2.
 
     \b
     Examples:
-      abiscan stamp dist/pkg-1.0-cp311-cp311-linux_x86_64.whl
+      abiscan stamp dist/*.whl
       abiscan stamp dist/pkg-1.0-cp311-cp311-linux_x86_64.whl --torch 2.9.1
     """
     from abiscan.hooks.stamp import stamp as write
     from abiscan.torches.torch import TorchOf, torch_choice
 
     refuse_both("--torch", torch, "--python", python)
-    choice = torch_choice(torch) if torch else TorchOf(with_torch(python).python)
-    with errors_reported(), working("stamping") as progress:
-        new_stamp = write(wheel, choice, Session.of_user(progress))
-    contents = f"{new_stamp.symbols} symbols, {new_stamp.keys} dispatch keys, {new_stamp.operators} operators"
-    click.echo(f"{wheel}: {', '.join(new_stamp.members)}: {contents} of torch {new_stamp.built_for}")
+
+    @functools.cache
+    def choice() -> TorchChoice:
+        return torch_choice(torch) if torch else TorchOf(with_torch(python).python)
+
+    lines, problems = list[str](), list[AbiscanError]()
+    with errors_reported():
+        with working("stamping") as progress:
+            for wheel in wheels:
+                session = Session.of_user(_naming(wheel, progress))
+                try:
+                    contents = _contents(write(existing(wheel), choice(), session))
+                    lines.append(f"{wheel}: {contents}")
+                except AbiscanError as error:
+                    problems.append(error)
+        for line in lines:
+            click.echo(line)
+        raise_together(problems)
+
+
+def _naming(wheel: Path, progress: Progress) -> Progress:
+    return lambda step: progress(f"{wheel.name}: {step}")
+
+
+def _contents(stamp: Stamp) -> str:
+    counts = f"{stamp.symbols} symbols, {stamp.keys} dispatch keys, {stamp.operators} operators"
+    return f"{', '.join(stamp.members)}: {counts} of torch {stamp.built_for}"

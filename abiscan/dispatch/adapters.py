@@ -72,13 +72,13 @@ def events_of(registrations: model.Registrations, keys: DispatchKeys, phase: mod
 
 
 def _has_unread_schema(operator: model.RegisteredOperator, kernels: Iterable[model.RegisteredKernel]) -> bool:
-    """Whether torch infers a schema for the operator that could not be read, so that nothing can be said about it.
+    """Whether the operator has a schema that could not be read, so that nothing can be said about it.
 
     :param kernels: those that come with the definition; torch refuses one without a C++ type, for it has no schema
     """
-    if not operator.inferred or operator.schema is not None:
+    if operator.schema is not None:
         return False
-    return any(not (kernel.boxed or kernel.fallthrough) for kernel in kernels)
+    return not operator.inferred or any(not (kernel.boxed or kernel.fallthrough) for kernel in kernels)
 
 
 _Registered: TypeAlias = (
@@ -191,6 +191,7 @@ def state_of(operators: torch.Operators, release: MinorVersion, names: Collectio
         classes=operators.classes,
         warned=warned,
         entries={(entry.registry, entry.key): entry.priority or 0 for entry in operators.entries or ()},
+        assertions=operators.assertions,
     )
 
 

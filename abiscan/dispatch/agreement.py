@@ -4,11 +4,15 @@ A kernel tells its type twice: as the function type that ``typeid`` names, and a
 come out of one template, so where they contradict each other, one of the two was misread, and nothing tells which.
 Which type of a schema torch makes of a C++ type: the specialisations of ``getTypePtr_`` in ``ATen/core/jit_type.h``. A
 C++ type that is not listed here agrees with everything.
+
+A custom class that another library registers has a name that only that library knows. Until then the schema has the C++
+type in its place, which torch never sees.
 """
 
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -52,21 +56,26 @@ _TUPLE: Final = "std::tuple"
 _GENERATOR: Final = "at::Generator"  # torch makes an optional of it, as of an optional of it
 
 
+_CLASS_OF_ANOTHER: Final = re.compile(r"__torch__\.torch\.classes\.(N3c1013intrusive_ptrI\w+)")
+
+
 def agreeing(found: Registrations) -> Registrations:
-    """What an object registers, without the types of kernels that cannot be right: each of them is a gap."""
+    """What an object registers, without the schemas and types that cannot be right: each of them is a gap."""
     checked = [_checked(each) for each in found.kernels]
-    reasons = dict.fromkeys(reason for _, reason in checked if reason is not None)
+    unnamed = {each.order: reason for each in found.operators if (reason := _unnamed_class(each.name, each.schema))}
+    reasons = dict.fromkeys([*unnamed.values(), *(reason for _, reason in checked if reason is not None)])
     if not reasons:
         return found
     doubted = {kernel.order for kernel, reason in checked if reason is not None}
+    # What the same call defines has its schema from the kernel, unless it is written out.
+    unread = {
+        each.order for each in found.operators if each.order in unnamed or (each.inferred and each.order in doubted)
+    }
     gaps = (EmulationGap(stage="dispatch", reason=reason, address=None, symbol=None) for reason in reasons)
     return replace(
         found,
         kernels=tuple(kernel for kernel, _ in checked),
-        # What the same call defines has its schema from the kernel, unless it is written out.
-        operators=tuple(
-            replace(each, schema=None) if each.inferred and each.order in doubted else each for each in found.operators
-        ),
+        operators=tuple(replace(each, schema=None) if each.order in unread else each for each in found.operators),
         gaps=(*found.gaps, *gaps),
     )
 
@@ -75,6 +84,8 @@ def _checked(kernel: RegisteredKernel) -> tuple[RegisteredKernel, str | None]:
     """A kernel without those of its types that cannot be right, and why; None if nothing is wrong with them."""
     if kernel.inferred_schema is None:
         return kernel, None
+    if reason := _unnamed_class(kernel.operator, kernel.inferred_schema):
+        return replace(kernel, inferred_schema=None), reason
     try:
         inferred_schema(kernel.inferred_schema)
     except SchemaError:
@@ -85,6 +96,15 @@ def _checked(kernel: RegisteredKernel) -> tuple[RegisteredKernel, str | None]:
         return kernel, None
     reason = f"the schema inferred for {kernel.operator} contradicts its C++ type: {difference}"
     return replace(kernel, signature=None, inferred_schema=None), reason
+
+
+def _unnamed_class(operator: str, schema: str | None) -> str | None:
+    """Why a schema is not known that names a class of another library; None for any other."""
+    match = _CLASS_OF_ANOTHER.search(schema or "")
+    if match is None:
+        return None
+    _, (held, *_) = _template(demangle_type(match[1]))
+    return f"the schema of {operator} names a class that another library registers: {held}"
 
 
 @functools.lru_cache(maxsize=16_384)

@@ -20,6 +20,9 @@ from abiscan.inputs.version import MinorVersion, TorchVersion
 
 _UNNAMED: Final = "Unknown"
 _UNNAMED_KEY: Final = re.compile(rf"{_UNNAMED}\((\d+)\)")
+_NO_BACKEND: Final = "Undefined"
+_FIRST_BACKEND: Final = "CPU"
+_FUNCTIONALITIES: Final = (1, 12)  # since when keys are numbered by functionality, then by backend
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +33,15 @@ class DispatchKeys:
     names: Mapping[int, str]
 
     def name(self, number: int) -> str:
-        """The name of a key; ``Unknown(<number>)`` for a number that this torch does not have."""
-        return self.names.get(number, f"{_UNNAMED}({number})")
+        """The name of a key; ``Unknown(<number>)`` for a number that this torch does not have.
+
+        The number before the first backend of a functionality is no key, but torch names it: ``QuantizedUndefined``.
+        """
+        if (name := self.names.get(number)) is not None:
+            return name
+        functionality, first, _ = self.names.get(number + 1, "").partition(_FIRST_BACKEND)
+        has_backends = bool(functionality and first) and self.minor >= _FUNCTIONALITIES
+        return functionality + _NO_BACKEND if has_backends else f"{_UNNAMED}({number})"
 
     def can_register(self, number: int) -> bool:
         """Whether a kernel can be registered for a number, that is, whether it is a key."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
@@ -68,7 +68,9 @@ class Operators:
     called. ``namespaces`` are those with a ``TORCH_LIBRARY`` block, by name; ``classes`` are the custom classes, as
     ``ns.Name``; a running torch reports neither. ``keys`` are the names of the dispatch keys by number, ``aliases``
     those that stand for several others. ``gaps`` says what could not be read, one line each. ``entries`` are those of
-    torch's other registries, None if unknown: ``embedded_registries`` has those of embedded builds.
+    torch's other registries, None if unknown: ``embedded_registries`` has those of embedded builds. ``build`` is the
+    full version of the embedded build that these are the operators of, None if they were read. ``assertions`` says
+    where torch's internal assertions are in its source, by the id of the message: see ``abiscan.dispatch.assertions``.
     """
 
     operators: Mapping[str, Operator]
@@ -80,3 +82,5 @@ class Operators:
     aliases: Mapping[str, frozenset[str]]
     gaps: tuple[str, ...]
     entries: tuple[RegistryEntry, ...] | None = None
+    build: str | None = None
+    assertions: Mapping[str, str] = field(default_factory=dict)

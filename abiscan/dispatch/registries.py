@@ -1,7 +1,8 @@
 """torch's other registries: those for backends, and every ``c10::Registry``.
 
 Sources: ``c10/util/Registry.h``, ``c10/core/{DeviceType, StorageImpl, AllocatorConfig}.cpp``,
-``ATen/detail/PrivateUse1HooksInterface.cpp``, ``ATen/core/GeneratorForPrivateuseone.cpp``.
+``ATen/detail/PrivateUse1HooksInterface.cpp``, ``ATen/core/GeneratorForPrivateuseone.cpp``,
+``torch/csrc/profiler/standalone/privateuse1_profiler.cpp``.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _REFUSALS: Final = {
     _STORAGE: "E3",
     "AcceleratorAllocatorConfig": "E5",
 }
-_REPLACED: Final = ("device-guard", "allocator", "privateuse1-profiler")
+_REPLACED: Final = ("device-guard", "allocator", "privateuse1-profiler", "privateuse1-activity-profiler")
 _PRIVATE_USE: Final = "PrivateUse1"
 _PRIVATE_USE_NAME: Final = "privateuseone"  # torch's name for the device until it is renamed
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from abiscan.emulation.model import (
     CustomClass,
     EmulationGap,
+    GpuKernel,
     Library,
     LibraryKind,
     Lookup,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CustomClass",
     "EmulationGap",
+    "GpuKernel",
     "Library",
     "LibraryKind",
     "Lookup",

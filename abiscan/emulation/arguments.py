@@ -1,7 +1,8 @@
 """Reads the ``c10::Argument`` objects of schemas that code puts together by hand (``ATen/core/function_schema.h``).
 
-After its name, an ``Argument`` holds its type (from 1.12 on two, the real one second), the length of a list, the
-default and the alias information: up to 1.10 inside, behind the flag for keywords, then behind a pointer, before it.
+After its name, an ``Argument`` holds its type (from 1.12 on two, the real one second), the length of a list and the
+default; then, up to 1.10, the keyword-only flag and the alias information itself, later a pointer to that information
+and the flag.
 """
 
 from __future__ import annotations
@@ -10,8 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from abiscan.emulation.process import EmulatedProcess
-from abiscan.emulation.strings import StringAbi
+from abiscan.emulation.standard_types import StandardTypes
 from abiscan.emulation.type_objects import TypeObjects
 from abiscan.emulation.values import Values
 
@@ -40,25 +40,16 @@ class Arguments:
     """Reads the arguments of one process.
 
     :param symbol_text: the name behind the number of a ``c10::Symbol``
-    :param flag_first: whether ``optional`` keeps its flag before the value
     """
 
     def __init__(
-        self,
-        process: EmulatedProcess,
-        strings: StringAbi,
-        types: TypeObjects,
-        values: Values,
-        symbol_text: Callable[[int], str],
-        *,
-        flag_first: bool,
+        self, standard: StandardTypes, types: TypeObjects, values: Values, symbol_text: Callable[[int], str]
     ) -> None:
-        self._process = process
-        self._strings = strings
+        self._process = standard.process
+        self._standard = standard
         self._types = types
         self._values = values
         self._symbol_text = symbol_text
-        self._flag_first = flag_first
 
     def read(self, vector: int, tail: int) -> list[BuiltArgument] | None:
         """The elements of a ``std::vector<c10::Argument>``, None where it holds something else.
@@ -66,18 +57,18 @@ class Arguments:
         :param tail: ``sizeof(c10::Argument)`` less the string it begins with
         """
         begin, end = self._process.machine.words(vector, 2)
-        size = self._strings.size + tail
+        size = self._standard.strings.size + tail
         if not 0 <= end - begin <= _MAX_ARGUMENTS * size or (end - begin) % size:
             return None
         return [self._read_one(at, tail) for at in range(begin, end, size)]
 
     def _read_one(self, address: int, tail: int) -> BuiltArgument:
         machine = self._process.machine
-        name = self._strings.read(self._process, address).decode("utf-8", "backslashreplace")
-        at = address + self._strings.size + (_POINTER if tail == ARGUMENT_WITH_TWO_TYPES else 0)
+        name = self._standard.text(address)
+        at = address + self._standard.strings.size + (_POINTER if tail == ARGUMENT_WITH_TWO_TYPES else 0)
         type_ = self._types.text(machine.word(at))
-        length = self._optional(at + _POINTER, 4)
-        default = self._optional(at + _POINTER + 8, 16)
+        length = self._standard.optional(at + _POINTER, 4)
+        default = self._standard.optional(at + _POINTER + 8, 16)
         behind = at + _POINTER + 32
         if tail in (ARGUMENT_WITH_TWO_TYPES, ARGUMENT_WITH_PLAIN_TYPE):
             alias, keyword = machine.word(behind), behind + 8
@@ -88,11 +79,6 @@ class Arguments:
         if default is not None:
             text += f"={self._values.text(default, type_)}"
         return BuiltArgument(name=name, type=type_, text=text, keyword_only=bool(machine.read(keyword, 1)[0]))
-
-    def _optional(self, address: int, size: int) -> int | None:
-        """Where the value of an ``optional`` is, None for an empty one. Its alignment is at most that of a word."""
-        flag, value = (0, min(size, 8)) if self._flag_first else (size, 0)
-        return address + value if self._process.machine.read(address + flag, 1)[0] else None
 
     def _type_text(self, type_: str, length: str, alias: int) -> str:
         """A type with the length of its list, and the alias information at ``alias`` where that is not 0."""

@@ -29,7 +29,8 @@ _CALL, _JUMP = b"\xe8", b"\xe9"
 _BACK: Final = 256  # bytes before a call that are looked at
 _LONGEST_INSTRUCTION: Final = 15
 _LONGEST_FUNCTION: Final = 1 << 18
-_MOST_FUNCTIONS: Final = 1_000
+_MOST_FUNCTIONS: Final = 10_000
+_MOST_CODE: Final = 1 << 20  # of one object
 _BRANCHES_MASK, _BRANCHES = 0x1C00_0000, 0x1400_0000  # with system instructions among them (Arm ARM, C4.1.92)
 _TABLE_ENCODING: Final = 0x3B  # DW_EH_PE_datarel | DW_EH_PE_sdata4
 
@@ -127,32 +128,38 @@ def _escaped(byte: int) -> bytes:
 
 
 def _find_aarch64(image: Image, segments: Iterable[Segment], slots: Slots) -> Iterator[CallSite]:
+    stubs = _stubs_aarch64(image, segments, slots)
+    for segment in segments:
+        for index, word in enumerate(_words(_bytes_of(image, segment))):
+            if word & 0x7C000000 == 0x14000000:  # b, bl
+                offset = (word & 0x3FFFFFF) - (word << 1 & 0x4000000)
+                here, is_jump = segment.address + 4 * index, not word >> 31
+                target = stubs.get(here + 4 * offset)
+                if target is not None:
+                    yield CallSite(here if is_jump else here + 4, target, is_jump)
+
+
+def _stubs_aarch64(image: Image, segments: Iterable[Segment], slots: Slots) -> dict[int, str]:
+    """Where stubs are, and the function behind each."""
     stubs: dict[int, str] = {}
     known = slots.by_stub | slots.others
-    codes = [(segment.address, _words(_bytes_of(image, segment))) for segment in segments]
-    for address, words in codes:
+    for segment in segments:
+        address, words = segment.address, _words(_bytes_of(image, segment))
         for index, word in enumerate(words[:-1]):
             # adrp x16, page; ldr x17, [x16, #offset]
             if word & 0x9F00001F == 0x90000010 and words[index + 1] & 0xFFC003FF == 0xF9400211:
                 here = address + 4 * index
-                slot = _page(word, here) + (words[index + 1] >> 10 & 0xFFF) * 8
+                slot = page_of(word, here) + (words[index + 1] >> 10 & 0xFFF) * 8
                 if slot in known:
                     stubs[here] = known[slot]
-    for address, words in codes:
-        for index, word in enumerate(words):
-            if word & 0x7C000000 == 0x14000000:  # b, bl
-                offset = (word & 0x3FFFFFF) - (word << 1 & 0x4000000)
-                target = stubs.get(address + 4 * (index + offset))
-                if target is not None:
-                    here, is_jump = address + 4 * index, not word >> 31
-                    yield CallSite(here if is_jump else here + 4, target, is_jump)
+    return stubs
 
 
 def _words(data: memoryview) -> list[int]:
     return data[: len(data) & ~3].cast("I").tolist()
 
 
-def _page(adrp: int, here: int) -> int:
+def page_of(adrp: int, here: int) -> int:
     """The page that an ``adrp`` at ``here`` computes."""
     offset = (adrp >> 5 & 0x7FFFF) << 2 | adrp >> 29 & 3
     return (here & ~0xFFF) + ((offset - (offset >> 20 << 21)) << 12)
@@ -198,39 +205,62 @@ def _decoder() -> Any:
 class Functions:
     """The starts of an object's functions."""
 
-    def __init__(self, image: Image) -> None:
+    def __init__(self, image: Image, machine: Machine) -> None:
         self._image = image
-        self._starts = _function_starts(image)
+        self._is_x86 = machine is Machine.X86_64
+        self._starts = function_starts(image)
+        self._next: dict[int, frozenset[int]] = {}
+        self._unread = _MOST_CODE
 
     def containing(self, address: int) -> int | None:
         """The start of the function that ``address`` belongs to, None if it is not known."""
         index = bisect.bisect_right(self._starts, address) - 1
         return self._starts[index] if index >= 0 else None
 
-    def reached_from(self, start: int, machine: Machine) -> set[int]:
+    def reached_from(self, start: int) -> set[int]:
         """The function at ``start`` and those that it leads to, as far as the code itself says so.
 
         A function leads to those whose distance is in its code: as that of a call, of a jump, or of an address that
-        is handed on. What is reached through a pointer in memory is not found.
+        is handed on. What is reached through a pointer that is computed is not found.
         """
-        known, reached, found = set(self._starts), set[int](), [start]
+        reached, found = set[int](), [start]
         while found and len(reached) < _MOST_FUNCTIONS:
-            function = found.pop()
-            if function in reached:
-                continue
-            reached.add(function)
-            targets = _distances_x86_64 if machine is Machine.X86_64 else _distances_aarch64
-            found += known.intersection(targets(self._code_of(function), function))
+            function = found.pop(0)  # the nearest ones first: not all code of a large library can be looked at
+            if function not in reached:
+                reached.add(function)
+                found += self._led_to_by(function)
         return reached
 
-    def _code_of(self, start: int) -> bytes:
+    def _led_to_by(self, function: int) -> frozenset[int]:
+        if function not in self._next:
+            leads, distances = self._leads, _distances_x86_64 if self._is_x86 else _distances_aarch64
+            code = self.code_of(function)
+            self._unread -= len(code)
+            targets = distances(code, function) if self._unread >= 0 else ()
+            self._next[function] = frozenset(leads[target] for target in targets if target in leads)
+        return self._next[function]
+
+    @functools.cached_property
+    def _leads(self) -> dict[int, int]:
+        """Where code may aim at, and the function that is meant: itself, its stub, the word that holds its address."""
+        image = self._image
+        slots = image.slots_of(lambda _: True, own=True)
+        segments = [segment for segment in image.file.segments if segment.flags & _PF_X]
+        stubs = (_stubs_x86_64 if self._is_x86 else _stubs_aarch64)(image, segments, slots)
+        names = {**slots.by_stub, **slots.others, **stubs}
+        symbols = {name: image.find(name) for name in set(names.values())}
+        indirect = {at: symbol.value for at, name in names.items() if (symbol := symbols[name]) is not None}
+        return indirect | dict(zip(self._starts, self._starts, strict=True))
+
+    def code_of(self, start: int) -> bytes:
+        """The code of the function at ``start``, empty where there is none."""
         segment = next((s for s in self._image.file.segments if 0 <= start - s.address < s.file_size), None)
         if segment is None:
             return b""
         after = bisect.bisect_right(self._starts, start)
-        end = self._starts[after] if after < len(self._starts) else start
+        end = min(segment.address + segment.file_size, start + _LONGEST_FUNCTION, *self._starts[after : after + 1])
         offset = segment.offset - segment.address
-        return bytes(self._image.file.data[start + offset : min(end, start + _LONGEST_FUNCTION) + offset])
+        return bytes(self._image.file.data[start + offset : end + offset])
 
 
 def _distances_x86_64(code: bytes, start: int) -> Iterator[int]:
@@ -244,16 +274,19 @@ def _distances_x86_64(code: bytes, start: int) -> Iterator[int]:
 
 
 def _distances_aarch64(code: bytes, start: int) -> Iterator[int]:
-    """What ``b``, ``bl`` lead to, and the addresses that ``adrp`` and ``add`` compute."""
+    """What ``b``, ``bl`` lead to, and the addresses that ``adrp`` computes with the instruction behind it."""
     words = _words(memoryview(code))
     for here, word, following in zip(itertools.count(start, 4), words, [*words[1:], 0], strict=False):
         if word & 0x7C000000 == 0x14000000:
             yield here + 4 * ((word & 0x3FFFFFF) - (word << 1 & 0x4000000))
         elif word & 0x9F000000 == 0x90000000 and following & 0xFFC00000 == 0x91000000:
-            yield _page(word, here) + (following >> 10 & 0xFFF)
+            yield page_of(word, here) + (following >> 10 & 0xFFF)
+        elif word & 0x9F000000 == 0x90000000 and following & 0xFFC00000 == 0xF9400000:  # ldr of a word
+            yield page_of(word, here) + (following >> 10 & 0xFFF) * 8
 
 
-def _function_starts(image: Image) -> list[int]:
+def function_starts(image: Image) -> list[int]:
+    """Where the functions of an object start, in its own space, in order; empty if it has no usable table of them."""
     header = image.exception_header
     if header is None or header.file_size < 12:
         return []

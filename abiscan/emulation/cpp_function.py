@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from abiscan.emulation.loader import BASE
 from abiscan.emulation.schema_objects import Schema
 from abiscan.emulation.torch_state import TorchState
 
@@ -17,6 +18,8 @@ CPP_FUNCTION_WORDS: Final = 9  # up to the schema, where it comes last
 _OLD_CONFIG_WORDS: Final = 10  # a KernelFunction of 64 bytes, up to 1.5: std::function, shared_ptr, then the functions
 _OLD_BOXED_AT: Final = 7
 _FALLTHROUGH: Final = "fallthrough_kernel"
+_UNBOXED_WORDS: Final = 2  # the unboxed function, and from 1.13 on that for symbolic sizes
+_FUNCTOR_WORDS: Final = 4  # a vtable, a reference count, the function that a kernel made at run time calls
 
 
 _STRING_WORDS: Final = range(7, 12)
@@ -24,13 +27,14 @@ _STRING_WORDS: Final = range(7, 12)
 
 
 class Function(NamedTuple):
-    """A kernel."""
+    """A kernel. ``addresses`` are where its code begins, in the file's own space."""
 
     key: int | None
     signature: str | None
     schema: Schema | None
     boxed: bool
     fallthrough: bool
+    addresses: tuple[int, ...] = ()
 
 
 def read_optional_key(value: int, *, flag_first: bool, wide: bool | None = None) -> int | None:
@@ -84,7 +88,15 @@ def read_function(state: TorchState, address: int, size: int, *, flag_first: boo
         schema=schema,
         boxed=not typed and not fallthrough,
         fallthrough=fallthrough,
+        addresses=tuple(_code(state, words[1 : boxed_at + 1 + _UNBOXED_WORDS])),
     )
+
+
+def _code(state: TorchState, words: Sequence[int]) -> Iterator[int]:
+    """Where the code of a ``KernelFunction`` begins, and that of a function that its functor was made from."""
+    process, machine = state.process, state.process.machine
+    functor = machine.words(words[0], _FUNCTOR_WORDS) if words and machine.is_heap(words[0]) else ()
+    yield from dict.fromkeys(word - BASE for word in (*words, *functor) if process.image.is_code(word))
 
 
 def _empty_strings(words: Sequence[int], address: int) -> Iterator[int]:

@@ -347,8 +347,7 @@ class Emulator:
         pc = self.vm.pc
         if pc % PAGE_SIZE <= PAGE_SIZE - _CODE_WINDOW:
             return False
-        status = self.vm.step(1)
-        return bool(status == RunStatus.InstructionLimit and self.vm.pc != pc)
+        return bool(self.vm.step(1) == RunStatus.InstructionLimit and self.vm.pc != pc)
 
     def _break(self) -> None:
         """At a breakpoint: something diverted, observed or watched, or an instruction not left to the emulator."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bisect
 import functools
+import itertools
 import re
 import struct
 from collections import defaultdict
@@ -302,19 +303,36 @@ class Image:
 
     # Where execution starts
 
-    def slots_of(self, names: Callable[[str], bool]) -> Slots:
-        """The words that lead to imported functions with such names."""
+    def slots_of(self, names: Callable[[str], bool], *, own: bool = False) -> Slots:
+        """The words that lead to imported functions with such names.
+
+        :param own: to those that the object defines itself, and that another object may preempt
+        """
         slots = Slots({}, {})
         for table in self._tables:
             halves = table.cast("B").cast("I")  # a relocation: offset, type, symbol, addend, in six of them
             symbols = halves[3::6].tolist()
-            imported = (index for index in set(symbols) if not self._section(index))
-            wanted = {index: name for index in imported if names(name := self.symbol(index).name)}
+            either = (index for index in set(symbols) if bool(self._section(index)) is own)
+            wanted = {index: name for index in either if names(name := self.symbol(index).name)}
             for at, index in enumerate(symbols) if wanted else ():
                 if index in wanted and (kind := halves[6 * at + 2]) in self._arch.slots:
                     which = slots.by_stub if kind == self._arch.stub_slot else slots.others
                     which[table[3 * at]] = wanted[index]
         return slots
+
+    def own_pointers(self) -> dict[int, int]:
+        """The words that relocations fill with addresses of the object itself: both in the file's own space."""
+        pointers = {}
+        for table in self._tables:
+            for offset, info, addend in zip(*(table[part::3].tolist() for part in range(3)), strict=True):
+                kind = info & 0xFFFF_FFFF
+                if kind == self._arch.relative:
+                    pointers[offset] = addend
+                elif (kind == self._arch.absolute or kind in self._arch.slots) and self._section(info >> 32):
+                    pointers[offset] = self.symbol(info >> 32).value + addend
+        for at in itertools.chain.from_iterable(self._extra.values()):
+            pointers[at] = int.from_bytes(self.file.bytes_at(at, 8), "little")
+        return pointers
 
     def find(self, name: str) -> Symbol | None:
         """The object's definition of ``name``, looked up as ld.so does, in the hash table of DT_GNU_HASH.

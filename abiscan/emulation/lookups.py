@@ -7,7 +7,8 @@ before the call. So for a call that was not executed, the code just before it is
 block that ends with the call, then from the starts of the blocks before that one, until the function gets whole texts.
 If an instruction fails, the run starts again after it. The state before the run is unknown, so registers and stack
 contain values that are not texts (``emulator.Unknown``): a text that is read was made by these instructions, or is
-constant. If even the whole function does not reach the call, the name is not constant, and the call is a gap.
+constant. A constant that the function has put into a register or its frame long before is found by following the ways
+to the block backwards (``constants``). If even that does not help, the name is not constant, and the call is a gap.
 
 A symbol need not be known completely if its domain has no operators: ``"attr::" + name`` does not look one up.
 """
@@ -15,12 +16,13 @@ A symbol need not be known completely if its domain has no operators: ``"attr::"
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from abiscan.binary.elf import Machine
 from abiscan.emulation.aten import operators_behind
 from abiscan.emulation.call_sites import CallSite, Functions, instructions_before
+from abiscan.emulation.constants import FRAME_POINTER, Constants, Location
 from abiscan.emulation.doubles.torch_lookups import function_called, is_operator
 from abiscan.emulation.emulator import PAGE_SIZE, UNKNOWN_SIZE
 from abiscan.emulation.loader import BASE
@@ -30,6 +32,7 @@ from abiscan.emulation.recorder import Recorder
 
 _STRUCTS: Final = "at::_ops"
 _INSTRUCTIONS: Final = 3_000
+_FRAME_SIZE, _FRAME_AT = 0x4000, 0x3000  # of a frame with constants, and where its pointer points
 _UNKNOWN_TEXT: Final = b"\xff"
 
 
@@ -67,7 +70,9 @@ class LookupReader:
         self._machine = machine
         self._recorder = recorder
         self._run = run
-        self._functions = Functions(process.image)
+        self._functions = Functions(process.image, machine)
+        self._constants = Constants(self._functions.code_of if machine is Machine.X86_64 else lambda _: b"")
+        self._frame = process.allocate(_FRAME_SIZE, PAGE_SIZE)
         self._unknown = process.machine.unknown(process.allocate(UNKNOWN_SIZE, PAGE_SIZE))
 
     def read(self, sites: Iterable[CallSite]) -> Iterator[Lookup | EmulationGap]:
@@ -110,11 +115,31 @@ class LookupReader:
                     return names
                 stopped = self._process.machine.vm.pc - BASE
                 first = following.get(stopped) if stopped >= first else None
+        for head, constants in self._constants_at(heads, start, site):
+            names = self._names_from(head, site, constants)
+            if names:
+                return names
         return set()
 
-    def _names_from(self, first: int, site: CallSite) -> set[str]:
-        """The names that are passed to the call if the code is run from ``first``."""
+    def _constants_at(
+        self, heads: Sequence[int], start: int, site: CallSite
+    ) -> Iterator[tuple[int, Mapping[Location, int]]]:
+        """The heads, the last one first, and the constants that are there and at every head behind it."""
+        agreed: frozenset[tuple[Location, int]] | None = None
+        for head in reversed(heads):
+            constants = frozenset(self._constants.at(head, start, range(heads[0], site.address)).items())
+            agreed = constants if agreed is None else agreed & constants
+            if agreed:
+                yield head, dict(agreed)
+
+    def _names_from(self, first: int, site: CallSite, constants: Mapping[Location, int] | None = None) -> set[str]:
+        """The names that are passed to the call if the code is run from ``first``.
+
+        :param constants: what is known of registers and frame there
+        """
         self._process.machine.forget(self._unknown)
+        if constants:
+            self._put(constants)
         seen = len(self._recorder.lookups)
         self._run(BASE + first, (), _INSTRUCTIONS)
         return {
@@ -122,6 +147,19 @@ class LookupReader:
             for lookup in self._recorder.lookups[seen:]
             if lookup.address == BASE + site.address or (site.is_jump and not self._is_own(lookup.address))
         }
+
+    def _put(self, constants: Mapping[Location, int]) -> None:
+        """Make registers, and words of a frame of which nothing else is known, hold constants."""
+        machine = self._process.machine
+        pointer = machine.vm.reg_read(FRAME_POINTER)
+        content = bytearray(pointer.to_bytes(8, "little") * (_FRAME_SIZE // 8))
+        for location, constant in constants.items():
+            if isinstance(location, str):
+                machine.vm.reg_write(location, BASE + constant)
+            elif 0 <= _FRAME_AT + location <= _FRAME_SIZE - 8:
+                content[_FRAME_AT + location : _FRAME_AT + location + 8] = (BASE + constant).to_bytes(8, "little")
+        machine.write(self._frame, bytes(content))
+        machine.vm.reg_write(FRAME_POINTER, self._frame + _FRAME_AT)
 
     def _is_own(self, address: int | None) -> bool:
         return address is not None and self._process.image.contains(address)

@@ -88,7 +88,8 @@ class RegisteredKernel:
 
     ``signature`` is the C++ function type, mangled (``FN2at6TensorERKS0_E``), None for a kernel given boxed.
     ``inferred_schema`` is ``(Tensor _0) -> Tensor _0``, None where torch infers none. ``abi_version`` is the version
-    that a stable-ABI extension declares with its kernel.
+    that a stable-ABI extension declares with its kernel. ``functions`` are where its code begins, in the file's own
+    space: the function that torch calls, and the one that it is made from.
     """
 
     operator: str
@@ -103,6 +104,19 @@ class RegisteredKernel:
     phase: Phase
     order: int
     library: int | None
+    functions: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuKernel:
+    """A kernel for GPUs: its mangled name, its stub on the host, and the container that has its code, by address.
+
+    A kernel whose template several object files use is in the container of each.
+    """
+
+    name: str
+    stub: int
+    container: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,6 +213,7 @@ class Registrations:
     classes: tuple[CustomClass, ...] = ()
     registries: tuple[Registry, ...] = ()
     lookups: tuple[Lookup, ...] = ()
+    gpu_kernels: tuple[GpuKernel, ...] = ()
     gaps: tuple[EmulationGap, ...] = ()
     debug_at: int | None = None
 

@@ -56,6 +56,7 @@ class Recorder:
         self.registries: list[Registry] = []
         self.lookups: list[Lookup] = []  # by emulated addresses, at first
         self.debug_at: set[int] = set()
+        self.built: set[str] = set()  # operators whose schema was read from the objects that code put together
         self.settle: Callable[[], None] = lambda: None
         """Called before each record, to record entries that inlined code has added before."""
         self._order = itertools.count()
@@ -85,6 +86,7 @@ class Recorder:
         tags: tuple[int, ...] = (),
         jit_only: bool = False,
         alias_analysis: int | None = None,
+        built: bool = False,
     ) -> RegisteredOperator:
         """Record a definition: by its whole schema, or by name with the schema inferred from its kernel."""
         name = operator_name(text)
@@ -107,6 +109,8 @@ class Recorder:
             library=library.order if library else None,
         )
         self.operators.append(defined)
+        if built:
+            self.built.add(full)
         return defined
 
     def has_operator(self, name: str) -> bool:
@@ -124,6 +128,7 @@ class Recorder:
         boxed: bool = False,
         fallthrough: bool = False,
         abi_version: int | None = None,
+        functions: tuple[int, ...] = (),
         definition: RegisteredOperator | None = None,
     ) -> None:
         """Record a kernel for an operator, registered separately or with the ``definition``."""
@@ -141,6 +146,7 @@ class Recorder:
                 phase=self.phase,
                 order=self._next() if definition is None else definition.order,
                 library=library.order if library else None,
+                functions=functions,
             )
         )
 

@@ -19,6 +19,7 @@ from abiscan.binary.elf import ElfFile, SharedObject
 from abiscan.emulation.call_sites import CallSite, Functions, find_call_sites
 from abiscan.emulation.doubles import finder
 from abiscan.emulation.doubles.cpython import CPYTHON, fill_datum, module_functions, new_module
+from abiscan.emulation.doubles.gpu_runtime import GPU_RUNTIME, GpuKernels
 from abiscan.emulation.doubles.libc import LIBC
 from abiscan.emulation.doubles.libstdcxx import LIBSTDCXX
 from abiscan.emulation.doubles.torch import torch_doubles
@@ -49,6 +50,7 @@ _FLAT_MAP: Final = b"_ZN3ska8detailv317sherwood_v3_table"
 _CLASS_BASE: Final = b"_ZN5torch6detail10class_baseC"
 # A "?" for a type, and not one behind it: see TypeObjects.text.
 _UNKNOWN_TYPE: Final = re.compile(r"(?<![\w\])])\?")
+_TEXT: Final = re.compile(r'"(?:\\.|[^"\\])*"')  # the default of an argument
 # What the code that reads a damaged file or emulated process may raise.
 _DAMAGE: Final = (
     *(NotElfError, MemoryException, OverflowError, ValueError, struct.error),
@@ -79,7 +81,10 @@ class _Recovery:
         state.schemas.known_tail = argument_tail
         state.has_flat_class_map |= any(map(self.process.image.mentions, (_FLAT_MAP, _CLASS_BASE)))
         self.registries = FilledRegistries(state)
-        self.find = finder((*torch_doubles(state, self.registries), LIBC, LIBSTDCXX, CPYTHON))
+        self.gpu = GpuKernels()
+        runtime = GPU_RUNTIME.of(self.gpu)
+        self.process.ask_double("__cudaRegisterFunction")
+        self.find = finder((*torch_doubles(state, self.registries), LIBC, LIBSTDCXX, CPYTHON, runtime))
 
     def _find_double(self, name: str) -> Double | None:
         return self.find(name)
@@ -110,6 +115,8 @@ class _Recovery:
             self.recorder.phase = Phase.MODULE_INIT
             for module in self.facts.python_modules:
                 self.initialise_module(module)
+        # What another initialiser gets to is not lost; what a function does with meaningless arguments does not count.
+        self.gaps = [gap if gap.started is None else replace(gap, lost=self.lost(gap)) for gap in self.gaps]
         if self.missing(registering):
             self.recorder.phase = Phase.ON_CALL
             self.emulate_callers(registering)
@@ -132,7 +139,9 @@ class _Recovery:
     def result(self) -> Registrations:
         recorder = self.recorder
         operators = [
-            replace(operator, schema=self.readable(operator.name, operator.schema)) if operator.inferred else operator
+            replace(operator, schema=self.readable(operator.name, operator.schema))
+            if operator.inferred or operator.name in recorder.built
+            else operator
             for operator in recorder.operators
         ]
         kernels = [
@@ -146,15 +155,18 @@ class _Recovery:
             fallbacks=tuple(recorder.fallbacks),
             classes=tuple(recorder.classes),
             registries=tuple(recorder.registries),
+            gpu_kernels=tuple(self.gpu.kernels),
             gaps=tuple(self.gaps),
             debug_at=next(iter(recorder.debug_at)) if len(recorder.debug_at) == 1 else None,
         )
 
     def readable(self, operator: str, schema: str | None) -> str | None:
-        """The schema; None, and a gap, if it was inferred with a type that is not known here."""
-        if schema is None or not _UNKNOWN_TYPE.search(schema):
+        """A schema that is no text in the object, or None, and a gap, for one with a part which is not known here."""
+        if schema is None or not _UNKNOWN_TYPE.search(_TEXT.sub("", schema)):
             return schema
         reason = f"the schema that torch infers for {operator} has an unknown type"
+        if operator in self.recorder.built:
+            reason = f"the schema that the code builds for {operator} has an unknown type or default"
         if not any(gap.reason == reason for gap in self.gaps):
             self.report(reason, None)
         return None
@@ -267,23 +279,22 @@ class _Recovery:
                 symbol=None if address is None else self.process.image.nearest_symbol(address),
                 started=self.own(started),
                 called=stop.called,
-                lost=self.lost(started, address),
             )
         )
 
-    def lost(self, started: int, address: int | None) -> tuple[tuple[str, int], ...]:
-        """The calls that register in the functions which ``started`` leads to, and that were not got to.
+    def lost(self, gap: EmulationGap) -> tuple[tuple[str, int], ...]:
+        """The calls that register in the functions which the one that stopped leads to, and that nothing executed.
 
-        :param address: where it stopped: what was called there did not do its work
+        What was called where it stopped did not do its work.
         """
         lost = [
             (site, what)
             for site in self.sites
-            if (what := api.registered_by(site.target)) and (site.address == address or not self.is_executed(site))
+            if (what := api.registered_by(site.target)) and (site.address == gap.address or not self.is_executed(site))
         ]
-        if not lost:
+        if not lost or gap.started is None:
             return ()
-        reached = self.functions.reached_from(started - BASE, self.facts.machine)
+        reached = self.functions.reached_from(gap.started)
         within = (
             what for site, what in lost if self.functions.containing(site.address - (not site.is_jump)) in reached
         )
@@ -292,7 +303,7 @@ class _Recovery:
     @functools.cached_property
     def functions(self) -> Functions:
         """The functions of the object."""
-        return Functions(self.process.image)
+        return Functions(self.process.image, self.facts.machine)
 
     def own(self, address: int) -> int | None:
         """The file address for an emulated address, None if it is not in the object."""

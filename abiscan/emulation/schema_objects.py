@@ -15,8 +15,7 @@ from typing import Final
 
 from abiscan.emulation.arguments import ARGUMENT_WITH_TWO_TYPES, OLD_ARGUMENT, Arguments, BuiltArgument
 from abiscan.emulation.emulator import Stop
-from abiscan.emulation.process import EmulatedProcess
-from abiscan.emulation.strings import StringAbi
+from abiscan.emulation.standard_types import StandardTypes
 from abiscan.emulation.type_objects import TypeObjects
 
 _VECTOR: Final = 24
@@ -66,23 +65,14 @@ class SchemaObjects:
 
     :param types: those that their arguments have
     :param arguments: reads those of schemas that the code builds
-    :param flag_first: whether ``optional`` keeps its flag before the value
     """
 
-    def __init__(
-        self,
-        process: EmulatedProcess,
-        strings: StringAbi,
-        types: TypeObjects,
-        arguments: Arguments,
-        *,
-        flag_first: bool,
-    ) -> None:
-        self._process = process
-        self._strings = strings
+    def __init__(self, standard: StandardTypes, types: TypeObjects, arguments: Arguments) -> None:
+        self._process = standard.process
+        self._strings = standard.strings
+        self._standard = standard
         self._types = types
         self._arguments = arguments
-        self._flag_first = flag_first
         self.known_tail: int | None = None  # where torch itself could be asked, or it is known which torch it is
         self.assumed_tail = ARGUMENT_WITH_TWO_TYPES
         self._schemas: dict[int, Schema] = {}  # by the address in its argument vector
@@ -96,7 +86,7 @@ class SchemaObjects:
 
     def read_alias_analysis(self, schema: int) -> int | None:
         """The kind of alias analysis in the ``FunctionSchema`` at ``schema``: it is last, behind two flags."""
-        return self.read_optional_byte(schema + self.size - 6) if self._flag_first else None
+        return self.read_optional_byte(schema + self.size - 6) if self._standard.flag_first else None
 
     def read_optional_byte(self, address: int) -> int | None:
         """A ``c10::optional`` of one byte: its flag comes first."""
@@ -163,8 +153,8 @@ class SchemaObjects:
 
     def read_operator_name(self, address: int) -> str:
         """The name in an ``OperatorName``, with which a ``FunctionSchema`` begins too."""
-        name = self._strings.read(self._process, address).decode("utf-8", "backslashreplace")
-        overload = self._strings.read(self._process, address + self._strings.size).decode("utf-8", "backslashreplace")
+        name = self._standard.text(address)
+        overload = self._standard.text(address + self._strings.size)
         return f"{name}.{overload}" if overload else name
 
     def read(self, address: int) -> Schema | None:

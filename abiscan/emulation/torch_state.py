@@ -26,6 +26,7 @@ from abiscan.emulation.model import Library
 from abiscan.emulation.process import Call, EmulatedProcess
 from abiscan.emulation.recorder import Recorder
 from abiscan.emulation.schema_objects import SchemaObjects
+from abiscan.emulation.standard_types import StandardTypes
 from abiscan.emulation.strings import abi_of
 from abiscan.emulation.type_objects import TypeObjects
 from abiscan.emulation.values import Values
@@ -50,12 +51,11 @@ class TorchState:
         self.recorder = recorder
         self.strings = abi_of(imports)
         self.flag_first = any("N3c108optional" in name for name in imports)
-        self.types = TypeObjects(process, self.strings, flag_first=self.flag_first)
-        self.values = Values(process, self.strings, flag_first=self.flag_first)
-        arguments = Arguments(
-            process, self.strings, self.types, self.values, self.symbol_text, flag_first=self.flag_first
-        )
-        self.schemas = SchemaObjects(process, self.strings, self.types, arguments, flag_first=self.flag_first)
+        self._standard = standard = StandardTypes(process=process, strings=self.strings, flag_first=self.flag_first)
+        self.types = TypeObjects(standard)
+        self.values = Values(standard)
+        arguments = Arguments(standard, self.types, self.values, self.symbol_text)
+        self.schemas = SchemaObjects(standard, self.types, arguments)
         marks = ("3TagE", "_RegisterOrVerify", "St8optionalIN3c1011DispatchKeyE")
         newer = any(mark in name for name in imports if "torch7Library" in name for mark in marks)
         # sizeof(c10::detail::infer_schema::ArgumentDef); None as long as it is not known.
@@ -120,7 +120,7 @@ class TorchState:
 
     def string(self, address: int) -> str:
         """The ``std::string`` at ``address``."""
-        return self.strings.read(self.process, address).decode("utf-8", "backslashreplace")
+        return self._standard.text(address)
 
     def is_name_at(self, address: int) -> bool:
         """Whether a string lies at ``address`` that is, or begins with, the name of an operator or class."""

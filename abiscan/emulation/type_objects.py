@@ -12,8 +12,7 @@ import struct
 from typing import Final
 
 from abiscan.emulation.emulator import Stop
-from abiscan.emulation.process import EmulatedProcess
-from abiscan.emulation.strings import StringAbi
+from abiscan.emulation.standard_types import StandardTypes
 
 _VECTOR: Final = 24
 _CONTROL_BLOCK: Final = struct.Struct("<QII8x")  # virtual pointer, use count, weak count (bits/shared_ptr_base.h)
@@ -60,19 +59,20 @@ def printed_type(mangled: str) -> str:
 
 
 class TypeObjects:
-    """The types of one process.
+    """The types of one process."""
 
-    :param flag_first: whether ``optional`` keeps its flag before the value
-    """
-
-    def __init__(self, process: EmulatedProcess, strings: StringAbi, *, flag_first: bool) -> None:
-        self._process = process
-        self._strings = strings
-        self._flag_first = flag_first
+    def __init__(self, standard: StandardTypes) -> None:
+        self._process = standard.process
+        self._standard = standard
         self._texts: dict[int, str] = {}
         self._objects: dict[str, int] = {}
         self._control = 0
         self.passed_on = self._new_control_block()
+
+    @property
+    def _name_size(self) -> int:
+        """``sizeof(c10::QualifiedName)``."""
+        return _VECTOR + 3 * self._standard.strings.size
 
     def object_of(self, text: str) -> int:
         """The address of the one ``c10::Type`` object that prints as ``text``."""
@@ -90,11 +90,10 @@ class TypeObjects:
 
         Such an object has lain alike since 1.4.
         """
-        process, strings = self._process, self._strings
+        process, strings = self._process, self._standard.strings
         parts = text.split(".")
-        size = 3 * 8 + 3 * strings.size
-        process.machine.write(address + (0 if self._flag_first else size), b"\1")
-        name = address + (8 if self._flag_first else 0)
+        process.machine.write(address + self._standard.flag_offset(self._name_size), b"\1")
+        name = address + self._standard.value_offset(self._name_size)
         atoms = process.allocate(strings.size * len(parts))
         end = atoms + strings.size * len(parts)
         for at, part in zip(range(atoms, end, strings.size), parts, strict=True):
@@ -155,7 +154,7 @@ class TypeObjects:
     def qualified_name(self, address: int) -> str:
         """The name of the class at ``address``, read from the object, since code may have changed it."""
         try:
-            text = self._string(address + _NAME_IN_TYPE + (8 if self._flag_first else 0) + _VECTOR)
+            text = self._standard.text(address + _NAME_IN_TYPE + self._standard.value_offset(self._name_size) + _VECTOR)
         except Stop:
             return _UNKNOWN_TYPE
         return text or _UNKNOWN_TYPE
@@ -185,6 +184,3 @@ class TypeObjects:
         """The types that the type at ``address`` points to; a weak pointer to itself comes before them."""
         words = self._process.machine.words(address, _TYPE_WORDS)[1:]
         return [word for word in words if word != address and self.is_type(word)]
-
-    def _string(self, address: int) -> str:
-        return self._strings.read(self._process, address).decode("utf-8", "backslashreplace")

@@ -11,8 +11,7 @@ import json
 import struct
 from typing import Final
 
-from abiscan.emulation.process import EmulatedProcess
-from abiscan.emulation.strings import StringAbi
+from abiscan.emulation.standard_types import StandardTypes
 
 VALUE_SIZE: Final = 16
 _VECTOR, _TYPE = 24, 16  # sizeof(std::vector), sizeof(c10::TypePtr)
@@ -28,15 +27,12 @@ _MAX_ELEMENTS: Final = 4096
 
 
 class Values:
-    """The values of one process.
+    """The values of one process."""
 
-    :param flag_first: whether ``optional`` keeps its flag before the value, as in ``c10::optional``
-    """
-
-    def __init__(self, process: EmulatedProcess, strings: StringAbi, *, flag_first: bool) -> None:
-        self._process = process
-        self._strings = strings
-        one_word = not flag_first or any(map(process.image.mentions, _ONE_WORD))
+    def __init__(self, standard: StandardTypes) -> None:
+        self._process = process = standard.process
+        self._strings = standard.strings
+        one_word = not standard.flag_first or any(map(process.image.mentions, _ONE_WORD))
         # Between the end of c10::optional and 2.3 that is wrong, until a list tells.
         self._head = _COUNTS_IN_ONE_WORD if one_word else _COUNTS_IN_TWO_WORDS
         self._texts: dict[int, bytes] = {}  # by the address of the string object
@@ -91,6 +87,9 @@ class Values:
         return str(bool(payload[0])) if type_ == "bool" else UNKNOWN_VALUE
 
     def _list(self, vector: int, element: str) -> str:
+        """Other lists torch's own parser does not take as a default, so no schema spells one."""
+        if element not in ("int", "float"):
+            return UNKNOWN_VALUE
         begin, end = self._process.machine.words(vector, 2)
         if not 0 <= end - begin <= _MAX_ELEMENTS * VALUE_SIZE or (end - begin) % VALUE_SIZE:
             return UNKNOWN_VALUE

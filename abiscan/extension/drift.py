@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from abiscan.binary.elf import SharedObject
@@ -10,23 +11,42 @@ from abiscan.binary.typeinfo import CxxClass, classes
 from abiscan.errors import NotElfError
 from abiscan.extension.examined import ExaminedExtension
 from abiscan.inputs.files import ElfSource, Files
+from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.layout_drift import LayoutDrift, Shared, layout_drift, shared
 from abiscan.linkage.model import Resolution
 from abiscan.linkage.registering import Registering
+from abiscan.torches.headers import lines_of, releases_asserting
+from abiscan.torches.torch_layouts import TorchLayouts
 
 
 def drifts(
-    examined: ExaminedExtension, files: Files, resolution: Resolution, registering: Registering | None, torch: str
+    examined: ExaminedExtension,
+    files: Files,
+    resolution: Resolution,
+    registering: Registering | None,
+    torch: TorchLayouts,
 ) -> tuple[LayoutDrift, ...]:
     """The layout differences that affect an extension and the libraries it brings along.
 
     :param registering: how the torch reacts to their registrations, None if there are none
-    :param torch: the number of the release that they are loaded into
+    :param torch: the layouts of the torch that they are loaded into
     """
+    if _is_built_for(examined, torch):
+        return ()
     compared = (
         layout_drift(shared_types, torch) for shared_types in _objects(examined, files, resolution, registering)
     )
     return tuple(drift for drift in compared if drift is not None)
+
+
+def _is_built_for(examined: ExaminedExtension, torch: TorchLayouts) -> bool:
+    """Whether an extension inlines more of the assertions in a torch's own headers than in those of any release."""
+    own, embedded = 0, Counter[TorchVersion]()
+    for place in examined.extension.assertions if torch.assertions else ():
+        own += any(line in torch.assertions for line in lines_of(place))
+        found = releases_asserting(place)
+        embedded.update(found[1] if found else ())
+    return own > max(embedded.values(), default=0)
 
 
 def _objects(
@@ -39,7 +59,7 @@ def _objects(
     shared_types = examined.shared_types
     for module in resolution.closure.new if registering else ():
         source = files.source(module.path)
-        registrations = registering.brought.get(module.name) if registering else None
+        registrations = registering.bundled.get(module.name) if registering else None
         if registrations is None or module.facts is None or source is None:
             continue
         if module.path not in shared_types:

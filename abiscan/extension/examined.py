@@ -26,7 +26,9 @@ def examine(source: Source, session: Session) -> ExaminedTarget:
 
     :raises InputError: it cannot be read, or contains nothing that uses torch
     """
-    return ExaminedTarget(read_target(source, session.files(), embedded.SITE, f"{embedded.SITE}/torch"))
+    target = read_target(source, session.files(), embedded.SITE, f"{embedded.SITE}/torch")
+    target.require_extensions()
+    return ExaminedTarget(target)
 
 
 class ExaminedTarget:

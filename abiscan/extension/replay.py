@@ -125,12 +125,18 @@ class Replayer:
     """Replays what extensions register on one torch.
 
     Each extension is loaded into a process of its own, after the extensions that were kept: ``keep`` keeps one for the
-    extensions that follow.
+    extensions that follow. Other builds of the same package are not among them, unless ``together`` says that what is
+    kept is what the package itself loads.
     """
 
     torch: Torch
     files: Files
+    together: bool = False
     _kept: list[tuple[str, Registrant]] = field(default_factory=list)  # with the package it comes from
+
+    def copy(self) -> Replayer:
+        """One that has the same loaded, to which more can be added."""
+        return dataclasses.replace(self, _kept=list(self._kept))
 
     def replay(self, examined: ExaminedExtension, resolution: Resolution, release: TorchRelease) -> Registering:
         """How the torch reacts to one extension and the libraries that it brings along."""
@@ -143,22 +149,23 @@ class Replayer:
         registers_any = any(registrant.registers for registrant in objects)
         operators = self.torch.operators_of(release, names) if registers_any else None
         if operators and operators.entries is None and any(registrant.registrations.registries for registrant in new):
-            entries = embedded_registries.entries(release.build or "", release.machine)
+            entries = embedded_registries.entries(operators.build or "", release.machine)
             operators = dataclasses.replace(operators, entries=entries)
         version = release.torch_version or embedded.versions()[-1]
         minor = version.minor_version
         keys = DispatchKeys(minor=minor, names=operators.keys) if operators else keys_of(version)
         registered = [registrant.registrations for registrant in objects]
         built_for, machine = inventory.built_for, release.machine
-        is_absent = any(library.absence is Absence.EXTERNAL for library in resolution.closure.missing)
+        unread = (Absence.EXTERNAL, Absence.WITH_TORCH)
+        is_absent = any(library.absence in unread for library in resolution.closure.missing)
         is_unknown = is_absent or any(registrant.is_unread for registrant in (*before, *new))
         assumed = _assumed_classes(before, new, operators, keys, minor) if is_unknown else frozenset()
         every_reaction = reactions(before, new, operators, keys, minor, assumed)
         return Registering(
             own=inventory.registrations,
-            brought={registrant.name: registrant.registrations for registrant in objects[:-1]},
+            bundled={registrant.name: registrant.registrations for registrant in objects[:-1]},
             built_for=inventory.built_for,
-            meant=inventory.keys,
+            keys_built_for=inventory.keys,
             doubts=inventory.doubts,
             keys=keys,
             operators=operators,
@@ -180,12 +187,12 @@ class Replayer:
         new = [registrant for registrant in self._objects(examined, resolution) if registrant.identity not in loaded]
         assumed = frozenset(registering.assumed_classes)
         new_reactions = reactions(before, new, registering.operators, registering.keys, registering.release, assumed)
-        if not any(reaction.fails and reaction.in_load for reaction in new_reactions):
+        if self.together or not any(reaction.fails and reaction.in_load for reaction in new_reactions):
             self._kept += ((_package(examined.target), registrant) for registrant in new)
 
     def _before(self, target: Target) -> list[Registrant]:
         """The objects loaded before the extensions of a target: no other build of the same package."""
-        package = _package(target)
+        package = None if self.together else _package(target)
         return [registrant for owner, registrant in self._kept if owner != package]
 
     def _objects(self, examined: ExaminedExtension, resolution: Resolution) -> list[Registrant]:
@@ -302,7 +309,7 @@ def reactions(
             outcome=outcome,
             object=source.name,
             phase=phase,
-            met=next((other.name for other in others if other.conflicts_in(outcome, keys)), None),
+            conflicts_with=next((other.name for other in others if other.conflicts_in(outcome, keys)), None),
             aborts=_ends_process(outcome, source, phase),
             behind=behind,
         )

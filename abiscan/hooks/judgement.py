@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from abiscan.errors import NoExtensionError
 from abiscan.extension.built_for import releases_exporting_imports, span
 from abiscan.extension.examined import examine
 from abiscan.findings import Effect, Finding
@@ -15,7 +14,9 @@ from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
 from abiscan.inputs.version import TorchVersion
 from abiscan.pipelines.check import check
-from abiscan.results.check import Result, Verdict
+from abiscan.results.check import Result
+from abiscan.results.package import PackageResult, PackageVerdict
+from abiscan.results.verdict import Verdict
 from abiscan.rules import RULES
 from abiscan.rules.symbols import KINDS
 from abiscan.torches import embedded
@@ -33,15 +34,26 @@ class Outcome(enum.Enum):
     UNKNOWN = "unknown"
 
 
+# Users of a package that works without a part of it are told by the package itself, if at all.
+_OUTCOMES: Final = {
+    PackageVerdict.IMPORT_FAILS: Outcome.FAILS,
+    PackageVerdict.CORRUPTS: Outcome.FAILS,
+    PackageVerdict.UNKNOWN: Outcome.UNKNOWN,
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """The results for the extensions of one package, the worst first."""
+    """The results for the extensions of one package, the worst first, and the verdict on it if it is one."""
 
     results: tuple[Result, ...]
+    package: PackageResult | None = None
 
     @property
     def outcome(self) -> Outcome:
-        """Whether the package works: the one question that every hook acts on."""
+        """Whether it works: the one question that every hook acts on. A target that is no package is its files."""
+        if self.package is not None:
+            return _OUTCOMES.get(self.package.verdict, Outcome.WORKS)
         if self.failing:
             return Outcome.FAILS
         unread = any(result.verdict is Verdict.UNKNOWN for result in self.results)
@@ -73,7 +85,9 @@ class Judgement:
 
     @property
     def error(self) -> str:
-        """The loader's error for the worst extension, or our own message if it loads."""
+        """What users see when they import the package; else the loader's error for the worst extension."""
+        if self.package is not None:
+            return str(self.package.error or self.package.summary)
         worst = self.results[0]
         if worst.predicted_error:
             return str(worst.predicted_error)
@@ -87,11 +101,11 @@ def judge(source: Source, choice: TorchChoice, session: Session, beside: Sequenc
     :param beside: packages that will be installed with it
     :raises InputError: it cannot be read
     """
-    try:
-        report = check([source], [choice], RULES, session, beside=beside)
-    except NoExtensionError:
+    report = check([source], [choice], RULES, session, beside=beside)
+    if not report.results:
         return None
-    return Judgement(results=tuple(sorted(report.results, key=_severity, reverse=True)))
+    results = tuple(sorted(report.results, key=_severity, reverse=True))
+    return Judgement(results=results, package=next(iter(report.packages), None))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,13 +126,7 @@ def cause(source: Source, judgement: Judgement, torch: str | None, session: Sess
     :param source: what was judged
     :param torch: the full version of the torch that it was judged on
     """
-    failing = {result.path for result in judgement.failing}
-    origins = [
-        origin.releases
-        for path, origin in examine(source, session).origins.items()
-        if path in failing and origin.releases
-    ]
-    built_for = min(origins, key=len, default=())
+    built_for = _built_for(source, judgement, session)
     here = TorchVersion.parse(torch) if torch else None
     if built_for and here is not None and not _may_be_for(here.of_release, built_for):
         return Cause(text=f"was built for {span(built_for)}")
@@ -126,6 +134,15 @@ def cause(source: Source, judgement: Judgement, torch: str | None, session: Sess
     if kind is not None and judgement.failing_rules == {"missing-library"}:
         return Cause(text=f"was built for a torch with {kind}, and this one has none", torch_kind=kind)
     return None
+
+
+def _built_for(source: Source, judgement: Judgement, session: Session) -> Sequence[TorchVersion]:
+    """The releases that what fails was built for, oldest first; empty if unknown."""
+    if judgement.package is not None and judgement.package.built_for:
+        return tuple(map(TorchVersion, judgement.package.built_for))
+    failing = {result.path for result in judgement.failing}
+    origins = (origin.releases for path, origin in examine(source, session).origins.items() if path in failing)
+    return min(filter(None, origins), key=len, default=())
 
 
 def _may_be_for(torch: TorchVersion, built_for: Sequence[TorchVersion]) -> bool:

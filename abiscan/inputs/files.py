@@ -7,14 +7,14 @@ installation, so ``$ORIGIN/../torch/lib`` means the same before the installation
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import posixpath
 import re
-import shutil
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Final, Protocol
 
@@ -25,6 +25,7 @@ from abiscan.errors import InputError
 _LARGEST_MEMBER: Final = 4 << 30
 _LARGE_MEMBER: Final = 64 << 20
 _SMALL_MEMBER: Final = 16 << 20
+_ZEROS: Final = bytes(1 << 20)
 _DATA_FOLDER: Final = re.compile(r"^[^/]+\.data/(?:platlib|purelib)/")
 
 
@@ -128,9 +129,11 @@ class WheelMember:
             self._kept = self._kept or ElfFile.from_bytes(self._wheel.read(self._info), self.name)
             return self._kept
         if self._info.file_size < _LARGE_MEMBER:
-            return ElfFile.from_bytes(self._wheel.read(self._info), self.name)
+            data = self._wheel.read(self._info)
+            self._sha256 = self._sha256 or hashlib.sha256(data).hexdigest()  # now, and not by inflating it again
+            return ElfFile.from_bytes(data, self.name)
         with tempfile.NamedTemporaryFile(prefix="abiscan-") as copy:
-            self._wheel.copy(self._info, copy.file)
+            self._sha256 = self._wheel.copy(self._info, copy.file)
             copy.flush()
             return ElfFile.open(Path(copy.name), subject=self.name)
 
@@ -168,7 +171,11 @@ class Wheel:
 
     def text(self, name: str) -> str:
         """A member as text, undecodable bytes replaced."""
-        return self.read(self._archive.getinfo(name)).decode("utf-8", "replace")
+        return self.content(name).decode("utf-8", "replace")
+
+    def content(self, name: str) -> bytes:
+        """All bytes of a member, by its path inside the wheel."""
+        return self.read(self._archive.getinfo(name))
 
     def read(self, info: zipfile.ZipInfo, size: int = -1) -> bytes:
         """The first ``size`` bytes of a member, or all bytes for -1.
@@ -178,13 +185,22 @@ class Wheel:
         with self._member_errors(info), self._archive.open(info) as stream:
             return stream.read(size)
 
-    def copy(self, info: zipfile.ZipInfo, to: IO[bytes]) -> None:
-        """Write all bytes of a member to an open file.
+    def copy(self, info: zipfile.ZipInfo, to: IO[bytes]) -> str:
+        """Write all bytes of a member to an empty file; blocks of zeros become holes, which take no space.
 
+        :return: their SHA-256, in hexadecimal
         :raises InputError: as for ``read``, and if the disk is full
         """
+        digest = hashlib.sha256()
         with self._member_errors(info), self._archive.open(info) as stream:
-            shutil.copyfileobj(stream, to, 1 << 20)
+            while block := stream.read(len(_ZEROS)):
+                digest.update(block)
+                if block == _ZEROS:
+                    to.seek(len(block), os.SEEK_CUR)
+                else:
+                    to.write(block)
+            to.truncate()
+        return digest.hexdigest()
 
     @contextlib.contextmanager
     def _member_errors(self, info: zipfile.ZipInfo) -> Iterator[None]:
@@ -292,6 +308,15 @@ class Files:
             on_disk = {entry.path for entry in os.scandir(folder) if entry.is_file()}
         except OSError:
             on_disk = set()
+        return sorted(mounted | on_disk)
+
+    def below(self, folder: str) -> Sequence[str]:
+        """The paths of the files in ``folder`` and all folders in it, mounted ones included, sorted."""
+        folder = posixpath.normpath(folder)
+        mounted = {path for path in self._mounted if path.startswith(f"{folder}/")}
+        if self._below:
+            return sorted(mounted | set(self._below.below(folder)))
+        on_disk = {posixpath.join(parent, name) for parent, _, names in os.walk(folder) for name in names}
         return sorted(mounted | on_disk)
 
 

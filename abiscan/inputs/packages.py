@@ -17,11 +17,14 @@ from typing import TYPE_CHECKING, Final
 from abiscan.errors import InputError
 from abiscan.inputs import interpreter
 from abiscan.inputs.files import exists
+from abiscan.words import did_you_mean
 
 SHARED_OBJECT: Final = re.compile(r"\.so(\.[0-9]+)*$")
 if TYPE_CHECKING:
     import importlib.metadata
 
+FIX: Final = "pass a .so, a wheel, a folder, NAME==VERSION or the name of an installed package"
+_PATTERN: Final = re.compile(r"[*?\[]")
 _FILE: Final = re.compile(r"/|\.(so(\.[0-9]+)*|whl)$")
 
 
@@ -77,6 +80,15 @@ def find(name: str, search_path: Sequence[str]) -> Distribution | None:
     for distribution in importlib.metadata.distributions(path=list(search_path), name=name):
         return _distribution(distribution.metadata["Name"] or name, distribution)
     return None
+
+
+def files_of(distribution: Distribution) -> Iterator[str]:
+    """The files of an installed package, by their paths in the folder that it is installed in."""
+    import importlib.metadata
+
+    for found in importlib.metadata.distributions(path=[distribution.site], name=distribution.name):
+        yield from (posixpath.normpath(str(file)) for file in found.files or ())
+        return
 
 
 def _distribution(name: str, distribution: importlib.metadata.Distribution) -> Distribution:
@@ -159,12 +171,12 @@ def fetch(requirement: str, folder: Path, python: str | None, options: Sequence[
     process = subprocess.run([*pip(python), *words], capture_output=True, text=True, check=False)  # noqa: S603
     fetched = next((path for path in folder.iterdir() if path not in before and path.suffix == ".whl"), None)
     if process.returncode or fetched is None:
-        problem = f"could not download a wheel: {said(process.stderr)}"
+        problem = f"could not download a wheel: {pip_error(process.stderr)}"
         raise InputError(requirement, problem, "check that there is a wheel for this Python and machine")
     return fetched
 
 
-def said(stderr: str) -> str:
+def pip_error(stderr: str) -> str:
     """The last error that pip printed."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
@@ -182,13 +194,13 @@ def named(word: str, folder: Path, python: str | None) -> Path | Distribution | 
         raise InputError('""', "is no target", "pass a .so, a wheel, a folder, NAME==VERSION or an installed package")
     path = Path(word)
     if exists(path) or _FILE.search(word):
-        return path
+        return existing(path)
     from packaging.requirements import InvalidRequirement, Requirement
 
     try:
         requirement = Requirement(word)
-    except (InvalidRequirement, RecursionError):
-        return path
+    except (InvalidRequirement, RecursionError) as error:
+        raise _missing(path) from error
     pins = [
         specifier
         for specifier in requirement.specifier
@@ -201,9 +213,41 @@ def named(word: str, folder: Path, python: str | None) -> Path | Distribution | 
     distribution = find(requirement.name, interpreter.search_path(python))
     if distribution is None:
         location = f"for {python}" if python else "in this environment"
+        known = (*_beside(path), *_installed_names(python))
         raise InputError(
             word,
             f"does not exist, and no package of that name is installed {location}",
-            "pass a .so, a wheel, a folder, NAME==VERSION or the name of an installed package",
+            did_you_mean(word, known) or FIX,
         )
     return distribution
+
+
+def existing(path: Path) -> Path:
+    """A path that a ``TARGET`` stands for.
+
+    :raises InputError: there is nothing
+    """
+    if not exists(path):
+        raise _missing(path)
+    return path
+
+
+def _missing(path: Path) -> InputError:
+    if _PATTERN.search(str(path)):
+        return InputError(str(path), "matches no file", FIX)
+    return InputError(str(path), "does not exist", did_you_mean(str(path), _beside(path)) or FIX)
+
+
+def _beside(path: Path) -> list[str]:
+    """What there is in the folder of a path, as paths of the same form."""
+    try:
+        return sorted(str(path.parent / other.name) for other in path.parent.iterdir())
+    except OSError:
+        return []
+
+
+def _installed_names(python: str | None) -> list[str]:
+    import importlib.metadata
+
+    distributions = importlib.metadata.distributions(path=list(interpreter.search_path(python)))
+    return sorted({distribution.metadata["Name"] or "" for distribution in distributions})

@@ -26,11 +26,13 @@ class Metadata:
 
     ``requires_torch`` is its torch requirement, None if it has none; ``torch_in_version`` the torch that the local tag
     of its own version names (``2.8``); ``python`` the one Python that it is for (``3.11``), None for several.
+    ``requires_cuda`` says whether it requires packages of NVIDIA, which bring libraries of CUDA.
     """
 
     requires_torch: TorchRequirement | None
     torch_in_version: str | None
     python: str | None
+    requires_cuda: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,19 +75,26 @@ def metadata_of(requirements: Iterable[str], version: str, wheel_name: str = "")
     """The metadata of a package whose requirements and version are known."""
     environment = _environment_of(wheel_name)
     torch_requirements: list[Requirement] = []
+    requires_cuda = False
     for line in requirements:
         try:
             requirement = Requirement(line)
         except (InvalidRequirement, RecursionError):  # brackets inside brackets, as deep as the file likes
             continue
-        if requirement.name.lower() == "torch" and (
-            requirement.marker is None or requirement.marker.evaluate({**environment, "extra": ""})
-        ):
+        name = requirement.name.lower()
+        if name != "torch" and not name.startswith("nvidia-"):
+            continue
+        if requirement.marker is not None and not requirement.marker.evaluate({**environment, "extra": ""}):
+            continue
+        if name == "torch":
             torch_requirements.append(requirement)
+        else:
+            requires_cuda = True
     return Metadata(
         requires_torch=_together(torch_requirements) if torch_requirements else None,
         torch_in_version=_torch_in_version(version),
         python=_python_of(wheel_name),
+        requires_cuda=requires_cuda,
     )
 
 

@@ -8,19 +8,42 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from abiscan.binary.elf import MAGIC, SharedObject, SourceLine
+from abiscan.binary.elf import MAGIC, SharedObject, SourceLine, system_of
 from abiscan.binary.ownership import is_torch_library, is_torch_symbol
 from abiscan.errors import InputError, NoExtensionError
+from abiscan.inputs import package_files
 from abiscan.inputs.files import DiskFile, ElfSource, Files, Wheel, exists, installed_path
-from abiscan.inputs.packages import SHARED_OBJECT, Distribution, FetchedWheel
+from abiscan.inputs.package_files import Package
+from abiscan.inputs.packages import FIX, SHARED_OBJECT, Distribution, FetchedWheel
+from abiscan.words import plural
 
 if TYPE_CHECKING:
     from abiscan.inputs.requirement import Metadata
 
-Source = Path | Distribution | FetchedWheel
+_OTHER_SYSTEMS: Final = {"win": "Windows", "macosx": "macOS", "ios": "iOS"}
+_PLATFORM_TAG: Final = re.compile(r"-(win|macosx|ios)[^-]*\.whl$")
+_SOURCE_ARCHIVE: Final = re.compile(r"\.(tar(\.\w+)?|tgz|tbz2?|txz|zip)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A target that there is not; reading it raises the ``error``."""
+
+    name: str
+    error: InputError
+
+
+Source = Path | Distribution | FetchedWheel | Missing
 """What can be read as a target: a path, an installed package, a wheel downloaded for the check."""
+
+
+def name_of(source: Source) -> str:
+    """How messages name a target: as the user did, if possible."""
+    if isinstance(source, FetchedWheel):
+        return source.path.name
+    return source.name if isinstance(source, Missing) else str(source)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +67,8 @@ class Target:
 
     ``root`` is the folder that its contents are in; ``siblings`` are its libraries by base name and soname;
     ``unreadable`` has the members that cannot be read as ELF objects, by path; ``metadata`` is the metadata of a
-    package, None if the target is not a package.
+    package, None if the target has none; ``package`` has all files of a package, None if the target is not one. A
+    package may be without an extension: see ``require_extensions``.
     """
 
     name: str
@@ -53,6 +77,15 @@ class Target:
     siblings: Mapping[str, str]
     unreadable: tuple[tuple[str, InputError], ...]
     metadata: Metadata | None
+    package: Package | None = None
+
+    def require_extensions(self) -> None:
+        """Reject a package that does not use torch.
+
+        :raises NoExtensionError: there is nothing that uses torch, or that could not be read
+        """
+        if not self.extensions and not self.unreadable:
+            raise _no_extension(self.name)
 
 
 def read_target(source: Source, files: Files, site: str, torch_package: str) -> Target:
@@ -62,21 +95,37 @@ def read_target(source: Source, files: Files, site: str, torch_package: str) -> 
     :param files: a wheel is mounted there
     :param site: the folder into which a wheel would be installed: the one that contains torch
     :param torch_package: torch's own folder, which is skipped inside a target folder
-    :raises InputError: it does not exist, cannot be read, or contains nothing that uses torch
+    :raises InputError: it does not exist, cannot be read, or is not a package and contains nothing that uses torch
     """
+    if isinstance(source, Missing):
+        raise source.error
     if isinstance(source, Distribution):
         return _read_distribution(source, files)
     if isinstance(source, FetchedWheel):
-        return _read_wheel(source.path, files, site, name=source.path.name)
+        return _read_wheel(source.path, files, site, name=name_of(source))
     path = source
     if exists(path) and path.is_dir():
         return _read_folder(path, files, torch_package)
     if path.suffix == ".whl":
         return _read_wheel(path, files, site, name=str(path))
     if not path.is_file():
-        fix = "pass a .so, a wheel, a folder, NAME==VERSION or the name of an installed package"
-        raise InputError(str(path), "does not exist", fix)
+        raise InputError(str(path), "does not exist", FIX)
+    if _SOURCE_ARCHIVE.search(path.name):
+        fix = f"build a wheel from it and pass that: pip wheel --no-deps {path}"
+        raise InputError(str(path), "is an archive of source code, in which nothing is compiled yet", fix)
     return _read_object(path, files)
+
+
+def content_of(source: Source) -> list[Source]:
+    """What a target stands for: the wheels directly in a folder, and the folder if there is any shared object in it."""
+    if not isinstance(source, Path) or not source.is_dir():
+        return [source]
+    wheels = _wheels_in(source)
+    return [*wheels] if wheels and next(_walk(source), None) is None else [source, *wheels]
+
+
+def _wheels_in(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.suffix == ".whl" and path.is_file())
 
 
 def library_paths(source: Source, files: Files, site: str) -> list[str]:
@@ -86,6 +135,8 @@ def library_paths(source: Source, files: Files, site: str) -> list[str]:
     :param site: the folder into which a wheel would be installed
     :raises InputError: it cannot be read
     """
+    if isinstance(source, Missing):
+        raise source.error
     if isinstance(source, Distribution):
         return list(source.objects)
     path = source.path if isinstance(source, FetchedWheel) else source
@@ -120,8 +171,12 @@ def _read_object(path: Path, files: Files) -> Target:
 def _read_folder(path: Path, files: Files, torch_package: str) -> Target:
     root = str(path.absolute())
     names = [name for name in _walk(path) if not posixpath.join(root, name).startswith(torch_package + "/")]
+    if not names and (wheels := _wheels_in(path)):
+        raise InputError(
+            str(path), f"contains no ELF shared object, but {plural(len(wheels), 'wheel')}", "pass a wheel"
+        )
     members = ((name, posixpath.join(root, name), DiskFile(path / name)) for name in names)
-    return _read_members(str(path), root, members, files, metadata=None)
+    return _read_members(str(path), root, members, files, metadata=None, package=package_files.of_folder(path))
 
 
 def _walk(path: Path) -> Iterator[str]:
@@ -142,7 +197,7 @@ def _walk(path: Path) -> Iterator[str]:
 def uses_torch(distribution: Distribution, files: Files) -> bool:
     """Whether an installed package has an extension of torch."""
     objects = map(files.object_at, distribution.objects)
-    return any(facts is not None and _uses_torch(facts) for facts in objects)
+    return any(facts is not None and needs_torch(facts) for facts in objects)
 
 
 def _read_distribution(distribution: Distribution, files: Files) -> Target:
@@ -154,15 +209,18 @@ def _read_distribution(distribution: Distribution, files: Files) -> Target:
     from abiscan.inputs.requirement import metadata_of
 
     metadata = metadata_of(distribution.requires, distribution.version)
-    return _read_members(str(distribution), distribution.site, members, files, metadata)
+    package = package_files.of_distribution(distribution)
+    return _read_members(str(distribution), distribution.site, members, files, metadata, package)
 
 
 def _read_wheel(path: Path, files: Files, site: str, *, name: str) -> Target:
+    if system := _PLATFORM_TAG.search(path.name):
+        raise _other_system(name, _OTHER_SYSTEMS[system[1]])
     wheel = Wheel(path)
     files.mount(wheel, site)
     paths = list(wheel.names())
     members = ((path, installed_path(path, site), wheel.member(path)) for path in paths if SHARED_OBJECT.search(path))
-    return _read_members(name, site, members, files, _metadata(wheel, paths))
+    return _read_members(name, site, members, files, _metadata(wheel, paths), package_files.of_wheel(wheel, site))
 
 
 def _metadata(wheel: Wheel, paths: list[str]) -> Metadata:
@@ -178,31 +236,40 @@ def _extension(path: str, location: str, source: ElfSource) -> Extension:
 
 
 def _read_members(
-    name: str, root: str, members: Iterable[tuple[str, str, ElfSource]], files: Files, metadata: Metadata | None
+    name: str,
+    root: str,
+    members: Iterable[tuple[str, str, ElfSource]],
+    files: Files,
+    metadata: Metadata | None,
+    package: Package | None,
 ) -> Target:
     objects: dict[str, Extension] = {}
     unreadable: list[tuple[str, InputError]] = []
+    others: list[str] = []
     for path, location, source in members:
         try:
-            if not source.head(len(MAGIC)).startswith(MAGIC):
-                continue  # a linker script or a data file, which a process cannot load
+            if not (head := source.head(len(MAGIC))).startswith(MAGIC):
+                # If not for another system, a linker script or a data file, which a process cannot load.
+                others += filter(None, [system_of(head)])
+                continue
             objects[location] = _extension(path, location, source)
         except InputError as error:
             unreadable.append((path, error))
             continue
         files.put(location, objects[location].facts)
     if not objects and not unreadable:
-        raise NoExtensionError(
-            name, "contains no ELF shared object", "pass the .so, the wheel or the folder of an extension"
-        )
+        if others:
+            raise _other_system(name, others[0])
+        kind = InputError if metadata is None else NoExtensionError  # a package may be pure Python, and is then fine
+        raise kind(name, "contains no ELF shared object", "pass the .so, the wheel or the folder of an extension")
     siblings: dict[str, str] = {}
     for location, member in objects.items():
         siblings.setdefault(posixpath.basename(location), location)
         if member.facts.soname:
             siblings.setdefault(member.facts.soname, location)
     extensions = tuple(member for location, member in objects.items() if location in _users_of_torch(objects, siblings))
-    if not extensions and not unreadable:
-        raise NoExtensionError(name, "contains no shared object that uses torch", "pass an extension of torch")
+    if not extensions and not unreadable and package is None:
+        raise _no_extension(name)
     return Target(
         name=name,
         root=root,
@@ -210,12 +277,21 @@ def _read_members(
         siblings=siblings,
         unreadable=tuple(unreadable),
         metadata=metadata,
+        package=package,
     )
+
+
+def _no_extension(name: str) -> NoExtensionError:
+    return NoExtensionError(name, "contains no shared object that uses torch", "pass an extension of torch")
+
+
+def _other_system(name: str, system: str) -> InputError:
+    return InputError(name, f"is for {system}", "abiscan checks extensions for Linux")
 
 
 def _users_of_torch(objects: Mapping[str, Extension], siblings: Mapping[str, str]) -> set[str]:
     """The objects that are linked with torch or reference it, directly or through a sibling."""
-    users = {location for location, member in objects.items() if _uses_torch(member.facts)}
+    users = {location for location, member in objects.items() if needs_torch(member.facts)}
     grown = True
     while grown:
         reached = {
@@ -228,5 +304,6 @@ def _users_of_torch(objects: Mapping[str, Extension], siblings: Mapping[str, str
     return users
 
 
-def _uses_torch(facts: SharedObject) -> bool:
+def needs_torch(facts: SharedObject) -> bool:
+    """Whether a shared object is itself linked with torch, or references a symbol of torch."""
     return any(map(is_torch_library, facts.needed)) or any(map(is_torch_symbol, facts.imports))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +20,7 @@ from abiscan.linkage.model import LoadError
 from abiscan.linkage.shared_types import Touch, TypeUse, touches
 from abiscan.torches import layouts
 from abiscan.torches.layout_changes import LayoutChange, SlotChange, layout_change, method, slot_changes
+from abiscan.torches.torch_layouts import TorchLayouts
 
 if TYPE_CHECKING:
     from abiscan.binary.elf import SharedObject
@@ -68,7 +69,10 @@ class TableDrift:
 class LayoutDrift:
     """All differences for one object, ``name``, built for the torch ``built_for``.
 
-    ``doubts`` are classes that may differ, depending on which of ``candidates`` the object was built for.
+    ``doubts`` are classes that may differ, depending on which of ``candidates`` the object was built for. ``unknown``
+    are the shared classes whose layout in this torch is unknown, ``unknown_at_load`` those of them that are passed with
+    registrations while the object is loaded. If this torch is not embedded, ``basis`` says why its layouts are those of
+    releases, and ``compared`` has the classes for which this matters, each with such a release.
     """
 
     name: str
@@ -77,6 +81,10 @@ class LayoutDrift:
     types: tuple[TypeDrift, ...]
     tables: tuple[TableDrift, ...]
     doubts: tuple[str, ...]
+    unknown: tuple[str, ...] = ()
+    unknown_at_load: tuple[str, ...] = ()
+    basis: str | None = None
+    compared: tuple[tuple[str, str], ...] = ()
 
     @property
     def at_load(self) -> tuple[TypeDrift, ...]:
@@ -124,16 +132,16 @@ def shared(
     )
 
 
-def layout_drift(shared: Shared, target: str) -> LayoutDrift | None:
-    """The differences between the torch that an object was built for and ``target``; None if layouts are unknown.
+def layout_drift(shared: Shared, target: TorchLayouts) -> LayoutDrift | None:
+    """The differences between the torch that an object was built for and another; None if the former is unknown.
 
-    :param target: the release number of the other torch
+    :param target: the layouts of the other torch
     """
     machine = shared.machine
     candidates = _fitting(
         shared, [str(release) for release in shared.candidates if layouts.is_known(str(release), machine)]
     )
-    if not candidates or not layouts.is_known(target, machine):
+    if not candidates:
         return None
     readings = [_types(shared, candidate, target) for candidate in candidates]
     # Only differences from every release that it may have been built for are certain; the newest is the likeliest.
@@ -146,7 +154,32 @@ def layout_drift(shared: Shared, target: str) -> LayoutDrift | None:
         types=tuple(drift for name, drift in sorted(readings[-1].items()) if name in certain),
         tables=tuple(_tables(shared, candidates, target)),
         doubts=tuple(sorted(harmful - certain)),
+        unknown=(unknown := tuple(_unknown(shared, candidates[-1], target))),
+        unknown_at_load=tuple(name for name in unknown if _passed_at_load(shared, name)),
+        basis=target.basis,
+        compared=tuple(_compared(shared, candidates[-1], target)) if target.basis else (),
     )
+
+
+def _compared(shared: Shared, built_for: str, target: TorchLayouts) -> Iterator[tuple[str, str]]:
+    """The classes whose layout in ``target`` is known from a release, with that release."""
+    for name in sorted(shared.touches):
+        release = target.release_of(name)
+        if release is not None and layouts.layout(name, built_for, shared.machine) is not None:
+            yield name, release
+
+
+def _unknown(shared: Shared, built_for: str, target: TorchLayouts) -> Iterator[str]:
+    """The classes that an object shares with torch, and bases of its own, whose layout in ``target`` is unknown."""
+    bases = {demangle_type(base) for cxx_class in shared.classes for base in cxx_class.bases[:1] if cxx_class.slots}
+    for name in sorted({*shared.touches, *bases}):
+        if target.release_of(name) is None and layouts.layout(name, built_for, shared.machine) is not None:
+            yield name
+
+
+def _passed_at_load(shared: Shared, name: str) -> bool:
+    ways = {touch.use for touch in shared.touches.get(name, ())}
+    return name in CROSSING and bool(ways & {*_PASSES}) and _crosses_at_load(name, shared.registrations)
 
 
 _HARMFUL: Final = (Certainty.AT_LOAD, Certainty.ON_USE)
@@ -202,10 +235,11 @@ def _method_of(symbol: str | None, class_: str) -> str | None:
     return None
 
 
-def _types(shared: Shared, built_for: str, target: str) -> dict[str, TypeDrift]:
+def _types(shared: Shared, built_for: str, target: TorchLayouts) -> dict[str, TypeDrift]:
     drifts = {}
     for name, class_touches in shared.touches.items():
-        change = layout_change(name, built_for, target, shared.machine)
+        release = target.release_of(name)
+        change = layout_change(name, built_for, release, shared.machine) if release else None
         if change is None or not (change.moved or change.resized):
             continue
         certainty = _certainty(change, class_touches, shared.registrations)
@@ -243,7 +277,7 @@ def _crosses_at_load(name: str, registrations: Registrations | None) -> bool:
     return any(registration.phase.value != "on-call" for registration in kinds[name])
 
 
-def _tables(shared: Shared, candidates: Sequence[str], target: str) -> Iterable[TableDrift]:
+def _tables(shared: Shared, candidates: Sequence[str], target: TorchLayouts) -> Iterable[TableDrift]:
     machine = shared.machine
     derived: dict[str, list[CxxClass]] = defaultdict(list)
     for cxx_class in shared.classes:
@@ -252,8 +286,9 @@ def _tables(shared: Shared, candidates: Sequence[str], target: str) -> Iterable[
             for base in cxx_class.bases[:1]:
                 derived[demangle_type(base)].append(cxx_class)
     for base, classes in sorted(derived.items()):
-        readings = [slot_changes(base, candidate, target, machine) for candidate in candidates]
-        if all(readings):
+        release = target.release_of(base)
+        readings = [slot_changes(base, candidate, release, machine) for candidate in candidates] if release else []
+        if readings and all(readings):
             before = layouts.vtable(base, candidates[-1], machine)
             length = len(before.slots) if before else 0
             yield TableDrift(

@@ -8,12 +8,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from abiscan.binary.elf import SharedObject
+from abiscan.binary.ownership import cuda_runtime
 from abiscan.inputs.interpreter import Interpreter
 from abiscan.linkage.declaration import Declaration
+from abiscan.linkage.lacks import Lack, lacks_of
 from abiscan.linkage.layout_drift import LayoutDrift
 from abiscan.linkage.model import LoadError, Resolution, UndefinedSymbol
 from abiscan.linkage.registering import Registering
 from abiscan.torches.model import TorchRelease
+from abiscan.torches.string_abi import uses_cxx11_strings
 
 if TYPE_CHECKING:
     from abiscan.inputs.requirement import TorchRequirement
@@ -48,20 +51,26 @@ class Linkage:
     drifts: tuple[LayoutDrift, ...] = ()
 
     @property
+    def lacks(self) -> tuple[Lack, ...]:
+        """What is unknown about the torch, of all that matters for the extension."""
+        return tuple(lacks_of(str(self.release), self.drifts, self.registering))
+
+    @property
     def undefined(self) -> tuple[UndefinedSymbol, ...]:
         """The undefined symbols of the extension and of the libraries that it brings along."""
         return self.resolution.undefined if self.resolution else ()
 
     @functools.cached_property
-    def torch_uses_cxx11_strings(self) -> bool | None:
-        """Whether this torch was built with the C++11 ``std::string``; None if unknown.
-
-        Seen from the constructors of ``c10::Error``, which every release exports and every extension calls.
-        """
-        for name in ("libc10.so", "libtorch_cpu.so", "libtorch.so"):
+    def torch_cuda(self) -> str | None:
+        """The major version of CUDA that this torch was built for; None if it has no CUDA."""
+        for name in ("libc10_cuda.so", "libtorch_cpu.so"):  # in 1.11 to 1.13, only the second needs the runtime
             library = self.torch_libraries.get(name)
-            if library is not None:
-                constructors = list(library.symbols.starting_with("_ZN3c105ErrorC2"))
-                if constructors:
-                    return any("7__cxx11" in constructor for constructor in constructors)
+            for version in map(cuda_runtime, library.needed if library else ()):
+                if version:
+                    return version.partition(".")[0]
         return None
+
+    @functools.cached_property
+    def torch_uses_cxx11_strings(self) -> bool | None:
+        """Whether this torch was built with the C++11 ``std::string``; None if unknown."""
+        return uses_cxx11_strings(self.torch_libraries)

@@ -54,14 +54,35 @@ class Absence(enum.Enum):
     EXTERNAL = "external"
     """It belongs to neither: a CUDA or vendor runtime, or another package. It is assumed to exist at run time."""
 
+    WITH_TORCH = "with torch"
+    """It belongs to neither, but torch needs it too: after ``import torch`` it is in the process."""
+
+    OTHER_VERSION = "other version"
+    """It is a library of CUDA or ROCm of which this torch brings another version: ``ld.so`` will stop here, unless the
+    system has both."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingLibrary:
-    """A ``needed`` entry for which no file was found."""
+    """A ``needed`` entry for which no file was found.
+
+    ``instead`` is the other version of it that torch needs; None if there is none.
+    """
 
     name: str
     needed_by: Module
     absence: Absence
+    instead: Module | None = None
+
+    @property
+    def stops(self) -> bool:
+        """Whether ``ld.so`` certainly stops here.
+
+        If torch's own version was not found either, CUDA is not looked for where torch will run.
+        """
+        if self.absence is Absence.OTHER_VERSION:
+            return self.instead is not None and self.instead.facts is not None
+        return self.absence is Absence.TORCH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

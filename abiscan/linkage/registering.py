@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 class Reaction:
     """How torch reacts to one registration that it does not simply accept.
 
-    ``object`` is the base name of the object that registers, ``phase`` is when it does. ``met`` is the base name of the
-    object whose registration it conflicts with, None if that is torch or the object itself. ``aborts`` means that the
-    process ends: torch ends it, or nobody catches torch's exception. ``behind`` means that the load only gets this far
-    once something that torch rejects earlier is fixed.
+    ``object`` is the base name of the object that registers, ``phase`` is when it does. ``conflicts_with`` is the base
+    name of the object whose registration it conflicts with, None if that is torch or the object itself. ``aborts``
+    means that the process ends: torch ends it, or nobody catches torch's exception. ``behind`` means that the load only
+    gets this far once something that torch rejects earlier is fixed.
     """
 
     outcome: Outcome
     object: str
     phase: Phase
-    met: str | None = None
+    conflicts_with: str | None = None
     aborts: bool = False
     behind: bool = False
 
@@ -75,20 +75,20 @@ class Backend:
 class Registering:
     """The registrations of one load.
 
-    ``own`` are those of the extension, ``brought`` those of the libraries that it brings along, by base name, in
+    ``own`` are those of the extension, ``bundled`` those of the libraries that it brings along, by base name, in
     initialisation order. ``built_for`` are the releases that the extension may have been built for, oldest first;
-    ``meant`` names the numbers of dispatch keys as the newest of them does, with ``doubts`` if the others name them
-    differently; ``keys`` names them as the target does. ``operators`` are the target's own operators, None if they are
-    not available. ``reactions`` are those of the target, in order, up to the one that stops the load; then those that
-    would follow, which are marked ``behind``. ``assumed_classes`` are custom classes that schemas name and nothing
-    readable registers, where something was not readable. ``backend`` is None if the extension provides none, or if
-    not all operators of the target are available.
+    ``keys_built_for`` names the numbers of dispatch keys as the newest of them does, with ``doubts`` if the others name
+    them differently; ``keys`` names them as the target does. ``operators`` are the target's own operators, None if they
+    are not available. ``reactions`` are those of the target, in order, up to the one that stops the load; then those
+    that would follow, which are marked ``behind``. ``assumed_classes`` are custom classes that schemas name and nothing
+    readable registers, where something was not readable. ``backend`` is None if the extension provides none, or if not
+    all operators of the target are available.
     """
 
     own: Registrations
-    brought: Mapping[str, Registrations] = field(default_factory=dict)
+    bundled: Mapping[str, Registrations] = field(default_factory=dict)
     built_for: tuple[TorchVersion, ...]
-    meant: DispatchKeys
+    keys_built_for: DispatchKeys
     keys: DispatchKeys
     operators: Operators | None
     reactions: tuple[Reaction, ...]
@@ -104,7 +104,7 @@ class Registering:
     @property
     def filled(self) -> tuple[str, ...]:
         """The registries that torch also fills, and to which the extension adds entries."""
-        registered = (self.own, *self.brought.values())
+        registered = (self.own, *self.bundled.values())
         entries = (entry for registrations in registered for entry in registrations.registries)
         return tuple(sorted({entry.what for entry in entries if entry.is_shared}))
 

@@ -193,12 +193,16 @@ def _first_error(
     closure: Closure, versions: tuple[MissingVersion, ...], undefined: list[UndefinedSymbol]
 ) -> LoadError | None:
     for missing in closure.missing:
-        if missing.absence is Absence.TORCH:
+        if missing.stops:
             return LoadError(object=None, message=f"{missing.name}: {NO_SUCH_FILE}")
     for version in versions:
         return LoadError(object=version.provider.name, message=version_message(version))
     for symbol in undefined:
         return LoadError(object=symbol.module.name, message=symbol_message(symbol.reference))
+    for missing in closure.missing:
+        # Last, since the others come in any case, and this one only if the system has no further CUDA.
+        if missing.absence is Absence.OTHER_VERSION:
+            return LoadError(object=None, message=f"{missing.name}: {NO_SUCH_FILE}")
     return None
 
 

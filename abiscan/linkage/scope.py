@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import posixpath
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from abiscan.binary.elf import Machine, SharedObject
-from abiscan.binary.ownership import is_system_library, is_torch_library
+from abiscan.binary.ownership import gpu_library, is_system_library, is_torch_library
 from abiscan.linkage.model import Absence, Closure, MissingLibrary, Module, Process
 
 
@@ -34,6 +35,7 @@ class SearchPath:
     :param system: the folders of ``ld.so.conf`` and the built-in ones
     :param native: whether ``system`` belongs to the machine that the extension is built for
     :param others: by name, the library of another package, which that package loads before; None if there is none
+    :param own_cuda: whether the extension requires packages that bring libraries of CUDA
     """
 
     environment: tuple[str, ...] = ()
@@ -41,6 +43,7 @@ class SearchPath:
     system: tuple[str, ...] = ()
     native: bool = True
     others: Callable[[str], str | None] = _nowhere
+    own_cuda: bool = False
 
 
 class Loader:
@@ -54,6 +57,10 @@ class Loader:
         self._search = search
         self._machine = machine
 
+    def without_siblings(self) -> Loader:
+        """One that finds a library of the same wheel only if a search path leads to it, or if it is loaded already."""
+        return Loader(self._objects, dataclasses.replace(self._search, siblings={}), self._machine)
+
     def start(
         self, programs: tuple[str, ...], *, global_libraries: tuple[str, ...], libraries: tuple[str, ...]
     ) -> Process:
@@ -65,12 +72,16 @@ class Loader:
         """
         process = Process(has_python=bool(programs))
         for path in (*programs, *global_libraries):
-            process = self._enter(process, path, visible=True)
+            process = self.enter(process, path, visible=True)
         for path in libraries:
-            process = self._enter(process, path, visible=False)
+            process = self.enter(process, path, visible=False)
         return process
 
-    def _enter(self, process: Process, path: str, *, visible: bool) -> Process:
+    def enter(self, process: Process, path: str, *, visible: bool) -> Process:
+        """The process after a load that succeeds.
+
+        :param visible: whether its symbols are those of the process from then on (RTLD_GLOBAL)
+        """
         closure = self.open(process, path)
         names = dict(process.names)
         for module in closure.new:
@@ -109,10 +120,10 @@ class Loader:
                 library = names.get(name) or self._find(name, module, process, names)
                 # A library that is only assumed to exist because torch needs it is still missing for others.
                 if library is None or (library.facts is None and module not in already_loaded):
-                    absence = self._absence_of(name)
-                    if library is None or absence is not Absence.TORCH:
-                        missing.append(MissingLibrary(name=name, needed_by=module, absence=absence))
-                    if library is None and absence is Absence.TORCH:
+                    absent = self._absent(name, module, process)
+                    if library is None or absent.absence is not Absence.TORCH:
+                        missing.append(absent)
+                    if library is None and absent.absence is Absence.TORCH:
                         continue
                     library = library or _assumed(name, module)
                 names[name] = library
@@ -160,18 +171,38 @@ class Loader:
         if not is_torch_library(name) and not is_system_library(name) and (other := self._search.others(name)):
             yield other
 
-    def _absence_of(self, name: str) -> Absence:
+    def _absent(self, name: str, needed_by: Module, process: Process) -> MissingLibrary:
+        absence, instead = Absence.EXTERNAL, None
         if is_torch_library(name):
-            return Absence.TORCH
-        if not self._search.native and is_system_library(name):
-            return Absence.SYSTEM
-        return Absence.EXTERNAL
+            absence = Absence.TORCH
+        elif not self._search.native and is_system_library(name):
+            absence = Absence.SYSTEM
+        elif name in process.names:
+            absence = Absence.WITH_TORCH
+        elif (instead := self._other_version(name, needed_by, process)) is not None:
+            absence = Absence.OTHER_VERSION
+        return MissingLibrary(name=name, needed_by=needed_by, absence=absence, instead=instead)
+
+    def _other_version(self, name: str, needed_by: Module, process: Process) -> Module | None:
+        """The version of a CUDA or ROCm library that torch needs, if only that one will be in the process."""
+        library = gpu_library(name)
+        if library is None or self._search.own_cuda or (not self._search.native and _has_own_cuda(needed_by)):
+            return None
+        loaded = {posixpath.basename(other): module for other, module in process.names.items()}
+        found = ((gpu_library(other), module) for other, module in loaded.items())
+        return next((module for other, module in found if other and other.stem == library.stem), None)
 
     @staticmethod
     def _register(names: dict[str, Module], module: Module) -> None:
         names[module.path] = module
         if module.facts and module.facts.soname:
             names.setdefault(module.facts.soname, module)
+
+
+def _has_own_cuda(module: Module) -> bool:
+    """Whether an object says itself where libraries of CUDA or ROCm are: in a folder that only its system has."""
+    folders = (*module.facts.rpath, *module.facts.runpath) if module.facts else ()
+    return any(word in folder for folder in folders for word in ("cuda", "nvidia", "rocm"))
 
 
 def _assumed(name: str, needed_by: Module) -> Module:

@@ -10,13 +10,15 @@ from abiscan.extension.examined import ExaminedTarget
 from abiscan.findings import Rule
 from abiscan.inputs.files import Files
 from abiscan.inputs.session import Session
-from abiscan.inputs.sources import Source, read_target
+from abiscan.inputs.sources import Source, name_of, read_target
 from abiscan.inputs.version import TorchVersion, number_of
 from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.resolve import Resolver
 from abiscan.pipelines.beside import Beside
 from abiscan.pipelines.judge import Judge
+from abiscan.pipelines.package import judge_package
 from abiscan.results.check import Result
+from abiscan.results.package import PackageResult
 from abiscan.torches import embedded
 from abiscan.torches.torch import ReleaseNumber, Torch, TorchChoice
 
@@ -32,16 +34,18 @@ class Bench:
 
     def __init__(self, choices: Sequence[TorchChoice], session: Session, sources: Sequence[Source] = ()) -> None:
         self._files = session.files()
+        self._progress = session.progress
         self._all_embedded = not choices
         choices = choices or list(map(ReleaseNumber, _all_builds()))
         layers = [self._files.layer() for _ in choices]
         torches = [choice.open(layer, session) for choice, layer in zip(choices, layers, strict=True)]
         resolver = Resolver()
         judges = [
-            Judge(torch, layer, resolver, Beside(sources, self._files, torch))
+            Judge(torch, layer, resolver, Beside(sources, self._files, torch), session.progress)
             for torch, layer in zip(torches, layers, strict=True)
         ]
         self._judges = dict(zip(_names(torches), judges, strict=True))
+        self._layers = dict(zip(self._judges, layers, strict=True))
         self._targets: dict[tuple[Source, str], tuple[ExaminedTarget, Files]] = {}
 
     @property
@@ -58,6 +62,7 @@ class Bench:
         """
         package = self._judges[name or self.names[0]].torch.package
         if (source, package) not in self._targets:
+            self._progress(f"reading {name_of(source)}")
             files = self._files.layer()
             target = read_target(source, files, posixpath.dirname(package), package)
             twin = next((examined for (other, _), (examined, _) in self._targets.items() if other == source), None)
@@ -88,6 +93,16 @@ class Bench:
         return self._judges[name].judge(
             target, rules, extensions=extensions, keep=keep, explained=explained, declarations=declarations
         )
+
+    def package(self, source: Source, name: str, results: Sequence[Result]) -> PackageResult | None:
+        """The verdict on a target that is a package, on the named torch; None if it is none.
+
+        :param results: those of ``judge`` for the target
+        """
+        target = self.target(source, name)
+        if target.target.package is None:
+            return None
+        return judge_package(self._judges[name], target, target.target.package, self._layers[name], results)
 
 
 def _all_builds() -> list[str]:

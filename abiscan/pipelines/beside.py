@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from abiscan.errors import InputError
 from abiscan.inputs import packages
 from abiscan.inputs.files import Files
 from abiscan.inputs.sources import Source, library_paths
@@ -40,11 +41,17 @@ class Beside:
             return {}  # what a target brings itself is found before all else
         site = posixpath.dirname(self._torch.package)
         found: dict[str, list[str]] = {}
-        for path in (path for source in self._sources for path in library_paths(source, self._files, site)):
+        for path in (path for source in self._sources for path in self._paths(source, site)):
             facts = self._files.object_at(path)
             for name in {posixpath.basename(path), (facts and facts.soname) or posixpath.basename(path)}:
                 found.setdefault(name, []).append(path)
         return found
+
+    def _paths(self, source: Source, site: str) -> list[str]:
+        try:
+            return library_paths(source, self._files, site)
+        except InputError:
+            return []  # it is a target, too: its own turn says what is wrong with it
 
     @functools.cached_property
     def _installed(self) -> dict[str, list[str]]:

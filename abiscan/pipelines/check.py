@@ -8,7 +8,9 @@ from abiscan.findings import Rule
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
 from abiscan.pipelines.bench import Bench
-from abiscan.results.check import Report
+from abiscan.pipelines.turns import Turns
+from abiscan.results.check import Report, Result
+from abiscan.results.package import PackageResult
 from abiscan.torches.torch import TorchChoice
 
 
@@ -19,18 +21,23 @@ def check(
     session: Session,
     *,
     beside: Sequence[Source] = (),
+    each_file: bool = False,
 ) -> Report:
-    """Check every extension in ``targets`` against each of several torches, torch by torch.
+    """Check every extension in ``targets``, and every package, against each of several torches, torch by torch.
 
     :param beside: what is not checked, but has libraries that the targets may need
-    :raises InputError: a target, a torch or the interpreter cannot be read
+    :param each_file: whether files are checked alone, whatever the package that they belong to does with them
+    :raises AbiscanError: no target, a torch or the interpreter cannot be read
     """
     bench = Bench(choices, session, (*targets, *beside))
-    return Report(
-        results=tuple(
-            result
-            for torch in bench.names
-            for number, source in enumerate(targets, 1)
-            for result in bench.judge(source, torch, rules, keep=number < len(targets))
-        )
-    )
+    turns, results, packages = Turns(targets), list[Result](), list[PackageResult]()
+    for torch in bench.names:
+        for source in turns:
+            with turns.of(source):
+                of_files = bench.judge(source, torch, rules, keep=source != targets[-1])
+                package = None if each_file else bench.package(source, torch, of_files)
+                if package is None:
+                    bench.target(source, torch).target.require_extensions()
+                results += of_files
+                packages += [package] if package else []
+    return Report(results=tuple(results), packages=tuple(packages), unchecked=turns.unchecked())

@@ -2,47 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Iterator, Sequence
 
 from abiscan.errors import InputError
-from abiscan.findings import Rule
+from abiscan.findings import Finding, Rule
 from abiscan.inputs.requirement import Metadata
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
 from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.declaration import Declaration, ReleaseOutcome
 from abiscan.pipelines.bench import Bench
-from abiscan.pipelines.matrix import all_work, builds_of, rows_of, suggestion
+from abiscan.pipelines.matrix import Judged, judge_on_all
+from abiscan.pipelines.turns import Turns
 from abiscan.results.check import Report, Result
-from abiscan.results.matrix import Row, trouble
+from abiscan.results.matrix import trouble
+from abiscan.results.package import PackageResult
+from abiscan.rules import declared_requirement_wrong
 from abiscan.torches.pythons import runs_in
 
 
-def check_declared(targets: Sequence[Source], rules: Sequence[Rule], session: Session) -> Report:
+def check_declared(
+    targets: Sequence[Source], rules: Sequence[Rule], session: Session, *, each_file: bool = False
+) -> Report:
     """Check wheels on the torch that their metadata requires, and the metadata against all embedded releases.
 
     That torch is the newest embedded release that the requirement admits, which is the one that pip installs.
 
-    :raises InputError: a target cannot be read, has no metadata, or admits no embedded release
+    A target that cannot be read, has no metadata, or admits no embedded release, is not checked.
+
+    :param each_file: whether files are checked alone, whatever the package that they belong to does with them
+    :raises AbiscanError: there is no other target
     """
-    results: list[Result] = []
-    for source in targets:
-        bench = Bench((), session, targets)
-        target = bench.target(source).target
-        if target.metadata is None:
-            raise InputError(
-                target.name, "has no metadata that could declare a torch", "pass a wheel, or name the torch"
-            )
-        rows = rows_of(bench, source, rules, session, explained=False)
-        builds = builds_of(rows)
-        admitted = {release for release in builds if _admits(target.metadata, release)}
-        if not admitted:
-            required = target.metadata.requires_torch or "any torch"
-            problem = f"requires {required}, but no embedded release for its Python and machine satisfies that"
-            raise InputError(target.name, problem, "correct the requirement, or name the torch")
-        declarations = _declarations(target.metadata, rows, builds, admitted)
-        results += bench.judge(source, builds[max(admitted)], rules, declarations=declarations)
-    return Report(results=tuple(results))
+    turns, results, packages = Turns(targets), list[Result](), list[PackageResult]()
+    for source in turns:
+        with turns.of(source):
+            bench = Bench((), session, targets)
+            of_files, package = _check_declared(source, bench, rules, each_file=each_file)
+            results += of_files
+            packages += [package] if package else []
+    return Report(results=tuple(results), packages=tuple(packages), unchecked=turns.unchecked())
+
+
+def _check_declared(
+    source: Source, bench: Bench, rules: Sequence[Rule], *, each_file: bool
+) -> tuple[tuple[Result, ...], PackageResult | None]:
+    target = bench.target(source).target
+    if target.metadata is None:
+        raise InputError(target.name, "has no metadata that could declare a torch", "pass a wheel, or name the torch")
+    judged = judge_on_all(bench, source, rules, explained=False, each_file=each_file)
+    builds = judged.builds
+    admitted = {release for release in builds if _admits(target.metadata, release)}
+    if not admitted:
+        required = target.metadata.requires_torch or "any torch"
+        problem = f"requires {required}, but no embedded release for its Python and machine satisfies that"
+        raise InputError(target.name, problem, "correct the requirement, or name the torch")
+    torch = builds[max(admitted)]
+    if judged.package is None:
+        declarations = _declarations(target.metadata, judged, admitted)
+        return bench.judge(source, torch, rules, declarations=declarations), None
+    package = judged.package.results[torch]
+    findings = _findings(package, _declaration(target.metadata, judged, admitted), rules)
+    return bench.judge(source, torch, rules), dataclasses.replace(package, findings=tuple(findings))
+
+
+def _findings(package: PackageResult, declaration: Declaration, rules: Sequence[Rule]) -> Iterator[Finding]:
+    if declared_requirement_wrong.RULE in rules:
+        yield from declared_requirement_wrong.findings(declaration, package.name)
 
 
 def _admits(metadata: Metadata, release: TorchVersion) -> bool:
@@ -51,10 +77,28 @@ def _admits(metadata: Metadata, release: TorchVersion) -> bool:
     return (required is None or required.admits(release)) and runs_in(release, metadata.python)
 
 
-def _declarations(
-    metadata: Metadata, rows: Sequence[Row], builds: dict[TorchVersion, str], admitted: set[TorchVersion]
-) -> dict[str, Declaration]:
-    required = suggestion(rows)
+def _declaration(metadata: Metadata, judged: Judged, admitted: set[TorchVersion]) -> Declaration:
+    """What the metadata declare, compared with where the package works."""
+    assert judged.package is not None
+    results = judged.package.results
+    return Declaration(
+        requirement=str(metadata.requires_torch) if metadata.requires_torch else None,
+        outcomes=tuple(
+            ReleaseOutcome(
+                release=str(release),
+                admitted=release in admitted,
+                error=None if judged.imports_on(name) or results[name].effect is None else results[name].summary,
+                wheel_works=judged.works_on(name),
+            )
+            for release, name in judged.builds.items()
+            if name in results and runs_in(release, metadata.python)
+        ),
+        suggestion=judged.suggestion,
+    )
+
+
+def _declarations(metadata: Metadata, judged: Judged, admitted: set[TorchVersion]) -> dict[str, Declaration]:
+    """The same for each extension of a target that is no package."""
     return {
         row.path: Declaration(
             requirement=str(metadata.requires_torch) if metadata.requires_torch else None,
@@ -63,12 +107,12 @@ def _declarations(
                     release=str(release),
                     admitted=release in admitted,
                     error=trouble(row.results[name]),
-                    wheel_works=all_work(rows, name),
+                    wheel_works=judged.works_on(name),
                 )
-                for release, name in builds.items()
+                for release, name in judged.builds.items()
                 if name in row.results and runs_in(release, metadata.python)
             ),
-            suggestion=required,
+            suggestion=judged.suggestion,
         )
-        for row in rows
+        for row in judged.rows
     }

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from abiscan.binary.ownership import is_python_symbol
+from abiscan.findings import Rule
+from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence
 from abiscan.linkage.registering import Registering
@@ -12,11 +15,19 @@ from abiscan.results.check import Gap
 from abiscan.torches.model import TorchRelease
 from abiscan.words import plural
 
+_STAGES: Final = {TorchData.LAYOUTS: "layouts", TorchData.OPERATORS: "dispatch", TorchData.ENTRIES: "dispatch"}
 
-def gaps_of(linkage: Linkage) -> Iterator[Gap]:
-    """What could not be checked for one extension on one torch."""
+
+def gaps_of(linkage: Linkage, rules: Sequence[Rule]) -> Iterator[Gap]:
+    """What could not be checked for one extension on one torch.
+
+    :param rules: the rules that were checked
+    """
     if linkage.resolution is None:
         return
+    for lack in linkage.lacks:
+        if silent := tuple(rule.name for rule in rules if lack.data in rule.needs):
+            yield Gap(stage=_STAGES[lack.data], reason=lack.reason, rules=silent, decides=lack.decides)
     if linkage.registering:
         yield from _registration_gaps(linkage.registering, linkage.release)
     for drift in linkage.drifts:
@@ -31,18 +42,19 @@ def gaps_of(linkage: Linkage) -> Iterator[Gap]:
     assumed = [library for library in linkage.resolution.closure.missing if library.absence is Absence.SYSTEM]
     if assumed:
         names = ", ".join(dict.fromkeys(library.name for library in assumed))
-        yield Gap(stage="linkage", reason=f"different target system: {names} not checked")
+        yield Gap(stage="linkage", reason=f"different target system: {names} not checked", expected=True)
     external = [library.name for library in linkage.resolution.closure.missing if library.absence is Absence.EXTERNAL]
     if external:
         names, count = ", ".join(dict.fromkeys(external)), len(unchecked)
         yield Gap(
             stage="linkage",
             reason=f"not available: {names}; {plural(count, 'unresolved symbol')} not checked",
+            expected=not linkage.here,
         )
 
 
 def _registration_gaps(registering: Registering, release: TorchRelease) -> Iterator[Gap]:
-    registered = (registering.own, *registering.brought.values())
+    registered = (registering.own, *registering.bundled.values())
     for gap in (*(gap for registrations in registered for gap in registrations.gaps), *registering.doubts):
         location = f" (in {gap.symbol})" if gap.symbol else ""
         yield Gap(stage=gap.stage, reason=gap.reason + location)
@@ -53,13 +65,4 @@ def _registration_gaps(registering: Registering, release: TorchRelease) -> Itera
         yield Gap(stage="dispatch", reason=reason)
     if registering.operators is None:
         reason = f"the operators of {release} are not available: only conflicts within the extension are found"
-        yield Gap(stage="dispatch", reason=reason)
-    elif registering.operators.gaps:
-        count = len(registering.operators.gaps)
-        yield Gap(
-            stage="dispatch", reason=f"not everything that {release} registers could be read: {plural(count, 'gap')}"
-        )
-    if registering.operators is not None and registering.operators.entries is None and registering.filled:
-        names = ", ".join(registering.filled)
-        reason = f"the entries of {release} in {names} are not available: conflicts with them are not found"
         yield Gap(stage="dispatch", reason=reason)

@@ -13,11 +13,12 @@ from abiscan.binary.registration_api import registers
 from abiscan.errors import InputError
 from abiscan.extension.drift import drifts
 from abiscan.extension.examined import ExaminedExtension, ExaminedTarget
-from abiscan.findings import Finding, Rule
+from abiscan.findings import Effect, Finding, Rule
 from abiscan.inputs import system
 from abiscan.inputs.files import Files
 from abiscan.inputs.libraries import Libraries
-from abiscan.inputs.sources import Target
+from abiscan.inputs.session import Progress
+from abiscan.inputs.sources import Target, needs_torch
 from abiscan.inputs.version import number_of
 from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.first_error import first_error
@@ -29,7 +30,8 @@ from abiscan.linkage.resolve import Resolver, resolve
 from abiscan.linkage.scope import Loader, SearchPath
 from abiscan.pipelines.beside import Beside
 from abiscan.pipelines.gaps import gaps_of
-from abiscan.results.check import Gap, How, PredictedError, Result, Verdict
+from abiscan.results.check import Gap, PredictedError, Result
+from abiscan.results.verdict import How, Verdict
 from abiscan.torches.model import TorchRelease
 from abiscan.torches.torch import Torch
 
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Setting:
+class Setting:
     """What the checks of all extensions of a target that are built for one machine share.
 
     ``process`` is the process after ``import torch``.
@@ -58,10 +60,12 @@ class Judge:
     :param files: the files that the targets and the torch were read from
     :param resolver: may be shared by the judges of several torches over the same files
     :param beside: the libraries of other packages
+    :param progress: called before each extension
     """
 
-    def __init__(self, torch: Torch, files: Files, resolver: Resolver, beside: Beside) -> None:
+    def __init__(self, torch: Torch, files: Files, resolver: Resolver, beside: Beside, progress: Progress) -> None:
         self.torch = torch
+        self._progress = progress
         self._files = files
         self._resolver = resolver
         self._beside = beside
@@ -87,16 +91,16 @@ class Judge:
         """
         declared = (declarations or {}).get
         linkages = [
-            (examined, self._link(examined, setting, explained=explained, declaration=declared(examined.path)))
+            (examined, self.link(examined, setting, explained=explained, declaration=declared(examined.path)))
             for examined, setting in self._settings(target, target.extensions if extensions is None else extensions)
         ]
         findings = [[finding for rule in rules for finding in rule.check(linkage)] for _, linkage in linkages]
-        unread = self._files.take_unread()
+        unread = [Gap(stage="elf", reason=str(error)) for error in self._files.take_unread()]
         if keep:
             self._keep(linkages)
         return (
             *(
-                _result(examined, linkage, own_findings, unread)
+                _result(examined, linkage, own_findings, (*gaps_of(linkage, rules), *unread))
                 for (examined, linkage), own_findings in zip(linkages, findings, strict=True)
             ),
             *(_unread(target.target, self.torch, path, error) for path, error in target.target.unreadable),
@@ -104,13 +108,17 @@ class Judge:
 
     def _settings(
         self, target: ExaminedTarget, extensions: Sequence[ExaminedExtension]
-    ) -> Iterator[tuple[ExaminedExtension, _Setting]]:
+    ) -> Iterator[tuple[ExaminedExtension, Setting]]:
         """Each extension with its setting, one for each machine."""
         for machine in dict.fromkeys(extension.facts.machine for extension in extensions):
-            setting = self._setting(target, machine)
+            setting = self.setting(target, machine)
             yield from ((extension, setting) for extension in extensions if extension.facts.machine is machine)
 
-    def _setting(self, target: ExaminedTarget, machine: Machine) -> _Setting:
+    def setting(self, target: ExaminedTarget, machine: Machine) -> Setting:
+        """What the checks of the extensions of a target that are built for one machine share.
+
+        :raises InputError: the torch does not exist for that machine
+        """
         torch, siblings = self.torch, target.target.siblings
         release = torch.release_for(machine)
         search = SearchPath(
@@ -118,6 +126,7 @@ class Judge:
             siblings=siblings,
             system=system.library_folders(release.machine) if torch.here else (),
             native=torch.here,
+            own_cuda=target.target.metadata is not None and target.target.metadata.requires_cuda,
         )
         alone = Loader(self._files, search, release.machine)
         executable = torch.interpreter.executable if torch.interpreter else None
@@ -132,7 +141,7 @@ class Judge:
             # A package has a library for each of several torches, and loads the one for the torch that is there.
             return next((path for path in self._beside.find(name) if self._loads(path, release, alone, process)), None)
 
-        return _Setting(
+        return Setting(
             release=release,
             libraries=Libraries(release.own_libraries, self._files),
             siblings=Libraries(siblings, self._files),
@@ -149,18 +158,30 @@ class Judge:
             and resolve(process, loader.open(process, path), self._resolver).error is None
         )
 
-    def _link(
-        self, examined: ExaminedExtension, setting: _Setting, *, explained: bool, declaration: Declaration | None
+    def link(
+        self,
+        examined: ExaminedExtension,
+        setting: Setting,
+        *,
+        explained: bool,
+        declaration: Declaration | None = None,
+        replayer: Replayer | None = None,
     ) -> Linkage:
-        """What happens to one extension: it is mapped and bound, then registered, then its layouts are compared."""
+        """What happens to one extension: it is mapped and bound, then registered, then its layouts are compared.
+
+        :param replayer: has what is registered before; by default, what earlier targets registered
+        """
         release, interpreter, name = setting.release, self.torch.interpreter, examined.path
+        target = examined.target.name
+        self._progress(f"{target if target.endswith(name) else f'{target}: {name}'} on {release}")
         resolution = self._resolve(examined, setting)
         # If the load fails before the registrations, how torch would react to them matters for explanations only.
         replayed = resolution if resolution is None or explained or resolution.error is None else None
-        registering = self._replay(examined, replayed, release) if replayed else None
+        registering = self._replay(examined, replayed, release, replayer) if replayed else None
         drifting: tuple[LayoutDrift, ...] = ()
-        if resolution is not None and resolution.error is None and release.version is not None:
-            drifting = drifts(examined, self._files, resolution, registering, release.version)
+        if resolution is not None and resolution.error is None:
+            layouts = self.torch.layouts(release)
+            drifting = drifts(examined, self._files, resolution, registering, layouts)
         crashes = crash(drifting, release.version)
         return Linkage(
             name=examined.name,
@@ -179,24 +200,30 @@ class Judge:
             drifts=drifting,
         )
 
-    def _resolve(self, examined: ExaminedExtension, setting: _Setting) -> Resolution | None:
+    def _resolve(self, examined: ExaminedExtension, setting: Setting) -> Resolution | None:
         """What ``ld.so`` does; None if the extension is built for a different machine than the torch."""
         if examined.facts.machine is not setting.release.machine:
             return None
         opened = setting.loader.open(setting.process, examined.extension.location)
         return resolve(setting.process, opened, self._resolver)
 
-    def _replay(self, examined: ExaminedExtension, resolution: Resolution, release: TorchRelease) -> Registering | None:
+    def _replay(
+        self, examined: ExaminedExtension, resolution: Resolution, release: TorchRelease, replayer: Replayer | None
+    ) -> Registering | None:
         """How torch reacts to the registrations of an extension and its libraries; None if there are none."""
         facts = (module.facts for module in resolution.closure.new)
         if not any(registers(shared_object.imports) for shared_object in facts if shared_object is not None):
             return None
-        if self._replayer is None:
-            # The model of the dispatcher takes longer to import than many checks take.
-            from abiscan.extension.replay import Replayer
+        if replayer is None:
+            self._replayer = replayer = self._replayer or self.replayer()
+        return replayer.replay(examined, resolution, release)
 
-            self._replayer = Replayer(torch=self.torch, files=self._files)
-        return self._replayer.replay(examined, resolution, release)
+    def replayer(self, *, together: bool = False) -> Replayer:
+        """A replayer for this torch into which nothing is loaded yet."""
+        # The model of the dispatcher takes longer to import than many checks take.
+        from abiscan.extension.replay import Replayer
+
+        return Replayer(torch=self.torch, files=self._files, together=together)
 
     def _keep(self, linkages: Sequence[tuple[ExaminedExtension, Linkage]]) -> None:
         """Keep the extensions that load in the process, for the extensions of the next target."""
@@ -212,7 +239,7 @@ def _required(target: Target) -> TorchRequirement | None:
 
 
 def _result(
-    examined: ExaminedExtension, linkage: Linkage, findings: Sequence[Finding], unread: Sequence[InputError]
+    examined: ExaminedExtension, linkage: Linkage, findings: Sequence[Finding], gaps: tuple[Gap, ...]
 ) -> Result:
     error, resolution = linkage.error, linkage.resolution
     missing = resolution.closure.missing if resolution else ()
@@ -222,13 +249,31 @@ def _result(
         sha256=examined.extension.source.sha256(),
         torch=linkage.release.version,
         torch_build=linkage.release.build,
-        verdict=Verdict.FAILS if error else Verdict.LOADS,
+        verdict=_verdict(error, findings, gaps),
         predicted_error=_predicted(error) if error else None,
         undefined_symbols=tuple(dict.fromkeys(str(symbol.reference) for symbol in linkage.undefined)),
         external=tuple(dict.fromkeys(library.name for library in missing if library.absence is Absence.EXTERNAL)),
+        torch_cuda=linkage.torch_cuda,
         findings=tuple(findings),
-        gaps=(*gaps_of(linkage), *(Gap(stage="elf", reason=str(error)) for error in unread)),
+        gaps=gaps,
+        uses_torch=_uses_torch(examined, resolution),
     )
+
+
+def _uses_torch(examined: ExaminedExtension, resolution: Resolution | None) -> bool:
+    """Whether an extension uses torch, itself or through what it brings along; what is missing might."""
+    if resolution is None or any(library.absence is Absence.EXTERNAL for library in resolution.closure.missing):
+        return True
+    loaded = (module.facts for module in resolution.closure.new)
+    return any(needs_torch(facts) for facts in (examined.facts, *loaded) if facts is not None)
+
+
+def _verdict(error: LoadError | None, findings: Sequence[Finding], gaps: Sequence[Gap]) -> Verdict:
+    if error:
+        return Verdict.FAILS
+    if any(finding.effect is Effect.CORRUPTS for finding in findings):
+        return Verdict.CORRUPTS
+    return Verdict.UNKNOWN if any(gap.decides for gap in gaps) else Verdict.LOADS
 
 
 def _predicted(error: LoadError) -> PredictedError:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from abiscan.extension.built_for import BuiltFor
 from abiscan.findings import Rule
@@ -11,9 +12,66 @@ from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
 from abiscan.inputs.version import TorchVersion
 from abiscan.pipelines.bench import Bench
+from abiscan.pipelines.turns import Turns
 from abiscan.results.check import Result
-from abiscan.results.matrix import Matrix, Row, works
+from abiscan.results.matrix import Matrix, PackageRow, Row, imports, works
+from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.torches.torch import TorchChoice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """A target on all torches of a bench: every extension, unreadable ones included, and the package that it is."""
+
+    rows: tuple[Row, ...]
+    package: PackageRow | None
+
+    def imports_on(self, name: str) -> bool:
+        """Whether a package can be imported on a build; for other targets, whether all extensions work."""
+        if self.package:
+            return name in self.package.results and imports(self.package.results[name])
+        return self._all(name)
+
+    def works_on(self, name: str) -> bool:
+        """Whether all extensions work on a build, except those for other machines and those that are not used."""
+        if self.package:
+            return name in self.package.results and self.package.results[name].verdict is PackageVerdict.WORKS
+        return self._all(name)
+
+    def _all(self, name: str) -> bool:
+        return all(works(row.results[name]) for row in self.rows if name in row.results)
+
+    @property
+    def builds(self) -> dict[TorchVersion, str]:
+        """The releases on which anything was checked, oldest first, with one build each: one that works, if any does.
+
+        Otherwise it is the last build: of a CPU and a CUDA build, that is the latter. A torch without a known version
+        is left out, since it cannot be required.
+        """
+        builds: dict[TorchVersion, list[str]] = {}
+        for name, result in {name: result for row in self.rows for name, result in row.results.items()}.items():
+            if version := TorchVersion.parse(result.torch or ""):
+                builds.setdefault(version, []).append(name)
+        return {release: self._best(builds[release]) for release in sorted(builds)}
+
+    def _best(self, names: Sequence[str]) -> str:
+        for fits in (self.works_on, self.imports_on):
+            if found := next(filter(fits, names), None):
+                return found
+        return names[-1]
+
+    @property
+    def suggestion(self) -> str | None:
+        """The simplest requirement that admits the releases on which the whole target works.
+
+        For a package that never works completely, those on which it can be imported.
+        """
+        builds = self.builds
+
+        def requirement(fits: Callable[[str], bool]) -> str | None:
+            return simplest([release for release, name in builds.items() if fits(name)], list(builds))
+
+        return requirement(self.works_on) or requirement(self.imports_on)
 
 
 def matrix(
@@ -23,69 +81,68 @@ def matrix(
     session: Session,
     *,
     explained: bool,
+    each_file: bool = False,
 ) -> Matrix:
-    """Check every extension in ``targets`` on each of several torches.
+    """Check every extension in ``targets``, and every package, on each of several torches.
 
     :param choices: the torches; empty for all embedded releases
     :param explained: whether the findings are shown: see ``Judge.judge``
-    :raises InputError: a target or a torch cannot be read
+    :param each_file: whether files are checked alone, whatever the package that they belong to does with them
+    :raises AbiscanError: no target, or a torch, cannot be read
     """
     bench = Bench(choices, session, targets)
     rows: list[Row] = []
+    packages: list[PackageRow] = []
     suggestions: dict[str, str | None] = {}
-    for source in targets:
-        of_target = rows_of(bench, source, rules, session, explained=explained)
-        suggestions[bench.target(source).target.name] = suggestion(of_target)
-        rows += of_target
-    judged = {release for row in rows for release in row.results}
-    return Matrix(rows=tuple(rows), releases=tuple(filter(judged.__contains__, bench.names)), suggestions=suggestions)
+    turns = Turns(targets)
+    for source in turns:
+        with turns.of(source):
+            judged = judge_on_all(bench, source, rules, explained=explained, each_file=each_file)
+            suggestions[bench.target(source).target.name] = judged.suggestion
+            rows += judged.rows
+            packages += [judged.package] if judged.package else []
+    checked = {release for row in rows for release in row.results}
+    return Matrix(
+        rows=tuple(rows),
+        packages=tuple(packages),
+        releases=tuple(filter(checked.__contains__, bench.names)),
+        suggestions=suggestions,
+        unchecked=turns.unchecked(),
+    )
 
 
-def rows_of(bench: Bench, source: Source, rules: Sequence[Rule], session: Session, *, explained: bool) -> list[Row]:
-    """Every extension of a target, unreadable ones included, on all torches of a bench."""
+def judge_on_all(bench: Bench, source: Source, rules: Sequence[Rule], *, explained: bool, each_file: bool) -> Judged:
+    """A target on all torches of a bench.
+
+    :raises InputError: it cannot be read, or contains nothing that uses torch
+    """
     examined = bench.target(source)
+    examined.target.require_extensions()
     results_by_path: dict[str, dict[str, Result]] = {}
+    packages: dict[str, PackageResult] = {}
     for torch in bench.names:
-        session.progress(f"{examined.target.name} on torch {torch}")
-        for result in bench.judge(source, torch, rules, explained=explained):
+        of_target = bench.judge(source, torch, rules, explained=explained)
+        for result in of_target:
             results_by_path.setdefault(result.path, {})[torch] = result
+        if of_target and not each_file and (package := bench.package(source, torch, of_target)):
+            packages[torch] = package
     origins = {extension.path: extension.origin for extension in examined.extensions}
     metadata = examined.target.metadata
     required = metadata.requires_torch if metadata else None
-    return [
+    declared = str(required) if required else None
+    rows = (
         Row(
             target=examined.target.name,
             path=path,
             built_for=origins.get(path, BuiltFor(releases=(), clues=())),
-            declared=str(required) if required else None,
+            declared=declared,
             results=results,
         )
         for path, results in results_by_path.items()
-    ]
+    )
+    return Judged(rows=tuple(rows), package=_row(packages, declared) if packages else None)
 
 
-def builds_of(rows: Sequence[Row]) -> dict[TorchVersion, str]:
-    """The releases on which any extension was checked, oldest first, with one build each: one on which all work.
-
-    If there is none, it is the last build: of a CPU and a CUDA build, that is the latter. A torch without a known
-    version is left out, since it cannot be required.
-    """
-    builds: dict[TorchVersion, list[str]] = {}
-    for name, result in {name: result for row in rows for name, result in row.results.items()}.items():
-        if version := TorchVersion.parse(result.torch or ""):
-            builds.setdefault(version, []).append(name)
-    return {
-        release: next((name for name in builds[release] if all_work(rows, name)), builds[release][-1])
-        for release in sorted(builds)
-    }
-
-
-def all_work(rows: Sequence[Row], name: str) -> bool:
-    """Whether all extensions work on a build, except those for machines that it is not built for."""
-    return all(works(row.results[name]) for row in rows if name in row.results)
-
-
-def suggestion(rows: Sequence[Row]) -> str | None:
-    """The simplest requirement that admits the releases on which all extensions of a target work."""
-    builds = builds_of(rows)
-    return simplest([release for release, name in builds.items() if all_work(rows, name)], list(builds))
+def _row(packages: dict[str, PackageResult], declared: str | None) -> PackageRow:
+    first = next(iter(packages.values()))
+    return PackageRow(target=first.target, name=first.name, version=first.version, declared=declared, results=packages)

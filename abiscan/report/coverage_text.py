@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from rich.console import Console
@@ -16,6 +17,7 @@ from abiscan.words import plural
 
 _SHOWN: Final = 40
 _CALLERS: Final = 3
+_OPERATOR: Final = re.compile(r"(?<![\w:])[a-z_]\w*::\w+(?:\.\w+)?(?![\w:])")
 
 
 def render(report: BackendReport, console: Console, *, verbose: bool = False) -> None:
@@ -40,8 +42,17 @@ def render(report: BackendReport, console: Console, *, verbose: bool = False) ->
         console.print(Text(f"not registered in this torch: {names}", style="yellow"), soft_wrap=True)
     for note in report.notes:
         console.print(Text(f"note: {clean(note)}", style="yellow"), soft_wrap=True)
-    for gap in report.gaps:
+    for gap in report.gaps if verbose else _grouped(report.gaps):
         console.print(Text(f"gap: {clean(gap)}", style="yellow"), soft_wrap=True)
+
+
+def _grouped(gaps: Iterable[str]) -> Iterator[str]:
+    """One gap of those that differ only in the operators they name, and how many more there are."""
+    groups: dict[str, list[str]] = {}
+    for gap in gaps:
+        groups.setdefault(_OPERATOR.sub("", gap), []).append(gap)
+    for first, *others in groups.values():
+        yield f"{first} (and {len(others)} more like it; use -v to show all)" if others else first
 
 
 def _head(report: BackendReport) -> Iterator[Text]:

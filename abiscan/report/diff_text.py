@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -10,6 +10,8 @@ from rich.text import Text
 from abiscan.binary.mangling import demangle
 from abiscan.report.characters import clean
 from abiscan.results.diff import Comparison
+from abiscan.torches.layout_changes import LayoutChange
+from abiscan.words import plural
 
 
 def render(comparison: Comparison, console: Console, *, verbose: bool) -> None:
@@ -48,11 +50,20 @@ def _lines(comparison: Comparison, *, verbose: bool) -> Iterator[Text]:
         changes = [*(f"-{key}" for key in dispatch.removed), *(f"+{key}" for key in dispatch.added)]
         yield Text.assemble(("dispatch", "cyan"), f" {clean(dispatch.operator)}: {clean(' '.join(changes))}")
     yield from (Text.assemble(("gap", "yellow"), f" {clean(gap)}") for gap in comparison.gaps)
-    for layout in comparison.layouts:
+    for layout, others in _folded(comparison.layouts, verbose=verbose):
         differences = layout.differences if verbose else layout.differences[:1]
-        more = (
-            f" (and {len(layout.differences) - len(differences)} more)"
-            if len(differences) < len(layout.differences)
-            else ""
+        hidden = len(layout.differences) - len(differences)
+        more = f" (and {hidden} more)" if hidden else ""
+        more += (
+            f" (also in {plural(others, 'class', 'classes')} with such a member; use -v to show all)" if others else ""
         )
         yield Text.assemble(("layout", "cyan"), f" {clean(layout.name)}: {clean('; '.join(differences))}{more}")
+
+
+def _folded(layouts: Sequence[LayoutChange], *, verbose: bool) -> Iterator[tuple[LayoutChange, int]]:
+    """The changes, and how many others each stands for: those in which nothing but a member of its class changed."""
+    groups: dict[str, list[LayoutChange]] = {}
+    for layout in layouts:
+        groups.setdefault(layout.name if verbose else layout.inherited_from or layout.name, []).append(layout)
+    for name, group in sorted(groups.items()):
+        yield next((layout for layout in group if layout.name == name), group[0]), len(group) - 1

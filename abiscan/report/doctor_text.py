@@ -45,13 +45,10 @@ def render(diagnosis: Diagnosis, console: Console) -> None:
 
 
 def _problem(ailment: Ailment) -> str:
-    further = len(ailment.extensions) - 1
-    others = f" (and {further} more of its extensions)" if ailment.trouble in _PACKAGES and further > 0 else ""
     error = clean(first_line(ailment.message))
-    return f"{clean(ailment.cause)}: {error}{others}" if ailment.cause else f"{_WORDS[ailment.trouble]}{error}{others}"
+    return f"{clean(ailment.cause)}: {error}" if ailment.cause else f"{_WORDS[ailment.trouble]}{error}"
 
 
-_PACKAGES: Final = (Trouble.BROKEN, Trouble.CPU_TORCH)
 _WORDS: Final = {
     Trouble.BROKEN: "does not work: ",
     Trouble.CPU_TORCH: "does not work: ",

@@ -1,42 +1,122 @@
-"""The report as GitHub annotations: workflow commands on stdout, and verdicts for those who read the log."""
+"""The report as GitHub annotations: workflow commands on stdout, and verdicts for those who read the log.
+
+GitHub shows the first ten annotations of each level in a step, so one stands for all findings of a rule in a target.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from abiscan.findings import Effect, Finding
 from abiscan.report.characters import clean
+from abiscan.report.package_text import headline
 from abiscan.report.sarif import level
 from abiscan.report.text import verdict
+from abiscan.results.causes import causes
 from abiscan.results.check import Report, Result
+from abiscan.results.package import PackageVerdict
+from abiscan.results.verdict import Verdict
+from abiscan.words import listed, plural
 
 _COMMANDS: Final = {"error": "error", "warning": "warning", "note": "notice"}
+_ANNOTATIONS: Final = 10  # of each level in a step: GitHub's "Workflow annotation limits"
+_SHOWN: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Annotation:
+    command: str
+    target: str | None
+    title: str
+    text: str
+
+    def __str__(self) -> str:
+        file = f"file={_property(self.target)}," if self.target is not None else ""
+        return f"::{self.command} {file}title={_property(f'abiscan {self.title}')}::{_data(self.text)}"
 
 
 def render(report: Report) -> str:
-    """One command per finding, one line per verdict."""
-    return "".join(f"{line}\n" for result in report.results for line in _lines(result))
-
-
-def _lines(result: Result) -> Iterator[str]:
-    for finding in result.findings:
-        yield _command(_COMMANDS[level(finding.effect)], result, finding)
-    for gap in result.gaps:
-        if not result.findings:
-            text = _data(f"{result.path}: {gap.reason}")
-            yield f"::warning file={_property(result.target)},title=abiscan gap::{text}"
+    """The annotations, the most severe first, then one line per verdict."""
+    annotations = [*_of_unread(report), *_of_packages(report), *_of_findings(report), *_of_gaps(report)]
+    lines = [str(shown) for command in _COMMANDS.values() for shown in _limited(annotations, command)]
     # A log line that starts with :: would also be a command.
-    yield verdict(result).plain.lstrip(" :")
+    lines += (headline(package).plain.lstrip(" :") for package in report.packages)
+    lines += (verdict(result).plain.lstrip(" :") for result in report.alone)
+    lines += (clean(str(target)).lstrip(" :") for target in report.unchecked if target.readable)
+    return "".join(f"{line}\n" for line in lines)
 
 
-def _command(name: str, result: Result, finding: Finding) -> str:
-    title = f"abiscan {finding.rule}"
-    text = f"{result.path}: {finding.message}\nfix: {finding.fix}"
-    error = result.predicted_error
-    if error and finding.effect in (Effect.LOAD_FAILS, Effect.ABORTS):
-        text += f"\n{error}"
-    return f"::{name} file={_property(result.target)},title={_property(title)}::{_data(text)}"
+def _limited(annotations: Iterable[_Annotation], command: str) -> list[_Annotation]:
+    """Those of one level; if there are too many, the last one says how many are missing, and of which targets."""
+    wanted = [annotation for annotation in annotations if annotation.command == command]
+    if len(wanted) <= _ANNOTATIONS:
+        return wanted
+    hidden = wanted[_ANNOTATIONS - 1 :]
+    targets = listed(dict.fromkeys(annotation.target or "" for annotation in hidden), _SHOWN)
+    text = f"{len(hidden)} more, which GitHub would not show: see the log\n{targets}"
+    return [*wanted[: _ANNOTATIONS - 1], _Annotation(command=command, target=None, title="further findings", text=text)]
+
+
+def _of_unread(report: Report) -> Iterator[_Annotation]:
+    for target in report.unchecked:
+        if not target.readable:
+            text = f"{target.problem}\nfix: {target.fix}" if target.fix else target.problem
+            yield _Annotation(command="error", target=target.target, title="cannot read", text=text)
+
+
+def _of_packages(report: Report) -> Iterator[_Annotation]:
+    """One for each package that does not simply work, with what is behind that."""
+    for package in report.packages:
+        fails = report.is_failure(package, Effect.CORRUPTS, strict=False)
+        if package.verdict is not PackageVerdict.WORKS or fails:
+            found = [cause.finding for cause in causes(report, package) if cause.harmful or not fails]
+            lines = [package.summary]
+            lines += [package.error.cause] if package.error and package.error.cause else []
+            lines += _first(f"{finding.rule}: {finding.message}" for finding in found)
+            lines += [f"fix: {finding.fix}" for finding in found[:1]]
+            command = "error" if fails else "warning"
+            yield _Annotation(command=command, target=package.target, title=package.subject, text="\n".join(lines))
+
+
+def _of_findings(report: Report) -> Iterator[_Annotation]:
+    groups: dict[tuple[str, Effect, str], list[tuple[Result, Finding]]] = {}
+    for result in report.alone:
+        for finding in result.findings:
+            groups.setdefault((result.target, finding.effect, finding.rule), []).append((result, finding))
+    for (target, effect, rule), found in sorted(groups.items(), key=lambda group: -group[0][1].severity):
+        command = _COMMANDS[level(effect)]
+        yield _Annotation(command=command, target=target, title=rule, text="\n".join(_lines(found)))
+
+
+def _lines(found: Sequence[tuple[Result, Finding]]) -> Iterator[str]:
+    """What several results have to say about one rule, each thing once."""
+    errors = (
+        str(result.predicted_error)
+        for result, finding in found
+        if result.predicted_error and finding.effect in (Effect.LOAD_FAILS, Effect.ABORTS)
+    )
+    yield from _first(f"{result.path}: {finding.message}" for result, finding in found)
+    yield from _first(f"fix: {finding.fix}" for _, finding in found)
+    yield from _first(errors)
+
+
+def _of_gaps(report: Report) -> Iterator[_Annotation]:
+    """What is unknown because of gaps; those of other verdicts are in the other formats."""
+    unknown: dict[str, list[Result]] = {}
+    for result in report.alone:
+        if result.verdict is Verdict.UNKNOWN:
+            unknown.setdefault(result.target, []).append(result)
+    for target, results in unknown.items():
+        text = "\n".join(_first(f"{result.path}: {gap.reason}" for result in results for gap in result.gaps))
+        yield _Annotation(command="warning", target=target, title="gap", text=text)
+
+
+def _first(texts: Iterable[str]) -> list[str]:
+    different = list(dict.fromkeys(texts))
+    hidden = len(different) - _SHOWN
+    return [*different[:_SHOWN], *([f"and {plural(hidden, 'other')}"] if hidden > 0 else [])]
 
 
 # The escapes of the runner (actions/toolkit, command.ts).

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 from xml.etree import ElementTree as ET
 
 from abiscan.findings import Effect, Finding
-from abiscan.results.check import Report, Result, Verdict
+from abiscan.results.causes import causes
+from abiscan.results.check import Report, Result
+from abiscan.results.package import PackageResult, PackageVerdict
+from abiscan.results.unchecked import Unchecked
+from abiscan.results.verdict import Verdict
 
 # Characters that XML 1.0 does not allow, escaped or not (section 2.2, Char).
 _NO_CHARACTER: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -19,47 +24,105 @@ def render(report: Report, fail_on: Effect, *, strict: bool) -> str:
 
     A test case is a failure if it alone would make the exit code 1, and an error if its verdict is unknown.
     """
-    suites: dict[str, list[Result]] = {}
-    for result in report.results:
-        suites.setdefault(f"torch {result.torch_build or '(unknown version)'}", []).append(result)
+    suites: dict[str, list[_Case]] = {}
+    for package in report.packages:
+        case = _of_package(report, package, fail_on, strict=strict)
+        suites.setdefault(_suite_name(package.torch_build), []).append(case)
+    for result in report.alone:
+        suites.setdefault(_suite_name(result.torch_build), []).append(_of_result(result, fail_on, strict=strict))
     root = ET.Element("testsuites", {"name": "abiscan"})
-    for name, results in suites.items():
-        _suite(root, name, results, fail_on, strict=strict)
+    for name, cases in suites.items():
+        _suite(root, name, cases)
+    if report.unchecked:
+        _unchecked(root, report.unchecked)
     ET.indent(root, " ")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
 
 
-def _suite(root: ET.Element, name: str, results: Sequence[Result], fail_on: Effect, *, strict: bool) -> None:
-    suite = ET.SubElement(root, "testsuite", {"name": _text(name), "tests": str(len(results))})
-    failures = errors = 0
-    for result in results:
-        case = ET.SubElement(suite, "testcase", {"name": _text(result.path), "classname": _text(result.target)})
-        # A case has one outcome: a certain one takes precedence.
-        if result.is_failure(fail_on, strict=strict):
-            failures += 1
-            _outcome(case, "failure", result)
-        elif result.verdict is Verdict.UNKNOWN:
-            errors += 1
-            _outcome(case, "error", result)
-        elif lines := [*map(_finding, result.findings), *_known(result)]:
-            ET.SubElement(case, "system-out").text = _text("\n".join(lines))
-    suite.attrib |= {"failures": str(failures), "errors": str(errors), "skipped": "0"}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """A test case: ``outcome`` is ``failure``, ``error`` or None, ``kind`` and ``message`` say which."""
+
+    name: str
+    target: str
+    outcome: str | None
+    kind: str
+    message: str
+    lines: Sequence[str]
 
 
-def _outcome(case: ET.Element, tag: str, result: Result) -> None:
-    error, gaps = result.predicted_error, [f"gap[{gap.stage}]: {gap.reason}" for gap in result.gaps]
-    if error:
-        message = str(error)
+def _suite_name(build: str | None) -> str:
+    return f"torch {build or '(unknown version)'}"
+
+
+def _of_package(report: Report, package: PackageResult, fail_on: Effect, *, strict: bool) -> _Case:
+    outcome = "error" if package.verdict is PackageVerdict.UNKNOWN else None
+    found = causes(report, package)
+    lines = [*(_finding(cause.finding, cause.files) for cause in found)]
+    lines += [line for _, result in report.files(package) for line in _known(result)]
+    lines += [f"gap[python]: {gap}" for gap in package.gaps]
+    if package.error and package.error.cause:
+        lines.insert(0, f"cause: {package.error.cause}")
+    return _Case(
+        name=f"{package.name} {package.version}" if package.version else package.name,
+        target=package.target,
+        outcome="failure" if report.is_failure(package, fail_on, strict=strict) else outcome,
+        kind=next((cause.finding.rule for cause in found), package.verdict.value),
+        message=package.summary,
+        lines=lines,
+    )
+
+
+def _of_result(result: Result, fail_on: Effect, *, strict: bool) -> _Case:
+    # A case has one outcome: a certain one takes precedence.
+    outcome = "error" if result.verdict is Verdict.UNKNOWN else None
+    failing = result.is_failure(fail_on, strict=strict)
+    gaps = [f"gap[{gap.stage}]: {gap.reason}" for gap in result.gaps] if failing or outcome else []
+    if result.predicted_error:
+        message = str(result.predicted_error)
     else:
         message = next((finding.message for finding in result.findings), next(iter(gaps), "could not be checked"))
-    kind = next((finding.rule for finding in result.findings), "gap")
-    outcome = ET.SubElement(case, tag, {"type": kind, "message": _text(message)})
-    outcome.text = _text("\n".join([*map(_finding, result.findings), *_known(result), *gaps]))
+    return _Case(
+        name=result.path,
+        target=result.target,
+        outcome="failure" if failing else outcome,
+        kind=next((finding.rule for finding in result.findings), "gap"),
+        message=message,
+        lines=[*map(_finding, result.findings), *_known(result), *gaps],
+    )
 
 
-def _finding(finding: Finding) -> str:
+def _suite(root: ET.Element, name: str, cases: Sequence[_Case]) -> None:
+    suite = ET.SubElement(root, "testsuite", {"name": _text(name), "tests": str(len(cases))})
+    for case in cases:
+        element = ET.SubElement(suite, "testcase", {"name": _text(case.name), "classname": _text(case.target)})
+        text = _text("\n".join(case.lines))
+        if case.outcome:
+            attributes = {"type": case.kind, "message": _text(case.message)}
+            ET.SubElement(element, case.outcome, attributes).text = text
+        elif text:
+            ET.SubElement(element, "system-out").text = text
+    counts = {f"{kind}s": str(sum(case.outcome == kind for case in cases)) for kind in ("failure", "error")}
+    suite.attrib |= {**counts, "skipped": "0"}
+
+
+def _unchecked(root: ET.Element, targets: Sequence[Unchecked]) -> None:
+    """A suite of its own: what cannot be read is an error, and what has nothing to check is skipped."""
+    suite = ET.SubElement(root, "testsuite", {"name": "not checked", "tests": str(len(targets)), "failures": "0"})
+    skipped = sum(target.readable for target in targets)
+    suite.attrib |= {"errors": str(len(targets) - skipped), "skipped": str(skipped)}
+    for target in targets:
+        case = ET.SubElement(suite, "testcase", {"name": _text(target.target), "classname": _text(target.target)})
+        outcome = ET.SubElement(case, "skipped" if target.readable else "error", {"message": _text(target.problem)})
+        if not target.readable:
+            outcome.attrib["type"] = "unreadable"
+            outcome.text = _text(target.fix)
+
+
+def _finding(finding: Finding, files: Sequence[str] = ()) -> str:
     proofs = [f"  {evidence.readable or evidence.subject}" for evidence in finding.evidence]
-    lines = [f"{finding.effect.value}[{finding.rule}]: {finding.message}", *proofs, f"  fix: {finding.fix}"]
+    places = [f"  in {', '.join(files)}"] if files else []
+    lines = [f"{finding.effect.value}[{finding.rule}]: {finding.message}", *proofs, *places, f"  fix: {finding.fix}"]
     return "\n".join(lines)
 
 

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from abiscan.findings import Finding
 from abiscan.report.characters import clean
-from abiscan.results.check import Report, Result, Verdict
+from abiscan.results.causes import causes
+from abiscan.results.check import Report, Result
+from abiscan.results.package import PackageResult, PackageVerdict
+from abiscan.results.verdict import Verdict
+from abiscan.words import first_line
 
-_SIGNS: Final = {Verdict.LOADS: "✅", Verdict.FAILS: "❌", Verdict.UNKNOWN: "❔"}
+_SIGNS: Final = {Verdict.LOADS: "✅", Verdict.CORRUPTS: "❌", Verdict.FAILS: "❌", Verdict.UNKNOWN: "❔"}
+_PACKAGE_SIGNS: Final = {
+    PackageVerdict.WORKS: "✅",
+    PackageVerdict.WORKS_WITHOUT: "⚠️",
+    PackageVerdict.CORRUPTS: "❌",
+    PackageVerdict.IMPORT_FAILS: "❌",
+    PackageVerdict.UNKNOWN: "❔",
+}
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>()#+!|~&])")
 _EVIDENCE_SHOWN: Final = 10
 
@@ -21,32 +32,70 @@ def render(report: Report) -> str:
 
 
 def _lines(report: Report) -> Iterator[str]:
-    yield "| extension | torch | verdict | first error |"
+    yield f"| {'target' if report.packages else 'extension'} | torch | verdict | first error |"
     yield "|---|---|---|---|"
-    for result in report.results:
+    for package in report.packages:
+        error = _code(first_line(str(package.error))) if package.error else ""
+        verdict = f"{_PACKAGE_SIGNS[package.verdict]} {package.verdict.value}"
+        yield f"| {_code(_title(package))} | {_plain(package.torch_build or '?')} | {verdict} | {error} |"
+    for result in report.alone:
         message = result.predicted_error.line if result.predicted_error else ""
+        if not result.uses_torch:
+            message = message or "does not use torch"
         verdict = f"{_SIGNS[result.verdict]} {result.verdict.value}"
         yield f"| {_code(_name(result))} | {_plain(result.torch_build or '?')} | {verdict} | {_code(message)} |"
-    for result in report.results:
+    for target in report.unchecked:
+        verdict = "nothing to check" if target.readable else "❔ not checked"
+        yield f"| {_code(target.target)} | | {verdict} | {_plain(target.problem)} |"
+    for package in report.packages:
+        yield from _package(report, package)
+    for result in report.alone:
         if result.findings or result.suppressed or result.gaps:
             yield ""
             yield f"#### {_code(_name(result))}"
             yield ""
             for finding in result.findings:
                 yield from _finding(finding)
-            for suppressed in result.suppressed:
-                yield f"- *suppressed*: {_plain(suppressed.finding.message)} ({_plain(suppressed.reason)})"
+            yield from _suppressed(result)
             for gap in result.gaps:
                 yield f"- *gap, {_plain(gap.stage)}*: {_plain(gap.reason)}"
 
 
-def _finding(finding: Finding) -> Iterator[str]:
+def _package(report: Report, package: PackageResult) -> Iterator[str]:
+    found = causes(report, package)
+    suppressed = [line for _, result in report.files(package) for line in _suppressed(result)]
+    if not found and not suppressed and not package.without:
+        return
+    yield ""
+    yield f"#### {_code(package.subject)}"
+    yield ""
+    if package.error and package.error.cause:
+        yield f"- *cause*: {_code(first_line(package.error.cause))}"
+    for library in package.without:
+        yield f"- *without* {_code(library.path)}: {_code(first_line(library.error or ''))}"
+    for cause in found:
+        yield from _finding(cause.finding, cause.files if len(cause.files) > 1 else ())
+    yield from suppressed
+
+
+def _title(package: PackageResult) -> str:
+    return f"{package.name} {package.version}" if package.version else package.name
+
+
+def _suppressed(result: Result) -> Iterator[str]:
+    for suppressed in result.suppressed:
+        yield f"- *suppressed*: {_plain(suppressed.finding.message)} ({_plain(suppressed.reason)})"
+
+
+def _finding(finding: Finding, files: Sequence[str] = ()) -> Iterator[str]:
     yield f"- **{finding.rule}** ({finding.effect.value}): {_plain(finding.message)}"
     for evidence in finding.evidence[:_EVIDENCE_SHOWN]:
         instead = f", found: {_code(evidence.instead)}" if evidence.instead else ""
         yield f"  - {_code(evidence.readable or evidence.subject)}{instead}"
     if (hidden := len(finding.evidence) - _EVIDENCE_SHOWN) > 0:
         yield f"  - … {hidden} more"
+    if files:
+        yield f"  - in {len(files)} files: {', '.join(map(_code, files[:_EVIDENCE_SHOWN]))}"
     yield f"  - fix: {_plain(finding.fix)}"
 
 

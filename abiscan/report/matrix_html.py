@@ -1,6 +1,7 @@
 """The matrix as one self-contained HTML page, made from ``matrix.html``: it needs no other file and no network.
 
-Each cell with a problem links to its findings, which releases with the same findings share. Names come from files that
+The newest releases come first, and adjacent ones with the same answer share a column. Each cell with a problem links to
+its findings. Names come from files that
 may be hostile: everything is escaped, and the page forbids itself to load anything.
 """
 
@@ -17,46 +18,96 @@ import abiscan
 from abiscan.extension.built_for import span
 from abiscan.findings import Finding
 from abiscan.report.characters import clean
+from abiscan.report.matrix_text import runs
 from abiscan.report.sarif import level
 from abiscan.results.check import Result
-from abiscan.results.matrix import Matrix, Row, advice, legend, mark, trouble
+from abiscan.results.matrix import Column, Matrix, PackageRow, Row, advice, cell, legend, trouble, working
+from abiscan.results.package import PackageResult
+from abiscan.results.unchecked import Unchecked
 from abiscan.words import first_line
 
 _EVIDENCE_SHOWN: Final = 25
-_CLASSES: Final = {"✓": "loads", "✗": "fails", "?": "unknown", "·": "none"}
-_WORDS: Final = {"✓": "loads", "✗": "fails", "?": "unknown", "·": "no build"}
+_CLASSES: Final = {"✓": "loads", "◐": "partly", "✗": "fails", "?": "unknown", "·": "none"}
+_WORDS: Final = {"✓": "loads", "◐": "works without a part", "✗": "fails", "?": "unknown", "·": "no build"}
 
 
 def render(matrix: Matrix) -> str:
     """The page. Its findings should be explained: see ``Judge.judge``."""
     template = resources.files("abiscan.report").joinpath("matrix.html").read_text("utf-8")
+    names = list(dict.fromkeys(row.target for row in matrix.rows))
     targets = []
-    for number, target in enumerate(dict.fromkeys(row.target for row in matrix.rows)):
+    for number, target in enumerate(names):
         rows = [row for row in matrix.rows if row.target == target]
         targets.append("\n".join(_target(f"t{number}", rows, matrix)))
     return string.Template(template).substitute(
-        targets="\n".join(targets), legend=_text(legend()), version=_text(abiscan.__version__)
+        answers="\n".join(_answers(names, matrix)),
+        targets="\n".join((*targets, *_unchecked(matrix.unchecked))),
+        legend=_text(legend(packages=bool(matrix.packages))),
+        version=_text(abiscan.__version__),
     )
 
 
+def _answers(targets: Sequence[str], matrix: Matrix) -> Iterator[str]:
+    """The answers for several targets, before the tables that explain them."""
+    if len(targets) > 1:
+        yield '<ul class="answers">'
+        for number, target in enumerate(targets):
+            yield f'<li><a href="#t{number}">{_text(target)}</a> {_badge(target, matrix)}</li>'
+        yield "</ul>"
+
+
+def _badge(target: str, matrix: Matrix) -> str:
+    releases = working(matrix, target)
+    words = f"torch {releases}" if releases else "no torch"
+    return f'<span class="badge {"loads" if releases else "fails"}">{_text(words)}</span>'
+
+
+def _unchecked(targets: Sequence[Unchecked]) -> Iterator[str]:
+    if targets:
+        yield "<h2>Not checked</h2><ul>"
+        yield from (f"<li>{_text(str(target))}</li>" for target in targets)
+        yield "</ul>"
+
+
 def _target(anchor: str, rows: Sequence[Row], matrix: Matrix) -> Iterator[str]:
-    yield f"<h2>{_text(rows[0].target)}</h2>"
-    yield f"<p>{_text(advice(matrix, rows[0]))}</p>"
-    releases = [release for release in matrix.releases if any(release in row.results for row in rows)]
+    target, package = rows[0].target, matrix.package(rows[0].target)
+    shown: list[Row | PackageRow] = [*([package] if package else []), *rows]
+    yield f'<h2 id="{anchor}">{_text(target)} {_badge(target, matrix)}</h2>'
+    yield f"<p>{_text(advice(matrix, target, rows[0].declared))}</p>"
+    anchors = [_anchors(f"{anchor}f{number}", row) for number, row in enumerate(shown)]
+
+    def answer(column: Column) -> object:
+        return [(cell(row, column), _anchor(column, known)) for row, known in zip(shown, anchors, strict=True)]
+
+    # What users ask about is the newest release, so that is where they begin to read.
+    checked = {name for row in rows for name in row.results}
+    columns = [column for column in reversed(matrix.columns) if checked.intersection(column.builds)]
+    spans = {_span([column.release for column in run[::-1]]): run[0] for run in runs(columns, answer)}
     yield '<div class="scroll" tabindex="0" role="region" aria-label="files by releases"><table>'
-    heads = "".join(f'<th scope="col" class="release"><button>{_text(release)}</button></th>' for release in releases)
+    heads = "".join(f'<th scope="col" class="release"><button>{_text(name)}</button></th>' for name in spans)
     yield f'<thead><tr><th scope="col"><button>file</button></th>{heads}</tr></thead><tbody>'
-    details = []
-    for number, row in enumerate(rows):
-        anchors = _anchors(f"{anchor}f{number}", row)
-        cells = "".join(_cell(row.results.get(release), anchors.get(release), release) for release in releases)
-        yield f'<tr><th scope="row">{_text(row.path)}</th>{cells}</tr>'
-        details += [_origin(row), *_details(row, anchors)]
+    for row, known in zip(shown, anchors, strict=True):
+        cells = "".join(_cell(row, column, _anchor(column, known), name) for name, column in spans.items())
+        yield f'<tr><th scope="row">{_text(_name(row))}</th>{cells}</tr>'
     yield "</tbody></table></div>"
-    yield from details
+    for row, known in zip(shown, anchors, strict=True):
+        if isinstance(row, Row):
+            yield _origin(row)
+        yield from _details(row, known)
 
 
-def _anchors(prefix: str, row: Row) -> dict[str, str]:
+def _span(releases: Sequence[str]) -> str:
+    """Adjacent releases, oldest first: ``2.5.0-2.6.0``."""
+    return "-".join(dict.fromkeys((releases[0], releases[-1])))
+
+
+def _name(row: Row | PackageRow) -> str:
+    if isinstance(row, Row):
+        return row.path
+    return f"{row.name} {row.version}" if row.version else row.name
+
+
+def _anchors(prefix: str, row: Row | PackageRow) -> dict[str, str]:
     """The anchor of each release with a problem; adjacent releases with the same problem share one."""
     anchors: dict[str, str] = {}
     groups = itertools.groupby(
@@ -68,17 +119,22 @@ def _anchors(prefix: str, row: Row) -> dict[str, str]:
     return anchors
 
 
-def _rules(result: Result) -> tuple[str, ...]:
+def _rules(result: Result | PackageResult) -> tuple[str, ...]:
     return tuple(finding.rule for finding in result.findings)
 
 
-def _cell(result: Result | None, anchor: str | None, release: str) -> str:
-    sign = mark(result)
-    label = f"{_WORDS[sign]} on torch {release}"
-    cell = f'<span role="img" aria-label="{_text(label)}" title="{_text(label)}">{sign}</span>'
+def _anchor(column: Column, anchors: dict[str, str]) -> str | None:
+    return next((anchors[name] for name in column.builds if name in anchors), None)
+
+
+def _cell(row: Row | PackageRow, column: Column, anchor: str | None, releases: str) -> str:
+    text = cell(row, column)
+    sign, builds = text[0], text[2:]
+    label = f"{_WORDS[sign]} on torch {releases}{f', {builds} build' if builds else ''}"
+    shown = f'<span role="img" aria-label="{_text(label)}" title="{_text(label)}">{_text(text)}</span>'
     if anchor:
-        cell = f'<a href="#{anchor}">{cell}</a>'
-    return f'<td class="{_CLASSES[sign]}" data-verdict="{_CLASSES[sign]}">{cell}</td>'
+        shown = f'<a href="#{anchor}">{shown}</a>'
+    return f'<td class="{_CLASSES[sign]}" data-verdict="{_CLASSES[sign]}">{shown}</td>'
 
 
 def _origin(row: Row) -> str:
@@ -90,15 +146,16 @@ def _origin(row: Row) -> str:
     return f"<details><summary>{summary}</summary><ul>{clues}</ul></details>"
 
 
-def _details(row: Row, anchors: dict[str, str]) -> Iterator[str]:
-    for anchor, group in itertools.groupby(anchors, anchors.__getitem__):
-        releases = list(group)
+def _details(row: Row | PackageRow, anchors: dict[str, str]) -> Iterator[str]:
+    groups = [(anchor, list(group)) for anchor, group in itertools.groupby(anchors, anchors.__getitem__)]
+    for anchor, releases in reversed(groups):
         result = row.results[releases[0]]
-        versions = "-".join(dict.fromkeys((releases[0], releases[-1])))
+        versions = _span(releases)
         problem = first_line(trouble(result, versions if len(releases) > 1 else None) or "notes")
-        summary = f"<code>{_text(row.path)}</code> on torch {_text(versions)}: {_text(problem)}"
+        summary = f"<code>{_text(_name(row))}</code> on torch {_text(versions)}: {_text(problem)}"
         findings = "".join(map(_finding, result.findings))
-        gaps = "".join(f"<li>gap ({_text(gap.stage)}): {_text(gap.reason)}</li>" for gap in result.gaps)
+        reasons = (f": {gap}" if isinstance(gap, str) else f" ({gap.stage}): {gap.reason}" for gap in result.gaps)
+        gaps = "".join(f"<li>gap{_text(reason)}</li>" for reason in reasons)
         first = f"<p class='faint'>Details are from torch {_text(releases[0])}.</p>" if len(releases) > 1 else ""
         yield f'<details id="{anchor}"><summary>{summary}</summary>{first}<ul>{findings}{gaps}</ul></details>'
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 from rich.console import Console
 from rich.table import Table
@@ -14,12 +14,25 @@ from rich.text import Text
 from abiscan.binary.mangling import demangle
 from abiscan.extension.built_for import Clue, Kind, span
 from abiscan.report.characters import clean
-from abiscan.results.matrix import Matrix, Row, advice, legend, mark, rules_of, trouble
-from abiscan.words import first_line
+from abiscan.results.matrix import (
+    Column,
+    Matrix,
+    PackageRow,
+    Row,
+    advice,
+    cell,
+    cuda_versions,
+    legend,
+    mark,
+    rules_of,
+    trouble,
+)
+from abiscan.words import first_line, ranges
 
-_MARKS: Final = {"✓": "green", "✗": "bold red", "?": "yellow", "·": "dim"}
+_MARKS: Final = {"✓": "green", "◐": "yellow", "✗": "bold red", "?": "yellow", "·": "dim"}
 _COLUMN: Final = 10  # the minimum width of a column, including the space between columns
 _MANGLED: Final = re.compile(r"\b_Z\w+")
+_Release = TypeVar("_Release", str, Column)
 
 
 def render(matrix: Matrix, console: Console, *, verbose: bool = False) -> None:
@@ -28,20 +41,30 @@ def render(matrix: Matrix, console: Console, *, verbose: bool = False) -> None:
     :param verbose: with the first cause of each failure, and all clues to the torch that a file was built for
     """
     for number, target in enumerate(dict.fromkeys(row.target for row in matrix.rows)):
-        rows = [row for row in matrix.rows if row.target == target]
+        rows, package = [row for row in matrix.rows if row.target == target], matrix.package(target)
         if number:
             console.print()
         console.print(Text(clean(target), style="bold"), soft_wrap=True)
         for line in _origins(rows, verbose=verbose):
             console.print(line, soft_wrap=True)
-        for table in _tables(rows, matrix.releases, console.width):
+        # What a package does with its files is what counts.
+        shown: list[Row | PackageRow] = [*([package] if package else []), *(rows if verbose or not package else [])]
+        for table in _tables(shown, matrix.columns, console.width):
             console.print(table)
-        console.print(Text(f"  {clean(advice(matrix, rows[0]))}"), soft_wrap=True)
+        console.print(Text(f"  {clean(advice(matrix, target, rows[0].declared))}"), soft_wrap=True)
+        if by_version := cuda_versions(matrix, target):
+            known = [release for releases in by_version.values() for release in releases]
+            words = (f"CUDA {version}: torch {ranges(names, known)}" for version, names in by_version.items())
+            console.print(Text(f"  {'; '.join(words)}"), soft_wrap=True)
         if verbose:
-            for row in rows:
+            for row in shown:
                 for line in _causes(row):
                     console.print(line, soft_wrap=True)
-    console.print(Text(legend(), style="dim"), soft_wrap=True)
+    for unchecked in matrix.unchecked:
+        if unchecked.readable:  # what cannot be read is an error, and on stderr
+            console.print(Text(clean(str(unchecked))), soft_wrap=True)
+    if matrix.rows:
+        console.print(Text(legend(packages=bool(matrix.packages)), style="dim"), soft_wrap=True)
 
 
 def _origins(rows: Sequence[Row], *, verbose: bool) -> Iterator[Text]:
@@ -73,24 +96,31 @@ def _clue(clue: Clue) -> str:
     return f"{readable}: {span(clue.releases)}"
 
 
-def _tables(rows: Sequence[Row], releases: Sequence[str], width: int) -> Iterator[Table]:
+def _tables(rows: Sequence[Row | PackageRow], columns: Sequence[Column], width: int) -> Iterator[Table]:
     """As many tables as fit the width of the terminal, one below the other."""
-    columns = runs(releases, lambda release: [mark(row.results.get(release)) for row in rows])
-    names = [clean(row.path) for row in rows]
+    groups = runs(columns, lambda column: [cell(row, column) for row in rows])
+    names = [clean(_name(row)) for row in rows]
     room = max((width - max(map(len, names)) - 4) // _COLUMN, 1)
-    for start in range(0, len(columns), room):
-        part = columns[start : start + room]
+    for start in range(0, len(groups), room):
+        part = groups[start : start + room]
         table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 2))
         table.add_column("", overflow="fold", min_width=min(max(map(len, names)), width // 2))
         for run in part:
-            table.add_column("\n- ".join(dict.fromkeys((run[0], run[-1]))), justify="center", no_wrap=True)
+            ends = dict.fromkeys((run[0].release, run[-1].release))
+            table.add_column("\n- ".join(ends), justify="center", no_wrap=True)
         for name, row in zip(names, rows, strict=True):
-            marks = [mark(row.results.get(run[0])) for run in part]
-            table.add_row(Text(name), *(Text(sign, style=_MARKS[sign]) for sign in marks))
+            cells = [cell(row, run[0]) for run in part]
+            table.add_row(Text(name), *(Text(text, style=_MARKS[text[0]]) for text in cells))
         yield table
 
 
-def _causes(row: Row) -> Iterator[Text]:
+def _name(row: Row | PackageRow) -> str:
+    if isinstance(row, Row):
+        return row.path
+    return f"{row.name} {row.version}" if row.version else row.name
+
+
+def _causes(row: Row | PackageRow) -> Iterator[Text]:
     """The first cause of each failure, once for adjacent releases with the same cause."""
 
     def cause(release: str, torch: str | None = "") -> tuple[str, tuple[str, ...], str] | None:
@@ -103,7 +133,7 @@ def _causes(row: Row) -> Iterator[Text]:
         if first := cause(run[0], versions if len(run) > 1 else None):
             sign, rules, text = first
             yield Text.assemble(
-                f"  {clean(row.path)} ",
+                f"  {clean(_name(row))} ",
                 (sign, _MARKS[sign]),
                 f" {versions}: ",
                 *(f"{rule}: " for rule in rules),
@@ -111,6 +141,6 @@ def _causes(row: Row) -> Iterator[Text]:
             )
 
 
-def runs(releases: Sequence[str], answer: Callable[[str], object]) -> list[list[str]]:
+def runs(releases: Sequence[_Release], answer: Callable[[_Release], object]) -> list[list[_Release]]:
     """Adjacent releases with the same answer, grouped."""
     return [list(group) for _, group in itertools.groupby(releases, answer)]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import Final
 
 from abiscan.binary.mangling import demangle, demangle_type
 from abiscan.emulation import EmulationGap, Phase
@@ -11,6 +13,13 @@ from abiscan.extension.inventory import Inventory
 from abiscan.report.characters import clean
 from abiscan.results.operators import ExtensionOperators, full_schema, key_name
 from abiscan.words import plural
+
+# How what a call registers is counted, where that is not its word with an "s".
+_LOST: Final = {
+    "library": ("library", "libraries"),
+    "class": ("class", "classes"),
+    "registry": ("registry entry", "registry entries"),
+}
 
 Style = Callable[..., str]
 """Wraps a text in the escape sequences for ``bold``, ``dim`` or a colour ``fg``."""
@@ -81,8 +90,9 @@ class _View:
             yield self._line(
                 "registry", registry.phase, registry.what, None if registry.key is None else str(registry.key)
             )
-        for lookup in registered.lookups:
-            yield f"{self._style('lookup', fg='cyan')} {clean(lookup.operator)}"
+        for name, count in Counter(lookup.operator for lookup in registered.lookups).items():
+            line = f"{self._style('lookup', fg='cyan')} {clean(name)}"
+            yield line + self._style(f"  ({count} places)", dim=True) if count > 1 else line
         for gap in inventory.gaps:
             yield self._gap(gap)
             if self._verbose:
@@ -110,10 +120,10 @@ class _View:
 
 
 def _details(gap: EmulationGap) -> Iterator[str]:
+    """What is known of a gap beside its reason and place, a line each."""
     if gap.called is not None:
-        yield f"after a call of {clean(demangle(gap.called))}"
+        yield f"called: {clean(demangle(gap.called))}"
     if gap.started is not None:
-        yield f"in the function that starts at {gap.started:#x}"
+        yield f"started at: {gap.started:#x}"
     if gap.lost:
-        counts = (plural(count, f"{what} call", f"{what} calls") for what, count in gap.lost)
-        yield f"not reached: {', '.join(counts)}"
+        yield f"lost: {', '.join(plural(count, *_LOST.get(what, (what,))) for what, count in gap.lost)}"

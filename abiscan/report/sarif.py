@@ -10,12 +10,14 @@ import hashlib
 import json
 import posixpath
 import urllib.parse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import abiscan
 from abiscan.findings import Effect, Finding, Rule
+from abiscan.results.causes import causes
 from abiscan.results.check import Report, Result, Suppressed
+from abiscan.results.package import PackageResult, PackageVerdict
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _FINGERPRINT: Final = "abiscan/v1"
@@ -33,25 +35,32 @@ def render(report: Report, rules: Sequence[Rule]) -> str:
                 "name": "abiscan",
                 "version": abiscan.__version__,
                 "semanticVersion": abiscan.__version__,
-                "rules": list(map(_rule, rules)),
+                "rules": [*map(_rule, rules), *([_OF_PACKAGES] if report.packages else [])],
             }
         },
         "columnKind": "utf16CodeUnits",
         "invocations": [
             {
-                "executionSuccessful": True,
+                "executionSuccessful": all(target.readable for target in report.unchecked),
                 "toolExecutionNotifications": [
                     {
                         "level": "warning",
                         "message": {"text": f"{gap.stage}: {gap.reason}"},
                         "locations": [_location(result)],
                     }
-                    for result in report.results
+                    for result in report.alone
                     for gap in result.gaps
+                ]
+                + [
+                    {"level": "note" if target.readable else "error", "message": {"text": str(target)}}
+                    for target in report.unchecked
                 ],
             }
         ],
-        "results": [entry for result in report.results for entry in _results(result, indices)],
+        "results": [
+            *(entry for package in report.packages for entry in _of_package(report, package, indices)),
+            *(entry for result in report.alone for entry in _results(result, indices)),
+        ],
     }
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
 
@@ -65,9 +74,19 @@ def level(effect: Effect) -> str:
 
 def fingerprint(result: Result, finding: Finding) -> str:
     """What stays the same between runs: rule, extension, torch and evidence, but not folders or wording."""
-    proofs = sorted(f"{evidence.object} {evidence.subject}" for evidence in finding.evidence)
-    parts = (finding.rule, result.path, result.torch or "", *proofs)
+    return _hash(finding.rule, result.path, result.torch or "", *_subjects(finding))
+
+
+def _subjects(finding: Finding) -> list[str]:
+    return sorted(f"{evidence.object} {evidence.subject}" for evidence in finding.evidence)
+
+
+def _hash(*parts: str) -> str:
     return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _proofs(finding: Finding) -> list[str]:
+    return [evidence.readable or evidence.subject for evidence in finding.evidence]
 
 
 def _rule(rule: Rule) -> dict[str, Any]:
@@ -78,6 +97,50 @@ def _rule(rule: Rule) -> dict[str, Any]:
         "fullDescription": {"text": rule.summary},
         "help": {"text": rule.documentation, "markdown": rule.documentation},
     }
+
+
+def _of_package(report: Report, package: PackageResult, indices: dict[str, int]) -> Iterator[dict[str, Any]]:
+    """A result for the import, and one for each cause; what does no harm to the import is a note."""
+    fails = report.is_failure(package, Effect.CORRUPTS, strict=False)
+    files = report.files(package)
+    if package.verdict is not PackageVerdict.WORKS:
+        lines = [f"{package.subject}: {package.summary}"]
+        lines += [package.error.cause] if package.error and package.error.cause else []
+        yield {
+            "ruleId": _OF_PACKAGES["id"],
+            "ruleIndex": len(indices),
+            "level": "error" if fails else "note" if package.verdict is PackageVerdict.WORKS_WITHOUT else "warning",
+            "message": {"text": "\n".join(lines)},
+            "locations": [_place(package.target, package.module or package.name)],
+            "partialFingerprints": {_FINGERPRINT: _hash(_OF_PACKAGES["id"], package.name, package.torch or "")},
+            "properties": {"effect": package.effect.value if package.effect else None, "torch": package.torch_build},
+        }
+    for cause in causes(report, package):
+        of_cause = [result for _, result in files if result.path in cause.files]
+        lines = [cause.finding.message, *_proofs(cause.finding), f"Fix: {cause.finding.fix}"]
+        yield {
+            "ruleId": cause.finding.rule,
+            "ruleIndex": indices[cause.finding.rule],
+            "level": level(cause.finding.effect) if cause.harmful else "note",
+            "message": {"text": "\n".join(lines)},
+            "locations": [*map(_location, of_cause[:1])] or [_place(package.target, package.name)],
+            "relatedLocations": [*map(_location, of_cause[1:])],
+            "partialFingerprints": {
+                _FINGERPRINT: _hash(cause.finding.rule, package.name, package.torch or "", *_subjects(cause.finding))
+            },
+            "properties": {"effect": cause.finding.effect.value, "torch": package.torch_build},
+        }
+    for _, result in files:
+        yield from (_suppressed(result, suppressed, indices) for suppressed in result.suppressed)
+
+
+_OF_PACKAGES: Final[dict[str, Any]] = {
+    "id": "package",
+    "name": "Package",
+    "shortDescription": {"text": "Importing the package fails, or works without a part of it."},
+    "fullDescription": {"text": "Importing the package fails, or works without a part of it."},
+    "help": {"text": "The results for its files say why.", "markdown": "The results for its files say why."},
+}
 
 
 def _results(result: Result, indices: dict[str, int]) -> list[dict[str, Any]]:
@@ -94,8 +157,7 @@ def _suppressed(result: Result, suppressed: Suppressed, indices: dict[str, int])
 
 def _entry(result: Result, finding: Finding, indices: dict[str, int]) -> dict[str, Any]:
     torch = f"torch {result.torch_build}" if result.torch_build else "this torch"
-    proofs = [evidence.readable or evidence.subject for evidence in finding.evidence]
-    lines = [f"{finding.message} ({result.path} on {torch})", *proofs, f"Fix: {finding.fix}"]
+    lines = [f"{finding.message} ({result.path} on {torch})", *_proofs(finding), f"Fix: {finding.fix}"]
     return {
         "ruleId": finding.rule,
         "ruleIndex": indices[finding.rule],
@@ -113,6 +175,10 @@ def _entry(result: Result, finding: Finding, indices: dict[str, int]) -> dict[st
 
 def _location(result: Result) -> dict[str, Any]:
     path = posixpath.join(result.target, result.path) if _is_folder(result) else result.target
+    return _place(path, result.path)
+
+
+def _place(path: str, name: str) -> dict[str, Any]:
     uri = urllib.parse.quote(path, errors="surrogateescape")
     return {
         # Code viewers want a line even for a binary.
@@ -120,7 +186,7 @@ def _location(result: Result) -> dict[str, Any]:
             "artifactLocation": {"uri": f"file://{uri}" if uri.startswith("/") else uri},
             "region": {"startLine": 1},
         },
-        "logicalLocations": [{"fullyQualifiedName": result.path, "kind": "module"}],
+        "logicalLocations": [{"fullyQualifiedName": name, "kind": "module"}],
     }
 
 

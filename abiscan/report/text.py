@@ -9,13 +9,20 @@ from rich.console import Console
 from rich.text import Text
 
 from abiscan.findings import Effect, Evidence, Finding
+from abiscan.report import package_text
 from abiscan.report.characters import clean
-from abiscan.results.check import Report, Result, Verdict
+from abiscan.results.check import Report, Result
+from abiscan.results.verdict import Verdict
 from abiscan.words import plural
 
 _EVIDENCE_SHOWN: Final = 3
 _LINES_SHOWN: Final = 12
-_VERDICT_STYLES: Final = {Verdict.LOADS: "green", Verdict.FAILS: "bold red", Verdict.UNKNOWN: "yellow"}
+_VERDICT_STYLES: Final = {
+    Verdict.LOADS: "green",
+    Verdict.CORRUPTS: "bold red",
+    Verdict.FAILS: "bold red",
+    Verdict.UNKNOWN: "yellow",
+}
 _LABELS: Final = {
     Effect.NOTE: ("note", "cyan"),
     Effect.OVERRIDES: ("warning", "yellow"),
@@ -28,11 +35,18 @@ def render(report: Report, console: Console, *, verbosity: int = 0) -> None:
 
     :param verbosity: -1: verdicts only; 0: findings with some evidence; 1: all evidence and gaps
     """
-    for number, result in enumerate(report.results):
+    blocks = [
+        *(package_text.lines(report, package, verbosity) for package in report.packages),
+        *(_result(result, verbosity) for result in report.alone),
+    ]
+    for number, block in enumerate(blocks):
         if number and verbosity >= 0:
             console.print()
-        for line in _result(result, verbosity):
+        for line in block:
             console.print(line, soft_wrap=True)
+    for target in report.unchecked:
+        if target.readable:  # what cannot be read is an error, and on stderr
+            console.print(Text(clean(str(target))), soft_wrap=True)
 
 
 def _result(result: Result, verbosity: int) -> Iterator[Text]:
@@ -48,7 +62,8 @@ def _result(result: Result, verbosity: int) -> Iterator[Text]:
                 (f"suppressed[{suppressed.finding.rule}]", "dim"), f": {clean(suppressed.finding.message)}"
             )
             yield Text(f"  = reason: {clean(suppressed.reason)}", style="dim")
-        for gap in result.gaps if verbosity > 0 or result.verdict is Verdict.UNKNOWN else ():
+        shows_all = verbosity > 0 or result.verdict is Verdict.UNKNOWN
+        for gap in (gap for gap in result.gaps if shows_all or gap.rules):
             yield Text.assemble((f"gap[{gap.stage}]", "yellow"), f": {clean(gap.reason)}")
     yield verdict(result)
 
@@ -89,9 +104,12 @@ def verdict(result: Result) -> Text:
     """The verdict on an extension, in one line."""
     torch = f"torch {result.torch_build}" if result.torch_build else "this torch"
     path = result.target if result.target.endswith(result.path) else f"{result.target}: {result.path}"
-    line = Text.assemble(clean(path), ": ", (result.verdict.value, _VERDICT_STYLES[result.verdict]), f" on {torch}")
+    word = "loads, then corrupts memory" if result.verdict is Verdict.CORRUPTS else result.verdict.value
+    line = Text.assemble(clean(path), ": ", (word, _VERDICT_STYLES[result.verdict]), f" on {torch}")
     if result.predicted_error:
         line.append(f" - {clean(result.predicted_error.line)}")
     elif result.external:
         line.append(f" if {clean(', '.join(result.external))} can be found at run time")
+    if not result.uses_torch:
+        line.append(", but does not use torch")
     return line

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass
 from typing import Any
 
 from abiscan.findings import Effect, Evidence, Finding
 from abiscan.results.document import rendered
+from abiscan.results.package import PackageResult, PackageVerdict, UsedLibrary, package_document
+from abiscan.results.unchecked import Unchecked, document_of, exit_code_of
+from abiscan.results.verdict import How, Verdict
 from abiscan.words import first_line
-
-
-class Verdict(enum.Enum):
-    """Whether the extension loads."""
-
-    LOADS = "loads"
-    FAILS = "fails"
-    UNKNOWN = "unknown"
-
-
-class How(enum.Enum):
-    """How a failure appears: it raises a Python exception, or ends the process."""
-
-    RAISES = "raises"
-    ABORTS = "aborts"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +37,21 @@ class PredictedError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """Something that could not be analysed, and at which stage."""
+    """Something that could not be analysed, and at which stage.
+
+    ``expected`` means that it never can be: the torch is a release number, or for another machine, so the libraries of
+    its system are taken for granted. ``--strict`` does not count it. ``rules`` are those that had no answer because
+    something is unknown about the torch; ``decides`` means that one of them could have found that the load fails.
+    """
 
     stage: str
     reason: str
+    expected: bool = False
+    rules: tuple[str, ...] = ()
+    decides: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.stage}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +67,10 @@ class Suppressed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """The result for one extension. The verdict is about the load, even if findings are suppressed."""
+    """The result for one extension. The verdict is about the load, even if findings are suppressed.
+
+    ``uses_torch`` is false for a shared object that was named, but has nothing to do with torch.
+    """
 
     target: str
     path: str
@@ -83,52 +84,117 @@ class Result:
     findings: tuple[Finding, ...]
     gaps: tuple[Gap, ...]
     suppressed: tuple[Suppressed, ...] = ()
+    uses_torch: bool = True
+    torch_cuda: str | None = None
 
     def __str__(self) -> str:
         torch = f"torch {self.torch_build}" if self.torch_build else "this torch"
         error = f" - {self.predicted_error.line}" if self.predicted_error else ""
-        return f"{self.path}: {self.verdict.value} on {torch}{error}"
+        aside = "" if self.uses_torch else ", but does not use torch"
+        return f"{self.path}: {self.verdict.value} on {torch}{error}{aside}"
 
     def is_failure(self, fail_on: Effect, *, strict: bool) -> bool:
-        """Whether it has a finding at or above ``fail_on``, or with ``strict`` any gap."""
-        return (strict and bool(self.gaps)) or any(
+        """Whether it has a finding at or above ``fail_on``, or with ``strict`` any gap that was not expected."""
+        return (strict and bool(self.unexpected_gaps)) or any(
             finding.effect.severity >= fail_on.severity for finding in self.findings
         )
+
+    @property
+    def unexpected_gaps(self) -> tuple[Gap, ...]:
+        """The gaps that ``--strict`` counts."""
+        return tuple(gap for gap in self.gaps if not gap.expected)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """All results of a run. As text: a verdict for each, and the error that it predicts."""
+    """All results of a run: those of ``packages``, and of each file. A file that belongs to no package stands alone.
+
+    ``unchecked`` are the targets without results. As text: a verdict for each, with the predicted error.
+    """
 
     results: tuple[Result, ...]
+    packages: tuple[PackageResult, ...] = ()
+    unchecked: tuple[Unchecked, ...] = ()
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.results))
+        return "\n".join(map(str, (*self.packages, *self.results, *self.unchecked)))
+
+    @property
+    def alone(self) -> tuple[Result, ...]:
+        """The results of files that belong to none of the packages."""
+        targets = {(package.target, package.torch_build) for package in self.packages}
+        return tuple(result for result in self.results if (result.target, result.torch_build) not in targets)
+
+    def files(self, package: PackageResult) -> tuple[tuple[UsedLibrary, Result], ...]:
+        """The libraries of a package that were checked, each with its result."""
+        target = package.target, package.torch_build
+        by_path = {result.path: result for result in self.results if (result.target, result.torch_build) == target}
+        return tuple(
+            (library, by_path[library.file])
+            for library in package.libraries
+            if library.file and library.file in by_path
+        )
+
+    def is_failure(self, package: PackageResult, fail_on: Effect, *, strict: bool) -> bool:
+        """Whether a package, or with ``strict`` any gap, makes the exit code 1.
+
+        What keeps a library from loading counts only if it keeps the package from being imported, and if not every
+        finding about it is suppressed.
+        """
+        if strict and (package.gaps or package.verdict is PackageVerdict.UNKNOWN):
+            return True
+        used = [result for library, result in self.files(package) if library.used is not False]
+        broken = [result for result in used if result.verdict in (Verdict.FAILS, Verdict.CORRUPTS)]
+        counts = not broken or any(result.is_failure(Effect.CORRUPTS, strict=False) for result in broken)
+        if counts and package.effect and package.effect.severity >= fail_on.severity:
+            return True
+        return any(finding.effect.severity >= fail_on.severity for finding in package.findings) or any(
+            result.is_failure(fail_on, strict=strict) for result in used if result.verdict is not Verdict.FAILS
+        )
 
     def exit_code(self, fail_on: Effect, *, strict: bool) -> int:
-        """1: a finding at or above ``fail_on``, or with ``strict`` any gap; 3: a verdict is unknown; 0 otherwise."""
-        if any(result.is_failure(fail_on, strict=strict) for result in self.results):
-            return 1
-        return 3 if any(result.verdict is Verdict.UNKNOWN for result in self.results) else 0
+        """The worst of all targets, where 1 is worse than 2, and 2 worse than 3.
+
+        1: a finding at or above ``fail_on``, or with ``strict`` any gap; 2: a target cannot be read; 3: a verdict is
+        unknown; 0 otherwise.
+        """
+        return exit_code_of(
+            failed=any(result.is_failure(fail_on, strict=strict) for result in self.alone)
+            or any(self.is_failure(package, fail_on, strict=strict) for package in self.packages),
+            unknown=any(result.verdict is Verdict.UNKNOWN for result in self.alone)
+            or any(package.verdict is PackageVerdict.UNKNOWN for package in self.packages),
+            unchecked=self.unchecked,
+        )
 
     def to_json(self) -> str:
         """The JSON document, version 1."""
-        return rendered({"results": [_result(result) for result in self.results]})
+        packages = [
+            {**package_document(package), "findings": list(map(_finding, package.findings))}
+            for package in self.packages
+        ]
+        results = [_result(result) for result in self.results]
+        return rendered({"packages": packages, "results": results, "unchecked": document_of(self.unchecked)})
 
 
 def _result(result: Result) -> dict[str, Any]:
+    document = _fields(result)
+    return document if result.uses_torch else {**document, "uses_torch": False}
+
+
+def _fields(result: Result) -> dict[str, Any]:
     return {
         "target": result.target,
         "path": result.path,
         "sha256": result.sha256,
         "torch": result.torch,
         "torch_build": result.torch_build,
+        "torch_cuda": result.torch_cuda,
         "verdict": result.verdict.value,
         "predicted_error": predicted_error(result.predicted_error),
         "undefined_symbols": list(result.undefined_symbols),
         "external": list(result.external),
         "findings": [_finding(finding) for finding in result.findings],
-        "gaps": [{"stage": gap.stage, "reason": gap.reason} for gap in result.gaps],
+        "gaps": list(map(_gap, result.gaps)),
         "suppressed": [
             {**_finding(suppressed.finding), "reason": suppressed.reason} for suppressed in result.suppressed
         ],
@@ -141,6 +207,15 @@ def predicted_error(error: PredictedError | None) -> dict[str, Any] | None:
         return None
     document = {"how": error.how.value, "object": error.object, "message": error.message}
     return document if error.exact else {**document, "exact": False}
+
+
+def _gap(gap: Gap) -> dict[str, Any]:
+    document: dict[str, Any] = {"stage": gap.stage, "reason": gap.reason}
+    if gap.expected:
+        document["expected"] = True
+    if gap.rules:
+        document["rules"] = list(gap.rules)
+    return document
 
 
 def _finding(finding: Finding) -> dict[str, Any]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from abiscan.extension.built_for import BuiltFor
 from abiscan.findings import Effect
-from abiscan.results.check import Result, Verdict, predicted_error
+from abiscan.results.check import Result, predicted_error
 from abiscan.results.document import rendered
+from abiscan.results.package import PackageResult, PackageVerdict, failure_document
+from abiscan.results.unchecked import Unchecked, document_of, exit_code_of
+from abiscan.results.verdict import Verdict
 from abiscan.words import ranges
 
 
@@ -30,30 +33,86 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Matrix:
-    """All rows of a run, the ``releases`` that are its columns, oldest first, and what to require.
+class PackageRow:
+    """One package on all releases: as for ``Row``."""
 
-    ``suggestions`` has, for each target, the simplest requirement that admits exactly those of the releases on which
-    the whole target works; None if there are none.
+    target: str
+    name: str
+    version: str | None
+    declared: str | None
+    results: Mapping[str, PackageResult]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One release: its number, and the names of the builds of it that were checked."""
+
+    release: str
+    builds: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matrix:
+    """All rows of a run, the ``releases`` that were checked, oldest first, and what to require.
+
+    A release with several builds is there once for each build. ``suggestions`` has, for each target, the simplest
+    requirement that admits exactly those of the releases on which the whole target works; None if there are none.
+    ``unchecked`` has the targets without rows.
     """
 
     rows: tuple[Row, ...]
     releases: tuple[str, ...]
     suggestions: Mapping[str, str | None]
+    packages: tuple[PackageRow, ...] = ()
+    unchecked: tuple[Unchecked, ...] = ()
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The releases, oldest first; the builds of a release share a column."""
+        builds: dict[str, list[str]] = {}
+        for name in self.releases:
+            builds.setdefault(_number(name), []).append(name)
+        return tuple(
+            column
+            for number, names in builds.items()
+            for column in (
+                [Column(release=number, builds=tuple(names))]
+                if len({kind_of(name) for name in names}) == len(names)
+                else [Column(release=name, builds=(name,)) for name in names]  # several torches on disk
+            )
+        )
+
+    def package(self, target: str) -> PackageRow | None:
+        """The row of the package that a target is; None if it is none."""
+        return next((package for package in self.packages if package.target == target), None)
 
     def exit_code(self, fail_on: Effect, *, strict: bool) -> int:
-        """1: a finding at or above ``fail_on``, or with ``strict`` any gap; 3: a verdict is unknown; 0 otherwise."""
-        results = [result for row in self.rows for result in row.results.values()]
-        if any(result.is_failure(fail_on, strict=strict) for result in results):
-            return 1
-        return 3 if any(result.verdict is Verdict.UNKNOWN for result in results) else 0
+        """The worst of all targets and releases, as ``Report.exit_code``. Of a release, its best build counts."""
+        alone = [row for row in self.rows if self.package(row.target) is None]
+        results = [result for row in alone for result in row.results.values()]
+        bests = [
+            best
+            for row in self.packages
+            for column in self.columns
+            if (best := best_of([row.results[name] for name in column.builds if name in row.results]))
+        ]
+        unknown = any(best.verdict is PackageVerdict.UNKNOWN for best in bests)
+        return exit_code_of(
+            failed=any(result.is_failure(fail_on, strict=strict) for result in results)
+            or any(best.effect and best.effect.severity >= fail_on.severity for best in bests)
+            or (strict and unknown),
+            unknown=unknown or any(result.verdict is Verdict.UNKNOWN for result in results),
+            unchecked=self.unchecked,
+        )
 
     def to_json(self) -> str:
         """The JSON document, version 1."""
         return rendered(
             {
                 "suggestions": [{"target": target, "requirement": text} for target, text in self.suggestions.items()],
+                "packages": [_package(row, self.columns) for row in self.packages],
                 "results": list(map(_row, self.rows)),
+                "unchecked": document_of(self.unchecked),
             }
         )
 
@@ -63,52 +122,126 @@ def works(result: Result) -> bool:
     return result.verdict is Verdict.LOADS and not result.is_failure(Effect.CORRUPTS, strict=False)
 
 
-def mark(result: Result | None) -> str:
+def imports(package: PackageResult) -> bool:
+    """Whether a package can be imported and, as far as is known, does not corrupt memory."""
+    return package.verdict in (PackageVerdict.WORKS, PackageVerdict.WORKS_WITHOUT)
+
+
+def best_of(packages: Sequence[PackageResult]) -> PackageResult | None:
+    """The best of the results on the builds of a release; None if there is none."""
+    return min(packages, key=lambda package: _FROM_BEST.index(package.verdict), default=None)
+
+
+_FROM_BEST: Final = (
+    PackageVerdict.WORKS,
+    PackageVerdict.WORKS_WITHOUT,
+    PackageVerdict.UNKNOWN,
+    PackageVerdict.CORRUPTS,
+    PackageVerdict.IMPORT_FAILS,
+)
+_MARKS: Final = {
+    PackageVerdict.WORKS: "✓",
+    PackageVerdict.WORKS_WITHOUT: "◐",
+    PackageVerdict.UNKNOWN: "?",
+    PackageVerdict.CORRUPTS: "✗",
+    PackageVerdict.IMPORT_FAILS: "✗",
+}
+
+
+def mark(result: Result | PackageResult | None) -> str:
     """The symbol in a cell: see ``legend``. None means that there is no build of the torch for the machine."""
     if result is None:
         return "·"
+    if isinstance(result, PackageResult):
+        return _MARKS[result.verdict]
     if result.verdict is Verdict.UNKNOWN:
         return "?"
     return "✓" if works(result) else "✗"
 
 
-def legend() -> str:
+def cell(row: Row | PackageRow, column: Column) -> str:
+    """The symbol for the best of the builds of a release, and which of them it is for if they differ: ``✓ CUDA``."""
+    marks = {name: mark(row.results[name]) for name in column.builds if name in row.results}
+    best = next((sign for sign in "✓◐?✗" if sign in marks.values()), "·")
+    kinds = [kind_of(name) for name, sign in marks.items() if sign == best]
+    return best if len(kinds) == len(marks) else f"{best} {', '.join(kinds)}"
+
+
+def kind_of(build: str) -> str:
+    """What a build of torch is for, by its name; a release number alone stands for the CPU build."""
+    local = build.partition("+")[2]
+    return next((kind for prefix, kind in _KINDS.items() if local.startswith(prefix)), "CPU")
+
+
+_KINDS: Final = {"cu": "CUDA", "rocm": "ROCm", "xpu": "XPU"}
+
+
+def cuda_versions(matrix: Matrix, target: str) -> dict[str, list[str]]:
+    """The releases by the version of CUDA that they were built for, if that is why a target fails on some."""
+    results = [(name, result) for row in matrix.rows if row.target == target for name, result in row.results.items()]
+    if not any("cuda-runtime-mismatch" in rules_of(result) for _, result in results):
+        return {}
+    version_of = {name: result.torch_cuda for name, result in results if result.torch_cuda}
+    by_version: dict[str, list[str]] = {}
+    for name in filter(version_of.__contains__, matrix.releases):
+        by_version.setdefault(version_of[name], []).append(name)
+    return by_version
+
+
+def legend(*, packages: bool = False) -> str:
     """The meaning of the symbols."""
-    return "✓ loads  ✗ fails, or corrupts memory  ? unknown  · no build of torch for its machine"
+    good = "✓ works  ◐ works without a part" if packages else "✓ loads"
+    return f"{good}  ✗ fails, or corrupts memory  ? unknown  · no build of torch for its machine"
 
 
-def advice(matrix: Matrix, row: Row) -> str:
-    """What the target of a row requires, where it works, and what to require."""
-    suggestion = matrix.suggestions.get(row.target)
+def advice(matrix: Matrix, target: str, declared: str | None) -> str:
+    """What a target requires, where it works, and what to require."""
+    suggestion = matrix.suggestions.get(target)
     works_on = (
-        f"works on torch {_working(matrix, row.target)} ({suggestion})"
+        f"works on torch {working(matrix, target)} ({suggestion})"
         if suggestion
-        else f"works on none of torch {ranges(matrix.releases, matrix.releases)}"
+        else f"works on none of torch {ranges(*[[column.release for column in matrix.columns]] * 2)}"
     )
-    return f"requires {row.declared}; {works_on}" if row.declared else works_on
+    return f"requires {declared}; {works_on}" if declared else works_on
 
 
-def _working(matrix: Matrix, target: str) -> str:
-    """The releases with a build on which the whole target works: ``2.5.0-2.5.1``."""
-    rows = [row for row in matrix.rows if row.target == target]
-    builds = [name for name in matrix.releases if any(name in row.results for row in rows)]
-    good = [name for name in builds if all(works(row.results[name]) for row in rows if name in row.results)]
-    return ranges({_number(name) for name in good}, dict.fromkeys(map(_number, builds)))
+def working(matrix: Matrix, target: str) -> str:
+    """The releases with a build on which the whole target works: ``2.5.0-2.5.1``; empty if there are none."""
+    package = matrix.package(target)
+    rows = [package] if package else [row for row in matrix.rows if row.target == target]
+    columns = [column for column in matrix.columns if any(mark_of(row, column) != "·" for row in rows)]
+    good = [column.release for column in columns if _fits(rows, column, "✓·")]
+    good = good or [column.release for column in columns if _fits(rows, column, "✓◐·")]
+    return ranges(good, [column.release for column in columns])
+
+
+def _fits(rows: Sequence[Row | PackageRow], column: Column, signs: str) -> bool:
+    """Whether there is a build of a release on which every row has one of these symbols."""
+    return any(all(mark(row.results.get(name)) in signs for row in rows) for name in column.builds)
+
+
+def mark_of(row: Row | PackageRow, column: Column) -> str:
+    """The symbol for the best of the builds of a release."""
+    return cell(row, column)[0]
 
 
 def _number(build: str) -> str:
     return build.partition("+")[0]
 
 
-def trouble(result: Result, torch: str | None = None) -> str | None:
+def trouble(result: Result | PackageResult, torch: str | None = None) -> str | None:
     """The first problem, in words: the load error, otherwise the worst finding; None if there is none.
 
     :param torch: replaces the version of the torch in it: the same for releases that differ in nothing else
     """
-    text = _first_problem(result)
+    text = _of_package(result) if isinstance(result, PackageResult) else _first_problem(result)
     if text is None or torch is None or result.torch is None:
         return text
     return re.sub(rf"(?<= ){re.escape(result.torch)}(\+\w+)?(?![\w.+-])", lambda _: torch, text)
+
+
+def _of_package(package: PackageResult) -> str | None:
+    return None if package.verdict is PackageVerdict.WORKS else str(package.error or package.summary)
 
 
 def _first_problem(result: Result) -> str | None:
@@ -122,7 +255,7 @@ def _first_problem(result: Result) -> str | None:
     return result.gaps[0].reason if result.gaps else "unknown"
 
 
-def rules_of(result: Result) -> list[str]:
+def rules_of(result: Result | PackageResult) -> list[str]:
     """The rules with findings, without repetition."""
     return list(dict.fromkeys(finding.rule for finding in result.findings))
 
@@ -145,5 +278,26 @@ def _cell(result: Result) -> dict[str, Any]:
     return {
         "verdict": result.verdict.value,
         "rules": rules_of(result),
+        "torch_cuda": result.torch_cuda,
         "predicted_error": predicted_error(result.predicted_error),
     }
+
+
+def _package(row: PackageRow, columns: Sequence[Column]) -> dict[str, Any]:
+    cells = {}
+    for column in columns:
+        results = {name: row.results[name] for name in column.builds if name in row.results}
+        if best := best_of(list(results.values())):
+            builds = {result.torch_build or name: _verdict(result) for name, result in results.items()}
+            cells[column.release] = {**_verdict(best), "builds": builds}
+    return {
+        "target": row.target,
+        "name": row.name,
+        "version": row.version,
+        "declared": row.declared,
+        "releases": cells,
+    }
+
+
+def _verdict(package: PackageResult) -> dict[str, Any]:
+    return {"verdict": package.verdict.value, "error": failure_document(package.error)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,10 +10,18 @@ from typing import Any
 from abiscan.binary.mangling import demangle_type
 from abiscan.dispatch.keys import DispatchKeys
 from abiscan.dispatch.schema import FunctionSchema, SchemaError
-from abiscan.emulation.model import EmulationGap, Library, RegisteredFallback, RegisteredKernel, RegisteredOperator
+from abiscan.emulation.model import (
+    EmulationGap,
+    Library,
+    RegisteredFallback,
+    RegisteredKernel,
+    RegisteredOperator,
+    Registrations,
+)
 from abiscan.extension.inventory import Inventory
 from abiscan.inputs.version import TorchVersion
 from abiscan.results.document import rendered
+from abiscan.results.selection import Selection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,10 +35,31 @@ class ExtensionOperators:
     inventories: tuple[Inventory, ...]
     single: bool
 
+    def only(self, selection: Selection) -> ExtensionOperators:
+        """The operators that are selected, with their kernels and lookups; gaps are kept."""
+        inventories = (
+            dataclasses.replace(inventory, registrations=_only(inventory.registrations, selection))
+            for inventory in self.inventories
+        )
+        return dataclasses.replace(self, inventories=tuple(inventories)) if selection else self
+
     def to_json(self) -> str:
         """The JSON document, version 1."""
         documents = [_inventory(inventory) for inventory in self.inventories]
         return rendered(documents[0] if self.single else {"target": self.target, "results": documents})
+
+
+def _only(registered: Registrations, selection: Selection) -> Registrations:
+    return dataclasses.replace(
+        registered,
+        libraries=tuple(library for library in registered.libraries if selection.admits_library(library.namespace)),
+        operators=tuple(operator for operator in registered.operators if selection.admits(operator.name)),
+        kernels=tuple(kernel for kernel in registered.kernels if selection.admits(kernel.operator)),
+        fallbacks=(),
+        classes=(),
+        registries=(),
+        lookups=tuple(lookup for lookup in registered.lookups if selection.admits(lookup.operator)),
+    )
 
 
 def key_name(key: int | str | None, keys: DispatchKeys) -> str | None:
@@ -72,7 +102,7 @@ def _inventory(inventory: Inventory) -> dict[str, Any]:
             {"registry": entry.what, "key": entry.key, "phase": entry.phase.value} for entry in registrations.registries
         ],
         "lookups": [{"operator": lookup.operator, "schema_known": None} for lookup in registrations.lookups],
-        "gaps": [_gap(gap) for gap in inventory.gaps],
+        "gaps": [gap_row(gap) for gap in inventory.gaps],
     }
 
 
@@ -122,18 +152,6 @@ def _fallback(fallback: RegisteredFallback, inventory: Inventory) -> dict[str, A
         line=fallback.line,
         phase=fallback.phase.value,
     )
-
-
-def _gap(gap: EmulationGap) -> dict[str, Any]:
-    return {
-        "stage": gap.stage,
-        "reason": gap.reason,
-        "address": None if gap.address is None else f"{gap.address:#x}",
-        "symbol": gap.symbol,
-        "started": None if gap.started is None else f"{gap.started:#x}",
-        "called": gap.called,
-        "lost": dict(gap.lost),
-    }
 
 
 def operator_row(
@@ -191,3 +209,16 @@ def fallback_row(
 ) -> dict[str, Any]:
     """A fallback."""
     return {"dispatch_key": key, "fallthrough": fallthrough, "file": file, "line": line, "phase": phase}
+
+
+def gap_row(gap: EmulationGap) -> dict[str, Any]:
+    """A gap; addresses in hexadecimal."""
+    return {
+        "stage": gap.stage,
+        "reason": gap.reason,
+        "address": None if gap.address is None else f"{gap.address:#x}",
+        "symbol": gap.symbol,
+        "started": None if gap.started is None else f"{gap.started:#x}",
+        "called": gap.called,
+        "lost": dict(gap.lost),
+    }

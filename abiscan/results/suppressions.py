@@ -168,7 +168,7 @@ def apply(report: Report, suppressions: Sequence[Suppression], baseline: Baselin
             suppressed=tuple(Suppressed(finding=finding, reason=reason) for finding, reason in accepted.items()),
         )
 
-    return Report(results=tuple(map(sort, report.results)))
+    return dataclasses.replace(report, results=tuple(map(sort, report.results)))
 
 
 def _reasons(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from abiscan.dispatch.operators import Operators
-from abiscan.emulation.model import Phase
+from abiscan.emulation.model import EmulationGap, Phase
 from abiscan.results.document import rendered
-from abiscan.results.operators import fallback_row, kernel_row, operator_row
+from abiscan.results.operators import fallback_row, gap_row, kernel_row, operator_row
+from abiscan.results.selection import Selection
 from abiscan.torches.api_version import printed
 from abiscan.torches.model import TorchRelease
 
@@ -19,6 +21,19 @@ class TorchOperators:
 
     release: TorchRelease
     operators: Operators
+
+    def only(self, selection: Selection) -> TorchOperators:
+        """The operators that are selected, with their kernels; gaps are kept."""
+        if not selection:
+            return self
+        found = self.operators
+        operators = dataclasses.replace(
+            found,
+            operators={name: operator for name, operator in found.operators.items() if selection.admits(name)},
+            kernels=tuple(kernel for kernel in found.kernels if selection.admits(kernel.operator)),
+            fallbacks=(),
+        )
+        return dataclasses.replace(self, operators=operators)
 
     def to_json(self) -> str:
         """The JSON document, version 1."""
@@ -69,7 +84,7 @@ class TorchOperators:
                 "registries": [],
                 "lookups": [],
                 "gaps": [
-                    {"stage": "emulation", "reason": gap, "address": None, "symbol": None}
+                    gap_row(EmulationGap(stage="emulation", reason=gap, address=None, symbol=None))
                     for gap in self.operators.gaps
                 ],
             }
@@ -83,6 +98,11 @@ class TorchApiVersions:
     release: TorchRelease
     versions: Mapping[str, str]
     gaps: tuple[str, ...]
+
+    def only(self, selection: Selection) -> TorchApiVersions:
+        """The versions of the operators that are selected."""
+        versions = {name: version for name, version in self.versions.items() if selection.admits(name)}
+        return dataclasses.replace(self, versions=versions)
 
     def to_json(self) -> str:
         """The JSON document, version 1."""

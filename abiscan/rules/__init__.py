@@ -8,6 +8,7 @@ from abiscan.findings import Rule
 from abiscan.rules import (
     architecture_mismatch,
     bad_schema_string,
+    cuda_runtime_mismatch,
     custom_class_conflict,
     cxx11_abi_mismatch,
     declared_requirement_wrong,
@@ -39,6 +40,7 @@ from abiscan.rules import (
 RULES: Final[tuple[Rule, ...]] = (
     architecture_mismatch.RULE,
     missing_library.RULE,
+    cuda_runtime_mismatch.RULE,
     symbol_version_not_found.RULE,
     cxx11_abi_mismatch.RULE,
     python_abi_mismatch.RULE,

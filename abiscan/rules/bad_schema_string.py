@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from abiscan.findings import Evidence, Finding, rule
+from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
 from abiscan.rules.registration import place_of, refusal, refusals
 
@@ -52,4 +53,4 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         )
 
 
-RULE = rule("bad-schema-string", __doc__, check)
+RULE = rule("bad-schema-string", __doc__, check, [TorchData.OPERATORS])

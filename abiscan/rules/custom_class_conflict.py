@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from abiscan.findings import Evidence, Finding, rule
+from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
 from abiscan.rules.registration import other_side, refusal, refusals
 
@@ -29,4 +30,4 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         yield refusal(RULE.name, linkage, reaction, cause, [Evidence(subject=name, object=reaction.object)])
 
 
-RULE = rule("custom-class-conflict", __doc__, check)
+RULE = rule("custom-class-conflict", __doc__, check, [TorchData.OPERATORS])

@@ -30,20 +30,25 @@ from abiscan.words import ranges
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding for releases that are wrongly admitted, one for releases that are needlessly excluded."""
-    declaration = linkage.declaration
-    if declaration is None:
-        return
+    """The findings about the metadata of the wheel that the extension is in."""
+    if linkage.declaration is not None:
+        yield from findings(linkage.declaration, linkage.name)
+
+
+def findings(declaration: Declaration, name: str) -> Iterator[Finding]:
+    """One finding for releases that are wrongly admitted, one for releases that are needlessly excluded.
+
+    :param name: the extension or package that fails on the former
+    """
     broken = [outcome for outcome in declaration.outcomes if outcome.admitted and outcome.error]
     excluded = [outcome for outcome in declaration.outcomes if not outcome.admitted and outcome.wheel_works]
     if broken:
         yield Finding(
             rule=RULE.name,
             effect=Effect.LOAD_FAILS,
-            message=f"{_what(declaration)} admits {_spans(declaration, broken)}, on which {linkage.name} fails",
+            message=f"{_what(declaration)} admits {_spans(declaration, broken)}, on which {name} fails",
             evidence=tuple(
-                Evidence(subject=f"torch {outcome.release}", object=linkage.name, instead=outcome.error)
-                for outcome in broken
+                Evidence(subject=f"torch {outcome.release}", object=name, instead=outcome.error) for outcome in broken
             ),
             fix=_fix(declaration),
         )

@@ -24,6 +24,7 @@ from collections.abc import Iterator
 
 from abiscan.dispatch.keys import keys_of
 from abiscan.findings import Effect, Evidence, Finding, rule
+from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
 from abiscan.rules.advice import other_build
 from abiscan.words import plural
@@ -74,4 +75,4 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     )
 
 
-RULE = rule("dispatch-key-drift", __doc__, check)
+RULE = rule("dispatch-key-drift", __doc__, check, [TorchData.OPERATORS])

@@ -23,6 +23,7 @@ from abiscan.dispatch.calls import delegates
 from abiscan.dispatch.coverage import cover
 from abiscan.dispatch.table import EntrySource
 from abiscan.findings import Effect, Evidence, Finding, rule
+from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
 from abiscan.rules.advice import other_build
 from abiscan.words import listed, plural
@@ -60,4 +61,4 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         )
 
 
-RULE = rule("dispatch-strategy-changed", __doc__, check)
+RULE = rule("dispatch-strategy-changed", __doc__, check, [TorchData.OPERATORS])

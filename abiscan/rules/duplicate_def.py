@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from abiscan.findings import Finding, rule
+from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
 from abiscan.rules.registration import other_side, places, refusal, refusals, schemas
 
@@ -33,4 +34,4 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         yield refusal(RULE.name, linkage, reaction, cause, [both, *places(reaction)])
 
 
-RULE = rule("duplicate-def", __doc__, check)
+RULE = rule("duplicate-def", __doc__, check, [TorchData.OPERATORS])

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from abiscan.findings import Evidence, Finding, rule
+from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
 from abiscan.rules.registration import other_side, place_of, refusal, refusals
 
@@ -28,12 +29,12 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     """One finding, for the second block."""
     for reaction in refusals(linkage, ("N1",)):
         namespace, other = reaction.outcome.subject, other_side(linkage, reaction)
-        same = f" ({reaction.met} is loaded first)" if reaction.met else ""
+        same = f" ({reaction.conflicts_with} is loaded first)" if reaction.conflicts_with else ""
         cause = f"{reaction.object} opens TORCH_LIBRARY({namespace}), which {other} has already opened{same}"
         block = f"TORCH_LIBRARY({namespace}) at {place_of(reaction.outcome.event)}"
         evidence = Evidence(subject=namespace, readable=block, object=reaction.object, instead=reaction.outcome.old)
-        fix = f"load only one of {reaction.met} and {reaction.object}" if reaction.met else None
+        fix = f"load only one of {reaction.conflicts_with} and {reaction.object}" if reaction.conflicts_with else None
         yield refusal(RULE.name, linkage, reaction, cause, [evidence], fix)
 
 
-RULE = rule("duplicate-library", __doc__, check)
+RULE = rule("duplicate-library", __doc__, check, [TorchData.OPERATORS])

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 
 from abiscan.dispatch.outcomes import OutcomeKind
 from abiscan.findings import Effect, Evidence, Finding, rule
+from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.registering import Reaction
 from abiscan.rules.advice import other_build
@@ -78,4 +79,4 @@ def _evidence(reaction: Reaction) -> Evidence:
     )
 
 
-RULE = rule("impl-without-def", __doc__, check)
+RULE = rule("impl-without-def", __doc__, check, [TorchData.OPERATORS])

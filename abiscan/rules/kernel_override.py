@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from abiscan.dispatch.events import Enter, FallBack
 from abiscan.dispatch.outcomes import OutcomeKind
 from abiscan.findings import Effect, Evidence, Finding, rule
+from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.registering import Reaction
 from abiscan.rules.registration import key_of, other_side
@@ -59,4 +60,4 @@ def _evidence(reaction: Reaction) -> Evidence:
     )
 
 
-RULE = rule("kernel-override", __doc__, check)
+RULE = rule("kernel-override", __doc__, check, [TorchData.OPERATORS])

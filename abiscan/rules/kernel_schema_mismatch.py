@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from abiscan.findings import Evidence, Finding, rule
+from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
 from abiscan.rules.registration import other_side, places, refusal, refusals
 
@@ -37,4 +38,4 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         yield refusal(RULE.name, linkage, reaction, cause, [both, *places(reaction)])
 
 
-RULE = rule("kernel-schema-mismatch", __doc__, check)
+RULE = rule("kernel-schema-mismatch", __doc__, check, [TorchData.OPERATORS])

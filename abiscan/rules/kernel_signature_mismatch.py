@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from abiscan.findings import Finding, rule
+from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
 from abiscan.rules.registration import key_of, other_side, places, refusal, refusals, types
 
@@ -36,4 +37,4 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         yield refusal(RULE.name, linkage, reaction, cause, [types(reaction), *places(reaction)])
 
 
-RULE = rule("kernel-signature-mismatch", __doc__, check)
+RULE = rule("kernel-signature-mismatch", __doc__, check, [TorchData.OPERATORS])

@@ -35,10 +35,12 @@ from abiscan.binary.elf import SharedObject
 from abiscan.binary.mangling import demangle, demangle_type
 from abiscan.binary.ownership import is_torch_symbol
 from abiscan.findings import Effect, Evidence, Finding, rule
+from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.layout_drift import Certainty, LayoutDrift, TypeDrift
 from abiscan.linkage.linkage import Linkage
 from abiscan.rules.advice import other_build
 from abiscan.torches.embedded import releases_exporting
+from abiscan.words import listed
 
 _SHIM: Final = re.compile(r"aoti_torch_|torch_")
 
@@ -60,11 +62,27 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             if type_drift.certainty is Certainty.ON_USE:
                 cause = f"shares {_sizes(type_drift)}, laid out differently in"
                 yield _finding(linkage, drift, (type_drift,), Effect.CORRUPTS, cause, "; using it corrupts memory")
+        if drift.compared:
+            yield _said_to_hold(linkage, drift)
         possible = tuple(type_drift for type_drift in drift.types if type_drift.certainty is Certainty.POSSIBLE)
         if possible:
             names = ", ".join(type_drift.change.name for type_drift in possible)
             cause = f"may read members of {names} that have moved in"
             yield _finding(linkage, drift, possible, Effect.NOTE, cause)
+
+
+def _said_to_hold(linkage: Linkage, drift: LayoutDrift) -> Finding:
+    releases = listed(dict.fromkeys(release for _, release in drift.compared))
+    return Finding(
+        rule=RULE.name,
+        effect=Effect.NOTE,
+        message=f"{linkage.release} is not embedded, but has the class layouts of torch {releases}: {drift.basis}",
+        evidence=tuple(
+            Evidence(subject=name, readable=f"{name}, as in torch {release}", object=drift.name)
+            for name, release in drift.compared
+        ),
+        fix="no action needed",
+    )
 
 
 def _is_stable(facts: SharedObject) -> bool:
@@ -121,4 +139,4 @@ def _evidence(drift: LayoutDrift, type_drift: TypeDrift) -> Iterator[Evidence]:
         yield Evidence(subject=touch.symbol, readable=f"{touch.use.value}: {name}", object=drift.name)
 
 
-RULE = rule("layout-drift", __doc__, check)
+RULE = rule("layout-drift", __doc__, check, [TorchData.LAYOUTS])

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from abiscan.findings import Evidence, Finding, rule
+from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
 from abiscan.rules.registration import place_of, refusal, refusals
 
@@ -66,4 +67,4 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         )
 
 
-RULE = rule("library-block-misuse", __doc__, check)
+RULE = rule("library-block-misuse", __doc__, check, [TorchData.OPERATORS])

@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from abiscan.dispatch.adapters import table_of
 from abiscan.dispatch.table import AUTOGRAD, DispatchTable, EntrySource
 from abiscan.findings import Effect, Evidence, Finding, rule
+from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
 from abiscan.words import listed
 
@@ -36,7 +37,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     if registering is None or registering.operators is None:
         return
     before = DispatchTable(registering.release, registering.operators)
-    after = table_of(registering.release, registering.operators, (registering.own, *registering.brought.values()))
+    after = table_of(registering.release, registering.operators, (registering.own, *registering.bundled.values()))
     own_kernels = after.operators.kernels[len(before.operators.kernels) :]
     for backend in dict.fromkeys(kernel.key for kernel in own_kernels if kernel.key is not None):
         autograd = AUTOGRAD + backend
@@ -66,4 +67,4 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             )
 
 
-RULE = rule("lost-autograd", __doc__, check)
+RULE = rule("lost-autograd", __doc__, check, [TorchData.OPERATORS])

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 
 from abiscan.dispatch.coverage import ESSENTIAL, cover
 from abiscan.findings import Effect, Evidence, Finding, rule
+from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
 from abiscan.words import listed
 
@@ -59,4 +60,4 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         )
 
 
-RULE = rule("missing-kernel", __doc__, check)
+RULE = rule("missing-kernel", __doc__, check, [TorchData.OPERATORS])

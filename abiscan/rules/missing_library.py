@@ -6,8 +6,8 @@ exists: not in torch, not in the wheel or folder of the extension, not on the sy
 **Why it fails.** `ld.so` opens all needed libraries before it resolves a single symbol, and stops at the first one
 that it does not find. If it is a library of torch that this torch does not have (`libtorch_cuda.so` with a CPU build
 of torch), the failure is certain: `load-fails`. Any other library (a CUDA or vendor runtime, another package) may be
-present when the extension is used. It is assumed to be, listed as external, and reported as a `note`; with `--strict`
-it counts as a failure.
+present when the extension is used. It is assumed to be, listed as external, and reported as a `note`; for a
+torch on disk, `--strict` counts it as a failure.
 
 **Fix.** For torch's own libraries: install the right kind of torch (CUDA, ROCm, XPU), or a build of the extension for
 the kind of torch you have. For others: install the package that provides the library, or put it on the search path.

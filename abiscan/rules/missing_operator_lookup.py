@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from abiscan.dispatch.calls import lookup_message
 from abiscan.dispatch.messages import has_message
 from abiscan.findings import Effect, Evidence, Finding, rule
+from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
 from abiscan.rules.advice import other_build
 from abiscan.words import listed
@@ -34,7 +35,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     if registering is None or registering.operators is None:
         return
     of_torch = registering.operators.operators
-    loaded = (registering.own, *registering.brought.values())
+    loaded = (registering.own, *registering.bundled.values())
     defined = {*of_torch, *(operator.name for registrations in loaded for operator in registrations.operators)}
     implemented = {kernel.operator for registrations in loaded for kernel in registrations.kernels}
     needed = (lookup.operator for lookup in registering.own.lookups if lookup.throws)
@@ -60,4 +61,4 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             )
 
 
-RULE = rule("missing-operator-lookup", __doc__, check)
+RULE = rule("missing-operator-lookup", __doc__, check, [TorchData.OPERATORS])

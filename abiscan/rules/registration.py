@@ -90,8 +90,8 @@ def consequence(reaction: Reaction) -> str:
 
 def other_side(linkage: Linkage, reaction: Reaction) -> str:
     """What has already registered the subject of the reaction."""
-    if reaction.met:
-        return reaction.met
+    if reaction.conflicts_with:
+        return reaction.conflicts_with
     operators = linkage.registering.operators if linkage.registering else None
     subject, event = reaction.outcome.subject, reaction.outcome.event
     if isinstance(event, Enter):

@@ -25,6 +25,7 @@ from typing import Final
 from abiscan.dispatch.events import Enter, NameBackend
 from abiscan.dispatch.outcomes import OutcomeKind
 from abiscan.findings import Effect, Evidence, Finding, rule
+from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.registering import Reaction
 from abiscan.rules.registration import other_side, refusal, refusals
@@ -34,6 +35,7 @@ _WHAT: Final = {
     "privateuse1-hooks": "hooks for {}",
     "privateuse1-generator": "a generator for {}",
     "privateuse1-profiler": "a profiler for {}",
+    "privateuse1-activity-profiler": "an activity profiler for {}",
     "storage": "a storage factory for {}",
     "device-guard": "a device guard for {}",
     "allocator": "an allocator for {}",
@@ -44,7 +46,11 @@ _WHAT: Final = {
 def check(linkage: Linkage) -> Iterator[Finding]:
     """One finding for what is rejected, and for each entry that replaces another or is ignored."""
     for reaction in refusals(linkage, _CHECKS):
-        fix = f"do not load {reaction.object} and {reaction.met} into one process" if reaction.met else None
+        fix = (
+            f"do not load {reaction.object} and {reaction.conflicts_with} into one process"
+            if reaction.conflicts_with
+            else None
+        )
         yield refusal(RULE.name, linkage, reaction, _cause(linkage, reaction), [_evidence(reaction)], fix)
     for reaction in linkage.registering.reactions if linkage.registering else ():
         kind, message = reaction.outcome.kind, reaction.outcome.message
@@ -88,4 +94,4 @@ def _evidence(reaction: Reaction) -> Evidence:
     )
 
 
-RULE = rule("registry-conflict", __doc__, check)
+RULE = rule("registry-conflict", __doc__, check, [TorchData.ENTRIES])

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from abiscan.findings import Finding, rule
+from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
 from abiscan.rules.registration import other_side, refusal, refusals, schemas
 
@@ -39,4 +40,4 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         yield refusal(RULE.name, linkage, reaction, cause, [both])
 
 
-RULE = rule("schema-conflict", __doc__, check)
+RULE = rule("schema-conflict", __doc__, check, [TorchData.OPERATORS])

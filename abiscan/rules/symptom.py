@@ -18,7 +18,7 @@ def symptom(linkage: Linkage) -> str | None:
         return None
     defined = [
         operator.name
-        for registrations in (registering.own, *registering.brought.values())
+        for registrations in (registering.own, *registering.bundled.values())
         for operator in registrations.operators
         if operator.phase.value != "on-call" and not operator.jit_only
     ]

@@ -28,7 +28,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     registering = linkage.registering
     if registering is None:
         return
-    objects = {linkage.name: registering.own, **registering.brought}
+    objects = {linkage.name: registering.own, **registering.bundled}
     gaps = [
         (name, gap)
         for name, registrations in objects.items()

@@ -24,6 +24,7 @@ from collections.abc import Iterator
 
 from abiscan.binary.mangling import demangle_type
 from abiscan.findings import Effect, Evidence, Finding, rule
+from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.layout_drift import LayoutDrift, TableDrift
 from abiscan.linkage.linkage import Linkage
 from abiscan.rules.advice import other_build
@@ -64,4 +65,4 @@ def _finding(linkage: Linkage, drift: LayoutDrift, table: TableDrift) -> Finding
     )
 
 
-RULE = rule("vtable-drift", __doc__, check)
+RULE = rule("vtable-drift", __doc__, check, [TorchData.LAYOUTS])

@@ -6,6 +6,7 @@ of a load needs to know about torch: its libraries, their dependencies, and the 
 
 from __future__ import annotations
 
+import bisect
 import functools
 import mmap
 import posixpath
@@ -17,6 +18,7 @@ from abiscan.binary.elf import Machine, SharedObject
 from abiscan.errors import InputError
 from abiscan.inputs.files import Files
 from abiscan.inputs.version import TorchVersion
+from abiscan.torches import string_abi
 from abiscan.torches.model import TorchRelease
 from abiscan.torches.names import ColumnSymbols, NameTable
 
@@ -51,7 +53,7 @@ def build(text: str, machine: Machine) -> str:
 
     :raises InputError: it is not embedded
     """
-    return str(_record(text, machine)["build"])
+    return str(description(text, machine)["build"])
 
 
 @functools.cache
@@ -62,6 +64,11 @@ def further_builds(machine: Machine) -> tuple[str, ...]:
         for release, build_machine, full in builds()
         if build_machine is machine and full != build(str(release), machine)
     )
+
+
+def meant(text: str) -> frozenset[tuple[Machine, str]]:
+    """The build that a release number or a full version stands for on each machine, as far as it is embedded there."""
+    return frozenset((machine, build(text, machine)) for machine in Machine if builds_meant(text, machine))
 
 
 def builds_meant(text: str, machine: Machine) -> tuple[str, ...]:
@@ -125,7 +132,7 @@ def release(text: str, machine: Machine, files: Files) -> TorchRelease:
     :param files: the libraries of the release are put there
     :raises InputError: it is not embedded
     """
-    return _unpack(_record(text, machine), files)
+    return _unpack(description(text, machine), files)
 
 
 def exports(text: str, machine: Machine) -> dict[str, frozenset[str]]:
@@ -133,7 +140,7 @@ def exports(text: str, machine: Machine) -> dict[str, frozenset[str]]:
 
     :raises InputError: it is not embedded
     """
-    columns = {library["column"]: name for name, library in _record(text, machine)["libraries"].items()}
+    columns = {library["column"]: name for name, library in description(text, machine)["libraries"].items()}
     exported: dict[str, list[str]] = {name: [] for name in columns.values()}
     for bits, names in _table().by_columns.items():
         for column, library in columns.items():
@@ -142,15 +149,34 @@ def exports(text: str, machine: Machine) -> dict[str, frozenset[str]]:
     return {library: frozenset(names) for library, names in exported.items()}
 
 
-def _record(text: str, machine: Machine) -> dict[str, Any]:
+def uses_cxx11_strings(text: str, machine: Machine) -> bool | None:
+    """Whether an embedded release was built with the C++11 ``std::string``; None if it is not embedded."""
+    record = next((record for record in _records(machine) if str(_version_of(record)) == text), None)
+    return None if record is None else string_abi.uses_cxx11_strings(_libraries(record))
+
+
+def description(text: str, machine: Machine) -> dict[str, Any]:
+    """What the data file has for a release: the result of ``describe``.
+
+    :raises InputError: it is not embedded
+    """
     version = TorchVersion(text)
     same = [record for record in _records(machine) if _version_of(record) == version.of_release]
     candidates = [record for record in same if version.local in (None, TorchVersion(record["build"]).local)]
     if not candidates:
-        available = [record["build"] for record in same] or versions(machine)
-        fix = f"available: {', '.join(map(str, available))}"
-        raise InputError(f"torch {text}", f"not among the embedded releases for {machine.value}", fix)
+        problem = f"not among the embedded releases for {machine.value}"
+        if same:
+            raise InputError(f"torch {text}", problem, f"available: {', '.join(record['build'] for record in same)}")
+        fix = f"the nearest are {', '.join(_nearest(version, machine))}; abiscan releases lists all"
+        raise InputError(f"torch {text}", problem, fix)
     return min(candidates, key=lambda record: ("libtorch_cuda.so" in record["libraries"], record["build"]))
+
+
+def _nearest(version: TorchVersion, machine: Machine) -> list[str]:
+    """The releases before and after one that is not embedded."""
+    known = versions(machine)
+    place = bisect.bisect(known, version)
+    return list(map(str, known[max(place - 2, 0) : place + 2]))
 
 
 def describe(record: TorchRelease, libraries: Mapping[str, SharedObject]) -> dict[str, Any]:
@@ -197,30 +223,34 @@ def _table() -> NameTable:
         return NameTable(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
+def _libraries(record: dict[str, Any]) -> dict[str, SharedObject]:
+    return {
+        name: SharedObject(
+            machine=Machine(record["machine"]),
+            executable=False,
+            soname=library["soname"],
+            needed=tuple(library["needed"]),
+            rpath=(),
+            runpath=("$ORIGIN",),
+            build_id=None,
+            version_needs=(),
+            version_definitions=None if library["versions"] is None else frozenset(library["versions"]),
+            symbols=ColumnSymbols(table=_table(), column=library["column"]),
+            references=(),
+            imports=frozenset(),
+            pybind11_internals=library["pybind11"],
+            pybind11_python=(),
+        )
+        for name, library in record["libraries"].items()
+    }
+
+
 def _unpack(record: dict[str, Any], files: Files) -> TorchRelease:
     package = posixpath.join(SITE, "torch")
     machine = Machine(record["machine"])
     paths = {name: posixpath.join(package, "lib", name) for name in record["libraries"]}
-    for name, library in record["libraries"].items():
-        files.put(
-            paths[name],
-            SharedObject(
-                machine=machine,
-                executable=False,
-                soname=library["soname"],
-                needed=tuple(library["needed"]),
-                rpath=(),
-                runpath=("$ORIGIN",),
-                build_id=None,
-                version_needs=(),
-                version_definitions=None if library["versions"] is None else frozenset(library["versions"]),
-                symbols=ColumnSymbols(table=_table(), column=library["column"]),
-                references=(),
-                imports=frozenset(),
-                pybind11_internals=library["pybind11"],
-                pybind11_python=(),
-            ),
-        )
+    for name, facts in _libraries(record).items():
+        files.put(paths[name], facts)
     return TorchRelease(
         build=record["build"],
         package=package,

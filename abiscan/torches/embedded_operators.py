@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from importlib import resources
 
 from abiscan.binary.elf import Machine
 from abiscan.dispatch.operators import Operators
 from abiscan.torches import embedded
+from abiscan.torches.embedded_assertions import assertions
 from abiscan.torches.operator_table import OperatorTable
 
 
@@ -24,7 +26,9 @@ def operators(text: str, machine: Machine, names: Collection[str] | None = None)
     :param names: only these operators and their kernels, which takes a few milliseconds; None for all
     :raises InputError: it is not embedded
     """
-    return table().operators(_number(embedded.build(text, machine), machine), names)
+    build = embedded.build(text, machine)
+    operators = table().operators(_number(build, machine), names)
+    return replace(operators, build=build, assertions=assertions(build, machine))
 
 
 def find(libraries: Mapping[str, str], machine: Machine) -> str | None:

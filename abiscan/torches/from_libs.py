@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import posixpath
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from abiscan.dispatch import assertions
 from abiscan.dispatch.keys import keys_of_minor
 from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place, RegistryEntry
 from abiscan.dispatch.tags import Tags, tags_of
@@ -96,7 +98,18 @@ def read_operators(release: TorchRelease, files: Files) -> Operators:
     # The emulator is imported only when needed: that takes longer than reading what an earlier run has stored.
     from abiscan.emulation import recover_torch
 
-    return _named(recover_torch(libraries, release.machine), release.torch_version)
+    operators = _named(recover_torch(libraries, release.machine), release.torch_version)
+    return dataclasses.replace(operators, assertions=read_assertions(release, files))
+
+
+def read_assertions(release: TorchRelease, files: Files) -> dict[str, str]:
+    """Where the internal assertions of a torch are in its source, by message id.
+
+    :raises InputError: the library that has them cannot be read
+    """
+    path = release.own_libraries.get(assertions.LIBRARY)
+    source = files.source(path) if path is not None else None
+    return assertions.places(source.open()) if source is not None else {}
 
 
 def _named(recovered: TorchRegistrations, version: TorchVersion | None) -> Operators:

@@ -20,6 +20,8 @@ from abiscan.torches.names import NameTable
 
 # The path of a header inside ``torch/include`` begins here; the part before it depends on the machine.
 _ROOT: Final = re.compile(r"(?<![^/])(?:ATen|c10|caffe2|torch)/")
+_MACRO: Final = re.compile(r"\b(?:TORCH_INTERNAL_ASSERT(?:_DEBUG_ONLY)?|AT_ASSERTM?)\s*\(")
+_TOKEN: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"|[()]')
 
 
 def releases_asserting(place: SourceLine) -> tuple[str, frozenset[TorchVersion]] | None:
@@ -27,15 +29,40 @@ def releases_asserting(place: SourceLine) -> tuple[str, frozenset[TorchVersion]]
 
     :return: None if no release has an assertion there
     """
-    for path in _paths(place.file):
-        text = f"{path}:{place.line}"
+    for text in lines_of(place):
         if columns := _table().columns(text):
             return text, _versions(columns)
     return None
 
 
+def assertions(text: str) -> Iterator[int]:
+    """The lines of a header that ``__LINE__`` can be for its assertions: where the macro begins, and where it ends.
+
+    Which of the two it is for a macro over several lines depends on the compiler.
+    """
+    for macro in _MACRO.finditer(text):
+        before = text[text.rfind("\n", 0, macro.start()) + 1 : macro.start()]
+        if before.lstrip().startswith(("#", "//")):
+            continue
+        depth, end = 1, macro.end()
+        for token in _TOKEN.finditer(text, macro.end()):
+            depth += (token.group() == "(") - (token.group() == ")")
+            if depth == 0:
+                end = token.start()
+                break
+        first = text.count("\n", 0, macro.start()) + 1
+        yield first
+        if last := text.count("\n", macro.start(), end):
+            yield first + last
+
+
 def _paths(file: str) -> Iterator[str]:
     return (file[match.start() :] for match in _ROOT.finditer(file))
+
+
+def lines_of(place: SourceLine) -> Iterator[str]:
+    """A line of a header, by what may be its path below ``torch/include``: ``c10/core/TensorImpl.h:1733``."""
+    return (f"{path}:{place.line}" for path in _paths(place.file))
 
 
 @functools.cache

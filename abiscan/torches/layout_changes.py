@@ -23,13 +23,14 @@ class LayoutChange(NamedTuple):
 
     ``differences`` describes it field by field, in the order of the new layout. ``moved`` means that a part of the old
     layout moved, has a different size, or is gone; otherwise, the class only gained members where the old layout has
-    none.
+    none. ``inherited_from`` is the class in which all of it happens, if that is another class, which this one contains.
     """
 
     old: Layout
     new: Layout
     differences: tuple[str, ...]
     moved: bool
+    inherited_from: str | None = None
 
     @property
     def name(self) -> str:
@@ -98,6 +99,7 @@ def _change(name: str, old: str, new: str, machine: Machine, depth: int) -> Layo
         return None
     old_fields, new_fields = _flat(before, old, machine), _flat(after, new, machine)
     differences = list(_differences(old_fields, new_fields)) if old_fields != new_fields else []
+    own, origins = bool(differences), set[str]()
     for field in old_fields.values():
         element = _HOLDING.match(field.type)
         type_ = element[1] if element else field.type
@@ -105,6 +107,7 @@ def _change(name: str, old: str, new: str, machine: Machine, depth: int) -> Layo
             moved = change.moved or (element is not None and change.resized)
             # The first difference, the new size, is already reported for the member itself.
             inner = change.differences[1:] if change.resized and element is None else change.differences
+            origins.add(change.inherited_from or change.name)
             differences += ((f"{field.name} ({type_}): {text}", moved) for text in inner)
     if before.align != after.align:
         differences.insert(0, (f"aligned to {before.align} → {after.align} bytes", True))
@@ -112,7 +115,14 @@ def _change(name: str, old: str, new: str, machine: Machine, depth: int) -> Layo
         differences.insert(0, (f"{before.size} → {after.size} bytes", False))
     if not differences:
         return None
-    return LayoutChange(before, after, tuple(text for text, _ in differences), any(moved for _, moved in differences))
+    inherited = not own and len(origins) == 1 and (before.size, before.align) == (after.size, after.align)
+    return LayoutChange(
+        before,
+        after,
+        tuple(text for text, _ in differences),
+        any(moved for _, moved in differences),
+        origins.pop() if inherited else None,
+    )
 
 
 def _flat(class_layout: Layout, release: str, machine: Machine, offset: int = 0) -> dict[str, Field]:

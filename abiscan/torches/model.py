@@ -18,6 +18,7 @@ class TorchRelease:
     ``build`` is its full version with the local tag (``2.13.0+cpu``), ``version`` the public part; None if unknown.
     ``package`` is the folder ``…/torch``; ``libraries`` are its shared objects by path, those of ``lib`` sorted.
     ``global_libraries`` and ``local_libraries`` are what ``import torch`` loads with and without RTLD_GLOBAL.
+    ``same_as`` is the embedded build whose libraries are the same files; only looked for if ``build`` is not embedded.
     """
 
     build: str | None
@@ -27,6 +28,7 @@ class TorchRelease:
     libraries: tuple[str, ...]
     global_libraries: tuple[str, ...]
     local_libraries: tuple[str, ...]
+    same_as: str | None = None
 
     @property
     def own_libraries(self) -> dict[str, str]:
@@ -41,8 +43,9 @@ class TorchRelease:
 
     @property
     def torch_version(self) -> TorchVersion | None:
-        """The version; None if it is unknown or not valid."""
-        return TorchVersion.parse(self.build) if self.build else None
+        """The version, whose rules it follows; None if it is unknown or not valid."""
+        build = self.same_as or self.build
+        return TorchVersion.parse(build) if build else None
 
     def __str__(self) -> str:
         return f"torch {self.build or '(unknown version)'}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import re
@@ -120,6 +121,7 @@ class _Packer:
     def add(self, operators: Operators) -> None:
         """Add the next build."""
         build, self._builds = self._builds, self._builds + 1
+        operators = _ordered(operators)
         registrations = [
             *((operator.name, "", operator.file, operator.line) for operator in operators.operators.values()),
             *((kernel.operator, kernel.key, kernel.file, kernel.line) for kernel in operators.kernels),
@@ -237,6 +239,20 @@ class _Packer:
 
 _Placed = tuple[int | tuple[int], int | None]
 _Placing = Callable[[str, str | None, str | None, int | None], _Placed]
+
+
+def _ordered(operators: Operators) -> Operators:
+    """What a build has, in the order in which a table returns it; kernels of one operator stay in their order.
+
+    Items are numbered as they are met: so a build that was read from libraries, and the same build out of a table, give
+    the same bytes.
+    """
+    return dataclasses.replace(
+        operators,
+        operators=dict(sorted(operators.operators.items())),
+        kernels=tuple(sorted(operators.kernels, key=lambda kernel: kernel.operator)),
+        namespaces=dict(sorted(operators.namespaces.items())),
+    )
 
 
 def _root(files: Iterable[str | None]) -> str:

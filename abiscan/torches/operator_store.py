@@ -22,7 +22,7 @@ from abiscan.torches import embedded_operators
 from abiscan.torches.from_libs import identities, operator_libraries, read_operators
 from abiscan.torches.model import TorchRelease
 
-FORMAT: Final = 4
+FORMAT: Final = 5
 """Part of every key: raise it when the stored data, or the way they are recovered, change."""
 
 SUFFIX: Final = ".operators"
@@ -92,6 +92,8 @@ def pack(operators: Operators) -> bytes:
         "aliases": {alias: sorted(members) for alias, members in operators.aliases.items()},
         "gaps": operators.gaps,
         "entries": operators.entries,
+        "build": operators.build,
+        "assertions": operators.assertions,
         "texts": list(texts),
     }
     return zlib.compress(json.dumps(content, separators=(",", ":")).encode(), 6)
@@ -123,4 +125,6 @@ def unpack(data: bytes) -> Operators:
         aliases={alias: frozenset(members) for alias, members in content["aliases"].items()},
         gaps=tuple(content["gaps"]),
         entries=None if content["entries"] is None else tuple(map(RegistryEntry._make, content["entries"])),
+        build=content["build"],
+        assertions=content["assertions"],
     )

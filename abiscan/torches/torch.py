@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import posixpath
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from abiscan.binary.elf import Machine
 from abiscan.dispatch.operators import Operators
@@ -17,9 +19,19 @@ from abiscan.inputs.files import Files, exists
 from abiscan.inputs.interpreter import Interpreter
 from abiscan.inputs.libraries import Libraries
 from abiscan.inputs.session import Session
-from abiscan.torches import embedded, embedded_operators, from_libs
+from abiscan.inputs.version import TorchVersion
+from abiscan.torches import embedded, embedded_operators, from_libs, torch_layouts
 from abiscan.torches.model import TorchRelease
 from abiscan.torches.operator_store import operators_of
+from abiscan.torches.torch_layouts import TorchLayouts
+from abiscan.words import did_you_mean
+
+NEWEST: Final = "latest"
+"""What users may write for the newest embedded release."""
+
+_OF_TORCH: Final = re.compile(r"^\s*torch\s*(?=[=<>!~])")
+_EXACTLY: Final = re.compile(r"^\s*===?\s*(?![^,]*[,*])")
+_FIX: Final = "pass a release number that abiscan releases lists, latest, or the folder or the wheel of a torch"
 
 
 class Torch(Protocol):
@@ -56,6 +68,12 @@ class Torch(Protocol):
 
     def exports(self, release: TorchRelease) -> Mapping[str, frozenset[str]]:
         """All names that its own libraries export, by library.
+
+        :param release: the result of ``release_for``
+        """
+
+    def layouts(self, release: TorchRelease) -> TorchLayouts:
+        """The memory layouts of its classes.
 
         :param release: the result of ``release_for``
         """
@@ -101,6 +119,10 @@ class EmbeddedTorch:
         """All names that its own libraries export, by library."""
         return embedded.exports(self.build, release.machine)
 
+    def layouts(self, release: TorchRelease) -> TorchLayouts:
+        """The memory layouts of its classes, from the embedded data."""
+        return torch_layouts.of_release(str(release.version), release.machine)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledTorch:
@@ -139,6 +161,10 @@ class InstalledTorch:
         libraries = Libraries(release.own_libraries, self.files)
         return {name: frozenset(facts.symbols.starting_with("")) for name, facts in libraries.items()}
 
+    def layouts(self, release: TorchRelease) -> TorchLayouts:
+        """The memory layouts of its classes: those of its release, or what its own headers show."""
+        return torch_layouts.of_installed(release, self.files, self.session)
+
 
 class TorchChoice(Protocol):
     """The torch that a user chose, before any of its files are read."""
@@ -173,7 +199,7 @@ class TorchAt:
 
         :raises InputError: there is none
         """
-        release = from_libs.from_path(self.path, files)
+        release = recognised(from_libs.from_path(self.path, files), files)
         interpreter = python.of_torch(Path(release.package), release.python)
         return InstalledTorch(release=release, interpreter=interpreter, files=files, session=session)
 
@@ -195,26 +221,65 @@ class TorchOf:
             interpreter, package = python.ask(self.executable)
         if package is None:
             raise InputError(str(interpreter.executable), "has no torch", "name one with --torch or --python")
-        release = from_libs.from_path(package, files)
+        release = recognised(from_libs.from_path(package, files), files)
         return InstalledTorch(release=release, interpreter=interpreter, files=files, session=session)
 
 
-def torch_choice(spec: str) -> TorchChoice:
-    """The torch that SPEC stands for: a path if it exists, else a release number.
+def recognised(release: TorchRelease, files: Files) -> TorchRelease:
+    """An installed torch; if its version is not embedded, with the embedded build that has the same files."""
+    version = release.torch_version
+    if version is not None and version.of_release in embedded.versions(release.machine):
+        return release
+    same = embedded_operators.find(from_libs.identities(release, files), release.machine)
+    return dataclasses.replace(release, same_as=same)
 
-    :raises InputError: it is empty, or no path can have that name
+
+def torch_choice(spec: str) -> TorchChoice:
+    """The torch that SPEC stands for: a path if it exists, else a release number, or ``latest``.
+
+    :raises InputError: it is nothing of that kind, or no path can have that name
     """
     if not spec:
-        raise InputError('""', "is no torch", "pass a release number, or the folder of the torch package")
+        raise InputError('""', "is no torch", _FIX)
     path = Path(spec)
-    return TorchAt(path) if exists(path) or not embedded.is_version(spec) else ReleaseNumber(spec)
+    if exists(path):
+        return TorchAt(path)
+    number = _number(spec)
+    if not embedded.is_version(number):
+        hint = did_you_mean(spec, (NEWEST, *map(str, embedded.versions())))
+        raise InputError(spec, "does not exist, and is not a release number", hint or _FIX)
+    return ReleaseNumber(number)
 
 
 def torch_choices(spec: str) -> tuple[TorchChoice, ...]:
     """The torches that SPEC stands for: all embedded releases that a version specifier admits, otherwise one torch.
 
-    :raises InputError: it is a specifier that admits no release; it is empty, or no path can have that name
+    :raises InputError: it is a specifier that admits no release; it is nothing that stands for a torch
     """
-    if spec and not exists(Path(spec)) and not embedded.is_version(spec) and (versions := embedded.admitted(spec)):
-        return tuple(ReleaseNumber(str(version)) for version in versions)
+    if spec and not exists(Path(spec)) and not embedded.is_version(_number(spec)):
+        versions = embedded.admitted(_OF_TORCH.sub("", spec))
+        if versions:
+            return tuple(ReleaseNumber(str(version)) for version in versions)
     return (torch_choice(spec),)
+
+
+def distinct(choices: Iterable[TorchChoice]) -> list[TorchChoice]:
+    """The choices without those that are the same build as another one: ``2.13.0+cpu`` if ``2.13.0`` stands for it."""
+    choices = list(choices)
+    meant: dict[TorchChoice, frozenset[object]] = {
+        choice: embedded.meant(choice.number) for choice in choices if isinstance(choice, ReleaseNumber)
+    }
+    contained = {choice for choice, builds in meant.items() if builds and any(builds < more for more in meant.values())}
+    first: dict[object, TorchChoice] = {}
+    for choice in choices:
+        first.setdefault(meant.get(choice) or choice, choice)
+    return [choice for choice in first.values() if choice not in contained]
+
+
+def _number(spec: str) -> str:
+    """The release number in SPEC: ``2.6.0`` in ``2.6`` or ``torch==2.6.0``, the newest one in ``latest``."""
+    if spec == NEWEST:
+        return str(embedded.versions()[-1])
+    number = _EXACTLY.sub("", _OF_TORCH.sub("", spec))
+    version = TorchVersion.parse(number)
+    return next((str(release) for release in embedded.versions() if release == version), number)

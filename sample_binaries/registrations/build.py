@@ -46,6 +46,10 @@ CURRENT = (
     ("expressions", "expressions", "g++", ()),
     ("expressions_cow", "expressions", "g++", (OLD_STRINGS,)),
     ("expressions_aarch64", "expressions", "aarch64-linux-gnu-g++", ()),
+    ("defaults", "defaults", "g++", ()),
+    ("defaults_release", "defaults", "g++", ("-DNDEBUG",)),
+    ("defaults_cow", "defaults", "g++", (OLD_STRINGS,)),
+    ("defaults_cow_release", "defaults", "g++", (OLD_STRINGS, "-DNDEBUG")),
     ("optionals", "optionals", "g++", ()),
     ("optionals_aarch64", "optionals", "aarch64-linux-gnu-g++", ()),
 )

@@ -51,7 +51,6 @@ c10::FunctionSchema hand_built() {
   arguments.push_back(argument("shape", ListType::ofInts(), IValue(std::vector<int64_t>{1, 2})));
   arguments.push_back(argument("mode", StringType::get(), IValue("re\"ad\n")));
   arguments.push_back(argument("other", OptionalType::create(StringType::get()), IValue()));
-  arguments.push_back(argument("words", ListType::ofStrings(), IValue(std::vector<std::string>{"a", "b"})));
   arguments.push_back(argument("weights", ListType::ofFloats(), IValue(std::vector<double>{0.5, 1.0}), true));
   arguments.push_back(argument("all", BoolType::get(), IValue(true), true));
   arguments.push_back(argument("few", IntType::get(), IValue(int64_t(-7)), true));

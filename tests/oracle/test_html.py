@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
 import json
 import re
 import shutil
 import subprocess
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -15,8 +17,10 @@ from abiscan.extension.built_for import BuiltFor, Clue, Kind
 from abiscan.findings import Effect, Evidence, Finding
 from abiscan.inputs.version import TorchVersion
 from abiscan.report import matrix_html
-from abiscan.results.check import Verdict
+from abiscan.results.check import PredictedError
 from abiscan.results.matrix import Matrix, Row
+from abiscan.results.unchecked import Unchecked
+from abiscan.results.verdict import How, Verdict
 from tests.unit.report.reports import failure, result
 
 BROWSER: Final = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -33,7 +37,11 @@ addEventListener("load", () => {
   seen.first = rows();
   press(0); seen.ascending = rows(); seen.sort = document.querySelector("thead th").getAttribute("aria-sort");
   press(0); seen.descending = rows();
-  press(2); seen.byVerdict = rows();
+  press(1); seen.byVerdict = rows();
+  seen.columns = Array.from(document.querySelectorAll("thead th.release")).map(head => head.textContent);
+  seen.answer = document.querySelector("td").getBoundingClientRect().right <= innerWidth;
+  seen.fits = document.documentElement.scrollWidth <= innerWidth;
+  seen.width = innerWidth;
   const link = document.querySelector("td.fails a");
   link.focus(); seen.focused = document.activeElement === link; seen.label = link.firstElementChild.ariaLabel;
   seen.closed = document.querySelectorAll("details[open]").length;
@@ -50,6 +58,25 @@ addEventListener("load", () => {
 });
 </script>
 """
+
+
+def wide() -> Matrix:
+    """Forty releases with a different problem each, and a file whose name is longer than the screen of a phone."""
+    releases = tuple(f"1.{number}.0" for number in range(40))
+    error = PredictedError(how=How.RAISES, object=None, message="")
+    problems = {
+        release: failure(predicted_error=dataclasses.replace(error, message=f"undefined symbol: f{release}" * 9))
+        for release in releases
+    }
+    name = "a_package_of_several_words/with_folders/" + "and_long_names" * 5 + ".so"
+    row = Row(
+        target="dist/" + "w" * 90 + ".whl",
+        path=name,
+        built_for=BuiltFor(releases=(), clues=()),
+        declared=None,
+        results={**problems, releases[-1]: result()},
+    )
+    return Matrix(rows=(row,), releases=releases, suggestions={row.target: "torch==1.39.0"})
 
 
 def matrix() -> Matrix:
@@ -82,13 +109,11 @@ def page() -> str:
     return matrix_html.render(matrix())
 
 
-@pytest.fixture(scope="module")
-def seen(page: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def look(page: str, folder: Path, *options: str) -> dict[str, Any]:
     if BROWSER is None:
         pytest.skip("needs chromium")
-    folder = tmp_path_factory.mktemp("page")
     (folder / "page.html").write_text(page.replace("</body>", PROBE + "</body>"), encoding="utf-8")
-    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}/profile"]
+    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}/profile", *options]
     done = subprocess.run(
         [*command, "--virtual-time-budget=5000", "--dump-dom", (folder / "page.html").as_uri()],
         capture_output=True,
@@ -100,6 +125,23 @@ def seen(page: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     if found is None:
         pytest.fail(f"the page did not run in {BROWSER}: {done.stderr[-2000:]}")
     return json.loads(html.unescape(found.group(1)))  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="module")
+def seen(page: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return look(page, tmp_path_factory.mktemp("page"))
+
+
+def test_the_newest_release_comes_first(seen: dict[str, Any]) -> None:
+    assert seen["columns"] == ["2.7.0", "2.6.0"]
+
+
+def test_it_is_readable_on_a_phone(tmp_path: Path) -> None:
+    """Only the table scrolls, and the answer for the newest release is on the screen."""
+    phone = look(matrix_html.render(wide()), tmp_path, "--window-size=500,900")
+    assert phone["width"] <= 500  # a headless browser has no smaller window
+    assert len(phone["columns"]) == 40
+    assert (phone["fits"], phone["answer"]) == (True, True)
 
 
 def test_it_runs_nothing_of_what_files_are_called(seen: dict[str, Any]) -> None:
@@ -128,6 +170,28 @@ def test_a_failure_opens_its_finding(seen: dict[str, Any]) -> None:
     assert "error[undefined-symbol]" in text
     assert "Fix: none & never" in text
     assert seen["summary"] == "SUMMARY"
+
+
+def test_adjacent_releases_with_the_same_answer_share_a_column() -> None:
+    cells = {"2.4.0": failure(), "2.5.0": failure(), "2.6.0": result(), "2.6.1": result(), "2.7.0": failure()}
+    built = BuiltFor(releases=(), clues=())
+    rows = [
+        Row(target=name, path="_C.so", built_for=built, declared=None, results=cells) for name in ("a.whl", "b.whl")
+    ]
+    unread = Unchecked(target="c.whl", problem="not a <wheel>", fix="", readable=False)
+    page = matrix_html.render(
+        Matrix(
+            rows=tuple(rows), releases=tuple(cells), suggestions=dict.fromkeys(("a.whl", "b.whl")), unchecked=(unread,)
+        )
+    )
+    heads = re.findall(r'class="release"><button>([^<]*)<', page)
+    assert heads == ["2.7.0", "2.6.0-2.6.1", "2.4.0-2.5.0"] * 2
+    assert 'title="fails on torch 2.4.0-2.5.0"' in page
+    # The answer for each target is above all tables, and beside its own.
+    badge = '<span class="badge loads">torch 2.6.0-2.6.1</span>'
+    assert page.index(badge) < page.index("<table>")
+    assert page.count(badge) == 4
+    assert "c.whl: not a &lt;wheel&gt;" in page
 
 
 def test_the_page_without_a_browser(page: str) -> None:

@@ -20,7 +20,8 @@ from abiscan.inputs import interpreter
 from abiscan.inputs.session import Session
 from abiscan.inputs.store import Store
 from abiscan.pipelines.check import check
-from abiscan.results.check import How, Result, Verdict
+from abiscan.results.check import Result
+from abiscan.results.verdict import How, Verdict
 from abiscan.rules import RULES
 from abiscan.torches import layouts
 from abiscan.torches.torch import ReleaseNumber

@@ -12,8 +12,9 @@ import pytest
 
 from tests import live_torch
 from tests.fakes import wheel
-from tests.oracle import dispatch_dumps, test_ground_truth
+from tests.oracle import test_ground_truth
 from tools import ground_truth, record_loads
+from tools.registrations import dumped_kernels, dumped_schemas
 
 SAMPLES: Final = Path(__file__).parents[2] / "sample_binaries"
 DLPACK: Final = "torch_c_dlpack_ext/libtorch_c_dlpack_addon_torch{}.so"
@@ -74,10 +75,10 @@ def test_the_difference_to_the_dispatcher_is_recorded(tmp_path: Path) -> None:
     assert registrations is not None
     assert (row["verdict"], row["requires"], row["undefined"]) == ("loads", ["torch>=2.0"], {})
     assert registrations["new_ops"] == ["abiscan_loads::double_it"]
-    assert dispatch_dumps.schemas(registrations) == {
+    assert dumped_schemas(registrations) == {
         ("abiscan_loads::double_it", registrations["new_schemas"]["abiscan_loads::double_it"])
     }
-    assert len(dispatch_dumps.kernels(registrations)) == 1
+    assert len(dumped_kernels(registrations)) == 1
 
 
 @needs_recorded_torch

@@ -3,102 +3,116 @@
 from __future__ import annotations
 
 import functools
-import gzip
 import json
+import shutil
 import subprocess
 import sys
-from collections import Counter
-from collections.abc import Collection
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from abiscan.binary.elf import ElfFile
-from abiscan.dispatch.keys import DispatchKeys, keys_of
-from abiscan.emulation import Phase, Registrations, recover
+from abiscan.binary.elf import ElfFile, Machine
+from abiscan.dispatch.keys import keys_of
+from abiscan.emulation import Phase, recover
 from abiscan.extension.examined import examine
 from abiscan.extension.inventory import Inventory
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import TorchVersion
-from abiscan.results.operators import full_schema, key_name
-from tests.oracle import corpus, dispatch_dumps
+from tests.oracle import corpus
 from tests.oracle.corpus import needs_corpus, shared_work  # noqa: F401
+from tests.oracle.test_ground_truth import SMALL, SMALL_WHEELS
+from tests.oracle.test_samples import TORCH
+from tools import ground_truth, registrations
+from tools.registrations import Load, dumped_kernels, dumped_schemas, recovered_kernels, recovered_schemas
 
 SAMPLES = Path(__file__).parents[2] / "sample_binaries" / "registrations"
-RECORD = json.loads(gzip.decompress(Path(__file__).with_name("registrations.json.gz").read_bytes()))
+LOADS = registrations.recorded()
 pytestmark = corpus.one_process
 
 
-LOADING = frozenset({Phase.STATIC_INIT})
-
-
-def kernels(
-    found: Registrations, keys: DispatchKeys, phases: Collection[Phase] = LOADING
-) -> Counter[dispatch_dumps.Kernel]:
-    return Counter(
-        (
-            kernel.operator,
-            key_name(kernel.dispatch_key, keys) or "CompositeImplicitAutograd",  # what torch makes of no key
-            kernel.file,
-            kernel.line,
-            kernel.inferred_schema,
-        )
-        for kernel in found.kernels
-        if kernel.phase in phases
-    )
-
-
-def schemas(
-    found: Registrations, release: TorchVersion, phases: Collection[Phase] = LOADING
-) -> set[tuple[str, str | None]]:
-    return {
-        (operator.name, full_schema(operator, release))
-        for operator in found.operators
-        if operator.phase in phases and not operator.jit_only
-    }
-
-
 @functools.cache
-def inventories(package: str, version: str) -> tuple[Inventory, ...]:
-    examined = examine(corpus.wheel(f"{package}-{version}"), Session(store=corpus.store()))
+def inventories(package: str, version: str, machine: Machine = Machine.X86_64) -> tuple[Inventory, ...]:
+    wheel = ground_truth.wheel(package, version, corpus.folder(), machine)
+    examined = examine(wheel, Session(store=corpus.store()))
     return tuple(extension.inventory for extension in examined.extensions)
 
 
 @needs_corpus
-@pytest.mark.parametrize(
-    "record", RECORD, ids=lambda record: f"{record['package']}-{record['version']}/{record['path']}"
-)
-def test_recovers_exactly_what_a_recorded_load_registered(record: dict[str, Any]) -> None:
-    release = TorchVersion(record["torch"])
-    found: Counter[dispatch_dumps.Kernel] = Counter()
-    defined: set[tuple[str, str | None]] = set()
-    for each in inventories(record["package"], record["version"]):
-        if Path(each.path).name in record["libraries"]:  # the library itself, or one that it brings along
-            found += kernels(each.registrations, keys_of(release))
-            defined |= schemas(each.registrations, release)
-    expected = Counter(map(tuple, record["kernels"]))
-    assert expected - found == Counter(), "missed"
-    assert found - expected == Counter(), "made up"
-    assert defined == set(map(tuple, record["schemas"]))
+@pytest.mark.parametrize("load", LOADS, ids=lambda load: f"{load.corpus}/{load.path}-{load.torch}")
+def test_recovers_exactly_what_a_recorded_load_registered(load: Load) -> None:
+    assert registrations.differences(load, inventories(load.package, load.version, load.machine)) == []
+
+
+def test_recovers_exactly_what_the_loads_of_small_wheels_registered(tmp_path: Path) -> None:
+    folder = shutil.copytree(SMALL_WHEELS, tmp_path / "wheels")
+    loads = [load for load in LOADS if load.corpus in (*SMALL, "torch-harmonics-0.9.3")]
+    assert len(loads) == 25
+    assert sum(len(load.schemas) for load in loads) == 24
+    wrong = {
+        f"{load.corpus} {load.path} on torch {load.torch}": found
+        for load, found in ground_truth.compare_registrations(loads, folder)
+        if found
+    }
+    assert wrong == {}
 
 
 @needs_corpus
 def test_no_kernel_of_a_recorded_file_is_said_to_contradict_itself() -> None:
     """Each was accepted by a real torch, which made both its C++ type and its schema."""
     typed = 0
-    for package, version in sorted({(record["package"], record["version"]) for record in RECORD}):
-        for each in inventories(package, version):
+    for package, version, machine in dict.fromkeys((load.package, load.version, load.machine) for load in LOADS):
+        for each in inventories(package, version, machine):
             assert [gap.reason for gap in each.gaps if "contradicts" in gap.reason] == [], each.path
             kernels_of = each.registrations.kernels
             typed += sum(kernel.signature is not None and kernel.inferred_schema is not None for kernel in kernels_of)
     assert typed > 500
 
 
+@needs_corpus
+@pytest.mark.parametrize(
+    "corpus_name", ["metatensor-torch-0.7.6", "metatensor-torch-0.8.5", "vesin-torch-0.3.7", "vesin-torch-0.6.2"]
+)
+def test_the_builds_of_one_source_for_several_torches_register_the_same(corpus_name: str) -> None:
+    """Those up to torch 2.6 have the old layout of strings; what one of them registers was recorded."""
+    package, _, version = corpus_name.rpartition("-")
+    builds = [each for each in inventories(package, version) if each.path.endswith("_torch.so")]
+    assert {"torch-2.6" in build.path for build in builds} == {True, False}
+    assert [gap.reason for build in builds for gap in build.gaps] == []
+    release = TorchVersion("2.8.0")
+    assert len({frozenset(recovered_schemas(build.registrations, release)) for build in builds}) == 1
+    methods = [registrations.recovered_methods(build.registrations) for build in builds]
+    assert methods[0].total() >= 2
+    assert all(each == methods[0] for each in methods)
+
+
 def test_the_record_is_not_empty() -> None:
-    assert sum(len(record["kernels"]) for record in RECORD) > 1_000
-    assert sum(len(record["schemas"]) for record in RECORD) > 500
+    pairs = ground_truth.recorded()
+    loaded = [pair for pair in pairs if pair.verdict == "loads"]
+    assert {(load.corpus, load.path, load.torch) for load in LOADS} > {
+        (pair.corpus, pair.path, pair.torch) for pair in loaded
+    }
+    assert sum(load.kernels.total() for load in LOADS) > 1_000
+    assert sum(len(load.schemas) for load in LOADS) > 500
+    assert sum(load.methods.total() for load in LOADS if load.methods) > 1_000
+
+
+@pytest.mark.parametrize("load", registrations.recorded(registrations.OF_SAMPLES), ids=lambda load: load.path)
+def test_recovers_exactly_what_the_load_of_a_sample_for_aarch64_registered(load: Load) -> None:
+    file = ElfFile.open(SAMPLES / load.path)
+    assert file.facts().machine is load.machine is Machine.AARCH64
+    found = recover(file, file.facts())
+    assert [gap for gap in found.gaps if gap.stage == "emulation"] == []
+    assert registrations.differences_of(load, [found]) == []
+
+
+def test_every_sample_for_aarch64_was_loaded() -> None:
+    loads = {load.path: load for load in registrations.recorded(registrations.OF_SAMPLES)}
+    assert loads.keys() == {path.name for path in SAMPLES.glob("*_aarch64.so")}
+    assert {load.torch for load in loads.values()} == {TORCH}
+    # These enter something into other registries, or look operators up.
+    without = {name for name, load in loads.items() if not load.kernels and not load.schemas}
+    assert without == {"lookups_aarch64.so", "registries_aarch64.so"}
 
 
 LOAD = """
@@ -108,6 +122,7 @@ for name in ("c10", "torch_cpu", "torch_python"):
     ctypes.CDLL(f"{torch.__path__[0]}/lib/lib{name}.so", ctypes.RTLD_GLOBAL)
 before = set(torch._C._dispatch_get_all_op_names())
 old = {name: torch._C._dispatch_dump(name) for name in ("aten::relu",)}
+known_classes = set(map(str, torch._C._jit_get_custom_class_schemas()))
 torch.ops.load_library(sys.argv[1])
 new = [name for name in torch._C._dispatch_get_all_op_names() if name not in before]
 dumps = {name: torch._C._dispatch_dump(name) for name in new}
@@ -118,14 +133,19 @@ changed = {
     }
     for name, text in old.items()
 }
-print(json.dumps({"new_op_dumps": dumps, "changed_ops": changed}))
+classes = [str(schema) for schema in torch._C._jit_get_custom_class_schemas() if str(schema) not in known_classes]
+print(json.dumps({"new_op_dumps": dumps, "changed_ops": changed, "new_class_schemas": classes}))
 print(torch.__version__)
 """
 
 
 @pytest.mark.skipif(find_spec("torch") is None, reason="needs torch")
 @pytest.mark.parametrize(
-    "name", ["library", "library_avx2", "library_avx512", "library_unoptimised", "operators", "classes", "stable"]
+    "name",
+    [
+        *("library", "library_avx2", "library_avx512", "library_unoptimised", "operators", "classes", "stable"),
+        *("defaults", "defaults_release"),
+    ],
 )
 def test_recovers_exactly_what_a_live_load_registers(name: str) -> None:
     path = SAMPLES / f"{name}.so"
@@ -134,12 +154,21 @@ def test_recovers_exactly_what_a_live_load_registers(name: str) -> None:
         pytest.skip("needs the torch that the samples were built for")
     assert run.returncode == 0, run.stderr
     dumped, version = run.stdout.splitlines()[-2:]
-    truth, release = json.loads(dumped), TorchVersion(version)
+    truth = json.loads(dumped)
     file = ElfFile.open(path)
     found = recover(file, file.facts())
     assert found.gaps == ()
-    assert kernels(found, keys_of(release)) == dispatch_dumps.kernels(truth)
-    assert schemas(found, release) == dispatch_dumps.schemas(truth)
+    load = Load(
+        package=name,
+        version="",
+        path=path.name,
+        torch=version,
+        libraries=frozenset(),
+        kernels=registrations.dumped_kernels(truth),
+        schemas=frozenset(registrations.dumped_schemas(truth)),
+        methods=registrations.dumped_methods(truth),
+    )
+    assert registrations.differences_of(load, [found]) == []
 
 
 IMPORT = """
@@ -176,5 +205,5 @@ def test_recovers_exactly_what_a_live_import_and_a_call_register() -> None:
     for phase, dumps in zip((Phase.MODULE_INIT, Phase.ON_CALL), json.loads(dumped), strict=True):
         phases.add(phase)
         truth = {"new_op_dumps": dumps, "changed_ops": {}}
-        assert kernels(found, keys_of(release), phases) == dispatch_dumps.kernels(truth)
-        assert schemas(found, release, phases) == dispatch_dumps.schemas(truth)
+        assert recovered_kernels(found, keys_of(release), phases) == dumped_kernels(truth)
+        assert recovered_schemas(found, release, phases) == dumped_schemas(truth)

@@ -17,7 +17,7 @@ from abiscan.findings import Effect
 from abiscan.inputs.session import Session
 from abiscan.inputs.store import Store
 from abiscan.pipelines.check import check
-from abiscan.results.check import How, Verdict
+from abiscan.results.verdict import How, Verdict
 from abiscan.rules import RULES
 from abiscan.torches.torch import ReleaseNumber, TorchChoice, TorchOf
 from tests import live_torch

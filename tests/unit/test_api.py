@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 import abiscan
+from abiscan.inputs.session import Session
+from abiscan.inputs.store import Store
 from tests.fakes import SAMPLES, torch_package
 
 SAMPLE = SAMPLES / "undefined_symbol_signature" / "undefined_symbol_signature.so"
@@ -72,6 +74,15 @@ def test_targets_and_torches_are_words_or_paths(tmp_path: Path) -> None:
 def test_a_specifier_means_several_releases() -> None:
     report = abiscan.check(LOADS, ">=2.12,<2.14")
     assert [result.torch for result in report.results] == ["2.12.0", "2.12.1", "2.13.0"]
+
+
+def test_what_takes_long_is_told_by_name(tmp_path: Path) -> None:
+    steps: list[str] = []
+    session = Session(store=Store(tmp_path), progress=steps.append)
+    abiscan.check([SAMPLE, LOADS], "2.13.0", session=session)
+    for path in (SAMPLE, LOADS):
+        assert f"reading {path}" in steps
+        assert f"{path} on torch 2.13.0+cpu" in steps
 
 
 def test_only_the_rules_that_are_asked_for_run() -> None:

@@ -20,13 +20,14 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture
 def abiscan(tmp_path: Path) -> Path:
     script = tmp_path / "abiscan"
-    script.write_text(f'#!/bin/sh\nexec {sys.executable} -m abiscan "$@"\n', encoding="utf-8")
+    log = f'echo "$*" >>{tmp_path}/calls'
+    script.write_text(f'#!/bin/sh\n{log}\nexec {sys.executable} -m abiscan "$@"\n', encoding="utf-8")
     script.chmod(0o755)
     return script
 
 
 def action(abiscan: Path, folder: Path, **settings: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "ARGS": "", **settings}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **settings}
     command = [str(ROOT / ".ci" / "action"), str(abiscan)]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
@@ -49,7 +50,20 @@ def test_the_action_checks_every_torch_and_keeps_the_worst_code(abiscan: Path, t
     assert "::error file=build/bad.so,title=abiscan undefined-symbol::bad.so: " in bad.stdout
     assert [path.name for path in (tmp_path / "reports").iterdir()] == ["abiscan-old_torch.sarif"]
     assert summary.read_text("utf-8").count("| `build/good.so` |") == 3
-    assert action(abiscan, tmp_path, TARGETS="build/bad.so absent.so", TORCH=both).returncode == 2
+    assert len((tmp_path / "calls").read_text("utf-8").splitlines()) == 3  # one for each torch, whatever is written
+    for targets, code in (("build/bad.so absent.so", 1), ("absent.so", 2), ("build/good.so absent.so", 2)):
+        assert action(abiscan, tmp_path, TARGETS=targets, TORCH=both).returncode == code
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_reports_of_the_action_have_names_that_every_system_takes(abiscan: Path, tmp_path: Path) -> None:
+    extension(undefined=uses("_ZN2at15get_num_threadsEv")).write(tmp_path / "good.so")
+    for name in (">=2.99", "==2.6.x"):
+        (tmp_path / name).touch()  # a pattern that is not expanded
+    done = action(abiscan, tmp_path, TARGETS="good.so", TORCH=">=2.12,<2.13\n==2.6.*", SARIF="reports", ARGS="-v")
+    assert done.returncode == 0
+    names = sorted(path.name for path in (tmp_path / "reports").iterdir())
+    assert names == ["abiscan-_2.12_2.13.sarif", "abiscan-_2.6._.sarif"]
 
 
 def test_the_action_names_its_inputs_right() -> None:
@@ -86,5 +100,10 @@ def test_shells_complete_commands_and_options(shell: str) -> None:
         assert "abiscan" in complete(_ABISCAN_COMPLETE=f"{shell}_source")
     words = {"COMP_WORDS": "abiscan do", "COMP_CWORD": "1" if shell != "fish" else "do"}
     assert "doctor" in complete(_ABISCAN_COMPLETE=f"{shell}_complete", **words)
+    if shell != "fish":  # which passes the word under the cursor differently
+        words = {"COMP_WORDS": "abiscan check --select unde", "COMP_CWORD": "3"}
+        assert "undefined-symbol" in complete(_ABISCAN_COMPLETE=f"{shell}_complete", **words)
+    words = {"COMP_WORDS": "abiscan explain unde", "COMP_CWORD": "2" if shell != "fish" else "unde"}
+    assert "undefined-symbol" in complete(_ABISCAN_COMPLETE=f"{shell}_complete", **words)
     words = {"COMP_WORDS": "abiscan check --fo", "COMP_CWORD": "2" if shell != "fish" else "--fo"}
     assert "--format" in complete(_ABISCAN_COMPLETE=f"{shell}_complete", **words)

@@ -84,7 +84,8 @@ def _define(state: TorchState, call: Call) -> int:
         raise Stop("a definition with an unknown schema", call.return_address)
     alias = state.schemas.read_alias_analysis(call.argument(1))
     text = schema.name + (schema.arguments or "")
-    state.recorder.define(_library_of(state, call), text, tags=_read_tags(call), alias_analysis=alias)
+    library, tags = _library_of(state, call), _read_tags(call)
+    state.recorder.define(library, text, tags=tags, alias_analysis=alias, built=schema.built)
     return call.argument(0)
 
 
@@ -97,7 +98,9 @@ def _define_with_kernel(state: TorchState, call: Call) -> int:
     alias = state.schemas.read_alias_analysis(call.argument(1)) if declaration.arguments else None
     text = declaration.name + (declaration.arguments or "")
     tags = _read_tags(call)
-    definition = state.recorder.define(library, text, inferred=inferred, tags=tags, alias_analysis=alias)
+    definition = state.recorder.define(
+        library, text, inferred=inferred, tags=tags, alias_analysis=alias, built=declaration.built
+    )
     _record_kernel(state, library, definition.name, function, definition)
     return call.argument(0)
 
@@ -167,5 +170,6 @@ def _record_kernel(
         inferred=function.schema.arguments if function.schema else None,
         boxed=function.boxed,
         fallthrough=function.fallthrough,
+        functions=function.addresses,
         definition=definition,
     )

@@ -41,6 +41,7 @@ def _register(state: TorchState, call: Call) -> None:
         declaration.name + (declaration.arguments or ""),
         inferred=inferred,
         alias_analysis=state.schemas.read_optional_byte(kernels + 24) if flag_first else None,
+        built=declaration.built,
     )
     for function in functions:
         state.recorder.kernel(

@@ -30,9 +30,11 @@ _CALLS: Final = {
     api.REGISTER_HOOKS: ("privateuse1-hooks", None, None),
     api.REGISTER_GENERATOR: ("privateuse1-generator", None, None),
     api.REGISTER_PROFILER: ("privateuse1-profiler", None, None),
+    api.REGISTER_ACTIVITY_PROFILER: ("privateuse1-activity-profiler", None, None),
 }
 _SIZE: Final = re.compile(r"\d+")
 _HOOK: Final = r"_ZN3c1016CachingAllocator26AcceleratorAllocatorConfig19getConfigParserHook"
+_PROFILERS: Final = r"_ZN5torch8profiler4impl27PrivateUse1ProfilerRegistry8instanceE"
 _FUNCTION_SIZE: Final = 32  # sizeof(std::function)
 _FIRST, _COUNT = 16, 24  # in a std::unordered_map
 _PRIORITIES: Final = (1, 2, 3)  # RegistryPriority
@@ -136,6 +138,12 @@ def _demangle(registries: FilledRegistries, call: Call) -> None:
     """The help text of an entry is the name of its class: it stays mangled."""
     result = call.result
     registries.state.strings.create(call.process, result, call.machine.text(call.argument(0)))
+
+
+@TORCH_REGISTRIES.matching(_PROFILERS)
+def _profilers(_: FilledRegistries, call: Call) -> int:
+    """One object, of which inlined code does not look at anything."""
+    return call.process.bind("registry of profilers")
 
 
 @TORCH_REGISTRIES.matching(_HOOK)

@@ -12,6 +12,7 @@ from typing import Final
 from abiscan.binary import registration_api as api
 from abiscan.emulation.doubles import SharedDoubles
 from abiscan.emulation.emulator import Stop
+from abiscan.emulation.loader import BASE
 from abiscan.emulation.model import Library, LibraryKind
 from abiscan.emulation.process import Call
 from abiscan.emulation.torch_state import TorchState, optional_text_argument, text_argument
@@ -60,7 +61,9 @@ def _define_with_tags(state: TorchState, call: Call) -> int:
 def _implement(state: TorchState, call: Call) -> int:
     version = call.argument(3) if call.name == "torch_library_impl" else None
     name = text_argument(call, 1)
-    state.recorder.kernel(_library_of(state, call), name, None, boxed=True, abi_version=version)
+    function = call.argument(2)
+    functions = (function - BASE,) if call.process.image.is_code(function) else ()
+    state.recorder.kernel(_library_of(state, call), name, None, boxed=True, abi_version=version, functions=functions)
     return 0
 
 

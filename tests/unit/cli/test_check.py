@@ -16,7 +16,7 @@ import pytest
 from abiscan.cli import main
 from abiscan.results.document import schema
 from tests.elf_builder import EM_AARCH64, Elf, uses
-from tests.fakes import extension, torch_libraries, torch_package, wheel
+from tests.fakes import SAMPLES, extension, torch_libraries, torch_package, wheel
 
 GONE = "_ZN2at4goneEv"
 FORMATS = ("text", "json", "sarif", "junit", "github", "markdown")
@@ -125,6 +125,113 @@ def test_inputs_that_are_nothing_are_2(tmp_path: Path, good: Path, torch: Path) 
         assert result.stderr.count("\n") == 1
 
 
+def test_each_target_gets_its_own_answer(tmp_path: Path, good: Path, bad: Path, torch: Path) -> None:
+    """A wheel without anything compiled, a damaged one and a missing one do not stop the others."""
+    pure = wheel(tmp_path / "pure-1-py3-none-any.whl", {"pure/__init__.py": b""})
+    broken = tmp_path / "broken.whl"
+    broken.write_bytes(b"PK")
+    absent = tmp_path / "absent.whl"
+    unread = f"abiscan: {absent}: does not exist (did you mean {broken}?)\nabiscan: {broken}: not a readable wheel"
+    for targets, code in (
+        ((pure,), 0),
+        ((pure, good), 0),
+        ((good, broken, pure, absent), 2),
+        ((absent, broken, good, bad), 1),  # what certainly fails is worse than what cannot be read
+    ):
+        result = run(*targets, "--torch", torch)
+        assert result.exit_code == code
+        assert (f"{pure}: nothing to check: contains no ELF shared object\n" in result.stdout) == (pure in targets)
+        assert (f"{good}: loads on torch 9.9.0+cpu\n" in result.stdout) == (good in targets)
+        assert (f"{absent}: does not exist" in result.stderr) == (absent in targets)
+        assert (f"{broken}: not a readable wheel" in result.stderr) == (broken in targets)
+        assert result.stderr.count("\n") == (absent in targets) + (broken in targets)
+    both = run(absent, broken, "--torch", torch)
+    assert (both.exit_code, both.stdout) == (2, "")
+    assert both.stderr.startswith(unread)
+    document = json.loads(run(pure, broken, good, "--torch", torch, "--format", "json").stdout)
+    jsonschema.validate(document, schema("check"), cls=jsonschema.Draft202012Validator)
+    assert [one["target"] for one in document["results"]] == [str(good)]
+    assert {one["target"]: one["readable"] for one in document["unchecked"]} == {str(pure): True, str(broken): False}
+
+
+def test_a_wheel_that_does_not_use_torch_is_fine(tmp_path: Path, torch: Path) -> None:
+    path = wheel(tmp_path / "plain-1-py3-none-any.whl", {"plain/_C.so": Elf().build()})
+    result = run(path, "--torch", torch)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == f"{path}: nothing to check: contains no shared object that uses torch\n"
+
+
+def test_a_library_that_has_nothing_to_do_with_torch_is_said_to(tmp_path: Path, torch: Path) -> None:
+    plain = Elf(soname="libz.so").write(tmp_path / "plain" / "libz.so")
+    result = run(plain, "--torch", torch)
+    assert (result.exit_code, result.stdout) == (0, f"{plain}: loads on torch 9.9.0+cpu, but does not use torch\n")
+    document = json.loads(run(plain, "--torch", torch, "--format", "json").stdout)
+    jsonschema.validate(document, schema("check"), cls=jsonschema.Draft202012Validator)
+    assert document["results"][0]["uses_torch"] is False
+    # Through a library that it brings along, it does.
+    extension(soname="libside.so").write(tmp_path / "user" / "libside.so")
+    user = Elf(needed=("libside.so",), runpath="$ORIGIN").write(tmp_path / "user" / "user.so")
+    assert run(user, "--torch", torch).stdout == f"{user}: loads on torch 9.9.0+cpu\n"
+
+
+def test_a_damaged_wheel_does_not_stop_the_search_for_libraries_of_other_targets(tmp_path: Path, torch: Path) -> None:
+    broken = tmp_path / "broken.whl"
+    broken.write_bytes(b"PK")
+    needs = extension(needed=("libtorch_cpu.so", "libother.so")).write(tmp_path / "needs" / "needs.so")
+    has = extension(soname="libother.so").write(tmp_path / "has" / "libother.so")
+    result = run(broken, needs, has, "--torch", torch)
+    assert result.exit_code == 2
+    assert f"{needs}: loads on torch 9.9.0+cpu\n" in result.stdout
+
+
+def test_a_missing_target_is_told_before_a_missing_torch(tmp_path: Path) -> None:
+    result = run(tmp_path / "absent.so", "--torch", tmp_path / "nowhere")
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert f"{tmp_path / 'absent.so'}: does not exist" in result.stderr
+
+
+def test_a_folder_of_wheels_stands_for_the_wheels(tmp_path: Path, torch: Path) -> None:
+    members = {"pkg/_C.so": extension().build()}
+    paths = [wheel(tmp_path / "dist" / f"pkg-{number}-py3-none-any.whl", members) for number in (1, 2)]
+    result = run(tmp_path / "dist", "--torch", torch, "-q")
+    assert result.exit_code == 0
+    assert result.stdout == "".join(f"{path}: pkg/_C.so: loads on torch 9.9.0+cpu\n" for path in paths)
+    extension().write(tmp_path / "dist" / "own.so")
+    assert f"{tmp_path / 'dist'}: own.so: loads" in run(tmp_path / "dist", "--torch", torch, "-q").stdout
+
+
+def test_a_target_that_is_named_twice_is_checked_once(good: Path, torch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(good.parent)
+    result = run("good.so", "./good.so", good, "--torch", torch)
+    assert (result.exit_code, result.stdout) == (0, "good.so: loads on torch 9.9.0+cpu\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("pkg-1.tar.gz", "is an archive of source code, in which nothing is compiled yet (build a wheel from it"),
+        ("pkg-1.zip", "is an archive of source code"),
+        ("pkg-1-cp311-cp311-win_amd64.whl", "is for Windows (abiscan checks extensions for Linux)"),
+        ("pkg-1-cp311-cp311-macosx_11_0_arm64.whl", "is for macOS (abiscan checks extensions for Linux)"),
+    ],
+)
+def test_what_has_no_extension_for_linux_is_named(name: str, problem: str, tmp_path: Path, torch: Path) -> None:
+    result = run(wheel(tmp_path / name, {"pkg/_C.so": b"\xcf\xfa\xed\xfe"}), "--torch", torch)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"{tmp_path / name}: {problem}" in result.stderr
+
+
+def test_extensions_for_macos_are_no_pure_python(tmp_path: Path, torch: Path) -> None:
+    path = wheel(tmp_path / "pkg-1-py3-none-any.whl", {"pkg/_C.so": b"\xcf\xfa\xed\xfe" + bytes(60)})
+    result = run(path, "--torch", torch)
+    assert (result.exit_code, "is for macOS" in result.stderr) == (2, True)
+
+
+def test_a_pattern_that_matches_nothing(tmp_path: Path, torch: Path) -> None:
+    result = run(tmp_path / "*.whl", "--torch", torch)
+    assert (result.exit_code, "*.whl: matches no file" in result.stderr) == (2, True)
+
+
 def test_usage_is_2(good: Path, torch: Path) -> None:
     for words, problem in (
         ((), "Missing argument 'TARGET...'"),
@@ -161,9 +268,21 @@ def test_a_rule_left_out_does_not_change_the_verdict(bad: Path, torch: Path) -> 
 def test_fail_on_and_strict(noted: Path, bad: Path, torch: Path) -> None:
     assert run(noted, "--torch", torch).exit_code == 0
     assert run(noted, "--torch", torch, "--fail-on", "note").exit_code == 1
-    assert run(noted, "--torch", torch, "--strict").exit_code == 1
+    strict = run(noted, "--torch", torch, "--strict")
+    assert strict.exit_code == 1
+    reason = "linkage: not available: libvendor.so.1; 0 unresolved symbols not checked"
+    assert strict.stderr == f"abiscan: --strict: could not be checked: {reason}\n"
     assert run(bad, "--torch", torch, "--fail-on", "load-fails").exit_code == 1
     assert run(bad, "--torch", torch, "--fail-on", "aborts").exit_code == 0
+
+
+def test_strict_does_not_count_what_a_release_number_leaves_open() -> None:
+    """Libraries of the system and of vendors are taken for granted there: it would fail whatever is checked."""
+    for sample in ("loads/loads.so", "missing_sibling/missing_sibling.so"):
+        result = run(SAMPLES / sample, "--torch", "2.13.0", "--strict")
+        assert (result.exit_code, result.stderr) == (0, "")
+    document = json.loads(run(SAMPLES / "loads" / "loads.so", "--torch", "2.13.0", "--format", "json").stdout)
+    assert [gap.get("expected") for gap in document["results"][0]["gaps"]] == [True]
 
 
 def test_json_on_stdout_is_json_alone(good: Path, bad: Path, noted: Path, torch: Path) -> None:
@@ -230,6 +349,17 @@ def test_output_that_cannot_be_written_is_2(bad: Path, torch: Path, tmp_path: Pa
     assert "report.txt: cannot be written: No such file or directory" in result.stderr
     assert run(bad, "--torch", torch, "--output", tmp_path).exit_code == 2
     assert run(bad, "--torch", torch, "--output", bad / "report.txt").exit_code == 2  # below a file
+
+
+def test_one_run_writes_several_reports(bad: Path, torch: Path, tmp_path: Path) -> None:
+    words = [word for form in FORMATS for word in ("--report", f"{form}={tmp_path / form}")]
+    result = run(bad, "--torch", torch, "-q", *words)
+    assert result.exit_code == 1
+    assert result.stdout == (tmp_path / "text").read_text("utf-8")
+    for form in FORMATS[1:]:
+        assert (tmp_path / form).read_text("utf-8") == run(bad, "--torch", torch, "--format", form).stdout
+    for wrong in ("json", "xml=report", "json="):
+        assert "expected FORMAT=FILE" in run(bad, "--torch", torch, "--report", wrong).stderr
 
 
 def test_verbose_and_quiet(bad: Path, noted: Path, torch: Path) -> None:

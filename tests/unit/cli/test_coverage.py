@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -7,8 +8,11 @@ from typing import Any
 import jsonschema
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
+import abiscan
 from abiscan.cli import main
+from abiscan.report import coverage_text
 from abiscan.results.document import schema
 
 SAMPLES = Path(__file__).resolve().parents[3] / "sample_binaries"
@@ -28,6 +32,19 @@ def report(*arguments: str, code: int = 0) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(run(*arguments, "--format", "json", code=code))
     jsonschema.validate(document, schema("coverage"))
     return document
+
+
+def test_gaps_that_differ_in_an_operator_alone_are_grouped(capsys: pytest.CaptureFixture[str]) -> None:
+    found = abiscan.coverage(BACKEND, "2.13.0")
+    gaps = [f"a.so: the schema that torch infers for aten::{name} has an unknown type" for name in ("a", "b.out", "c")]
+    gaps += ["a.so: calls c10::Symbol::f with a name that is not a constant"] * 2
+    gaps += ["a.so: calls c10::Symbol::g with a name that is not a constant"]
+    more = "more like it; use -v to show all)"
+    for verbose, shown in ((False, [f"{gaps[0]} (and 2 {more}", f"{gaps[3]} (and 1 {more}", gaps[5]]), (True, gaps)):
+        page = Console(width=400)
+        coverage_text.render(dataclasses.replace(found, gaps=tuple(gaps)), page, verbose=verbose)
+        lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("gap: ")]
+        assert lines == [f"gap: {line}" for line in shown]
 
 
 def test_the_backend_of_pytorch_issue_38973() -> None:

@@ -45,6 +45,22 @@ def test_the_json_is_as_its_schema_says(old: str, new: str) -> None:
         assert not validator.is_valid({name: value for name, value in short.items() if name != field})
 
 
+def test_a_class_whose_member_changed_has_no_line_of_its_own() -> None:
+    """torch 2.9.0 gave the union in c10::IValue a member, in the same place as the others: c10/core/ivalue.h."""
+
+    def layouts(*words: str) -> dict[str, str]:
+        lines = [line.removeprefix("layout ") for line in run(*words).splitlines() if line.startswith("layout ")]
+        return {name: text for name, _, text in (line.partition(": ") for line in lines)}
+
+    union, all_of_it = "c10::IValue::Payload::TriviallyCopyablePayload", layouts("2.8.0", "2.9.1", "-v")
+    folded = layouts("2.8.0", "2.9.1")
+    repeated = [name for name, text in all_of_it.items() if text.endswith(f"({union}): as_uint (uint64_t) is new at 0")]
+    assert len(repeated) > 20
+    assert folded.keys() < all_of_it.keys()
+    assert folded.keys() & set(repeated) == set()
+    assert folded[union].startswith("as_uint (uint64_t) is new at 0 (also in ")
+
+
 def test_numbers_are_compared() -> None:
     document = json.loads(run("2.6.0", "2.7.0", "--format", "json"))
     (libc10,) = (change for change in document["symbols"] if change["library"] == "libc10.so")

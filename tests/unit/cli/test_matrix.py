@@ -86,6 +86,7 @@ def test_every_release_has_a_cell(old: Path) -> None:
             "object": "_C.so",
             "message": f"undefined symbol: {OLD_STRING}",
         },
+        "torch_cuda": "12",  # the package index has 2.7.0 for CUDA 12.6
     }
 
 
@@ -180,6 +181,27 @@ def test_a_missing_target_is_named(tmp_path: Path) -> None:
     assert "none.whl" in result.stderr
 
 
+def test_each_target_gets_its_own_row(old: Path, tmp_path: Path) -> None:
+    pure = wheel(tmp_path / "pure-1-py3-none-any.whl", {"pure/__init__.py": b""})
+    torches = ("--torch", "2.5.1", "--torch", "2.6.0")
+    only = run("matrix", pure, *torches)
+    assert (only.exit_code, only.stdout) == (0, f"{pure}: nothing to check: contains no ELF shared object\n")
+    result = run("matrix", old, pure, tmp_path / "none.whl", *torches)
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert f"{tmp_path / 'none.whl'}: does not exist" in result.stderr
+    assert "works on torch 2.5.1-2.6.0" in result.stdout
+    assert f"{pure}: nothing to check" in result.stdout
+    found = document(old, pure, tmp_path / "none.whl", *torches)
+    assert [row["target"] for row in found["results"]] == [str(old)]
+    assert [one["readable"] for one in found["unchecked"]] == [True, False]
+
+
+@pytest.mark.parametrize("again", ["2.13.0", "2.13", "2.13.0+cpu"])
+def test_one_build_under_two_names_is_one_column(again: str, old: Path) -> None:
+    (row,) = document(old, old, "--torch", "2.13.0", "--torch", again, "--torch", "2.13.0+cu130")["results"]
+    assert list(row["releases"]) == ["2.13.0", "2.13.0+cu130"]
+
+
 def test_into_a_file(old: Path, tmp_path: Path) -> None:
     run("matrix", old, "--format", "json", "--output", tmp_path / "matrix.json")
     jsonschema.validate(json.loads((tmp_path / "matrix.json").read_text("utf-8")), schema("matrix"))
@@ -260,7 +282,11 @@ def test_no_release_satisfies_it(requires: str, tmp_path: Path) -> None:
     assert requires in result.stderr
 
 
-def test_only_a_wheel_declares(old: Path) -> None:
+def test_only_a_wheel_declares(old: Path, tmp_path: Path) -> None:
     result = run("check", old, "--torch", "declared")
     assert result.exit_code == 2
     assert "has no metadata" in result.stderr
+    good = package(tmp_path, "torch>=1.13,<2.7", extension(undefined=uses(OLD_STRING)))
+    both = run("check", old, good, "--torch", "declared")
+    assert (both.exit_code, both.stdout) == (2, f"{good}: pkg/_0.so: loads on torch 2.6.0+cu124\n")
+    assert "has no metadata" in both.stderr

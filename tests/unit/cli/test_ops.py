@@ -1,14 +1,20 @@
 from __future__ import annotations
 
+import dataclasses
 import json
+import shutil
 from pathlib import Path
 
 import jsonschema
 import pytest
 from click.testing import CliRunner
 
+import abiscan
 from abiscan.cli import main
+from abiscan.emulation.model import Lookup
+from abiscan.report import ops_text
 from abiscan.results.document import schema
+from abiscan.results.operators import ExtensionOperators
 
 SAMPLES = Path(__file__).resolve().parents[3] / "sample_binaries"
 LOADS = str(SAMPLES / "loads" / "loads.so")
@@ -53,6 +59,51 @@ def test_the_schema_asks_for_every_part(missing: str) -> None:
     del document[missing]
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(document, schema("ops"))
+
+
+def test_operators_are_selected_by_name_and_namespace() -> None:
+    conflicts = str(SAMPLES / "registration_conflicts" / "impl_without_def.so")
+    everything = json.loads(run(conflicts, "--format", "json"))
+    namespace, _, name = everything["kernels"][0]["operator"].rpartition("::")
+    for words in (("--operator", name), ("--namespace", namespace)):
+        document = json.loads(run(conflicts, *words, "--format", "json"))
+        jsonschema.validate(document, schema("ops"))
+        assert document["kernels"] == everything["kernels"]
+        assert bool(document["libraries"]) == ("--namespace" in words)
+        assert document["gaps"] == everything["gaps"]
+    nothing = json.loads(run(conflicts, "--operator", "absent", "--format", "json"))
+    assert [nothing[part] for part in ("libraries", "operators", "kernels", "lookups")] == [[], [], [], []]
+
+
+def test_operators_of_a_torch_are_selected() -> None:
+    lines = run("--torch", "2.6.0", "--operator", "aten::add.Tensor").splitlines()
+    assert lines[1] == "operator aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"
+    assert {line.split()[1] for line in lines[2:]} == {"aten::add.Tensor"}
+    document = json.loads(run("--torch", "2.6.0", "--namespace", "mkldnn", "--format", "json"))
+    assert {operator["name"].partition("::")[0] for operator in document["operators"]} == {"mkldnn"}
+    versions = json.loads(
+        run("--torch", "2.6.0", "--operator", "aten::add.Tensor", "--api-version", "--format", "json")
+    )
+    assert list(versions["api_versions"]) == ["aten::add.Tensor"]
+    assert "cannot be combined" in run(LOADS, "--api-version", "--operator", "add", code=2)
+
+
+def test_an_operator_that_is_looked_up_in_several_places_has_one_line() -> None:
+    inventory = abiscan.operators(LOADS).inventories[0]
+    lookups = [Lookup(operator=f"a::{name}", function="f", address=number) for number, name in enumerate("bbbc")]
+    registered = dataclasses.replace(inventory.registrations, lookups=tuple(lookups))
+    inventory = dataclasses.replace(inventory, registrations=registered)
+    operators = ExtensionOperators(target=LOADS, inventories=(inventory,), single=True)
+    text = ops_text.render(operators, lambda text, **_: str(text), verbose=False)
+    assert [line for line in text.splitlines() if line.startswith("lookup")] == [
+        "lookup a::b  (3 places)",
+        "lookup a::c",
+    ]
+
+
+def test_a_folder_of_wheels_is_no_single_target(tmp_path: Path) -> None:
+    shutil.copy(WHEEL, tmp_path)
+    assert "contains no ELF shared object, but 1 wheel (pass a wheel)" in run(str(tmp_path), code=2)
 
 
 def test_text_has_a_line_for_each_registration() -> None:

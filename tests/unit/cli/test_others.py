@@ -37,6 +37,42 @@ def test_an_unknown_command_is_2() -> None:
     assert run("chekc").exit_code == 2
 
 
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (("chekc", "_C.so"), "there is no command chekc; did you mean check?"),
+        (("explain", "undefind-symbol"), "there is no rule undefind-symbol; did you mean undefined-symbol?"),
+        (("check", "_C.so", "--select", "layout"), "there is no rule layout; did you mean layout-drift?"),
+        (("check", "_C.so", "--ignore", "zz"), "there is no rule zz; rules: "),
+    ],
+)
+def test_a_misspelt_word_is_answered_with_the_right_one(words: tuple[str, ...], meant: str) -> None:
+    result = run(*words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert meant in result.stderr
+
+
+@pytest.mark.parametrize("command", ["check", "matrix", "coverage", "doctor", "ops", "pip", "stamp"])
+@pytest.mark.parametrize("option", ["--torch", "--python"])
+def test_an_empty_option_is_not_the_default(command: str, option: str) -> None:
+    """As "$(python …)" leaves it if the command in it fails."""
+    if option in run(command, "--help").stdout:
+        result = run(command, option, "", "_C.so")
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert f"'{option}': it is empty" in result.stderr
+
+
+def test_the_guard_goes_where_it_is_told(tmp_path: Path) -> None:
+    for path in (tmp_path / "absent" / "guard.py", f"{tmp_path}/absent/"):
+        result = run("guard", "--write", str(path))
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "Invalid value for --write: " in result.stderr
+        assert "cannot be written: No such file or directory" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+    assert run("guard", "--write", f"{tmp_path}/").exit_code == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["_abiscan_guard.py"]
+
+
 def test_explain_lists_all_rules() -> None:
     lines = run("explain").stdout.splitlines()
     assert [line.split()[0] for line in lines] == [rule.name for rule in RULES]

@@ -4,8 +4,12 @@ import pytest
 
 from abiscan.binary.elf import Machine
 from abiscan.binary.mangling import demangle_type
+from abiscan.dispatch.adapters import events_of
 from abiscan.dispatch.agreement import agreeing, contradiction
-from abiscan.emulation import Registrations
+from abiscan.dispatch.events import OpenBlock
+from abiscan.dispatch.keys import keys_of
+from abiscan.emulation import Phase, Registrations
+from abiscan.inputs.version import TorchVersion
 from abiscan.torches import embedded, embedded_operators
 from tests.registrations import registrations
 
@@ -131,3 +135,21 @@ def test_what_agrees_is_left_as_it_is() -> None:
     found = registrations([STEPS[0], *STEPS[2:]])
     assert agreeing(found) is found
     assert agreeing(Registrations()) == Registrations()
+
+
+def test_a_class_that_another_library_names_is_a_gap_and_no_refusal() -> None:
+    """As in metatomic-torch 0.1.19, which a real torch 2.13.0 loads: its schemas have classes of metatensor-torch."""
+    holder = "N3c1013intrusive_ptrIN5other5ThingENS_6detail34intrusive_target_default_null_typeIS2_EEEE"
+    type_ = f"__torch__.torch.classes.{holder}"
+    steps = [
+        {"library": "TORCH_LIBRARY", "namespace": "mine"},
+        {"def": f"built({type_} thing) -> ()", "signature": f"Fv{holder[:-1]}EE", "inferred": f"({type_} _0) -> ()"},
+    ]
+    kept = agreeing(registrations(steps))
+    assert [(gap.stage, gap.reason) for gap in kept.gaps] == [
+        ("dispatch", "the schema of mine::built names a class that another library registers: other::Thing")
+    ]
+    assert [operator.schema for operator in kept.operators] == [None]
+    assert [kernel.inferred_schema for kernel in kept.kernels] == [None]
+    (block,) = events_of(kept, keys_of(TorchVersion("2.13.0")), Phase.STATIC_INIT)
+    assert isinstance(block, OpenBlock)

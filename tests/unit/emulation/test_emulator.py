@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 
 import pytest
 
@@ -14,11 +15,9 @@ CODE = 0x10_0000
 BEFORE, ADD, AFTER = bytes.fromhex("6a054889e0ba03000000"), bytes.fromhex("f00fc110"), bytes.fromhex("58c3")
 
 
-@pytest.mark.parametrize("inside", range(len(ADD) + 1))
-def test_an_instruction_in_two_pages(inside: int) -> None:
-    """Its first bytes alone may be no instruction: the page with the rest comes when it is needed."""
-    start = PAGE_SIZE - len(BEFORE) - inside
-    content = (bytes(start) + BEFORE + ADD + AFTER).ljust(2 * PAGE_SIZE, b"\0")
+def paged(code: bytes) -> tuple[Emulator, Callable[[int], bool]]:
+    """An emulator with two pages of code at ``CODE``, each mapped when it is touched, and what maps them."""
+    content = code.ljust(2 * PAGE_SIZE, b"\0")
 
     def page_in(address: int) -> bool:
         at = address - CODE
@@ -28,6 +27,14 @@ def test_an_instruction_in_two_pages(inside: int) -> None:
         return True
 
     machine = Emulator(X8664(), pager=page_in, call_out=lambda _: None)
+    return machine, page_in
+
+
+@pytest.mark.parametrize("inside", range(len(ADD) + 1))
+def test_an_instruction_in_two_pages(inside: int) -> None:
+    """Its first bytes alone may be no instruction: the page with the rest comes when it is needed."""
+    start = PAGE_SIZE - len(BEFORE) - inside
+    machine, _ = paged(bytes(start) + BEFORE + ADD + AFTER)
     assert machine.start(CODE + start, (), 1_000) == 8
 
 
@@ -47,16 +54,7 @@ STORES = {"two bytes": bytes.fromhex("c5fd7f4640"), "three bytes": bytes.fromhex
 def test_a_vector_instruction_in_two_pages_moves_all_bits(store: bytes, inside: int, mapped_first: str) -> None:
     """``vmovdqa`` stores 32 bytes wherever it lies: the processor of the emulator alone would store 16."""
     start = PAGE_SIZE - len(LOAD) - inside
-    content = (bytes(start) + LOAD + store + RETURN).ljust(2 * PAGE_SIZE, b"\0")
-
-    def page_in(address: int) -> bool:
-        at = address - CODE
-        if not 0 <= at < len(content):
-            return False
-        machine.map_page(address, content[at : at + PAGE_SIZE], writable=False, executable=True)
-        return True
-
-    machine = Emulator(X8664(), pager=page_in, call_out=lambda _: None)
+    machine, page_in = paged(bytes(start) + LOAD + store + RETURN)
     pages = (CODE, CODE + PAGE_SIZE)
     if mapped_first == "the page where it ends":
         pages = pages[::-1]

@@ -18,6 +18,9 @@ from abiscan.emulation import (
     Registrations,
     recover,
 )
+from abiscan.emulation.values import UNKNOWN_VALUE, Values
+from abiscan.inputs.version import TorchVersion
+from abiscan.results.operators import full_schema
 
 SAMPLES = Path(__file__).parents[3] / "sample_binaries" / "registrations"
 
@@ -233,6 +236,23 @@ def test_custom_classes_and_operators_that_take_them(name: str) -> None:
     assert inferred["class_sample::make"] == f"(Tensor _0) -> {stack} _0"
 
 
+@pytest.mark.parametrize("name", [f"defaults{strings}{mode}" for strings in ("", "_cow") for mode in ("", "_release")])
+def test_containers_and_texts_among_statics_and_defaults(name: str) -> None:
+    found = _read(name)
+    assert found.gaps == ()
+    assert {known.name: known.methods for known in found.classes} == {
+        "default_sample.Box": ("__init__", "find", "join", "fill", "state", "of"),
+    }
+    schemas = {operator.name: full_schema(operator, TorchVersion("2.13.0")) for operator in found.operators}
+    # As torch 2.13.0 prints it.
+    assert schemas["default_sample::put.built"] == (
+        'default_sample::put.built(str file, Any data, int[2] sizes=3, int[] shape=[1, 2], str mode="re\\"ad\\n", '
+        "str? other=None, *, float[] weights=[0.5, 1.], bool all=True, int few=-7, "
+        "float rate=1.0000000000000001e-05, Tensor(a!) out) -> (Tensor(a!) result, int)"
+    )
+    assert not any(operator.inferred for operator in found.operators if operator.name.endswith("built"))
+
+
 @pytest.mark.parametrize("name", ["registries", "registries_aarch64"])
 def test_other_registries_of_torch(name: str) -> None:
     found = _read(name)
@@ -360,6 +380,16 @@ def test_names_that_a_regular_expression_chooses(name: str) -> None:
     assert [operator.name for operator in found.operators] == [
         "expression_sample::one_1",
         "expression_sample::three_33",
+    ]
+
+
+def test_a_default_that_cannot_be_read_is_a_gap_and_not_a_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Values, "text", lambda *_: UNKNOWN_VALUE)
+    found = _read("defaults")
+    built = next(operator for operator in found.operators if operator.name == "default_sample::put.built")
+    assert built.schema is None
+    assert [gap.reason for gap in found.gaps] == [
+        "the schema that the code builds for default_sample::put.built has an unknown type or default"
     ]
 
 

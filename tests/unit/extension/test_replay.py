@@ -67,12 +67,12 @@ def library(tmp_path: Path) -> Path:
 
 def met(registering: Registering) -> str | None:
     assert registering.failure is not None
-    return registering.failure.met
+    return registering.failure.conflicts_with
 
 
 def test_what_is_needed_registers_first(loads: Loads, library: Path) -> None:
     registering = loads.load(OWNER, library)
-    assert list(registering.brought) == ["libneeded.so"]
+    assert list(registering.bundled) == ["libneeded.so"]
     assert met(registering) == "libneeded.so"
     assert registering.failure is not None
     assert registering.failure.object == OWNER.name

@@ -211,7 +211,8 @@ def test_uv_says_what_it_would_do(
     result = runner.invoke(main, ["uv", "pip", "install", "bad", "good", "--force"])
     assert handed_over == [[str(uv), "pip", "install", "bad", "good"]]
     result = runner.invoke(main, ["uv", "pip", "install", "fail"])
-    assert (result.exit_code, result.stderr) == (1, said.read_text("utf-8"))
+    first = f"abiscan: environment {Path(python).parent.parent} (chosen by uv)\n"
+    assert (result.exit_code, result.stderr) == (1, first + said.read_text("utf-8"))
 
 
 def test_without_uv(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -56,6 +56,23 @@ def test_a_stamp_says_what_the_extensions_rely_on(tmp_path: Path, torch: Path) -
     assert relied == {"pkg/_C.so": (["libc10.so"], []), "pkg/libside.so": (["libtorch_cpu.so"], [THREADS])}
 
 
+def test_each_of_several_wheels_is_stamped(tmp_path: Path, torch: Path) -> None:
+    good = [package_wheel(tmp_path, name, {"pkg/_C.so": extension()}, files=GUARDED) for name in ("one", "two")]
+    absent, bare = tmp_path / "absent.whl", package_wheel(tmp_path, "bare", {"pkg/_C.so": extension()})
+    output = run("stamp", good[0], absent, bare, good[1], "--torch", torch, code=2)
+    assert [line.partition(": ")[0] for line in output.splitlines() if STAMP in line] == list(map(str, good))
+    assert f"abiscan: {absent}: " in output
+    assert f"abiscan: {bare}: has no guard" in output
+    for wheel in good:
+        with zipfile.ZipFile(wheel) as archive:
+            assert STAMP in archive.namelist()
+    run("stamp", *good, "--torch", torch)
+    nowhere = run("stamp", absent, "--torch", tmp_path / "nowhere", code=2)
+    assert (nowhere.count("\n"), f"{absent}: does not exist" in nowhere) == (1, True)
+    no_torch = run("stamp", *good, "--torch", tmp_path / "nowhere", code=2)
+    assert no_torch.count("\n") == 1
+
+
 def test_the_wheel_stays_a_wheel(tmp_path: Path, torch: Path) -> None:
     wheel = package_wheel(tmp_path, "pkg", {"pkg/_C.so": extension()}, files=GUARDED)
     wheel.chmod(0o640)

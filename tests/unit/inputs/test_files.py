@@ -54,6 +54,32 @@ def test_a_large_member_is_read_by_way_of_a_file(tmp_path: Path, monkeypatch: py
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
+@pytest.mark.parametrize("limit", ["_SMALL_MEMBER", "_LARGE_MEMBER"])
+def test_a_member_is_inflated_once_for_its_facts_and_its_hash(
+    limit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = Elf(size=5_000).build()
+    member = Wheel(wheel(tmp_path / "x.whl", {"x.so": data})).member("x.so")
+    monkeypatch.setattr(files_module, "_SMALL_MEMBER", 1_000)
+    monkeypatch.setattr(files_module, limit, 1_000)
+    member.open()
+    for name in ("read", "copy"):
+        monkeypatch.setattr(Wheel, name, None)
+    assert member.sha256() == hashlib.sha256(data).hexdigest()
+
+
+def test_zeros_of_a_large_member_take_no_space(tmp_path: Path) -> None:
+    """A library of zeros, a gigabyte in size, is a megabyte in its wheel."""
+    data = b"\x7fELF" + bytes(20 << 20) + b"end" + bytes(5 << 20)
+    archive = Wheel(wheel(tmp_path / "x.whl", {"x.so": data}))
+    copied = tmp_path / "copy"
+    with copied.open("w+b") as stream:
+        digest = archive.copy(zipfile.ZipFile(archive.path).getinfo("x.so"), stream)
+    assert copied.read_bytes() == data
+    assert digest == hashlib.sha256(data).hexdigest()
+    assert copied.stat().st_blocks * 512 < 5 << 20
+
+
 def test_a_member_of_a_wheel(tmp_path: Path) -> None:
     data = Elf(soname="libx.so").build()
     path = wheel(tmp_path / "x.whl", {"pkg/x.so": data, "pkg/notes.txt": "é".encode("latin-1")})

@@ -11,7 +11,7 @@ import pytest
 from abiscan.cli import main
 from abiscan.errors import InputError
 from abiscan.inputs.files import Files, read_facts
-from abiscan.inputs.packages import Distribution, FetchedWheel, fetch, find, installed, named, pip, said
+from abiscan.inputs.packages import FIX, Distribution, FetchedWheel, fetch, find, installed, named, pip, pip_error
 from abiscan.inputs.sources import read_target, uses_torch
 from tests.elf_builder import Elf, uses
 from tests.fakes import SAMPLES, extension, install, python_of, torch_package
@@ -86,8 +86,27 @@ def test_an_installed_package_is_a_target(site: Path) -> None:
 
 
 @pytest.mark.parametrize("word", ["./pkg", "pkg.so", "pkg-1.whl", "libpkg.so.1", "a b"])
-def test_what_looks_like_a_file_is_one(word: str, tmp_path: Path) -> None:
+def test_what_looks_like_a_file_is_one(word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="does not exist") as error:
+        named(word, tmp_path, None)
+    assert "package of that name" not in str(error.value)
+    Path(word).touch()
     assert named(word, tmp_path, None) == Path(word)
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"), [("dist/pgk.so", "dist/pkg.so"), ("pytset", "pytest"), ("elsewhere/pkg.so", None), ("zq", None)]
+)
+def test_what_may_have_been_meant(
+    word: str, meant: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "dist").mkdir()
+    (tmp_path / "dist" / "pkg.so").touch()
+    with pytest.raises(InputError) as error:
+        named(word, tmp_path, None)
+    assert error.value.fix == (f"did you mean {meant}?" if meant else FIX)
 
 
 def test_a_folder_comes_before_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +151,7 @@ def test_a_fetched_wheel_is_called_by_its_name(tmp_path: Path) -> None:
     torch = torch_package(tmp_path / "site")
     words = ["check", "abiscan-sample==1.0", "--torch", str(torch), "-q", "--ignore", "undefined-symbol"]
     result = click.testing.CliRunner().invoke(main, words)
-    assert result.stdout.startswith(f"{WHEEL.name}: abiscan_sample/_C.so: ")
+    assert result.stdout.startswith("abiscan-sample 1.0 on torch 9.9.0+cpu: import fails - OSError: ")
 
 
 def test_the_packages_of_another_python(site: Path, tmp_path: Path) -> None:
@@ -163,4 +182,4 @@ def test_check_takes_an_installed_package(site: Path, tmp_path: Path) -> None:
     ],
 )
 def test_what_pip_complained_of(stderr: str, last: str) -> None:
-    assert said(stderr) == last
+    assert pip_error(stderr) == last

@@ -10,6 +10,7 @@ from abiscan.binary.typeinfo import CxxClass, Slot
 from abiscan.emulation.model import Phase, RegisteredKernel, Registrations
 from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.layout_drift import Certainty, LayoutDrift, crash, layout_drift, shared
+from abiscan.torches.torch_layouts import of_release
 
 IMPL: Final = "_ZNR5torch7Library5_implEPKcONS_11CppFunctionENS_17_RegisterOrVerifyE"
 SAVED: Final = "_ZN5torch8autograd13SavedVariableC1ERKN2at6TensorEbb"
@@ -58,7 +59,7 @@ def drift(
     registrations: Registrations | None = None,
 ) -> LayoutDrift | None:
     found = shared("_C.so", facts(imports, defines), classes, registrations, tuple(map(TorchVersion, built_for)))
-    return layout_drift(found, target)
+    return layout_drift(found, of_release(target, Machine.X86_64))
 
 
 def certainties(found: LayoutDrift | None) -> dict[str, Certainty]:
@@ -127,8 +128,14 @@ def test_what_it_makes_tells_what_it_was_built_for() -> None:
 
 
 def test_unknown_releases() -> None:
-    assert drift(IMPL, target="99.0") is None
     assert drift(IMPL, built_for=()) is None
+    unlisted = drift(IMPL, target="99.0")
+    assert unlisted is not None
+    assert "torch::CppFunction" in unlisted.unknown
+    assert unlisted.unknown_at_load == ()  # nothing that is known to be registered while it is loaded
+    registering = drift(IMPL, target="99.0", registrations=Registrations(kernels=(KERNEL,)))
+    assert registering is not None
+    assert registering.unknown_at_load == ("torch::CppFunction",)
 
 
 def test_virtual_functions() -> None:

@@ -15,7 +15,9 @@ import xmlschema
 
 from abiscan.findings import Effect
 from abiscan.report import github, junit, markdown, sarif
-from abiscan.results.check import Gap, Report, Suppressed, Verdict
+from abiscan.results.check import Gap, Report, Suppressed
+from abiscan.results.unchecked import Unchecked
+from abiscan.results.verdict import Verdict
 from abiscan.rules import RULES
 from tests.unit.report.reports import failure, finding, result
 
@@ -155,10 +157,60 @@ def test_annotations_of_github() -> None:
     assert lines[0] == (
         f"::error file=pkg.whl,title=abiscan {RULE}::pkg/_C.so: it is so%0Afix: mend it%0A_C.so: undefined symbol: f"
     )
-    assert lines[1].startswith("::notice file=pkg.whl,")
+    assert "::notice file=pkg.whl," in "\n".join(lines)
     assert [line.partition(" ")[0] for line in lines if line.startswith("::")] == [
-        *("::error", "::notice", "::warning", "::warning")
+        *("::error", "::warning", "::warning", "::notice")
     ]
+
+
+def annotated(report: Report) -> list[str]:
+    return [line for line in github.render(report).splitlines() if line.startswith("::")]
+
+
+def test_one_annotation_for_all_findings_of_a_rule_in_a_target() -> None:
+    results = [failure(path=f"pkg/_{number}.so", findings=(BROKEN,)) for number in range(20)]
+    (only,) = annotated(Report(results=tuple(results)))
+    assert only.startswith("::error file=pkg.whl,")
+    assert ["pkg/_0.so: it is so" in only, "pkg/_9.so: it is so" in only] == [True, False]
+    assert "%0Aand 15 others%0Afix: mend it%0A" in only
+    assert only.count("fix: mend it") == only.count("undefined symbol: f") == 1
+
+
+def test_no_more_annotations_than_github_shows() -> None:
+    results = tuple(failure(target=f"{number:02}.whl", findings=(BROKEN, NOTED)) for number in range(14))
+    for command in ("error", "notice"):
+        shown = [line for line in annotated(Report(results=results)) if line.startswith(f"::{command} ")]
+        assert len(shown) == 10
+        assert shown[-1].partition(" ")[2] == (
+            "title=abiscan further findings::5 more, which GitHub would not show: see the log"
+            "%0A09.whl, 10.whl, 11.whl, 12.whl, 13.whl"
+        )
+
+
+def test_a_gap_beside_a_verdict_is_no_annotation() -> None:
+    assert annotated(Report(results=(result(gaps=(GAP, GAP)),))) == []
+    unknown = result(verdict=Verdict.UNKNOWN, gaps=(GAP, Gap(stage="elf", reason="torn")))
+    assert annotated(Report(results=(unknown, unknown))) == [
+        "::warning file=pkg.whl,title=abiscan gap::pkg/_C.so: cut%0Apkg/_C.so: torn"
+    ]
+
+
+UNREAD = Unchecked(target="a.whl", problem="not a wheel", fix="download it again", readable=False)
+PURE = Unchecked(target="b.whl", problem="contains no ELF shared object", fix="", readable=True)
+
+
+def test_targets_without_results_are_in_every_view() -> None:
+    report = Report(results=(), unchecked=(UNREAD, PURE))
+    lines = github.render(report).splitlines()
+    assert lines[0] == "::error file=a.whl,title=abiscan cannot read::not a wheel%0Afix: download it again"
+    assert lines[1:] == ["b.whl: nothing to check: contains no ELF shared object"]
+    unread, pure = junit_of(report).iter("testcase")
+    assert [(case.attrib["name"], case[0].tag) for case in (unread, pure)] == [("a.whl", "error"), ("b.whl", "skipped")]
+    run = run_of(report)["invocations"][0]
+    assert not run["executionSuccessful"]
+    assert [one["level"] for one in run["toolExecutionNotifications"]] == ["error", "note"]
+    assert "| `a.whl` | | ❔ not checked | not a wheel |" in markdown.render(report)
+    assert "| `b.whl` | | nothing to check | contains no ELF shared object |" in markdown.render(report)
 
 
 def test_nothing_in_a_file_becomes_a_command_of_github() -> None:

@@ -7,7 +7,8 @@ from rich.console import Console
 
 from abiscan.findings import Effect, Evidence
 from abiscan.report.text import render
-from abiscan.results.check import Gap, How, PredictedError, Report, Result, Verdict
+from abiscan.results.check import Gap, PredictedError, Report, Result
+from abiscan.results.verdict import How, Verdict
 from tests.unit.report.reports import failure, finding, result
 
 

@@ -9,8 +9,9 @@ import pytest
 
 import abiscan
 from abiscan.findings import Effect
-from abiscan.results.check import Gap, How, PredictedError, Report, Verdict
+from abiscan.results.check import Gap, PredictedError, Report
 from abiscan.results.document import schema
+from abiscan.results.verdict import How, Verdict
 from tests.unit.report.reports import failure, finding, result
 
 FULL = Report(
@@ -34,6 +35,7 @@ def test_the_document_word_for_word() -> None:
     assert document() == {
         "version": 1,
         "tool": {"name": "abiscan", "version": abiscan.__version__},
+        "packages": [],
         "results": [
             {
                 "target": "pkg.whl",
@@ -41,6 +43,7 @@ def test_the_document_word_for_word() -> None:
                 "sha256": "0" * 64,
                 "torch": "2.9.1",
                 "torch_build": "2.9.1+cpu",
+                "torch_cuda": None,
                 "verdict": "fails",
                 "predicted_error": {
                     "how": "raises",
@@ -69,6 +72,7 @@ def test_the_document_word_for_word() -> None:
             {**_LOADS},
             {**_LOADS, "verdict": "unknown", "sha256": None, "torch": None, "torch_build": None},
         ],
+        "unchecked": [],
     }
 
 
@@ -78,6 +82,7 @@ _LOADS: dict[str, Any] = {
     "sha256": "0" * 64,
     "torch": "2.9.1",
     "torch_build": "2.9.1+cpu",
+    "torch_cuda": None,
     "verdict": "loads",
     "predicted_error": None,
     "undefined_symbols": [],
@@ -148,7 +153,7 @@ def test_the_schema_rejects_a_wrong_value(path: tuple[str | int, ...], value: An
     assert not valid(wrong)
 
 
-@pytest.mark.parametrize("name", sorted({*_LOADS} - {"torch_build", "suppressed"}))
+@pytest.mark.parametrize("name", sorted({*_LOADS} - {"torch_build", "torch_cuda", "suppressed"}))
 def test_the_schema_asks_for_every_field_of_the_contract(name: str) -> None:
     wrong = document()
     del wrong["results"][0][name]

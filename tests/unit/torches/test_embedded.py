@@ -42,7 +42,9 @@ def test_every_release_since_1_4_is_there() -> None:
 
 
 def test_a_release_that_is_not_there_is_named_with_those_that_are() -> None:
-    with pytest.raises(InputError, match=r"torch 0\.4\.1: not among the embedded releases .*1\.4\.0, .*2\.13\.0"):
+    with pytest.raises(
+        InputError, match=r"torch 0\.4\.1: not among the embedded releases .*nearest are 1\.4\.0, 1\.5\.0;"
+    ):
         embedded.release("0.4.1", Machine.X86_64, Files(read_facts))
 
 

@@ -64,6 +64,24 @@ def test_moving_into_a_base_class_is_no_change(world: dict[tuple[str, str], Layo
     assert change(world, cls(8, ("x", 0, "int", None)), cls(8, bases=(("c10::B", 0),))) is None
 
 
+def test_what_happens_in_a_member_alone_is_inherited(world: dict[tuple[str, str], Layout]) -> None:
+    def inherited(*new_fields: tuple[str, int, str, int | None], size: int = 8) -> str | None:
+        world["c10::A", "1"] = Layout("c10::A", 4, 4, (), (Field("x", 0, "int", 4),))
+        world["c10::A", "2"] = Layout("c10::A", 4, 4, (), (Field("x", 0, "int", 4), Field("y", 0, "float", 4)))
+        world["c10::B", "1"] = Layout("c10::B", 8, 8, (), (Field("a", 0, "c10::A", 4),))
+        world["c10::B", "2"] = world["c10::B", "1"]
+        world["c10::C", "1"] = cls(8, ("b", 0, "c10::B", 8))
+        world["c10::C", "2"] = cls(size, ("b", 0, "c10::B", 8), *new_fields)
+        layout_change.cache_clear()
+        found = layout_change("c10::C", "1", "2", X86)
+        assert found is not None
+        return found.inherited_from
+
+    assert inherited() == "c10::A"
+    assert inherited(("z", 4, "int", 4)) is None
+    assert inherited(size=16) is None
+
+
 def test_a_union_that_loses_a_member_is_no_move(world: dict[tuple[str, str], Layout]) -> None:
     found = change(world, cls(8, ("x", 0, "int", None), ("y", 0, "long", None)), cls(8, ("x", 0, "int", None)))
     assert found == (("y (long) at 0 is gone",), False, False)

@@ -1,0 +1,39 @@
+"""A rule as a parameter of a command: by its name, which shells complete."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+from click.shell_completion import CompletionItem
+
+from abiscan.findings import Rule
+from abiscan.rules import RULES, by_name
+from abiscan.words import did_you_mean
+
+
+class _RuleName(click.ParamType):  # type: ignore[type-arg]  # not generic in older releases of click
+    name = "rule"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Rule:
+        """The rule of that name."""
+        if isinstance(value, Rule):
+            return value
+        names = [rule.name for rule in RULES]
+        rule = by_name(str(value))
+        if rule is None:
+            hint = did_you_mean(str(value), names) or f"rules: {', '.join(names)}"
+            self.fail(f"there is no rule {value}; {hint}", param, ctx)
+        return rule
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002 - click's signature
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        """The rules whose names begin like that."""
+        return [CompletionItem(rule.name, help=rule.summary) for rule in RULES if rule.name.startswith(incomplete)]
+
+
+RULE_NAME: Final = _RuleName()

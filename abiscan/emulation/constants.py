@@ -1,0 +1,166 @@
+"""Which constants registers and the frame of an x86-64 function hold that it has loaded long before, or elsewhere.
+
+A compiler keeps the address of a text that is needed often in a register that calls leave alone, or in the frame. What
+is there at an instruction is what was put there last on every way that leads to it. If all ways agree on one address in
+the object, that is the constant; whatever else is put there, or comes with the call of the function, is none.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+Location: TypeAlias = str | int
+"""A register, or the distance of a word of the frame from the frame pointer."""
+
+_LONGEST: Final = 1 << 16  # bytes of a function that are looked at
+FRAME_POINTER: Final = "rbp"
+_KEPT: Final = ("rbx", "r12", "r13", "r14", "r15")
+_LOST_IN_CALLS: Final = ("rax", "rcx", "rdx", "rsi", "rdi", *(f"r{number}" for number in range(8, 12)))
+_NO_WAY_ON: Final = ("jmp", "ret", "ud2", "hlt")
+_WORD: Final = 8
+_REGISTER, _CONSTANT, _MEMORY = 1, 2, 3  # kinds of operands (CS_OP_REG, CS_OP_IMM, CS_OP_MEM)
+
+
+class Constants:
+    """The constants of one object's functions.
+
+    :param code_of: the code of the function that starts at an address
+    """
+
+    def __init__(self, code_of: Callable[[int], bytes]) -> None:
+        self._code_of = code_of
+        self._function = functools.lru_cache(maxsize=4)(self._decode)
+
+    def at(self, address: int, start: int, code: range) -> Mapping[Location, int]:
+        """What holds which constant where the instruction at ``address`` of the function at ``start`` begins.
+
+        :param code: where the instructions are that it is for
+        """
+        function = self._function(start)
+        locations: tuple[Location, ...] = (*_KEPT, *function.words_read(code))
+        return {
+            location: constant
+            for location in locations
+            if (constant := function.constant(location, address)) is not None
+        }
+
+    def _decode(self, start: int) -> _Function:
+        code = self._code_of(start)
+        return _Function(start, code if len(code) <= _LONGEST else b"")
+
+
+class _Copy(NamedTuple):
+    """What an instruction puts into a place that it copies from another."""
+
+    location: Location
+
+
+_Change: TypeAlias = int | _Copy | None  # a constant; None for anything that is not known
+
+
+class _Function:
+    """One function: what each of its instructions changes, and which come before it."""
+
+    def __init__(self, start: int, code: bytes) -> None:
+        self._start = start
+        self._changes: dict[int, dict[Location, _Change]] = {}
+        self._before: dict[int, list[int]] = defaultdict(list)
+        self._has_frame = False
+        for instruction in _decoder().disasm(code, start) if code else ():
+            self._has_frame |= f"{instruction.mnemonic} {instruction.op_str}" == "mov rbp, rsp"
+            self._changes[instruction.address] = dict(_changes(instruction))
+            for target in _next(instruction):
+                self._before[target].append(instruction.address)
+
+    def words_read(self, code: range) -> set[int]:
+        """The words of the frame that some instructions read."""
+        changes = (change for at in code for change in self._changes.get(at, {}).values() if self._has_frame)
+        return {change.location for change in changes if isinstance(change, _Copy) and isinstance(change.location, int)}
+
+    def constant(self, location: Location, address: int) -> int | None:
+        """The constant in a place before an instruction, None if it is not known to have one."""
+        found, seen = set[int](), set[tuple[int, Location]]()
+        places = [(address, location)]
+        while places:
+            place = address, location = places.pop()
+            if place in seen:
+                continue
+            seen.add(place)
+            if address == self._start:
+                return None
+            for before in self._before[address]:
+                change = self._changes[before].get(location, _Copy(location))
+                if change is None:
+                    return None
+                if isinstance(change, int):
+                    found.add(change)
+                else:
+                    places.append((before, change.location))
+        return found.pop() if len(found) == 1 else None
+
+
+def _changes(instruction: Any) -> Iterator[tuple[Location, _Change]]:
+    """What an instruction changes, and to what: of two changes of one place, the latter counts."""
+    for register in instruction.regs_access()[1]:
+        yield _whole(instruction.reg_name(register)), None
+    if instruction.mnemonic == "call":
+        yield from ((register, None) for register in _LOST_IN_CALLS)
+    elif len(instruction.operands) > 1:
+        target, source = instruction.operands[0], instruction.operands[-1]
+        word = _in_frame(instruction, target)
+        if word is not None:
+            for part in range(word // _WORD * _WORD, word + target.size, _WORD):
+                yield part, None
+        place = instruction.reg_name(target.reg) if target.type == _REGISTER else word
+        if place is not None and target.size == _WORD:
+            yield place, _moved(instruction, source)
+
+
+def _moved(instruction: Any, source: Any) -> _Change:
+    """What ``lea`` and ``mov`` put into their target."""
+    if instruction.mnemonic == "lea" and instruction.reg_name(source.mem.base) == "rip":
+        return int(instruction.address + instruction.size + source.mem.disp)
+    if instruction.mnemonic != "mov" or source.size != _WORD:
+        return None
+    location = instruction.reg_name(source.reg) if source.type == _REGISTER else _in_frame(instruction, source)
+    return None if location is None else _Copy(location)
+
+
+def _in_frame(instruction: Any, operand: Any) -> int | None:
+    """The distance from the frame pointer of what an operand in memory is, None if it is elsewhere."""
+    if operand.type != _MEMORY:
+        return None
+    memory = operand.mem
+    is_frame = memory.base and instruction.reg_name(memory.base) == FRAME_POINTER and not memory.index
+    return int(memory.disp) if is_frame else None
+
+
+def _next(instruction: Any) -> Iterator[int]:
+    """Where an instruction leads within a function, as far as that is in its code."""
+    if instruction.mnemonic.startswith("j") and instruction.operands[0].type == _CONSTANT:
+        yield instruction.operands[0].imm
+    if instruction.mnemonic not in _NO_WAY_ON:
+        yield instruction.address + instruction.size
+
+
+@functools.cache
+def _whole(register: str) -> str:
+    """The register of 64 bits of which this is a part."""
+    if register[0] == "r":
+        return register.rstrip("dwb") if register[1:2].isdigit() else register
+    letters = register.removeprefix("e")
+    if letters[-1] in "lhx" and len(letters) == 2 and letters[0] in "abcd":
+        return f"r{letters[0]}x"
+    return f"r{letters.removesuffix('l')}" if letters.removesuffix("l") in ("si", "di", "bp", "sp") else register
+
+
+@functools.cache
+def _decoder() -> Any:
+    import capstone  # type: ignore[import-untyped]
+
+    decoder = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
+    decoder.detail = True
+    return decoder

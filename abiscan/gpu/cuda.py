@@ -1,0 +1,99 @@
+"""Containers of code for NVIDIA's GPUs ("fat binaries"), read by their headers alone.
+
+A container is a header of 16 bytes and entries one behind the other; an entry is a header of at least 64 bytes that
+names the architecture, and the code, which is not read. NVIDIA documents none of this: the layout is that of
+``fatbinary``, as its output and ``cuobjdump`` show it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from abiscan.gpu.model import Compression, Container, Entry, Kind
+
+Read = Callable[[int, int], bytes]
+"""Reads at most so many bytes at an offset of the file."""
+
+_MAGIC: Final = 0xBA55ED50
+_HEADER: Final = struct.Struct("<IHHQ")
+_ENTRY: Final = struct.Struct("<HHIQIIHHIIIQQQ")
+_ALIGNMENT: Final = 8
+_WINDOW: Final = 1 << 16
+_MOST_ENTRIES: Final = 1 << 20
+_LARGEST_HEADER: Final = 1 << 20
+_KINDS: Final = {1: Kind.PTX, 2: Kind.CUBIN, 8: Kind.LTO}
+_LZ4, _ZSTD, _EXACT, _FAMILY = 0x2000, 0x8000, 0x100000, 0x200000
+
+
+class Damaged(Exception):  # noqa: N818 - it says what was found, and where
+    """A container that cannot be right."""
+
+
+def containers(read: Read, start: int, size: int, address: int, *, relocatable: bool = False) -> Iterator[Container]:
+    """The containers of a section, in order.
+
+    :param start: the offset of the section in the file
+    :param address: its address
+    :raises Damaged: what follows is no container
+    """
+    at, end, left = start, start + size, _MOST_ENTRIES
+    while (at := _skip_zeroes(read, at, end)) < end:
+        head = read(at, _HEADER.size)
+        if len(head) < _HEADER.size:
+            raise Damaged(f"a container at {at:#x} ends with the file")
+        magic, version, header, length = _HEADER.unpack(head)
+        if magic != _MAGIC or version != 1 or header < _HEADER.size or at + header + length > end:
+            raise Damaged(f"no container at {at:#x}")
+        entries = tuple(_entries(read, at + header, at + header + length, left))
+        left -= len(entries)
+        yield Container(address=address + at - start, entries=entries, relocatable=relocatable)
+        at = _aligned(at + header + length)
+
+
+def _entries(read: Read, at: int, end: int, most: int) -> Iterator[Entry]:
+    count = 0
+    while at + _ENTRY.size <= end:
+        head = read(at, _ENTRY.size)
+        if len(head) < _ENTRY.size:
+            raise Damaged(f"an entry at {at:#x} ends with the file")
+        number, _, header, size, _, _, minor, major, architecture, _, _, flags, _, _ = _ENTRY.unpack(head)
+        if not _ENTRY.size <= header <= _LARGEST_HEADER or at + header + size > end or count >= most:
+            raise Damaged(f"no entry at {at:#x}")
+        count += 1
+        if kind := _KINDS.get(number):
+            yield Entry(
+                kind=kind,
+                architecture=architecture,
+                variant="a" if flags & _EXACT else "f" if flags & _FAMILY else "",
+                ptx_isa=(major, minor) if kind is Kind.PTX else None,
+                compression=_compression(flags),
+                size=size,
+                offset=at + header,
+            )
+        at += header + size
+
+
+def _compression(flags: int) -> Compression:
+    if flags & _ZSTD:
+        return Compression.ZSTD
+    return Compression.LZ4 if flags & _LZ4 else Compression.NONE
+
+
+def _aligned(at: int) -> int:
+    return -(-at // _ALIGNMENT) * _ALIGNMENT
+
+
+def _skip_zeroes(read: Read, at: int, end: int) -> int:
+    """Where the padding between containers ends."""
+    size = _ALIGNMENT
+    while at < end:
+        window = read(at, min(size, end - at))
+        if not window:
+            return end
+        rest = window.lstrip(b"\0")
+        if rest:
+            return (at + len(window) - len(rest)) // _ALIGNMENT * _ALIGNMENT
+        at, size = at + len(window), _WINDOW
+    return end

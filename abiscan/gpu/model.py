@@ -1,0 +1,101 @@
+"""The terms: containers of code for GPUs, and the code in them."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+
+class Kind(enum.Enum):
+    """What a piece of code is."""
+
+    PTX = "ptx"
+    """An assembly language, which the driver translates for the GPU at hand."""
+
+    CUBIN = "cubin"
+    """Machine code for NVIDIA's GPUs."""
+
+    LTO = "lto-ir"
+    """An intermediate form for the device linker, which no GPU runs."""
+
+    HIP = "hip"
+    """Machine code for AMD's GPUs, or SPIR-V."""
+
+
+class Compression(enum.Enum):
+    """How a piece of code is compressed."""
+
+    NONE = "none"
+    LZ4 = "lz4"
+    ZSTD = "zstd"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One piece of code in a container.
+
+    ``architecture`` is 90 for ``sm_90`` and ``compute_90``, and ``variant`` the letter after it: ``a`` for code that
+    only runs on that GPU, ``f`` for code for its family. ``gfx`` is the target of AMD's code (``gfx90a:xnack-``), for
+    which ``architecture`` is 0. ``ptx_isa`` is the version of PTX. ``size`` is that in the file; ``offset`` is where
+    in the file the code itself begins.
+    """
+
+    kind: Kind
+    architecture: int = 0
+    variant: str = ""
+    gfx: str | None = None
+    ptx_isa: tuple[int, int] | None = None
+    compression: Compression = Compression.NONE
+    size: int = 0
+    offset: int = 0
+
+    @property
+    def target(self) -> str:
+        """The name of what it was compiled for: ``sm_90a``, ``compute_80``, ``gfx942``."""
+        if self.gfx is not None:
+            return self.gfx
+        prefix = {Kind.PTX: "compute", Kind.LTO: "lto"}.get(self.kind, "sm")
+        return f"{prefix}_{self.architecture}{self.variant}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """A container, at an address of the object. Relocatable ones are input of the device linker; no GPU runs them."""
+
+    address: int
+    entries: tuple[Entry, ...]
+    relocatable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuCode:
+    """All containers of one object, in the order of the file.
+
+    ``toolkit`` is the newest version of CUDA that the code itself names; ``gaps`` say what could not be read.
+    """
+
+    containers: tuple[Container, ...] = ()
+    toolkit: tuple[int, int] | None = None
+    gaps: tuple[str, ...] = ()
+
+    @property
+    def entries(self) -> Iterator[Entry]:
+        """All code, relocatable code included."""
+        return (entry for container in self.containers for entry in container.entries)
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The names of all targets that GPUs run, without repetition."""
+        return targets_of(self.containers)
+
+
+def targets_of(containers: Iterable[Container]) -> tuple[str, ...]:
+    """The names of the targets that GPUs run, in order of architecture."""
+    entries = {
+        entry.target: entry
+        for container in containers
+        for entry in container.entries
+        if not container.relocatable and entry.kind is not Kind.LTO
+    }
+    return tuple(sorted(entries, key=lambda name: (entries[name].kind.value, entries[name].architecture, name)))

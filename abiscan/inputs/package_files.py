@@ -1,0 +1,116 @@
+"""The files of a package, at the paths that they have once it is installed."""
+
+from __future__ import annotations
+
+import functools
+import os
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from abiscan.inputs.files import Wheel, installed_path
+from abiscan.inputs.packages import Distribution, files_of
+
+_INFO: Final = re.compile(r"(?P<name>[^/-]+)-(?P<version>[^/]+)\.dist-info/METADATA")
+_NAME: Final = re.compile(r"^Name:[ \t]*(\S+)", re.MULTILINE)
+
+
+class Package:
+    """A package, installed in a folder or to be installed there.
+
+    :param version: None if nothing states it
+    :param root: the folder that it is installed in
+    :param members: returns the paths of all of its files, relative to ``root``
+    :param read: returns the bytes of one of them
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        version: str | None,
+        root: str,
+        members: Callable[[], Iterable[str]],
+        read: Callable[[str], bytes],
+    ) -> None:
+        self.name = name
+        self.version = version
+        self.root = root
+        self.read = read
+        self._list = members
+
+    @functools.cached_property
+    def members(self) -> tuple[str, ...]:
+        """The paths of all of its files, relative to ``root``, sorted."""
+        return tuple(sorted(self._list()))
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}" if self.version else self.name
+
+
+def of_wheel(wheel: Wheel, site: str) -> Package | None:
+    """The package in a wheel, to be installed in the folder ``site``; None if the wheel has no metadata."""
+    members = {posixpath.relpath(installed_path(name, site), site): name for name in wheel.names()}
+    info = next(filter(None, map(_INFO.fullmatch, members)), None)
+    if info is None:
+        return None
+
+    return _described(info, site, members.keys, lambda path: wheel.content(members[path]))
+
+
+def of_distribution(distribution: Distribution) -> Package:
+    """An installed package; an editable one is installed in its source folder."""
+    root = distribution.site
+    if distribution.source is not None:
+        source = Path(distribution.source)
+        root = str(source / "src" if (source / "src").is_dir() else source)
+    return Package(
+        name=distribution.name,
+        version=distribution.version,
+        root=root,
+        members=functools.partial(_walk, root) if distribution.source else functools.partial(files_of, distribution),
+        read=functools.partial(_bytes, root),
+    )
+
+
+def of_folder(path: Path) -> Package | None:
+    """The package that a folder is: one with an ``__init__.py``, or an unpacked wheel; None if it is neither."""
+    folder = str(path.absolute())
+    if (path / "__init__.py").is_file():
+        root, name = posixpath.split(folder)
+        return Package(
+            name=name,
+            version=None,
+            root=root,
+            members=lambda: (posixpath.join(name, file) for file in _walk(folder)),
+            read=functools.partial(_bytes, root),
+        )
+    infos = [match for file in sorted(path.glob("*.dist-info/METADATA")) if (match := _INFO.search(file.as_posix()))]
+    if len(infos) != 1:
+        return None
+    return _described(infos[0], folder, functools.partial(_walk, folder), functools.partial(_bytes, folder))
+
+
+def _described(
+    info: re.Match[str], root: str, members: Callable[[], Iterable[str]], read: Callable[[str], bytes]
+) -> Package:
+    """The package that a ``METADATA`` file describes."""
+    stated = _NAME.search(read(info.group()).decode("utf-8", "replace"))
+    name = stated[1] if stated else info["name"]
+    return Package(name=name, version=info["version"], root=root, members=members, read=read)
+
+
+def _walk(folder: str) -> Iterator[str]:
+    for place, subfolders, names in os.walk(folder):
+        subfolders[:] = sorted(name for name in subfolders if name != "__pycache__" and not name.startswith("."))
+        yield from (posixpath.relpath(posixpath.join(place, name), folder) for name in names)
+
+
+def _bytes(root: str, path: str) -> bytes:
+    """The bytes of a file; none for one that is listed and is not there."""
+    try:
+        return Path(root, path).read_bytes()
+    except OSError:
+        return b""

@@ -1,0 +1,60 @@
+"""What is not known about a torch, where that matters for an extension."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from abiscan.words import listed, plural
+
+if TYPE_CHECKING:
+    from abiscan.linkage.layout_drift import LayoutDrift
+    from abiscan.linkage.registering import Registering
+
+
+class TorchData(enum.Enum):
+    """What a rule may need to know about the torch."""
+
+    LAYOUTS = "layouts"
+    """The memory layouts and virtual tables of its classes."""
+
+    OPERATORS = "operators"
+    """What is in its dispatcher: operators, kernels, fallbacks, custom classes, dispatch keys."""
+
+    ENTRIES = "entries"
+    """The entries of its other registries."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lack:
+    """Data of a torch that an extension depends on and that are unknown.
+
+    ``decides`` means that the load fails or not depending on them.
+    """
+
+    data: TorchData
+    reason: str
+    decides: bool
+
+
+def lacks_of(torch: str, drifts: Sequence[LayoutDrift], registering: Registering | None) -> Iterator[Lack]:
+    """What is unknown about a torch, of all that matters for one extension.
+
+    :param torch: the name of the torch
+    """
+    for drift in drifts:
+        if drift.unknown:
+            reason = f"the layouts of {listed(drift.unknown)} in {torch} are unknown: {drift.name} shares them"
+            yield Lack(data=TorchData.LAYOUTS, reason=reason, decides=bool(drift.unknown_at_load))
+    operators = registering.operators if registering else None
+    if registering is None or operators is None:
+        return
+    if operators.gaps:
+        reason = f"not everything that {torch} registers could be read: {plural(len(operators.gaps), 'gap')}"
+        yield Lack(data=TorchData.OPERATORS, reason=reason, decides=False)
+    if operators.entries is None and registering.filled:
+        names = ", ".join(registering.filled)
+        reason = f"the entries of {torch} in {names} are not available: conflicts with them are not found"
+        yield Lack(data=TorchData.ENTRIES, reason=reason, decides=True)

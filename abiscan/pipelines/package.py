@@ -1,0 +1,278 @@
+"""The verdict on a package: what its Python code does, and what its libraries do, on one torch."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from abiscan.extension.examined import ExaminedTarget
+from abiscan.inputs.files import Files
+from abiscan.inputs.package_files import Package
+from abiscan.pipelines.judge import Judge
+from abiscan.pipelines.world import PROCESS_ENDS, PackageWorld
+from abiscan.python.library import Surroundings
+from abiscan.python.model import Answer, How, ImportOutcome, Load, Raised, Reading, Use
+from abiscan.python.reading import read
+from abiscan.python.sources import Files as SourceFiles
+from abiscan.results.check import Result
+from abiscan.results.package import (
+    ImportFailure,
+    ModuleResult,
+    PackageResult,
+    PackageVerdict,
+    UsedLibrary,
+)
+from abiscan.results.verdict import How as Failing
+from abiscan.results.verdict import Verdict
+
+if TYPE_CHECKING:
+    from abiscan.emulation.model import RegisteredOperator
+
+# The package is imported by then, whether or not one of these loads.
+_OPTIONAL = (How.GUARDED, How.CONDITIONAL, How.ON_DEMAND, How.UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sources:
+    """The files of a package, for those who read its code."""
+
+    package: Package
+    files: Files
+
+    def members(self) -> Sequence[str]:
+        """The paths of all its files."""
+        return self.package.members
+
+    def read(self, path: str) -> bytes:
+        """The bytes of one of them."""
+        return self.package.read(path)
+
+    def needed(self, path: str) -> Sequence[str]:
+        """The libraries that one of its libraries needs."""
+        facts = self.files.object_at(posixpath.join(self.package.root, path))
+        return facts.needed if facts else ()
+
+
+def judge_package(
+    judge: Judge, target: ExaminedTarget, package: Package, files: Files, results: Sequence[Result]
+) -> PackageResult | None:
+    """The verdict on a package on one torch; None if its Python code has nothing to do with its libraries.
+
+    :param files: those that the torch and the target were read from
+    :param results: those of its libraries, each checked by itself
+    """
+    if not any(path.endswith(".py") for path in package.members):
+        return None
+    world = PackageWorld(judge, target, package, files)
+    installed = Path(judge.torch.package)
+    surroundings = Surroundings(torch_folder=installed if judge.torch.here and installed.is_dir() else None)
+    sources = _Sources(package, files)
+    reading = read(sources, tuple(_modules(sources)), world.fresh, surroundings=surroundings)
+    if _says_nothing(reading) and results:
+        return None
+    return _package_result(package, target, world, reading, results)
+
+
+def _modules(sources: _Sources) -> Iterable[str]:
+    """The names that a package is imported by; of a namespace that it shares with others, its part of it."""
+    members = frozenset(sources.members())
+    for name in SourceFiles(sources).top_level():
+        folder = name.replace(".", "/")
+        below = (path.removeprefix(f"{folder}/") for path in members if path.startswith(f"{folder}/"))
+        inside = {path.partition("/")[0] for path in below}
+        if not inside or f"{folder}/__init__.py" in members or f"{folder}.py" in members:
+            yield name
+            continue
+        parts = {part.removesuffix(".py") for part in inside if part.endswith(".py")}
+        parts |= {part for part in inside if f"{folder}/{part}/__init__.py" in members}
+        yield from (f"{name}.{part}" for part in sorted(parts))
+
+
+def _says_nothing(reading: Reading) -> bool:
+    """Whether the code loads nothing, as far as can be seen, and all of it can be seen."""
+    uses = reading.uses.values()
+    followed = all(outcome.raised is None and not outcome.gaps for outcome in reading.imports)
+    return followed and all(use.how is How.UNKNOWN and use.convention is None for use in uses)
+
+
+def _package_result(
+    package: Package, target: ExaminedTarget, world: PackageWorld, reading: Reading, results: Sequence[Result]
+) -> PackageResult:
+    outcome = _main(package, reading)
+    world = world.fresh()
+    for load in outcome.loads if outcome else ():
+        if load.path is not None:
+            world.load(load.path, load.loader)
+    libraries = tuple(_libraries(reading, outcome, world, target, package, _by_path(package, target, results)))
+    error = _failure(outcome) if outcome else None
+    return PackageResult(
+        target=target.target.name,
+        name=package.name,
+        version=package.version,
+        torch=world.torch.version,
+        torch_build=world.torch.build,
+        module=outcome.module if outcome else None,
+        verdict=_verdict(outcome, error, libraries),
+        error=error,
+        built_for=_built_for(target, libraries),
+        libraries=libraries,
+        modules=tuple(_module(other) for other in reading.imports if other is not outcome),
+        lacking=_lacking(outcome, world) if outcome else (),
+        conditions=tuple(f"{one.text} ({one.at})" for one in outcome.conditions) if outcome else (),
+        gaps=outcome.gaps if outcome else (),
+    )
+
+
+def _built_for(target: ExaminedTarget, libraries: Iterable[UsedLibrary]) -> tuple[str, ...]:
+    used = {library.file for library in libraries if library.used}
+    origins = [extension.origin.releases for extension in target.extensions if extension.path in used]
+    common = [release for release in origins[0] if all(release in others for others in origins)] if origins else []
+    return tuple(map(str, common))
+
+
+def _main(package: Package, reading: Reading) -> ImportOutcome | None:
+    """The import of the module that goes by the name of the package; else of the first one."""
+    names = {re.sub(r"[-_.]+", "_", outcome.module).lower(): outcome for outcome in reversed(reading.imports)}
+    return names.get(re.sub(r"[-_.]+", "_", package.name).lower(), next(iter(reading.imports), None))
+
+
+def _verdict(
+    outcome: ImportOutcome | None, error: ImportFailure | None, libraries: Iterable[UsedLibrary]
+) -> PackageVerdict:
+    if error is not None:
+        return PackageVerdict.IMPORT_FAILS
+    if outcome is not None and outcome.raised is Answer.UNKNOWN:
+        return PackageVerdict.UNKNOWN
+    used = [library for library in libraries if library.used is not False]
+    if any(library.verdict is Verdict.CORRUPTS for library in used):
+        return PackageVerdict.CORRUPTS
+    if any(map(_is_doubtful, used)):
+        return PackageVerdict.UNKNOWN
+    return PackageVerdict.WORKS_WITHOUT if any(one.is_missing for one in used) else PackageVerdict.WORKS
+
+
+def _is_doubtful(library: UsedLibrary) -> bool:
+    """Whether the verdict depends on a library that could not be read, or on how the package uses it."""
+    if library.verdict is Verdict.UNKNOWN:
+        return library.used is True
+    return library.verdict is Verdict.FAILS and library.used is None and library.how is How.UNKNOWN
+
+
+def _failure(outcome: ImportOutcome) -> ImportFailure | None:
+    """What users see; None if the import succeeds, or if nobody knows."""
+    for load in outcome.loads:
+        if isinstance(load.raised, Raised) and load.raised.exception == PROCESS_ENDS:
+            return ImportFailure(
+                how=Failing.ABORTS,
+                exception=None,
+                message=load.raised.message,
+                file=load.at.file,
+                line=load.at.line,
+                cause=None,
+            )
+    raised = outcome.raised
+    if not isinstance(raised, Raised):
+        return None
+    return ImportFailure(
+        how=Failing.RAISES,
+        exception=raised.exception,
+        message=raised.message,
+        file=raised.at.file if raised.at else None,
+        line=raised.at.line if raised.at else None,
+        cause=_cause(raised, outcome.loads),
+        exact=raised.message is not None,
+    )
+
+
+def _cause(raised: Raised, loads: Iterable[Load]) -> str | None:
+    """What is behind an exception: what it was raised from, or else a load that failed before and was caught."""
+    first = _origin(raised)
+    if first is not raised:
+        return first.message
+    failures = (_origin(load.raised) for load in loads if isinstance(load.raised, Raised))
+    return next((failure.message for failure in failures if failure.message != raised.message), None)
+
+
+def _origin(raised: Raised) -> Raised:
+    while raised.cause is not None:
+        raised = raised.cause
+    return raised
+
+
+def _module(outcome: ImportOutcome) -> ModuleResult:
+    error = _failure(outcome)
+    if error is None and outcome.raised is Answer.UNKNOWN:
+        return ModuleResult(module=outcome.module, verdict=PackageVerdict.UNKNOWN, error=None)
+    verdict = PackageVerdict.IMPORT_FAILS if error else PackageVerdict.WORKS
+    return ModuleResult(module=outcome.module, verdict=verdict, error=error)
+
+
+def _lacking(outcome: ImportOutcome, world: PackageWorld) -> tuple[str, ...]:
+    doubtful = (load.path for load in outcome.loads if load.raised is Answer.UNKNOWN and load.path)
+    attempts = (world.attempts[path] for path in doubtful if path in world.attempts)
+    return tuple(dict.fromkeys(name for attempt in attempts for name in attempt.lacking))
+
+
+def _by_path(package: Package, target: ExaminedTarget, results: Sequence[Result]) -> dict[str, Result]:
+    """The results by the paths of the libraries in the package."""
+    inside = {
+        extension.path: posixpath.relpath(extension.extension.location, package.root) for extension in target.extensions
+    }
+    return {inside.get(result.path, result.path): result for result in results}
+
+
+def _libraries(
+    reading: Reading,
+    outcome: ImportOutcome | None,
+    world: PackageWorld,
+    target: ExaminedTarget,
+    package: Package,
+    results: Mapping[str, Result],
+) -> Iterable[UsedLibrary]:
+    """The libraries that use torch, or that the code loads."""
+    loads = {load.path: load for load in (outcome.loads if outcome else ()) if load.path}
+    extensions = {
+        posixpath.relpath(extension.extension.location, package.root): extension for extension in target.extensions
+    }
+    for path in dict.fromkeys((*reading.uses, *results, *loads)):
+        use, load, result = reading.uses.get(path), loads.get(path), results.get(path)
+        if result is None and load is None:
+            continue
+        how = use.how if use else How.UNKNOWN
+        attempt = world.attempts.get(path)
+        failing = load is not None and load.raised is not None
+        told = load.told if load and failing and how in _OPTIONAL else None
+        inventory = extensions[path].inventory if told and path in extensions else None
+        yield UsedLibrary(
+            path=path,
+            loaded_at=str(load.at) if load else _place(use),
+            how=how,
+            used=_is_used(path, how, load, world),
+            file=result.path if result else None,
+            verdict=result.verdict if result else (Verdict.FAILS if failing else Verdict.LOADS),
+            error=attempt.problem if attempt and failing else None,
+            told=told,
+            operators=tuple(sorted(_defined(inventory.registrations.operators))) if inventory else (),
+            convention=use.convention if use else None,
+        )
+
+
+def _place(use: Use | None) -> str | None:
+    return str(use.at) if use and use.at else None
+
+
+def _is_used(path: str, how: How, load: Load | None, world: PackageWorld) -> bool | None:
+    """Whether importing the package uses a library; None if that is unknown, or depends on what is called then."""
+    if load is not None or world.has(path):
+        return True
+    if how in (How.ALTERNATIVE, How.NEVER):
+        return False
+    return True if how in (How.IMPORT, How.GUARDED) else None
+
+
+def _defined(operators: Iterable[RegisteredOperator]) -> set[str]:
+    return {operator.name for operator in operators if operator.phase.value == "static-init" and not operator.jit_only}

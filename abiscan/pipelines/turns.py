@@ -1,0 +1,55 @@
+"""The targets of one command in turn: one that cannot be checked does not stop the others."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+from abiscan.errors import InputError, NoExtensionError, raise_together
+from abiscan.inputs.sources import Source, name_of
+from abiscan.results.unchecked import Unchecked
+
+
+class Turns:
+    """The targets of a command, and what is wrong with those that cannot be checked."""
+
+    def __init__(self, targets: Sequence[Source]) -> None:
+        self._targets = targets
+        self._errors: dict[Source, InputError] = {}
+
+    def __iter__(self) -> Iterator[Source]:
+        """The targets that nothing is wrong with so far."""
+        return (source for source in self._targets if source not in self._errors)
+
+    @contextlib.contextmanager
+    def of(self, source: Source) -> Iterator[None]:
+        """Work on one target: an input error ends this target's turns, and no other's."""
+        try:
+            yield
+        except InputError as error:
+            self._errors[source] = error
+
+    def unchecked(self) -> tuple[Unchecked, ...]:
+        """The targets that could not be checked.
+
+        :raises AbiscanError: they are all targets, and not all of them are readable
+        """
+        unchecked = tuple(_unchecked(source, error) for source, error in self._errors.items())
+        if len(unchecked) == len(self._targets):
+            errors = {
+                str(error): error
+                for (source, error), each in zip(self._errors.items(), unchecked, strict=True)
+                if not each.readable
+            }
+            raise_together(list(errors.values()))
+        return unchecked
+
+
+def _unchecked(source: Source, error: InputError) -> Unchecked:
+    name = name_of(source)
+    return Unchecked(
+        target=name,
+        problem=error.problem if error.subject == name else f"{error.subject}: {error.problem}",
+        fix=error.fix,
+        readable=isinstance(error, NoExtensionError),
+    )

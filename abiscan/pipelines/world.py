@@ -1,0 +1,316 @@
+"""What the Python code of a package finds on one torch: its interpreter, its versions, and how libraries load there."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import posixpath
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from abiscan.binary.elf import Machine
+from abiscan.binary.registration_api import registers
+from abiscan.extension.examined import ExaminedExtension, ExaminedTarget
+from abiscan.inputs import system
+from abiscan.inputs.files import Files
+from abiscan.inputs.package_files import Package
+from abiscan.inputs.version import TorchVersion
+from abiscan.linkage.layout_drift import crash
+from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.model import Absence, LoadError, MissingLibrary, Module, Process, Resolution
+from abiscan.linkage.resolve import NO_SUCH_FILE, resolve, symbol_message, version_message
+from abiscan.pipelines.judge import Judge, Setting
+from abiscan.python.model import Answer, Loader, Raised
+from abiscan.torches.from_libs import build_of
+
+if TYPE_CHECKING:
+    from abiscan.emulation.model import Registrations
+    from abiscan.extension.replay import Replayer
+
+PROCESS_ENDS: Final = "(the process ends)"
+"""In place of the type of an exception: nothing is raised, since the load ends the process."""
+
+_WRAPPED_SINCE: Final = TorchVersion("2.9")
+"""From here on, ``torch.ops.load_library`` raises an error of its own, with that of ``ld.so`` as its cause."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """A load that was tried: the words of what went wrong, None if nothing did; ``lacking`` are external libraries.
+
+    ``exact`` is false if a part of the words is unknown.
+    """
+
+    path: str
+    words: str | None
+    aborts: bool = False
+    exact: bool = True
+    lacking: tuple[str, ...] = ()
+
+    @property
+    def problem(self) -> str | None:
+        """What loading it says on this machine."""
+        if self.words is None and self.lacking:
+            return f"{self.lacking[0]}: {NO_SUCH_FILE}"
+        return self.words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Moment:
+    """A process between two loads.
+
+    ``loaded`` are the libraries of the package that are in it, ``replayer`` has what they registered, None if nothing.
+    ``defined`` are the operators that they define, without overloads, ``namespaces`` those of all that was tried;
+    ``is_unread`` says that there may be more. ``after`` remembers what came of the loads that were tried next.
+    """
+
+    process: Process
+    loaded: frozenset[str] = frozenset()
+    replayer: Replayer | None = None
+    defined: frozenset[str] = frozenset()
+    namespaces: frozenset[str] = frozenset()
+    is_unread: bool = False
+    after: dict[tuple[str, Loader], tuple[Attempt, _Moment]] = field(default_factory=dict)
+
+
+class PackageWorld:
+    """The process into which a package is imported. See ``abiscan.python.model.World``.
+
+    :param judge: checks loads on the torch
+    :param target: the package, placed next to that torch
+    :param files: those that the torch and the package were read from
+    """
+
+    def __init__(self, judge: Judge, target: ExaminedTarget, package: Package, files: Files) -> None:
+        machines = [extension.facts.machine for extension in target.extensions]
+        setting = judge.setting(target, next(iter(machines), system.machine() or Machine.X86_64))
+        self.torch = setting.release
+        self.torch_version, self.cuda = _versions(judge, setting, files)
+        self.python = _python(judge, target)
+        self.machine = setting.release.machine.value
+        self.attempts: dict[str, Attempt] = {}
+        """What came of each load, by path."""
+        self._loads = _Loads(judge, target, package, files, setting)
+        self._moment = self._loads.start
+
+    def fresh(self) -> PackageWorld:
+        """The same, with nothing of the package loaded yet; what came of a load is remembered."""
+        world = copy.copy(self)
+        world.attempts = {}
+        world._moment = self._loads.start
+        return world
+
+    def load(self, path: str, loader: Loader) -> Raised | Answer | None:
+        """What loading a library of the package raises; see ``World.load``."""
+        attempt, self._moment = self._loads.load(self._moment, path, loader)
+        self.attempts[path] = attempt
+        if attempt.words is not None:
+            return self._raised(attempt, loader)
+        return Answer.UNKNOWN if attempt.lacking else None
+
+    def operator(self, name: str) -> bool | Answer:
+        """Whether torch or a library loaded so far defines an operator; see ``World.operator``."""
+        return name in self._moment.defined or self._loads.operator(self._moment, name)
+
+    def has(self, path: str) -> bool:
+        """Whether a library of the package is in the process."""
+        return self._loads.location(path) in self._moment.process.names
+
+    def _raised(self, attempt: Attempt, loader: Loader) -> Raised:
+        if attempt.aborts:
+            return Raised(exception=PROCESS_ENDS, message=attempt.words, at=None)
+        if loader is Loader.IMPORT:
+            return Raised(exception="ImportError", message=attempt.words, at=None)
+        of_loader = Raised(exception="OSError", message=attempt.words, at=None)
+        version = self.torch.torch_version
+        if loader is Loader.CTYPES or (version is not None and version < _WRAPPED_SINCE):
+            return of_loader
+        text = f"Could not load this library: {attempt.path}"
+        return Raised(exception="OSError", message=text, at=None, cause=of_loader)
+
+
+class _Loads:
+    """How the libraries of one package load on one torch."""
+
+    def __init__(self, judge: Judge, target: ExaminedTarget, package: Package, files: Files, setting: Setting) -> None:
+        self.start = _Moment(process=setting.process)
+        self._judge = judge
+        self._files = files
+        self._root = package.root
+        self._setting = setting
+        self._alone = setting.loader.without_siblings()
+        self._examined = {extension.extension.location: extension for extension in target.extensions}
+
+    def location(self, path: str) -> str:
+        """Where a library of the package is installed."""
+        return posixpath.normpath(posixpath.join(self._root, path))
+
+    def load(self, moment: _Moment, path: str, loader: Loader) -> tuple[Attempt, _Moment]:
+        """What comes of a load, and the process afterwards."""
+        location = self.location(path)
+        if location in moment.loaded:
+            return Attempt(path=path, words=None), moment
+        if (path, loader) not in moment.after:
+            examined = self._examined.get(location)
+            if examined is None:
+                attempt, then = self._library(moment, location, path), moment
+            else:
+                attempt, then = self._extension(moment, examined, loader)
+            if attempt.words is None and not attempt.lacking:
+                entered = self._setting.loader.enter(moment.process, location, visible=loader is Loader.CTYPES)
+                then = dataclasses.replace(then, process=entered, loaded=moment.loaded | {location}, after={})
+            moment.after[path, loader] = attempt, then
+        return moment.after[path, loader]
+
+    def operator(self, moment: _Moment, name: str) -> bool | Answer:
+        """Whether torch defines an operator that no library loaded so far does."""
+        release, namespace = self._setting.release, name.partition("::")[0]
+        found = self._judge.torch.operators_of(release, {name})
+        if name in found.operators:
+            return True
+        if namespace in found.namespaces:
+            every = self._judge.torch.operators_of(release).operators
+            if any(operator.partition(".")[0] == name for operator in every):
+                return True
+        # In a namespace that neither torch nor the package has, another package may define operators.
+        is_known = namespace in found.namespaces or namespace in moment.namespaces
+        return Answer.UNKNOWN if moment.is_unread or not is_known else False
+
+    def _extension(self, moment: _Moment, examined: ExaminedExtension, loader: Loader) -> tuple[Attempt, _Moment]:
+        """The load of a library that uses torch, and the process afterwards."""
+        setting = dataclasses.replace(self._setting, process=moment.process)
+        replayer = moment.replayer.copy() if moment.replayer else None
+        if replayer is None and registers(examined.facts.imports):
+            replayer = self._judge.replayer(together=True)
+        linkage = self._judge.link(examined, setting, explained=True, replayer=replayer)
+        registrations = list(_registrations(linkage))
+        namespaces = {
+            name.partition("::")[0] for each in registrations for name in (operator.name for operator in each.operators)
+        }
+        then = dataclasses.replace(moment, namespaces=moment.namespaces | namespaces, after={})
+        attempt = self._attempt(examined.extension.location, linkage, loader, moment.process)
+        if attempt.words is None and linkage.resolution and linkage.registering and replayer:
+            replayer.keep(examined, linkage.resolution, linkage.registering)
+            then = dataclasses.replace(
+                then,
+                replayer=replayer,
+                defined=moment.defined | _defined(registrations, loader),
+                is_unread=moment.is_unread or any(map(_is_unread, registrations)),
+            )
+        return attempt, then
+
+    def _attempt(self, location: str, linkage: Linkage, loader: Loader, process: Process) -> Attempt:
+        path = self._inside(location)
+        if linkage.resolution is None:
+            return Attempt(path=path, words=f"{path}: {NO_SUCH_FILE}")
+        found = self._found(path, location, linkage.resolution, process)
+        if found.words is not None:
+            return found
+        error = linkage.error if loader is Loader.IMPORT else _error_of_dlopen(linkage)
+        if error is None:
+            return found
+        return Attempt(path=path, words=error.message, aborts=error.aborts, exact=error.exact)
+
+    def _library(self, moment: _Moment, location: str, path: str) -> Attempt:
+        """The load of a library that does not use torch."""
+        if self._files.object_at(location) is None:
+            return Attempt(path=path, words=f"{path}: {NO_SUCH_FILE}")
+        opened = self._setting.loader.open(moment.process, location)
+        return self._found(path, location, resolve(moment.process, opened), moment.process)
+
+    def _found(self, path: str, location: str, resolution: Resolution, process: Process) -> Attempt:
+        """What ``ld.so`` finds wrong.
+
+        Whether a library loads does not depend on how it finds others of its package, since those may have been loaded
+        in a way that could not be followed. If it fails, the words do.
+        """
+        missing = self._missing(resolution)
+        lacking = tuple(dict.fromkeys(one.name for one in missing if one.absence is Absence.EXTERNAL))
+        if resolution.error is None:
+            return Attempt(path=path, words=None, lacking=lacking)
+        alone = resolve(process, self._alone.open(process, location))
+        words = self._first(alone) or self._first(resolution)
+        return Attempt(path=path, words=words, lacking=lacking)
+
+    def _first(self, resolution: Resolution) -> str | None:
+        """The first problem in the order of ``ld.so``: a library, then a version, then a symbol."""
+        for library in self._missing(resolution):
+            return f"{library.name}: {NO_SUCH_FILE}"
+        for version in resolution.missing_versions:
+            return self._words(version.provider, version_message(version))
+        for symbol in resolution.undefined:
+            return self._words(symbol.module, symbol_message(symbol.reference))
+        for library in resolution.closure.missing:
+            if library.absence is Absence.OTHER_VERSION:
+                return f"{library.name}: {NO_SUCH_FILE}"
+        return None
+
+    def _missing(self, resolution: Resolution) -> list[MissingLibrary]:
+        """The libraries that this process lacks; what torch itself needs was there when torch was imported."""
+        here, of_torch = self._judge.torch.here, self._setting.process.names
+        return [
+            library
+            for library in resolution.closure.missing
+            if library.stops or (library.absence is Absence.EXTERNAL and here and library.name not in of_torch)
+        ]
+
+    def _words(self, module: Module, message: str) -> str:
+        return f"{self._inside(module.path)}: {message.replace(self._root + '/', '')}"
+
+    def _inside(self, path: str) -> str:
+        return path.removeprefix(self._root + "/")
+
+
+def _registrations(linkage: Linkage) -> Iterator[Registrations]:
+    """What an extension and the libraries that it brings along register."""
+    if linkage.registering:
+        yield from (*linkage.registering.bundled.values(), linkage.registering.own)
+
+
+def _is_unread(registrations: Registrations) -> bool:
+    """Whether there may be more of them."""
+    return any(gap.stage == "emulation" for gap in registrations.gaps)
+
+
+def _defined(registrations: Iterable[Registrations], loader: Loader) -> set[str]:
+    """The operators that are defined by a load, without overloads."""
+    phases = ("static-init", "module-init") if loader is Loader.IMPORT else ("static-init",)
+    return {
+        operator.name.partition(".")[0]
+        for each in registrations
+        for operator in each.operators
+        if operator.phase.value in phases and not operator.jit_only
+    }
+
+
+def _error_of_dlopen(linkage: Linkage) -> LoadError | None:
+    """What goes wrong in the initialisers if nothing is imported: the static ones alone run."""
+    if crashes := crash(linkage.drifts, linkage.release.version):
+        return crashes
+    failure = linkage.registering.failure if linkage.registering else None
+    return linkage.error if failure and failure.is_static else None
+
+
+def _versions(judge: Judge, setting: Setting, files: Files) -> tuple[str | Answer, str | Answer | None]:
+    """``torch.__version__`` and ``torch.version.cuda``."""
+    build = setting.release.build
+    if build is None:
+        return Answer.UNKNOWN, Answer.UNKNOWN
+    if stated := build_of(judge.torch.package, files).version:
+        return stated, build_of(judge.torch.package, files).cuda
+    local = TorchVersion(build).local or ""
+    if local.startswith("cu") and local[2:].isdigit():
+        return build, f"{local[2:-1]}.{local[-1]}"
+    return build, None if local.startswith(("cpu", "rocm")) else Answer.UNKNOWN
+
+
+def _python(judge: Judge, target: ExaminedTarget) -> tuple[int, int] | Answer:
+    """The Python that imports the package: that of the torch, else the one that the wheel is for."""
+    interpreter, metadata = judge.torch.interpreter, target.target.metadata
+    if interpreter is not None:
+        return interpreter.tag.major, interpreter.tag.minor
+    if metadata is None or metadata.python is None:
+        return Answer.UNKNOWN
+    major, _, minor = metadata.python.partition(".")
+    return int(major), int(minor)

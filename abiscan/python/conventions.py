@@ -1,0 +1,59 @@
+"""What the names of files and folders say about the target that a library is for."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from abiscan.python.model import Answer, World
+
+_TOKENS = {
+    "torch": re.compile(r"torch[-_]?v?(\d+)[._]?(\d+)(?![\d.]*\d*\.so)", re.IGNORECASE),
+    "cuda": re.compile(r"(?:cuda|cu)[-_]?(\d{2,3}|\d+\.\d+)(?!\d)", re.IGNORECASE),
+    "python": re.compile(r"(?:cpython-|cp|py)[-_]?(3)\.?(\d{1,2})(?!\d)", re.IGNORECASE),
+    "build": re.compile(r"(?<![a-z])(cpu|cuda|rocm|hip|xpu)(?![a-z0-9])", re.IGNORECASE),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """A library's path with the parts that name a target taken out, and those parts."""
+
+    pattern: str
+    parts: tuple[tuple[str, str], ...]
+
+
+def named(path: str) -> Named:
+    """Take the parts that name a version of torch, CUDA or Python, or a kind of build, out of a path."""
+    parts = []
+    for kind, token in _TOKENS.items():
+        match = token.search(path)
+        while match:
+            parts.append((kind, ".".join(one for one in match.groups() if one).lower()))
+            path = path[: match.start()] + f"<{kind}>" + path[match.end() :]
+            match = token.search(path, match.start() + len(kind) + 2)
+    return Named(pattern=re.sub(r"<(cuda|build)>", "<cuda>", path), parts=tuple(parts))
+
+
+def fits(name: Named, world: World) -> bool | None:
+    """Whether the target is the one that a path names; None if it names none, or the target is not known."""
+    answers = [_fits(kind, value, world) for kind, value in name.parts]
+    return None if not answers or None in answers else all(answers)
+
+
+def _fits(kind: str, value: str, world: World) -> bool | None:
+    if kind == "torch":
+        wanted = world.torch_version
+        return (
+            None
+            if isinstance(wanted, Answer)
+            else tuple(wanted.split("+")[0].split(".")[:2]) == tuple(value.split("."))
+        )
+    if kind == "python":
+        python = world.python
+        return None if isinstance(python, Answer) else f"{python[0]}.{python[1]}" == value
+    if isinstance(world.cuda, Answer):
+        return None
+    if kind == "build":
+        return value == ("cpu" if world.cuda is None else "cuda")
+    return world.cuda is not None and world.cuda.replace(".", "") == value.replace(".", "")

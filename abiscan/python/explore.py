@@ -1,0 +1,128 @@
+"""The import of a module, run once for each way past what could not be decided."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from abiscan.python.imports import Interpreter
+from abiscan.python.library import Library
+from abiscan.python.machine import Decision, Exhausted, Limits, Spot, Trace
+from abiscan.python.model import Answer, Condition, ImportOutcome, Load, Raised, World
+from abiscan.python.sources import stripped
+from abiscan.python.values import Failure, Thrown
+
+_MOST_RUNS = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run of an import: what it raises, and what happened on the way."""
+
+    raised: Raised | Answer | None
+    trace: Trace
+    choices: dict[Spot, bool]
+    optional: bool = False
+    """Whether packages are taken to be there that are not required."""
+
+    def outcome(self) -> tuple[object, ...]:
+        """What users can tell one run from another by."""
+        loads = tuple((one.path, one.raised) for one in self.trace.attempts)
+        return (self.raised, loads, tuple(self.trace.registrations))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explored:
+    """The import of a module in all runs, the most likely first."""
+
+    outcome: ImportOutcome
+    runs: tuple[Run, ...]
+
+
+def explore(library: Library, world: Callable[[], World], module: str, limits: Limits) -> Explored:
+    """Import a module in each way that matters."""
+    runs = [run(library, world(), module, {}, limits)]
+    waiting = [{spot: not one.condition.taken} for spot, one in runs[0].trace.decisions.items()]
+    seen = [dict[Spot, bool]()]
+    while waiting and len(runs) < _MOST_RUNS:
+        choices = waiting.pop(0)
+        if choices in seen:
+            continue
+        seen.append(choices)
+        one = run(library, world(), module, choices, limits)
+        runs.append(one)
+        if one.outcome() != runs[0].outcome():
+            new = (spot for spot in one.trace.decisions if spot not in choices and spot not in runs[0].trace.decisions)
+            waiting.extend({**choices, spot: not one.trace.decisions[spot].condition.taken} for spot in new)
+    if runs[0].trace.optional:
+        runs.append(run(library, world(), module, {}, limits, optional=True))
+    return Explored(outcome=_summary(module, runs), runs=tuple(runs))
+
+
+def run(
+    library: Library, world: World, module: str, choices: dict[Spot, bool], limits: Limits, *, optional: bool = False
+) -> Run:
+    """Import a module once."""
+    machine = Interpreter(library, world, choices, limits)
+    machine.with_optional = optional
+    raised: Raised | Answer | None = None
+    try:
+        machine.import_module(module)
+    except Thrown as error:
+        raised = as_raised(error.failure)
+    except Exhausted as end:
+        machine.gap(f"was not followed to its end: {end}")
+        raised = Answer.UNKNOWN
+    except RecursionError:
+        machine.gap("is nested too deep to be followed")
+        raised = Answer.UNKNOWN
+    return Run(raised=raised, trace=machine.trace, choices=choices, optional=optional)
+
+
+def as_raised(failure: Failure, depth: int = 0) -> Raised:
+    """An exception as users see it."""
+    message = failure.message()
+    behind = failure.cause
+    if behind is None and not failure.attributes.get("__suppress_context__"):
+        behind = failure.context
+    return Raised(
+        exception=failure.name(),
+        message=None if message is None else stripped(message),
+        at=failure.at,
+        cause=None if behind is None or behind is failure or depth > 10 else as_raised(behind, depth + 1),
+    )
+
+
+def _summary(module: str, runs: list[Run]) -> ImportOutcome:
+    first = runs[0]
+    usual = [one for one in runs if not one.optional]
+    same = all(one.raised == first.raised for one in usual)
+    loads = tuple(
+        Load(path=one.path, loader=one.loader, at=one.at, raised=one.raised, told=one.told)
+        for one in first.trace.attempts
+    )
+    everywhere = set(first.trace.registrations).intersection(*(one.trace.registrations for one in usual))
+    registrations = dict.fromkeys(
+        replace(registration, perhaps=registration not in everywhere)
+        for one in runs
+        for registration in one.trace.registrations
+    )
+    gaps = dict.fromkeys(gap for one in usual for gap in one.trace.gaps)
+    return ImportOutcome(
+        module=module,
+        raised=first.raised if same else Answer.UNKNOWN,
+        loads=loads,
+        registrations=tuple(registrations),
+        conditions=tuple(_deciding(usual)),
+        gaps=tuple(gaps),
+    )
+
+
+def _deciding(runs: list[Run]) -> list[Condition]:
+    """The conditions whose other way ends differently."""
+    first, *others = runs
+    decisions: dict[Spot, Decision] = {}
+    for one in others:
+        if one.outcome() != first.outcome():
+            decisions.update({spot: one.trace.decisions[spot] for spot in one.choices if spot in one.trace.decisions})
+    return [first.trace.decisions.get(spot, one).condition for spot, one in decisions.items()]

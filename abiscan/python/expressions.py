@@ -1,0 +1,338 @@
+"""Expressions of Python, evaluated with what is known."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable, Iterator
+
+from abiscan.python import attributes
+from abiscan.python.hosts import text, truth
+from abiscan.python.machine import Machine
+from abiscan.python.modelled import Modelled
+from abiscan.python.operations import attempt, binary, bounded, compare, described, subscript, unary
+from abiscan.python.values import Class, Deferred, Function, Instance, Scope, Unknown, concrete, thrown
+
+_MOST_ITEMS = 10_000
+_LONG_EXPRESSION = 200
+
+
+class Expressions(Machine):
+    """Evaluates expressions."""
+
+    builtins: dict[str, object]
+
+    def evaluate(self, node: ast.expr, scope: Scope) -> object:
+        """The value of an expression."""
+        self.tick()
+        method = _EVALUATE.get(type(node))
+        return Unknown(self.source_of(node)) if method is None else method(self, node, scope)
+
+    def source_of(self, node: ast.AST) -> str:
+        """The text of an expression, for a condition or a gap."""
+        try:
+            return ast.unparse(node)[:_LONG_EXPRESSION].partition("\n")[0]
+        except (RecursionError, ValueError):
+            return type(node).__name__
+
+    def attribute(self, value: object, name: str) -> object:
+        """An attribute of a value."""
+        return attributes.get(self, value, name)
+
+    def look_up(self, name: str, scope: Scope) -> object:
+        """What a name stands for."""
+        one: Scope | None = scope
+        while one is not None:
+            if name in one.outer_names:
+                one = one.outer_names[name]
+            if name in one.names and (one is scope or not one.is_class):
+                return self.settle(one.names[name])
+            one = one.around
+        if name == "__name__":
+            return scope.module.name
+        if name in {"__file__", "__path__", "__package__", "__spec__", "__doc__"}:
+            return attributes.of_module(self, scope.module, name)
+        if name in self.builtins:
+            return self.builtins[name]
+        hook = scope.module.open_ or hasattr(builtins, name)
+        if hook or not self.catches(NameError):
+            return Unknown(name)
+        raise thrown(NameError, f"name '{name}' is not defined")
+
+    def items(self, value: object) -> list[object] | Unknown:
+        """What iterating over a value gives."""
+        value = self.settle(value)
+        if isinstance(value, (list, tuple, set, frozenset, dict, str, bytes, range)):
+            if len(value) > _MOST_ITEMS:
+                return Unknown(f"list({described(value)})")
+            ordered = sorted(value, key=described) if isinstance(value, (set, frozenset)) else value
+            return [self.settle(one) if isinstance(one, Deferred) else one for one in ordered]
+        if isinstance(value, Instance) and isinstance(value.cls.find("__iter__"), Function):
+            return self.items(self.call(self.attribute(value, "__iter__"), [], {}))
+        if isinstance(value, Unknown):
+            return value
+        return Unknown(f"list({described(value)})")
+
+    # ---- one method for each form
+
+    def _name(self, node: ast.Name, scope: Scope) -> object:
+        return self.look_up(node.id, scope)
+
+    def _attribute(self, node: ast.Attribute, scope: Scope) -> object:
+        value = self.evaluate(node.value, scope)
+        self.frames[-1].line = node.lineno
+        return self.attribute(value, node.attr)
+
+    def _call(self, node: ast.Call, scope: Scope) -> object:
+        function = self.evaluate(node.func, scope)
+        args: list[object] = []
+        for arg in node.args:
+            if isinstance(arg, ast.Starred):
+                more = self.items(self.evaluate(arg.value, scope))
+                args.extend([more] if isinstance(more, Unknown) else more)
+            else:
+                args.append(self.evaluate(arg, scope))
+        kwargs: dict[str, object] = {}
+        for keyword in node.keywords:
+            value = self.evaluate(keyword.value, scope)
+            if keyword.arg is not None:
+                kwargs[keyword.arg] = value
+            elif isinstance(value, dict):
+                kwargs.update({str(key): one for key, one in value.items() if isinstance(key, str)})
+        if isinstance(node.func, ast.Name) and node.func.id in {"super", "globals", "locals", "vars", "exec", "eval"}:
+            return self.special(node.func.id, args, scope)
+        self.frames[-1].line = (
+            node.func.end_lineno or node.lineno if isinstance(node.func, ast.Attribute) else node.lineno
+        )
+        return self.call(function, args, kwargs)
+
+    def special(self, name: str, args: list[object], scope: Scope) -> object:
+        """The built-in functions that look at their caller."""
+        raise NotImplementedError
+
+    def _bool_op(self, node: ast.BoolOp, scope: Scope) -> object:
+        decisive = isinstance(node.op, ast.Or)
+        unknown: Unknown | None = None
+        value: object = not decisive
+        for one in node.values:
+            value = self.evaluate(one, scope)
+            known = truth(value)
+            if known is decisive and unknown is None:
+                return value
+            if known is decisive:
+                return decisive
+            if known is None and unknown is None:
+                unknown = value if isinstance(value, Unknown) else Unknown(described(value))
+        return value if unknown is None else Unknown(self.source_of(node), unknown.why)
+
+    def _compare(self, node: ast.Compare, scope: Scope) -> object:
+        left = self.evaluate(node.left, scope)
+        unknown: Unknown | None = None
+        for op, comparator in zip(node.ops, node.comparators, strict=True):
+            right = self.evaluate(comparator, scope)
+            result = self._compared(op, left, right)
+            if isinstance(result, Unknown):
+                unknown = unknown or result
+            elif not result:
+                return False
+            left = right
+        return True if unknown is None else unknown
+
+    def _compared(self, op: ast.cmpop, left: object, right: object) -> object:
+        if isinstance(op, (ast.In, ast.NotIn)) and isinstance(right, (Modelled, Instance)):
+            hook = self.attribute(right, "__contains__")
+            if isinstance(hook, Unknown):
+                return hook
+            found = self.call(hook, [left], {})
+            return found if isinstance(found, Unknown) else bool(found) is isinstance(op, ast.In)
+        return compare(op, left, right)
+
+    def _binary(self, node: ast.BinOp, scope: Scope) -> object:
+        return binary(node.op, self.evaluate(node.left, scope), self.evaluate(node.right, scope))
+
+    def _unary(self, node: ast.UnaryOp, scope: Scope) -> object:
+        value = self.evaluate(node.operand, scope)
+        if not isinstance(node.op, ast.Not):
+            return unary(node.op, value)
+        known = truth(value)
+        if known is None:
+            return Unknown(f"not {described(value)}", value.why) if isinstance(value, Unknown) else Unknown("not …")
+        return not known
+
+    def _if_exp(self, node: ast.IfExp, scope: Scope) -> object:
+        test = self.evaluate(node.test, scope)
+        known = truth(test)
+        if known is None:
+            body, other = self.evaluate(node.body, scope), self.evaluate(node.orelse, scope)
+            if concrete(body) and concrete(other) and body == other:
+                return body
+            return (
+                Unknown(self.source_of(node), test.why) if isinstance(test, Unknown) else Unknown(self.source_of(node))
+            )
+        return self.evaluate(node.body if known else node.orelse, scope)
+
+    def _list(self, node: ast.List | ast.Tuple | ast.Set, scope: Scope) -> object:
+        values: list[object] = []
+        for one in node.elts:
+            if isinstance(one, ast.Starred):
+                more = self.items(self.evaluate(one.value, scope))
+                values.extend([more] if isinstance(more, Unknown) else more)
+            else:
+                values.append(self.evaluate(one, scope))
+        if isinstance(node, ast.Set):
+            return attempt("set", set, values)
+        return tuple(values) if isinstance(node, ast.Tuple) else values
+
+    def _dict(self, node: ast.Dict, scope: Scope) -> object:
+        made: dict[object, object] = {}
+        for key_node, value_node in zip(node.keys, node.values, strict=True):
+            value = self.evaluate(value_node, scope)
+            if key_node is None:
+                made.update(value if isinstance(value, dict) else {Unknown("**"): Unknown("**")})
+                continue
+            key = self.evaluate(key_node, scope)
+            made[key if not isinstance(key, (list, dict, set)) else Unknown("key")] = value
+        return made
+
+    def _subscript(self, node: ast.Subscript, scope: Scope) -> object:
+        value = self.evaluate(node.value, scope)
+        index = self.evaluate(node.slice, scope)
+        self.frames[-1].line = node.lineno
+        if isinstance(value, (type, Class)):
+            return value
+        if isinstance(value, (Modelled, Instance)):
+            return self.call(self.attribute(value, "__getitem__"), [index], {})
+        return self.settle(subscript(value, index))
+
+    def _slice(self, node: ast.Slice, scope: Scope) -> object:
+        parts = [None if one is None else self.evaluate(one, scope) for one in (node.lower, node.upper, node.step)]
+        return slice(*parts) if concrete(parts) else Unknown("slice")
+
+    def _joined(self, node: ast.JoinedStr, scope: Scope) -> object:
+        parts = [self.evaluate(one, scope) for one in node.values]
+        unknown = next((one for one in parts if isinstance(one, Unknown)), None)
+        if unknown is not None:
+            return Unknown(self.source_of(node), unknown.why)
+        return bounded("f-string", "".join(str(one) for one in parts))
+
+    def _formatted(self, node: ast.FormattedValue, scope: Scope) -> object:
+        value = self.evaluate(node.value, scope)
+        spec = "" if node.format_spec is None else self.evaluate(node.format_spec, scope)
+        if node.conversion == ord("r"):
+            return attempt("repr()", repr, value) if concrete(value) else Unknown(f"repr({described(value)})")
+        if not isinstance(spec, str) or any(len(run) > 3 for run in spec.split(".") if run.isdigit()):
+            return Unknown(described(value))
+        if spec and concrete(value) and node.conversion != ord("s"):
+            return attempt("format()", format, value, spec)
+        shown = text(self, value)
+        return attempt("format()", format, shown, spec) if isinstance(shown, str) else shown
+
+    def _lambda(self, node: ast.Lambda, scope: Scope) -> object:
+        return Function("<lambda>", node, scope, self.defaults(node.args, scope))
+
+    def defaults(self, args: ast.arguments, scope: Scope) -> dict[str, object]:
+        """The values of a function's default arguments."""
+        positional = [*args.posonlyargs, *args.args]
+        found = dict(
+            zip([one.arg for one in positional[len(positional) - len(args.defaults) :]], args.defaults, strict=True)
+        )
+        found.update({one.arg: value for one, value in zip(args.kwonlyargs, args.kw_defaults, strict=True) if value})
+        return {name: self.evaluate(value, scope) for name, value in found.items()}
+
+    def _named(self, node: ast.NamedExpr, scope: Scope) -> object:
+        value = self.evaluate(node.value, scope)
+        scope.names[node.target.id] = value
+        return value
+
+    def _comprehension(
+        self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, scope: Scope
+    ) -> object:
+        inner = Scope({}, scope.module, scope)
+        found: list[object] = []
+        element = ast.Tuple([node.key, node.value], ast.Load()) if isinstance(node, ast.DictComp) else node.elt
+        try:
+            found.extend(self.evaluate(element, inner) for _ in self._rounds(node.generators, inner))
+        except _NotFollowed as stop:
+            return Unknown(self.source_of(node), stop.unknown.why)
+        if isinstance(node, ast.DictComp):
+            pairs = [one for one in found if isinstance(one, tuple)]
+            return attempt("dict", dict, pairs)
+        return attempt("set", set, found) if isinstance(node, ast.SetComp) else found
+
+    def _rounds(self, generators: list[ast.comprehension], scope: Scope) -> Iterator[None]:
+        if not generators:
+            yield
+            return
+        first, *others = generators
+        values = self.items(self.evaluate(first.iter, scope))
+        if isinstance(values, Unknown):
+            raise _NotFollowed(values)
+        for value in values:
+            self.assign(first.target, value, scope)
+            tests = [self.evaluate(test, scope) for test in first.ifs]
+            known = [truth(test) for test in tests]
+            if False in known:
+                continue
+            if None in known:
+                test = tests[known.index(None)]
+                raise _NotFollowed(test if isinstance(test, Unknown) else Unknown(described(test)))
+            yield from self._rounds(others, scope)
+
+    def assign(self, target: ast.expr, value: object, scope: Scope) -> None:
+        """Bind a value to what stands on the left of ``=``."""
+        raise NotImplementedError
+
+    def _yield(self, node: ast.Yield | ast.YieldFrom, scope: Scope) -> object:
+        value = None if node.value is None else self.evaluate(node.value, scope)
+        yields = self.frames[-1].yields
+        if yields is None:
+            return Unknown("yield")
+        if isinstance(node, ast.YieldFrom):
+            values = self.items(value)
+            for one in [values] if isinstance(values, Unknown) else values:
+                yields(one)
+            return None
+        return yields(value)
+
+
+class _NotFollowed(Exception):  # noqa: N818 - it ends a comprehension, it is no error
+    def __init__(self, unknown: Unknown) -> None:
+        super().__init__(unknown.name)
+        self.unknown = unknown
+
+
+Method = Callable[[Expressions, ast.expr, Scope], object]
+
+
+def _constant(_machine: Expressions, node: ast.expr, _scope: Scope) -> object:
+    assert isinstance(node, ast.Constant)
+    return bounded("constant", node.value)
+
+
+_EVALUATE: dict[type[ast.expr], Method] = {
+    ast.Constant: _constant,
+    ast.Name: Expressions._name,  # type: ignore[dict-item]
+    ast.Attribute: Expressions._attribute,  # type: ignore[dict-item]
+    ast.Call: Expressions._call,  # type: ignore[dict-item]
+    ast.BoolOp: Expressions._bool_op,  # type: ignore[dict-item]
+    ast.Compare: Expressions._compare,  # type: ignore[dict-item]
+    ast.BinOp: Expressions._binary,  # type: ignore[dict-item]
+    ast.UnaryOp: Expressions._unary,  # type: ignore[dict-item]
+    ast.IfExp: Expressions._if_exp,  # type: ignore[dict-item]
+    ast.List: Expressions._list,  # type: ignore[dict-item]
+    ast.Tuple: Expressions._list,  # type: ignore[dict-item]
+    ast.Set: Expressions._list,  # type: ignore[dict-item]
+    ast.Dict: Expressions._dict,  # type: ignore[dict-item]
+    ast.Subscript: Expressions._subscript,  # type: ignore[dict-item]
+    ast.Slice: Expressions._slice,  # type: ignore[dict-item]
+    ast.JoinedStr: Expressions._joined,  # type: ignore[dict-item]
+    ast.FormattedValue: Expressions._formatted,  # type: ignore[dict-item]
+    ast.Lambda: Expressions._lambda,  # type: ignore[dict-item]
+    ast.NamedExpr: Expressions._named,  # type: ignore[dict-item]
+    ast.ListComp: Expressions._comprehension,  # type: ignore[dict-item]
+    ast.SetComp: Expressions._comprehension,  # type: ignore[dict-item]
+    ast.GeneratorExp: Expressions._comprehension,  # type: ignore[dict-item]
+    ast.DictComp: Expressions._comprehension,  # type: ignore[dict-item]
+    ast.Yield: Expressions._yield,  # type: ignore[dict-item]
+    ast.YieldFrom: Expressions._yield,  # type: ignore[dict-item]
+}

@@ -1,0 +1,306 @@
+"""Imports: of the package's own modules, of what is modelled, and of everything else."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+
+from abiscan.python import attributes, loading
+from abiscan.python.calls import Calls
+from abiscan.python.library import Found, Library, absolute
+from abiscan.python.machine import Frame, Limits, Spot
+from abiscan.python.model import Answer, World
+from abiscan.python.modelled import Modelled
+from abiscan.python.models import MODELS
+from abiscan.python.models.builtin import BUILTINS
+from abiscan.python.scan import ImportLine
+from abiscan.python.sources import stripped
+from abiscan.python.values import Deferred, Failure, Module, Scope, Stage, Thrown, Unknown, Why, thrown
+
+_REMOVED = {
+    "distutils": (3, 12), "imp": (3, 12), "asynchat": (3, 12), "asyncore": (3, 12), "smtpd": (3, 12), "cgi": (3, 13),
+    "cgitb": (3, 13), "crypt": (3, 13), "imghdr": (3, 13), "pipes": (3, 13), "sndhdr": (3, 13), "telnetlib": (3, 13),
+}  # fmt: skip
+"""Modules of the standard library, and the version of Python that no longer has them."""
+_NAMED_OTHERWISE = {
+    "pillow": "pil", "pyyaml": "yaml", "scikit_learn": "sklearn", "opencv_python": "cv2", "protobuf": "google",
+    "python_dateutil": "dateutil", "beautifulsoup4": "bs4", "pytorch_triton": "triton", "cuda_python": "cuda",
+}  # fmt: skip
+"""Distributions whose module has another name."""
+
+
+class Interpreter(Calls):
+    """Runs a package's Python code."""
+
+    def __init__(self, library: Library, world: World, choices: dict[Spot, bool], limits: Limits) -> None:
+        super().__init__(library, world, choices, limits)
+        self.builtins = BUILTINS
+        self.handling = []
+        self._generators = {}
+        self.frames.append(Frame(file=None))
+
+    # ---- modules by name
+
+    def import_module(self, name: str) -> object:
+        """Import a module, and those that it is in, and give it."""
+        parent: object = None
+        full = ""
+        for part in name.split("."):
+            full = f"{full}.{part}" if full else part
+            if full not in self.modules:
+                self.modules[full] = self._load(full, parent)
+                if isinstance(parent, Module):
+                    parent.names[part] = self.modules[full]
+            parent = self.modules[full]
+        return parent
+
+    def _load(self, full: str, parent: object) -> object:
+        if full in MODELS:
+            return MODELS[full](self)
+        top = full.partition(".")[0]
+        if isinstance(parent, Module):
+            found = self.library.find(full, parent.folders)
+            if found is None and not self._is_foreign(top):
+                hint = "" if parent.folders else f"; '{parent.name}' is not a package"
+                raise Thrown(Failure(ModuleNotFoundError, (f"No module named '{full}'{hint}",), {"name": full}))
+            return Unknown(full) if found is None else self._load_found(full, found)
+        if isinstance(parent, (Modelled, Unknown)):
+            own = self.library.locate(full)
+            if own is not None:
+                return self._load_found(full, own)
+            return self._foreign(full, parent)
+        found = self.library.find(full)
+        if found is not None:
+            return self._load_found(full, found)
+        return self._installed(full)
+
+    def _is_foreign(self, top: str) -> bool:
+        """Whether other distributions may have modules in a package of this name, too."""
+        found = self.library.find(top)
+        return found is not None and found.file is None
+
+    def _load_found(self, full: str, found: Found) -> object:
+        if found.extension and found.file is not None:
+            loading.load_extension(self, found.file)
+            return Unknown(full)
+        module = Module(full, {}, found.file, found.folders)
+        if found.file is None:
+            module.open_ = True
+            return module
+        self.modules[full] = module
+        self.trace.imported.append(found.file)
+        try:
+            if self.library.eager(found.file) or not self._skim(module, found.file):
+                self._run_body(module)
+        except Thrown:
+            self.modules.pop(full, None)
+            raise
+        return module
+
+    def _run_body(self, module: Module) -> None:
+        assert module.file is not None
+        tree = self.library.tree(module.file)
+        module.stage = Stage.RUNNING
+        if tree is None:
+            self.frames.append(Frame(file=module.file, line=1))
+            self.gap(self.library.problems[module.file])
+            self.frames.pop()
+            module.open_, module.stage = True, Stage.DONE
+            return
+        self.frames.append(Frame(file=module.file, line=1))
+        try:
+            self.execute(tree.body, Scope(module.names, module))
+        except Thrown as error:
+            error.failure.at = error.failure.at or self.place()
+            raise
+        except RecursionError:
+            self.gap("is nested too deep to be followed")
+            module.open_ = True
+        finally:
+            self.frames.pop()
+        module.stage = Stage.DONE
+
+    # ---- modules whose body does nothing that matters
+
+    def _skim(self, module: Module, file: str) -> bool:
+        """Follow only the imports of a module; False if that is not enough."""
+        lines = self.library.scanned(file).imports
+        if any(line.nested and self._may_matter(module, line) for line in lines):
+            return False
+        module.stage = Stage.DEFERRED
+        self.frames.append(Frame(file=file))
+        try:
+            for line in lines:
+                if not line.nested:
+                    self._skim_line(module, line)
+        except Thrown as error:
+            error.failure.at = error.failure.at or self.place()
+            raise
+        finally:
+            self.frames.pop()
+        return True
+
+    def _skim_line(self, module: Module, line: ImportLine) -> None:
+        self.frames[-1].line = line.line
+        for target in self._targets(module, line):
+            if self.library.locate(target) is not None:
+                self.import_module(target)
+
+    def _targets(self, module: Module, line: ImportLine) -> list[str]:
+        base = self._absolute(module, line.module)
+        found = self.library.locate(base)
+        if not line.names or found is None or not found.folders:
+            return [base]
+        return [base, *(f"{base}.{name}" for name in line.names if self.library.find(name, found.folders))]
+
+    def _absolute(self, module: Module, name: str) -> str:
+        return absolute(module.name if module.folders else module.name.rpartition(".")[0], name)
+
+    def _may_matter(self, module: Module, line: ImportLine) -> bool:
+        for target in self._targets(module, line):
+            found = self.library.locate(target)
+            if found is not None and target not in self.modules and self.library.reaches(found):
+                return True
+        return False
+
+    def settle(self, value: object) -> object:
+        """The value itself, where a name of a module that is not run yet stands for it."""
+        if not isinstance(value, Deferred):
+            return value
+        module = value.module
+        if module.stage is Stage.DEFERRED:
+            try:
+                self._run_body(module)
+            except Thrown as error:
+                self.gap(f"{module.name} raises {error.failure.name()} when it is needed")
+                module.stage, module.open_ = Stage.DONE, True
+        try:
+            return attributes.of_module(self, module, value.name)
+        except Thrown:
+            return Unknown(f"{module.name}.{value.name}")
+
+    # ---- modules of others
+
+    def _foreign(self, full: str, parent: object) -> object:
+        """A module below one that is not of the package."""
+        if full.startswith("torch."):
+            if self.library.torch_has(full, None) is False:
+                raise Thrown(Failure(ModuleNotFoundError, (f"No module named '{full}'",), {"name": full}))
+            return self.attribute(parent, full.rpartition(".")[2])
+        return Unknown(full, parent.why if isinstance(parent, Unknown) else Why.NOT_FOLLOWED)
+
+    def _installed(self, name: str) -> object:
+        absent = Thrown(Failure(ModuleNotFoundError, (f"No module named '{name}'",), {"name": name}))
+        removed = _REMOVED.get(name)
+        python = self.world.python
+        if removed is not None and not isinstance(python, Answer) and python >= removed:
+            raise absent
+        if name in sys.stdlib_module_names or removed is not None:
+            return Unknown(name)
+        answer = self.library.surroundings.installed(name)
+        if answer is Answer.UNKNOWN and self._is_required(name):
+            answer = True
+        if answer is False or (answer is Answer.UNKNOWN and not self._is_optional_there()):
+            raise absent
+        return Unknown(name)
+
+    def _is_required(self, name: str) -> bool:
+        wanted = re.sub(r"[-_.]+", "_", name).lower()
+        return any(wanted in {one, _NAMED_OTHERWISE.get(one, one)} for one in self.library.required)
+
+    def _is_optional_there(self) -> bool:
+        """Whether a package is there that is not required: only if the code does not get along without it."""
+        if not self.catches(ModuleNotFoundError):
+            return True
+        self.trace.optional = True
+        return self.with_optional
+
+    # ---- import statements
+
+    def import_names(self, alias: ast.alias, scope: Scope) -> None:
+        """``import NAME``."""
+        module = self.import_module(alias.name)
+        if alias.asname:
+            self.bind(alias.asname, module, scope)
+        else:
+            top = alias.name.partition(".")[0]
+            self.bind(top, self.modules[top], scope)
+
+    def import_from(self, node: ast.ImportFrom, scope: Scope) -> None:
+        """``from MODULE import NAMES``."""
+        if node.level == 0 and node.module == "__future__":
+            return
+        name = self._absolute(scope.module, "." * node.level + (node.module or ""))
+        if not name:
+            raise thrown(ImportError, "attempted relative import beyond top-level package")
+        module = self.import_module(name)
+        for alias in node.names:
+            self.frames[-1].line = node.lineno
+            if alias.name == "*":
+                self._import_all(module, scope)
+            else:
+                self.bind(alias.asname or alias.name, self._take(module, name, alias.name), scope)
+
+    def _take(self, module: object, full: str, name: str) -> object:
+        if isinstance(module, Module):
+            return self._take_own(module, name)
+        if full == "torch" or full.startswith("torch."):
+            submodule = f"{full}.{name}"
+            if submodule in MODELS:
+                return self.import_module(submodule)
+            if self.library.torch_has(full, name) is False:
+                raise thrown(ImportError, f"cannot import name '{name}' from '{full}' ({self._torch_file(full)})")
+        if isinstance(module, Unknown) and self.library.locate(f"{full}.{name}") is not None:
+            return self.import_module(f"{full}.{name}")
+        try:
+            return self.attribute(module, name)
+        except Thrown as error:
+            if error.failure.cls is not AttributeError:
+                raise
+            raise thrown(ImportError, f"cannot import name '{name}' from '{full}' (unknown location)") from None
+
+    def _torch_file(self, full: str) -> str:
+        folder = self.library.surroundings.torch_folder
+        assert folder is not None
+        base = folder.joinpath(*full.split(".")[1:])
+        return str(base / "__init__.py" if base.is_dir() else base.with_suffix(".py"))
+
+    def _take_own(self, module: Module, name: str) -> object:
+        submodule = f"{module.name}.{name}"
+        if module.stage is Stage.DEFERRED and name not in module.names:
+            assert module.file is not None
+            if self.library.find(name, module.folders) is None and name.encode() in self.library.source(module.file):
+                return Deferred(module, name)
+            self.settle(Deferred(module, name))
+        try:
+            if name not in module.names and not module.open_ and "__getattr__" in module.names:
+                return attributes.of_module(self, module, name)
+            if name in module.names or not module.folders:
+                return module.names[name] if name in module.names else attributes.of_module(self, module, name)
+        except Thrown as error:
+            if error.failure.cls is not AttributeError:
+                raise
+        if module.folders and self.library.find(name, module.folders) is not None:
+            return self.import_module(submodule)
+        if module.open_:
+            return Unknown(submodule)
+        where = f"'{module.name}' ({stripped(module.file) if module.file else 'unknown location'})"
+        if module.stage is Stage.RUNNING:
+            circular = "most likely due to a circular import"
+            where = f"partially initialized module '{module.name}' ({circular}) ({module.file})"
+        raise Thrown(Failure(ImportError, (f"cannot import name '{name}' from {where}",)))
+
+    def _import_all(self, module: object, scope: Scope) -> None:
+        if not isinstance(module, Module):
+            scope.module.open_ = True
+            return
+        self.settle(Deferred(module, "__all__"))
+        listed = module.names.get("__all__")
+        public = [name for name in module.names if not name.startswith("_")]
+        names = listed if isinstance(listed, (list, tuple)) else public
+        for name in names:
+            if isinstance(name, str):
+                self.bind(name, self._take_own(module, name), scope)
+        if module.open_ or isinstance(listed, Unknown):
+            scope.module.open_ = True

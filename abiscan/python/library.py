@@ -1,0 +1,247 @@
+"""The Python code of a package: found by module name, scanned and parsed once for all runs."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from abiscan.python.model import Answer
+from abiscan.python.scan import LOADING, REGISTERING, ImportLine, Outline, Scan
+from abiscan.python.sources import Files, requirements
+
+_LARGEST_SOURCE = 2_000_000
+_ROUNDS = 3
+
+
+def _not_known(_name: str) -> Answer:
+    return Answer.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What is installed beside the package.
+
+    ``torch_folder`` is the folder of the installed torch (``…/torch``), None where there is only a release number.
+    ``installed`` answers for a top-level module name.
+    """
+
+    torch_folder: Path | None = None
+    installed: Callable[[str], bool | Answer] = _not_known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A module of the package: its file, and its folders if it is a package."""
+
+    file: str | None
+    folders: tuple[str, ...] = ()
+    extension: bool = False
+
+
+_WORDS = re.compile("|".join(re.escape(word.decode().strip("(")) for word in (*LOADING, *REGISTERING)))
+
+
+@dataclass
+class Library:
+    """A package's Python code, for one version of Python."""
+
+    files: Files
+    python: tuple[int, int] | Answer
+    surroundings: Surroundings = field(default_factory=Surroundings)
+    problems: dict[str, str] = field(default_factory=dict)
+    """The sources that cannot be parsed, and why."""
+    _trees: dict[str, ast.Module | None] = field(default_factory=dict)
+    _outlines: dict[str, Outline] = field(default_factory=dict)
+    _eager: dict[str, bool] = field(default_factory=dict)
+    _mattering: dict[ast.AST, bool] = field(default_factory=dict)
+
+    # ---- modules by name
+
+    def find(self, name: str, folders: Iterable[str] | None = None) -> Found | None:
+        """The module of that name; ``folders`` are those of the package that it is in."""
+        last = name.rpartition(".")[2]
+        parents = [""] if folders is None else list(folders)
+        spaces = []
+        for folder in parents:
+            stem = f"{folder}/{last}" if folder else last
+            init = f"{stem}/__init__.py"
+            if init in self.files.members:
+                return Found(file=init, folders=(stem,))
+            extension = self.files.extension(stem, self.python)
+            if extension is not None:
+                return Found(file=extension, extension=True)
+            if f"{stem}.py" in self.files.members:
+                return Found(file=f"{stem}.py")
+            if stem in self.files.folders:
+                spaces.append(stem)
+        return Found(file=None, folders=tuple(spaces)) if spaces else None
+
+    def locate(self, name: str) -> Found | None:
+        """The module of a full dotted name."""
+        found: Found | None = Found(file=None, folders=("",))
+        for part in name.split("."):
+            if found is None or not found.folders:
+                return None
+            found = self.find(part, found.folders)
+        return found
+
+    # ---- sources
+
+    def source(self, path: str) -> bytes:
+        """The bytes of a source file; those of a file that is too large are not read."""
+        return self.files.read(path)
+
+    def tree(self, path: str) -> ast.Module | None:
+        """The parsed source, None if it cannot be parsed (``problems`` says why)."""
+        if path not in self._trees:
+            self._trees[path] = self._parse(path)
+        return self._trees[path]
+
+    def _parse(self, path: str) -> ast.Module | None:
+        data = self.source(path)
+        if len(data) > _LARGEST_SOURCE:
+            self.problems[path] = f"has {len(data)} bytes, too many to parse"
+            return None
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return ast.parse(data, filename=path)
+        except (SyntaxError, ValueError, RecursionError, MemoryError, LookupError) as error:
+            self.problems[path] = f"cannot be parsed: {type(error).__name__}"
+            return None
+
+    def outline(self, path: str) -> Outline:
+        """The blocks of a source file."""
+        if path not in self._outlines:
+            self._outlines[path] = Outline(self.source(path)[:_LARGEST_SOURCE])
+        return self._outlines[path]
+
+    def scanned(self, path: str) -> Scan:
+        """What a look at the source shows."""
+        return self.outline(path).scan
+
+    # ---- what matters
+
+    @cached_property
+    def sources(self) -> tuple[str, ...]:
+        """All source files."""
+        return tuple(sorted(path for path in self.files.members if path.endswith(".py")))
+
+    @cached_property
+    def risky(self) -> frozenset[str]:
+        """The functions of the package, by bare name, that load or register something when they are called."""
+        found = {name for path in self.sources for name in self.scanned(path).risky if not name.startswith("__")}
+        new = found
+        for _ in range(_ROUNDS):  # and those that call them
+            new = {one for path in self.sources for one in self.outline(path).callers(new)} - found
+            if not new:
+                break
+            found |= new
+        return frozenset(found)
+
+    @cached_property
+    def required(self) -> frozenset[str]:
+        """The distributions that the metadata requires."""
+        return requirements(self.files)
+
+    def eager(self, path: str) -> bool:
+        """Whether running the body of a module may load, register or raise something."""
+        if path not in self._eager:
+            self._eager[path] = self._is_eager(path)
+        return self._eager[path]
+
+    def _is_eager(self, path: str) -> bool:
+        found = self.scanned(path)
+        if found.eager or (path.endswith("/__init__.py") and path.count("/") == 1) or "/" not in path:
+            return True
+        if any(line.module.startswith("torch.") and line.names and self.lacks(line) for line in found.imports):
+            return True
+        return self.outline(path).calls(self.risky)
+
+    def reaches(self, found: Found) -> bool:
+        """Whether importing a module may import, by whatever way, one whose body may do something that matters."""
+        waiting, seen = [found], set()
+        while waiting:
+            one = waiting.pop()
+            if one.extension:
+                return True
+            if one.file is None or one.file in seen:
+                continue
+            seen.add(one.file)
+            if self.eager(one.file):
+                return True
+            waiting.extend(self.imported_by(one.file))
+        return False
+
+    def imported_by(self, file: str) -> list[Found]:
+        """The modules of the package that the body of one imports."""
+        name = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        package = name if file.endswith("/__init__.py") else name.rpartition(".")[0]
+        found = []
+        for line in self.scanned(file).imports:
+            base = absolute(package, line.module)
+            for target in (base, *(f"{base}.{one}" for one in line.names)):
+                module = self.locate(target)
+                if module is not None:
+                    found.append(module)
+        return found
+
+    def lacks(self, line: ImportLine) -> bool:
+        """Whether the installed torch seems to lack what an import takes from its Python code."""
+        return any(self.torch_has(line.module, name) is False for name in line.names)
+
+    def torch_has(self, module: str, name: str | None) -> bool | None:
+        """Whether a module of torch is there and has a name; None if its source is not at hand, or says nothing."""
+        if self.surroundings.torch_folder is None:
+            return None
+        parts = module.split(".")[1:]
+        base = self.surroundings.torch_folder.joinpath(*parts)
+        source = base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
+        if parts and parts[0].startswith("_C"):
+            return None
+        if not source.is_file():
+            folder = base.parent
+            compiled = folder.is_dir() and any(one.name.startswith(base.name + ".") for one in folder.iterdir())
+            return None if base.is_dir() or compiled else False
+        if name is None or name == "*" or not parts:
+            return True if name in {None, "*"} else None
+        text = source.read_bytes()
+        if re.search(rb"\b" + re.escape(name.encode()) + rb"\b", text):
+            return True
+        if (base / name).is_dir() or (base / f"{name}.py").is_file() or any(base.glob(f"{name}.*.so")):
+            return True
+        if re.search(rb"import \*|__getattr__|globals\(\)|setattr\(|exec\(", text):
+            return None
+        return False
+
+    def matters(self, node: ast.AST) -> bool:
+        """Whether running this code may load, register, raise or import something that does."""
+        return self.acts(node) or any(isinstance(one, (ast.Raise, ast.Return)) for one in ast.walk(node))
+
+    def acts(self, node: ast.AST) -> bool:
+        """Whether running this code may load or register something, or import a module of the package."""
+        if node not in self._mattering:
+            self._mattering[node] = any(self._acts_itself(one) for one in ast.walk(node))
+        return self._mattering[node]
+
+    def _acts_itself(self, node: ast.AST) -> bool:
+        if isinstance(node, ast.ImportFrom):
+            return node.level > 0 or self.find((node.module or "").split(".")[0]) is not None
+        if isinstance(node, ast.Import):
+            return any(self.find(alias.name.split(".")[0]) is not None for alias in node.names)
+        name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else None
+        return name is not None and (name in self.risky or _WORDS.fullmatch(name) is not None)
+
+
+def absolute(package: str, name: str) -> str:
+    """The full name of a module that is imported inside a package, relatively (with leading dots) or not."""
+    level = len(name) - len(name.lstrip("."))
+    if level == 0:
+        return name
+    steps = package.split(".")
+    return ".".join([*steps[: max(len(steps) - level + 1, 0)], *filter(None, [name[level:]])])

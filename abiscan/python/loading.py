@@ -1,0 +1,117 @@
+"""Loads of shared libraries: asked of the world, and raised as Python and torch raise them."""
+
+from __future__ import annotations
+
+import builtins
+
+from packaging.version import InvalidVersion, Version
+
+from abiscan.python.machine import Attempt, Machine
+from abiscan.python.model import Answer, Loader, Raised
+from abiscan.python.operations import described
+from abiscan.python.sources import stripped
+from abiscan.python.values import Failure, Thrown, Unknown, Why
+
+_WRAPPED_SINCE = Version("2.9")
+"""From this release on, ``torch.ops.load_library`` raises an error of its own, caused by that of the loader."""
+
+
+def load_extension(machine: Machine, file: str) -> None:
+    """Import an extension module of the package."""
+    _load(machine, file, Loader.IMPORT)
+
+
+def load(machine: Machine, path: object, loader: Loader) -> None:
+    """Load a library by its path, as the code gives it."""
+    known = str(path) if isinstance(path, str) or hasattr(path, "as_posix") else None
+    inside = None if known is None else machine.files.inside(known)
+    if known is None:
+        _unknown_path(machine, path, loader)
+    elif inside is not None and inside in machine.files.members:
+        _load(machine, inside, loader)
+    elif inside is not None or known.startswith("./"):
+        text = f"{known}: cannot open shared object file: No such file or directory"
+        _fail(machine, known, loader, Failure(OSError, (stripped(text),)))
+    elif "/" in known:
+        _elsewhere(machine, known, loader)
+    else:
+        _by_name(machine, known, loader)
+
+
+def _unknown_path(machine: Machine, path: object, loader: Loader) -> None:
+    machine.gap(f"the path of a library that is loaded is not known: {described(path)}")
+    machine.trace.attempts.append(
+        Attempt(path=None, loader=loader, at=machine.place(), raised=Answer.UNKNOWN, guarded=machine.catches(OSError))
+    )
+
+
+def _elsewhere(machine: Machine, path: str, loader: Loader) -> None:
+    machine.gap(f"a library outside of the package is loaded: {path} ({loader.value})")
+
+
+def _by_name(machine: Machine, name: str, loader: Loader) -> None:
+    """A name without a folder: ld.so looks for it in its own paths, where no library of the package is."""
+    expected = machine.catches(OSError)
+    spot = (machine.place().line, 0)
+    if name in {file.rpartition("/")[2] for file in machine.files.libraries}:
+        found = False
+    elif expected:
+        found = machine.decide(f"the system has {name}", Why.ENVIRONMENT, spot, default=True)
+    else:
+        found = True
+    if not found:
+        text = f"{name}: cannot open shared object file: No such file or directory"
+        _fail(machine, name, loader, Failure(OSError, (text,)))
+
+
+def _load(machine: Machine, file: str, loader: Loader) -> None:
+    kind = ImportError if loader is Loader.IMPORT else OSError
+    attempt = Attempt(path=file, loader=loader, at=machine.place(), raised=None, guarded=machine.catches(kind))
+    machine.trace.attempts.append(attempt)
+    number = len(machine.trace.attempts) - 1
+    attempt.raised = answer = machine.world.load(file, loader)
+    if answer is None:
+        return
+    if isinstance(answer, Answer):
+        spot = (attempt.at.line, number)
+        if machine.decide(f"{file} loads", Why.ENVIRONMENT, spot, default=True):
+            return
+        attempt.raised = Answer.UNKNOWN
+        failure = Failure(kind, (Unknown(f"the error of {file}", Why.ENVIRONMENT),), loads={number})
+    else:
+        failure = _as_failure(answer)
+        failure.loads = {number}
+    failure.at = attempt.at
+    raise Thrown(_wrapped(machine, file, loader, failure))
+
+
+def _wrapped(machine: Machine, path: str, loader: Loader, failure: Failure) -> Failure:
+    """The error as ``torch.ops.load_library`` passes it on."""
+    if loader not in {Loader.LOAD_LIBRARY, Loader.LOAD_CLASSES} or not _wraps(machine.world.torch_version):
+        return failure
+    text = f"Could not load this library: {path}"
+    if failure.args == (text,):
+        return failure
+    return Failure(OSError, (text,), cause=failure, at=failure.at, loads=set(failure.loads))
+
+
+def _wraps(version: str | Answer) -> bool:
+    if isinstance(version, Answer):
+        return True
+    try:
+        return Version(Version(version).base_version) >= _WRAPPED_SINCE
+    except InvalidVersion:
+        return True
+
+
+def _fail(machine: Machine, path: str, loader: Loader, failure: Failure) -> None:
+    failure.at = machine.place()
+    raise Thrown(_wrapped(machine, stripped(path), loader, failure))
+
+
+def _as_failure(raised: Raised) -> Failure:
+    cls = getattr(builtins, raised.exception, None)
+    known = cls if isinstance(cls, type) and issubclass(cls, BaseException) else Unknown(raised.exception)
+    message = Unknown("the text of the error") if raised.message is None else raised.message
+    cause = None if raised.cause is None else _as_failure(raised.cause)
+    return Failure(known, (message,), cause=cause)

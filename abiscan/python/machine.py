@@ -1,0 +1,174 @@
+"""What the reading of one import works with: the package, the world, what has happened, and how much still may."""
+
+from __future__ import annotations
+
+import ast
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from abiscan.python.library import Library
+from abiscan.python.model import Answer, Condition, Loader, Place, PythonRegistration, Raised, Told, World
+from abiscan.python.values import Function, Scope, Unknown, Why
+
+Spot = tuple[str, int, int]
+"""A place in a source where something is decided: file, line, column."""
+
+
+class Exhausted(Exception):  # noqa: N818 - it ends a run, it is no error
+    """The run has taken as many steps, or as long, as it may."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Frame:
+    """A function or module that is being run, and the line that it is at."""
+
+    file: str | None
+    line: int = 0
+    function: Function | None = None
+    yields: Callable[[object], object] | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Attempt:
+    """A load that the code tried."""
+
+    path: str | None
+    loader: Loader
+    at: Place
+    raised: Raised | Answer | None
+    told: Told | None = None
+    guarded: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Decision:
+    """Something that is decided one way in this run, and may be the other way."""
+
+    spot: Spot
+    condition: Condition
+    why: Why
+
+
+@dataclass(slots=True, kw_only=True)
+class Trace:
+    """What has happened so far."""
+
+    attempts: list[Attempt] = field(default_factory=list)
+    registrations: list[PythonRegistration] = field(default_factory=list)
+    decisions: dict[Spot, Decision] = field(default_factory=dict)
+    gaps: list[str] = field(default_factory=list)
+    called: set[ast.AST] = field(default_factory=set)
+    """The functions that have been called."""
+    optional: bool = False
+    """Whether the code asked for a package that is not required."""
+    imported: list[str] = field(default_factory=list)
+    """The files of the modules that have been imported."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Limits:
+    """How much all runs of a reading may take together, and one of them alone."""
+
+    deadline: float
+    steps: int = 400_000
+    depth: int = 40
+
+    @classmethod
+    def seconds(cls, seconds: float) -> Limits:
+        """So many seconds of processor time from now: on a busy machine the answer is the same."""
+        return cls(deadline=time.thread_time() + seconds)
+
+
+class Machine:
+    """The state of a run. What runs the code is in the classes that derive from it."""
+
+    def __init__(self, library: Library, world: World, choices: dict[Spot, bool], limits: Limits) -> None:
+        self.library = library
+        self.files = library.files
+        self.world = world
+        self.choices = choices
+        self.limits = limits
+        self.trace = Trace()
+        self.frames: list[Frame] = []
+        self.modules: dict[str, object] = {}
+        self.guards: list[tuple[object, ...]] = []
+        """What the ``try`` statements around catch without raising again, innermost last."""
+        self.listeners: list[list[Told]] = []
+        self.defined: dict[str, set[str]] = {}
+        """What Python has registered: operator, and the dispatch keys of its kernels."""
+        self.with_optional = False
+        """Whether packages are there that are not required, and that the code can do without."""
+        self.steps = 0
+
+    # ---- what the code is at
+
+    def tick(self) -> None:
+        """Count one step."""
+        self.steps += 1
+        if self.steps > self.limits.steps:
+            raise Exhausted(f"after {self.limits.steps} steps")
+        if self.steps % 256 == 0 and time.thread_time() > self.limits.deadline:
+            raise Exhausted("out of time")
+
+    def place(self) -> Place:
+        """The innermost line of the package."""
+        for frame in reversed(self.frames):
+            if frame.file is not None:
+                return Place(file=frame.file, line=frame.line)
+        return Place(file="?", line=0)
+
+    def gap(self, text: str) -> None:
+        """Note what could not be followed."""
+        where = f"{self.place()}: {text}"
+        if where not in self.trace.gaps and len(self.trace.gaps) < 50:
+            self.trace.gaps.append(where)
+
+    def tell(self, told: Told) -> None:
+        """Users are told something."""
+        for listener in self.listeners:
+            listener.append(told)
+
+    def catches(self, error: type[BaseException]) -> bool:
+        """Whether an exception would be caught for good."""
+        return any(cls in error.__mro__ for guard in self.guards for cls in guard if isinstance(cls, type))
+
+    def decide(self, text: str, why: Why, spot: tuple[int, int], *, default: bool) -> bool:
+        """Decide what is not known: the default way, or as this run was told to."""
+        place = self.place()
+        key = (place.file, *spot)
+        taken = self.choices.get(key, default)
+        if key not in self.trace.decisions:
+            condition = Condition(text=text, at=Place(file=place.file, line=spot[0]), taken=taken)
+            self.trace.decisions[key] = Decision(spot=key, condition=condition, why=why)
+        return taken
+
+    # ---- what the parts of the interpreter offer each other
+
+    def call(self, function: object, args: list[object], kwargs: dict[str, object]) -> object:
+        """Call a value."""
+        raise NotImplementedError
+
+    def evaluate(self, node: ast.expr, scope: Scope) -> object:
+        """The value of an expression."""
+        raise NotImplementedError
+
+    def execute(self, body: Sequence[ast.stmt], scope: Scope) -> None:
+        """Run statements."""
+        raise NotImplementedError
+
+    def attribute(self, value: object, name: str) -> object:
+        """An attribute of a value."""
+        raise NotImplementedError
+
+    def import_module(self, name: str) -> object:
+        """``importlib.import_module``: the module of that name."""
+        raise NotImplementedError
+
+    def settle(self, value: object) -> object:
+        """The value itself, where a name of a module that is not run yet stands for it."""
+        raise NotImplementedError
+
+    def items(self, value: object) -> list[object] | Unknown:
+        """What iterating over a value gives."""
+        raise NotImplementedError

@@ -1,0 +1,48 @@
+"""Values of libraries that the reading knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from abiscan.python.machine import Machine
+from abiscan.python.values import Unknown
+
+
+class Modelled:
+    """A value of a library that the reading knows: its attributes and what calling it does."""
+
+    __slots__ = ()
+
+    def attribute(self, machine: Machine, name: str) -> object:
+        """The attribute; raises as the library does where there is none."""
+        return Unknown(f"{self.described()}.{name}")
+
+    def call(self, machine: Machine, args: list[object], kwargs: dict[str, object]) -> object:
+        """Call it."""
+        return Unknown(f"{self.described()}()")
+
+    def described(self) -> str:
+        """The name that conditions show."""
+        return type(self).__name__
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Native(Modelled):
+    """A function that the reading models."""
+
+    name: str
+    function: Callable[[Machine, list[object], dict[str, object]], object]
+    attributes: Mapping[str, object] = field(default_factory=dict)
+
+    def attribute(self, machine: Machine, name: str) -> object:
+        """One of the functions that hang on this one, such as ``chain.from_iterable``."""
+        return self.attributes.get(name) or Unknown(f"{self.name}.{name}")
+
+    def call(self, machine: Machine, args: list[object], kwargs: dict[str, object]) -> object:
+        """Do what it does."""
+        return self.function(machine, args, kwargs)
+
+    def described(self) -> str:
+        """Its name."""
+        return self.name

@@ -1,0 +1,17 @@
+"""Models of libraries: what their functions give, where the reading of a package needs to know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from abiscan.python.machine import Machine
+from abiscan.python.models import importlib_, os_, plain, torch_, torch_library
+
+MODELS: Mapping[str, Callable[[Machine], object]] = {
+    **os_.MODELS,
+    **importlib_.MODELS,
+    **plain.MODELS,
+    **torch_.MODELS,
+    **torch_library.MODELS,
+}
+"""Modules by full name, and what makes them."""

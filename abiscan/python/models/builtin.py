@@ -1,0 +1,297 @@
+"""Python's built-in functions and types."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+
+from abiscan.python.hosts import sort_values, text, truth
+from abiscan.python.machine import Machine
+from abiscan.python.model import Told
+from abiscan.python.modelled import Modelled
+from abiscan.python.models.namespace import argument, natives
+from abiscan.python.operations import attempt, described
+from abiscan.python.values import (
+    Bound,
+    Class,
+    Failure,
+    Function,
+    Instance,
+    Module,
+    Thrown,
+    Unknown,
+    Wrapped,
+    concrete,
+    thrown,
+)
+
+Args = list[object]
+Kwargs = dict[str, object]
+
+
+def _print(machine: Machine, _args: Args, _kwargs: Kwargs) -> object:
+    machine.tell(Told.PRINT)
+    return None
+
+
+def _hasattr(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    if len(args) != 2 or not isinstance(args[1], str):
+        return Unknown("hasattr()")
+    try:
+        found = machine.attribute(args[0], args[1])
+    except Thrown as error:
+        if AttributeError not in error.failure.ancestry():
+            raise
+        return False
+    if not isinstance(found, Unknown):
+        return True
+    if isinstance(args[0], Instance) and not args[0].cls.is_open():
+        return args[1] in args[0].attributes
+    return Unknown(f"hasattr({described(args[0])}, {args[1]!r})", found.why)
+
+
+def _getattr(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    if len(args) < 2 or not isinstance(args[1], str):
+        return Unknown("getattr()")
+    try:
+        return machine.attribute(args[0], args[1])
+    except Thrown as error:
+        if len(args) < 3 or AttributeError not in error.failure.ancestry():
+            raise
+        return args[2]
+
+
+def _setattr(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    from abiscan.python.attributes import put
+
+    if len(args) == 3 and isinstance(args[1], str):
+        put(args[0], args[1], args[2])
+    elif args and isinstance(args[0], Module):
+        args[0].open_ = True
+    return None
+
+
+def _isinstance(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    if len(args) != 2:
+        return Unknown("isinstance()")
+    value, classes = args
+    wanted = classes if isinstance(classes, tuple) else (classes,)
+    if isinstance(value, Unknown):
+        return Unknown(f"isinstance({value.name}, {described(classes)})", value.why)
+    if isinstance(value, (Instance, Failure)):
+        ancestry = value.cls.ancestry() if isinstance(value, Instance) else value.ancestry()
+        if any(one is cls for one in ancestry for cls in wanted):
+            return True
+        return Unknown("isinstance()") if any(isinstance(one, Unknown) for one in (*ancestry, *wanted)) else False
+    if isinstance(value, (Modelled, Function, Bound, Class)) and not concrete(value):
+        return Unknown("isinstance()")
+    known = tuple(one for one in wanted if isinstance(one, type))
+    if known and isinstance(value, known):
+        return True
+    return Unknown("isinstance()") if any(isinstance(one, (Unknown, Modelled)) for one in wanted) else False
+
+
+def _issubclass(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    if len(args) == 2 and all(isinstance(one, type) for one in args):
+        return attempt("issubclass()", issubclass, *args)
+    return Unknown("issubclass()")
+
+
+def _len(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    value = args[0] if args else Unknown("len()")
+    if isinstance(value, (str, bytes, list, tuple, dict, set, frozenset, range)):
+        return len(value)
+    if isinstance(value, Instance) and isinstance(value.cls.find("__len__"), Function):
+        return machine.call(machine.attribute(value, "__len__"), [], {})
+    return Unknown(f"len({described(value)})", value.why) if isinstance(value, Unknown) else Unknown("len()")
+
+
+def _sorted(machine: Machine, args: Args, kwargs: Kwargs) -> object:
+    values = machine.items(args[0]) if args else []
+    return values if isinstance(values, Unknown) else sort_values(machine, values, [], kwargs)
+
+
+def _many(function: Callable[[list[list[object]]], object]) -> Callable[[Machine, Args, Kwargs], object]:
+    def call(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+        lists = []
+        for arg in args:
+            values = machine.items(arg)
+            if isinstance(values, Unknown):
+                return values
+            lists.append(values)
+        return function(lists)
+
+    return call
+
+
+def _enumerate(machine: Machine, args: Args, kwargs: Kwargs) -> object:
+    values = machine.items(args[0]) if args else []
+    start = argument(args, kwargs, 1, "start", 0)
+    if isinstance(values, Unknown) or not isinstance(start, int):
+        return Unknown("enumerate()")
+    return [(start + index, value) for index, value in enumerate(values)]
+
+
+def _map(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    values = machine.items(args[1]) if len(args) == 2 else Unknown("map()")
+    return values if isinstance(values, Unknown) else [machine.call(args[0], [one], {}) for one in values]
+
+
+def _filter(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    values = machine.items(args[1]) if len(args) == 2 else Unknown("filter()")
+    if isinstance(values, Unknown):
+        return values
+    kept = [(one, truth(one if args[0] is None else machine.call(args[0], [one], {}))) for one in values]
+    return Unknown("filter()") if any(known is None for _, known in kept) else [one for one, known in kept if known]
+
+
+def _quantified(*, decisive: bool) -> Callable[[Machine, Args, Kwargs], object]:
+    def call(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+        values = machine.items(args[0]) if args else Unknown("any()")
+        if isinstance(values, Unknown):
+            return Unknown(f"any({values.name})", values.why)
+        known = [truth(one) for one in values]
+        if decisive in known:
+            return decisive
+        return (
+            next((one for one in values if isinstance(one, Unknown)), Unknown("any()"))
+            if None in known
+            else not decisive
+        )
+
+    return call
+
+
+def _next(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    values = machine.items(args[0]) if args else Unknown("next()")
+    if isinstance(values, Unknown):
+        return values.part("[0]")
+    if values:
+        first = values[0]
+        if isinstance(args[0], list):
+            args[0].pop(0)
+        return first
+    if len(args) > 1:
+        return args[1]
+    raise thrown(StopIteration)
+
+
+def _plain(name: str) -> Callable[[Machine, Args, Kwargs], object]:
+    function = getattr(builtins, name)
+
+    def call(machine: Machine, args: Args, kwargs: Kwargs) -> object:
+        if name in {"min", "max", "sum"} and args:
+            values = machine.items(args[0]) if len(args) == 1 or name == "sum" else None
+            args = [values, *args[1:]] if values is not None else args
+            if callable(kwargs.get("key")) or "key" in kwargs:
+                return Unknown(f"{name}()")
+        if name == "pow" and len(args) == 2 and any(isinstance(one, int) and abs(one) > 64 for one in args):
+            return Unknown("pow()")
+        if not concrete(args) or not concrete(kwargs):
+            unknown = next((one for one in args if isinstance(one, Unknown)), None)
+            return Unknown(f"{name}()", unknown.why) if unknown else Unknown(f"{name}()")
+        return attempt(f"{name}()", function, *args, **kwargs)
+
+    return call
+
+
+def _callable(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    value = args[0] if args else None
+    return (
+        Unknown("callable()")
+        if isinstance(value, (Unknown, Instance))
+        else isinstance(value, (Function, Bound, Class, Modelled, Wrapped, type))
+    )
+
+
+def _import(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    if not args or not isinstance(args[0], str):
+        return Unknown("__import__()")
+    machine.import_module(args[0])
+    return machine.modules[args[0].partition(".")[0]]
+
+
+def _wrapper(kind: str) -> Callable[[Machine, Args, Kwargs], object]:
+    return lambda _machine, args, _kwargs: Wrapped(kind, args[0]) if args else Unknown(kind)
+
+
+BUILTINS: dict[str, object] = {
+    name: value
+    for name, value in vars(builtins).items()
+    if isinstance(value, type) and issubclass(value, BaseException)
+}
+BUILTINS.update(
+    {
+        one.__name__: one
+        for one in (
+            str,
+            int,
+            float,
+            bool,
+            bytes,
+            list,
+            tuple,
+            dict,
+            set,
+            frozenset,
+            object,
+            type,
+            range,
+            slice,
+            complex,
+        )
+    }
+)
+BUILTINS.update(
+    {
+        "True": True,
+        "False": False,
+        "None": None,
+        "__debug__": True,
+        "NotImplemented": Unknown("NotImplemented"),
+        "Ellipsis": ...,
+    }
+)
+BUILTINS.update(
+    natives(
+        "builtins",
+        print=_print,
+        hasattr=_hasattr,
+        getattr=_getattr,
+        setattr=_setattr,
+        isinstance=_isinstance,
+        issubclass=_issubclass,
+        len=_len,
+        sorted=_sorted,
+        enumerate=_enumerate,
+        map=_map,
+        filter=_filter,
+        zip=_many(lambda lists: list(zip(*lists, strict=False))),
+        reversed=_many(lambda lists: lists[0][::-1]),
+        iter=_many(lambda lists: lists[0]),
+        any=_quantified(decisive=True),
+        all=_quantified(decisive=False),
+        next=_next,
+        callable=_callable,
+        property=_wrapper("property"),
+        staticmethod=_wrapper("staticmethod"),
+        classmethod=_wrapper("classmethod"),
+        repr=_plain("repr"),
+        abs=_plain("abs"),
+        min=_plain("min"),
+        max=_plain("max"),
+        sum=_plain("sum"),
+        ord=_plain("ord"),
+        chr=_plain("chr"),
+        hex=_plain("hex"),
+        bin=_plain("bin"),
+        oct=_plain("oct"),
+        round=_plain("round"),
+        divmod=_plain("divmod"),
+        hash=lambda _m, _a, _k: Unknown("hash()"),
+        id=lambda _m, _a, _k: Unknown("id()"),
+        format=lambda machine, args, _k: text(machine, args[0]) if len(args) == 1 else Unknown("format()"),
+        pow=_plain("pow"),
+    )
+)
+BUILTINS["__import__"] = natives("builtins", import_=_import)["import"]

@@ -1,0 +1,41 @@
+"""Modules of a library of which some names are known, and the others are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from abiscan.python.machine import Machine
+from abiscan.python.modelled import Modelled, Native
+from abiscan.python.values import Unknown
+
+Function = Callable[[Machine, list[object], dict[str, object]], object]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Namespace(Modelled):
+    """A module that is modelled."""
+
+    name: str
+    names: Mapping[str, object]
+
+    def attribute(self, machine: Machine, name: str) -> object:
+        """What is known of it."""
+        if name in self.names:
+            return self.names[name]
+        full = f"{self.name}.{name}"
+        return machine.modules.get(full) or Unknown(full)
+
+    def described(self) -> str:
+        """Its name."""
+        return self.name
+
+
+def natives(prefix: str, **functions: Function) -> dict[str, object]:
+    """Functions by name."""
+    return {name.rstrip("_"): Native(f"{prefix}.{name.rstrip('_')}", function) for name, function in functions.items()}
+
+
+def argument(args: list[object], kwargs: dict[str, object], index: int, name: str, default: object = None) -> object:
+    """An argument, by its place or its name."""
+    return args[index] if len(args) > index else kwargs.get(name, default)

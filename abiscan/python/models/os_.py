@@ -1,0 +1,259 @@
+"""``os``, ``os.path``, ``pathlib``, ``glob``, ``shutil``: the environment has nothing set that is unusual."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable
+from pathlib import PurePosixPath
+
+from abiscan.python.filesystem import as_text, exists, join, listing, matching, resolved
+from abiscan.python.machine import Machine
+from abiscan.python.modelled import Modelled, Native
+from abiscan.python.models.namespace import Function, Namespace, argument, natives
+from abiscan.python.operations import attempt, described
+from abiscan.python.values import Unknown, Why, concrete, thrown
+
+Args = list[object]
+Kwargs = dict[str, object]
+
+_USUAL = frozenset(
+    {
+        "PATH",
+        "HOME",
+        "USER",
+        "LANG",
+        "PWD",
+        "SHELL",
+        "TERM",
+        "TMPDIR",
+        "LD_LIBRARY_PATH",
+        "CUDA_HOME",
+        "CUDA_PATH",
+        "CONDA_PREFIX",
+        "VIRTUAL_ENV",
+        "PYTHONPATH",
+        "ROCM_HOME",
+        "ROCM_PATH",
+    }
+)
+"""Variables that may well be set; the others are taken not to be."""
+
+
+class Environment(Modelled):
+    """``os.environ``."""
+
+    __slots__ = ("values",)
+
+    def __init__(self) -> None:
+        self.values: dict[str, object] = {}
+
+    def attribute(self, machine: Machine, name: str) -> object:
+        """Its methods."""
+        methods: dict[str, Function] = {
+            "get": self._get,
+            "__getitem__": self._item,
+            "__setitem__": self._set,
+            "__contains__": self._has,
+            "setdefault": self._default,
+            "pop": self._pop,
+            "copy": lambda _m, _a, _k: self,
+        }
+        return Native(f"os.environ.{name}", methods[name]) if name in methods else Unknown(f"os.environ.{name}")
+
+    def described(self) -> str:
+        """Its name."""
+        return "os.environ"
+
+    def _known(self, name: object) -> bool | None:
+        if isinstance(name, str) and name in self.values:
+            return True
+        return None if not isinstance(name, str) or name in _USUAL else False
+
+    def _get(self, _machine: Machine, args: Args, kwargs: Kwargs) -> object:
+        name, default = argument(args, kwargs, 0, "key"), argument(args, kwargs, 1, "default")
+        known = self._known(name)
+        if known is None:
+            return Unknown(f"the environment variable {name}", Why.ENVIRONMENT)
+        return self.values[str(name)] if known else default
+
+    def _item(self, machine: Machine, args: Args, kwargs: Kwargs) -> object:
+        if args and self._known(args[0]) is False:
+            raise thrown(KeyError, args[0])
+        return self._get(machine, args, kwargs)
+
+    def _set(self, _machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+        if isinstance(args[0], str):
+            self.values[args[0]] = args[1]
+        return None
+
+    def _has(self, _machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+        known = self._known(args[0]) if args else None
+        return Unknown(f"{described(args[0])} in os.environ", Why.ENVIRONMENT) if known is None else known
+
+    def _default(self, machine: Machine, args: Args, kwargs: Kwargs) -> object:
+        if self._known(args[0]) is False:
+            self._set(machine, args, kwargs)
+        return self._get(machine, args, kwargs)
+
+    def _pop(self, _machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+        return self.values.pop(str(args[0]), args[1] if len(args) > 1 else Unknown("os.environ.pop()"))
+
+
+def _pure(function: Callable[..., object], name: str) -> Function:
+    def call(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+        texts = [as_text(one) if not isinstance(one, (list, tuple)) else one for one in args]
+        if None in texts or not concrete(texts):
+            unknown = next((one for one in args if isinstance(one, Unknown)), None)
+            return Unknown(f"{name}({', '.join(map(described, args))})", unknown.why if unknown else Why.NOT_FOLLOWED)
+        return attempt(name, function, *texts)
+
+    return call
+
+
+def _absolute(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    text = as_text(args[0]) if args else None
+    return Unknown("os.path.abspath()", Why.ENVIRONMENT) if text is None else resolved(text)
+
+
+def _check(kind: str) -> Function:
+    return lambda machine, args, _kwargs: exists(machine, args[0] if args else None, kind)
+
+
+def _expanded(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    text = as_text(args[0]) if args else None
+    return Unknown("os.path.expanduser()", Why.ENVIRONMENT) if text is None or "~" in text else text
+
+
+def _listdir(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    return listing(machine, args[0] if args else Unknown("the current folder"))
+
+
+def _walk(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    top = as_text(args[0]) if args else None
+    inside = None if top is None else machine.files.inside(top)
+    if not inside or top is None:
+        return Unknown(f"os.walk({described(args[0]) if args else ''})", Why.ENVIRONMENT)
+    found: list[object] = []
+    waiting = [inside]
+    while waiting:
+        folder = waiting.pop(0)
+        names = sorted(machine.files.folders.get(folder, ()))
+        below = [name for name in names if f"{folder}/{name}" in machine.files.folders]
+        found.append(
+            (posixpath.join(top, posixpath.relpath(folder, inside)), below, [n for n in names if n not in below])
+        )
+        waiting.extend(f"{folder}/{name}" for name in below)
+    return found
+
+
+def _glob(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    pattern = as_text(args[0]) if args else None
+    if pattern is None or not pattern.startswith("/"):
+        return Unknown("glob.glob()", Why.ENVIRONMENT)
+    fixed = []
+    steps = pattern.split("/")
+    while steps and not any(sign in steps[0] for sign in "*?["):
+        fixed.append(steps.pop(0))
+    if not steps:
+        there = exists(machine, pattern)
+        return there if isinstance(there, Unknown) else [pattern] if there else []
+    return matching(machine, "/".join(fixed) or "/", "/".join(steps))
+
+
+def _exit(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    raise thrown(SystemExit, *args[:1])
+
+
+def _fspath(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    text = as_text(args[0]) if args else None
+    return Unknown("os.fspath()") if text is None else text
+
+
+def _os_path(_machine: Machine) -> object:
+    path = posixpath
+    functions = natives(
+        "os.path",
+        join=lambda _m, args, _k: join(args),
+        dirname=_pure(path.dirname, "dirname"),
+        basename=_pure(path.basename, "basename"),
+        splitext=_pure(path.splitext, "splitext"),
+        split=_pure(path.split, "split"),
+        normpath=_pure(path.normpath, "normpath"),
+        relpath=_pure(path.relpath, "relpath"),
+        isabs=_pure(path.isabs, "isabs"),
+        commonpath=_pure(path.commonpath, "commonpath"),
+        abspath=_absolute,
+        realpath=_absolute,
+        exists=_check("any"),
+        lexists=_check("any"),
+        isfile=_check("file"),
+        isdir=_check("folder"),
+        expanduser=_expanded,
+        islink=lambda _m, args, _k: (
+            False if isinstance(_check("any")(_m, args, _k), bool) else Unknown("islink()", Why.ENVIRONMENT)
+        ),
+    )
+    return Namespace("os.path", {**functions, "sep": "/", "pathsep": ":"})
+
+
+def _os(machine: Machine) -> object:
+    machine.modules["os.path"] = path = _os_path(machine)
+    environment = Environment()
+    functions = natives(
+        "os",
+        listdir=_listdir,
+        walk=_walk,
+        fspath=_fspath,
+        _exit=_exit,
+        getenv=lambda m, args, kwargs: m.call(m.attribute(environment, "get"), args, kwargs),
+        getcwd=lambda _m, _a, _k: "/cwd",
+        putenv=lambda _m, _a, _k: None,
+        cpu_count=lambda _m, _a, _k: Unknown("os.cpu_count()", Why.ENVIRONMENT),
+        add_dll_directory=lambda _m, _a, _k: Unknown("os.add_dll_directory()"),
+    )
+    names = {
+        **functions,
+        "path": path,
+        "environ": environment,
+        "sep": "/",
+        "pathsep": ":",
+        "name": "posix",
+        "linesep": "\n",
+    }
+    names["PathLike"] = PurePosixPath
+    names["RTLD_GLOBAL"], names["RTLD_NOW"], names["RTLD_LAZY"], names["RTLD_LOCAL"] = 256, 2, 1, 0
+    names["RTLD_NODELETE"], names["RTLD_NOLOAD"], names["RTLD_DEEPBIND"] = 4096, 4, 8
+    return OsModule(
+        "os", {key.replace("exit", "_exit") if key == "exit" else key: value for key, value in names.items()}
+    )
+
+
+class OsModule(Namespace):
+    """``os``, where what Linux does not have is absent."""
+
+    def attribute(self, machine: Machine, name: str) -> object:
+        """What is known of it."""
+        if name in {"add_dll_directory", "startfile", "exit"}:
+            raise thrown(AttributeError, f"module 'os' has no attribute '{name}'")
+        return super().attribute(machine, name)
+
+
+def _pathlib(_machine: Machine) -> object:
+    return Namespace(
+        "pathlib",
+        {"Path": PurePosixPath, "PurePath": PurePosixPath, "PosixPath": PurePosixPath, "PurePosixPath": PurePosixPath},
+    )
+
+
+def _which(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    return Unknown(f"shutil.which({described(args[0]) if args else ''})", Why.ENVIRONMENT)
+
+
+MODELS: dict[str, Callable[[Machine], object]] = {
+    "os": _os,
+    "os.path": lambda machine: machine.modules.get("os.path") or _os_path(machine),
+    "posixpath": _os_path,
+    "pathlib": _pathlib,
+    "glob": lambda _machine: Namespace("glob", natives("glob", glob=_glob, iglob=_glob)),
+    "shutil": lambda _machine: Namespace("shutil", natives("shutil", which=_which)),
+}

@@ -1,0 +1,394 @@
+"""Small models of the standard library: what code uses on its way to a library, a warning or a version."""
+
+from __future__ import annotations
+
+import re
+from collections import namedtuple
+from collections.abc import Callable
+from typing import NamedTuple
+
+from packaging.version import InvalidVersion, Version
+
+from abiscan.python import loading
+from abiscan.python.contexts import Suppress
+from abiscan.python.machine import Machine
+from abiscan.python.model import Answer, Loader, Told
+from abiscan.python.modelled import Modelled, Native
+from abiscan.python.models.namespace import Function as Model
+from abiscan.python.models.namespace import Namespace, argument, natives
+from abiscan.python.operations import FAITHFUL, attempt, described
+from abiscan.python.values import Failure, Function, Module, Thrown, Unknown, Why, Wrapped, concrete, thrown
+
+Args = list[object]
+Kwargs = dict[str, object]
+
+
+# ---- sys, platform
+
+
+class VersionInfo(NamedTuple):
+    """``sys.version_info``; which patch release it is, is not known: the last that there may be."""
+
+    major: int
+    minor: int
+    micro: int = 99
+    releaselevel: str = "final"
+    serial: int = 0
+
+
+class LoadedModules(Modelled):
+    """``sys.modules``."""
+
+    def attribute(self, machine: Machine, name: str) -> object:
+        """Its methods; who takes a module out of it may change its names."""
+        methods: dict[str, Model] = {
+            "__getitem__": self._item,
+            "get": self._get,
+            "__contains__": self._has,
+            "__setitem__": self._set,
+        }
+        return Native(f"sys.modules.{name}", methods[name]) if name in methods else Unknown(f"sys.modules.{name}")
+
+    def _get(self, machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+        found = machine.modules.get(str(args[0])) if args else None
+        if isinstance(found, Module):
+            found.open_ = True
+        return found or Unknown(f"sys.modules[{described(args[0]) if args else ''}]")
+
+    def _item(self, machine: Machine, args: Args, kwargs: Kwargs) -> object:
+        return self._get(machine, args, kwargs)
+
+    def _has(self, machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+        if args and isinstance(args[0], str) and (args[0] in machine.modules or machine.library.locate(args[0])):
+            return args[0] in machine.modules
+        return Unknown(f"{described(args[0]) if args else ''} in sys.modules", Why.ENVIRONMENT)
+
+    def _set(self, machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+        if isinstance(args[0], str):
+            machine.modules[args[0]] = args[1]
+        return None
+
+
+class Stream(Modelled):
+    """``sys.stderr`` and ``sys.stdout``."""
+
+    def attribute(self, machine: Machine, name: str) -> object:
+        """``write`` tells users something."""
+        return Native(name, _telling(Told.PRINT)) if name == "write" else Unknown(f"stream.{name}")
+
+
+def _exit(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    raise thrown(SystemExit, *args[:1])
+
+
+def _sys(machine: Machine) -> object:
+    python = machine.world.python
+    known = not isinstance(python, Answer)
+    version = (
+        VersionInfo(python[0], python[1])
+        if not isinstance(python, Answer)
+        else Unknown("sys.version_info", Why.ENVIRONMENT)
+    )
+    names: dict[str, object] = {
+        "version_info": version,
+        "platform": "linux",
+        "byteorder": "little",
+        "maxsize": 2**63 - 1,
+        "modules": LoadedModules(),
+        "path": [Unknown("sys.path[0]")],
+        "stderr": Stream(),
+        "stdout": Stream(),
+        "argv": Unknown("sys.argv", Why.ENVIRONMENT),
+        "hexversion": (python[0] << 24) + (python[1] << 16) if known else Unknown("sys.hexversion"),  # type: ignore[index]
+    }
+    return Namespace("sys", {**names, **natives("sys", exit=_exit)})
+
+
+def _platform(machine: Machine) -> object:
+    def given(value: object) -> Model:
+        return lambda _machine, _args, _kwargs: value
+
+    python = machine.world.python
+    version = Unknown("platform.python_version()") if isinstance(python, Answer) else f"{python[0]}.{python[1]}.99"
+    names = natives(
+        "platform",
+        system=given("Linux"),
+        machine=given(machine.world.machine),
+        processor=given(machine.world.machine),
+        python_version=given(version),
+        python_implementation=given("CPython"),
+    )
+    return Namespace("platform", names)
+
+
+# ---- telling users
+
+
+def _telling(told: Told) -> Model:
+    def call(machine: Machine, _args: Args, _kwargs: Kwargs) -> object:
+        machine.tell(told)
+        return None
+
+    return call
+
+
+class Logger(Modelled):
+    """A logger: what is said below the level of a warning is not shown unless it is asked for."""
+
+    def attribute(self, machine: Machine, name: str) -> object:
+        """``warning`` and louder tell users something; so does what is quieter, where logs are looked at."""
+        quiet = {"debug", "info"}
+        loud = {"warning", "warn", "error", "exception", "critical", "log", "fatal", "warning_once"}
+        if name in quiet | loud:
+            return Native(f"logger.{name}", _telling(Told.LOG))
+        return Unknown(f"logger.{name}")
+
+
+def _logging(_machine: Machine) -> object:
+    logger = Logger()
+    names = {
+        name: logger.attribute(_machine, name)
+        for name in ("debug", "info", "warning", "warn", "error", "exception", "critical", "log")
+    }
+    levels = {"DEBUG": 10, "INFO": 20, "WARNING": 30, "WARN": 30, "ERROR": 40, "CRITICAL": 50, "NOTSET": 0}
+    return Namespace("logging", {**names, **levels, **natives("logging", getLogger=lambda _m, _a, _k: logger)})
+
+
+# ---- functools, contextlib, ctypes, types
+
+
+def _same(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    return args[0] if args else Unknown("decorator")
+
+
+class Cached(Modelled):
+    """A function under ``functools.lru_cache``: called once for the same known arguments."""
+
+    __slots__ = ("function", "results")
+
+    def __init__(self, function: object) -> None:
+        self.function = function
+        self.results: dict[str, object] = {}
+
+    def attribute(self, machine: Machine, name: str) -> object:
+        """That of the function."""
+        return machine.attribute(self.function, name)
+
+    def call(self, machine: Machine, args: Args, kwargs: Kwargs) -> object:
+        """What the first such call gave."""
+        key = repr((args, kwargs)) if concrete(args) and concrete(kwargs) else None
+        if key is None:
+            return machine.call(self.function, args, kwargs)
+        if key not in self.results:
+            self.results[key] = machine.call(self.function, args, kwargs)
+        return self.results[key]
+
+
+def _cache(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    return Cached(args[0]) if args else Unknown("cache()")
+
+
+def _lru_cache(machine: Machine, args: Args, kwargs: Kwargs) -> object:
+    if len(args) == 1 and not isinstance(args[0], (int, type(None))):
+        return _cache(machine, args, kwargs)
+    return Native("lru_cache()", _cache)
+
+
+def _wraps(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    wrapped = args[0] if args else Unknown("wraps()")
+
+    def apply(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+        if args and isinstance(args[0], Function):
+            for name in ("__name__", "__qualname__", "__module__", "__doc__"):
+                args[0].attributes[name] = machine.attribute(wrapped, name)
+            args[0].attributes["__wrapped__"] = wrapped
+        return args[0] if args else None
+
+    return Native("wraps()", apply)
+
+
+def _partial(_machine: Machine, args: Args, kwargs: Kwargs) -> object:
+    if not args:
+        return Unknown("partial()")
+    function, *given = args
+    return Native("partial", lambda machine, more, named: machine.call(function, [*given, *more], {**kwargs, **named}))
+
+
+def _context_manager(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    return Wrapped("contextmanager", args[0]) if args else Unknown("contextmanager()")
+
+
+class LoadedLibrary(Modelled):
+    """A ``ctypes.CDLL``: which functions it has is not known."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def described(self) -> str:
+        """What was loaded."""
+        return f"ctypes.CDLL({self.name})"
+
+
+def _cdll(machine: Machine, args: Args, kwargs: Kwargs) -> object:
+    name = argument(args, kwargs, 0, "name")
+    mode = argument(args, kwargs, 1, "mode", 0)
+    if name is None:
+        return LoadedLibrary("the process")
+    if isinstance(mode, int) and mode & 4 and isinstance(name, str):  # RTLD_NOLOAD
+        inside = machine.files.inside(name)
+        if not any(one.path == inside and one.raised is None for one in machine.trace.attempts):
+            raise thrown(OSError, f"{name}: cannot open shared object file: No such file or directory")
+    loading.load(machine, name, Loader.CTYPES)
+    return LoadedLibrary(described(name))
+
+
+class CdllLoader(Modelled):
+    """``ctypes.cdll``."""
+
+    def attribute(self, machine: Machine, name: str) -> object:
+        """``LoadLibrary``."""
+        return Native("ctypes.cdll.LoadLibrary", _cdll) if name == "LoadLibrary" else Unknown(f"ctypes.cdll.{name}")
+
+
+def _ctypes(_machine: Machine) -> object:
+    names = natives("ctypes", CDLL=_cdll, PyDLL=_cdll)
+    return Namespace(
+        "ctypes",
+        {**names, "cdll": CdllLoader(), "pydll": CdllLoader(), "RTLD_GLOBAL": 256, "RTLD_LOCAL": 0, "DEFAULT_MODE": 0},
+    )
+
+
+def _find_library(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    return Unknown(f"find_library({described(args[0]) if args else ''})", Why.ENVIRONMENT)
+
+
+def _namedtuple(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    fields = argument(args, {}, 1, "field_names")
+    names = fields if isinstance(fields, str) else machine.items(fields)
+    if not args or not isinstance(args[0], str) or not concrete(names) or len(names) > 100:  # type: ignore[arg-type]
+        return Unknown("namedtuple()")
+    return attempt("namedtuple()", namedtuple, args[0], names)  # noqa: PYI024 - its fields are the package's
+
+
+# ---- versions, regular expressions
+
+
+class PlainVersion(Version):
+    """A version, compared as packaging does."""
+
+    is_plain = True
+
+
+def _parse_version(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    if not args or not isinstance(args[0], str):
+        return Unknown("Version()", args[0].why) if args and isinstance(args[0], Unknown) else Unknown("Version()")
+    try:
+        return PlainVersion(args[0][:200])
+    except InvalidVersion as error:
+        raise Thrown(Failure(ValueError, error.args)) from None
+
+
+def _version_class(name: str) -> dict[str, object]:
+    return {
+        **natives(name, Version=_parse_version, parse=_parse_version, LooseVersion=_parse_version),
+        "InvalidVersion": ValueError,
+    }
+
+
+class PlainMatch(Modelled):
+    """A match of a regular expression."""
+
+    is_plain = True
+    __slots__ = ("match",)
+
+    def __init__(self, match: re.Match[str]) -> None:
+        self.match = match
+
+    def attribute(self, machine: Machine, name: str) -> object:
+        """Its methods, and its groups by number."""
+        name = "group" if name == "__getitem__" else name
+        if name not in {"group", "groups", "groupdict", "start", "end", "span"}:
+            return Unknown(f"match.{name}")
+        return Native(name, lambda _machine, args, _kwargs: attempt(name, getattr(self.match, name), *args))
+
+
+class Pattern(Modelled):
+    """A compiled regular expression."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def attribute(self, machine: Machine, name: str) -> object:
+        """Its methods."""
+        return Native(name, lambda m, args, kwargs: _regular(name)(m, [self.text, *args], kwargs))
+
+
+def _harmless(pattern: str, text: str) -> bool:
+    """Whether matching takes few steps: little text, few repetitions, none of them around others."""
+    repeats = len(re.findall(r"[*+?{]", pattern))
+    nested = re.search(r"\)[*+{]", pattern) is not None
+    return (
+        len(pattern) <= 200 and len(text) <= (16 if nested else 2000) and (len(text) + 1) ** min(repeats, 20) <= 10**9
+    )
+
+
+def _regular(name: str) -> Model:
+    def call(_machine: Machine, args: Args, kwargs: Kwargs) -> object:
+        args = [one.text if isinstance(one, Pattern) else one for one in args]
+        texts = [one for one in args if isinstance(one, str)]
+        if name == "compile" and texts:
+            return Pattern(texts[0])
+        if len(texts) < 2 or not concrete(args) or kwargs or not _harmless(texts[0], texts[-1]):
+            return Unknown(f"re.{name}()")
+        try:
+            found = getattr(re, name)(*args)
+        except (re.error, *FAITHFUL, TypeError, AttributeError):
+            return Unknown(f"re.{name}()")
+        return (
+            PlainMatch(found) if isinstance(found, re.Match) else found if concrete(found) else Unknown(f"re.{name}()")
+        )
+
+    return call
+
+
+def _namespace(name: str, **values: object) -> Callable[[Machine], object]:
+    return lambda _machine: Namespace(name, values)
+
+
+MODELS: dict[str, Callable[[Machine], object]] = {
+    "sys": _sys,
+    "platform": _platform,
+    "logging": _logging,
+    "warnings": _namespace(
+        "warnings", **natives("warnings", warn=_telling(Told.WARNING), warn_explicit=_telling(Told.WARNING))
+    ),
+    "functools": _namespace(
+        "functools", **natives("functools", wraps=_wraps, partial=_partial, lru_cache=_lru_cache, cache=_cache)
+    ),
+    "contextlib": _namespace(
+        "contextlib",
+        **natives("contextlib", contextmanager=_context_manager, suppress=lambda _m, args, _k: Suppress(tuple(args))),
+    ),
+    "collections": _namespace("collections", OrderedDict=dict, **natives("collections", namedtuple=_namedtuple)),
+    "ctypes": _ctypes,
+    "ctypes.util": _namespace("ctypes.util", **natives("ctypes.util", find_library=_find_library)),
+    "typing": _namespace(
+        "typing", TYPE_CHECKING=False, **natives("typing", cast=lambda _m, args, _k: args[-1] if args else None)
+    ),
+    "typing_extensions": _namespace("typing_extensions", TYPE_CHECKING=False),
+    "packaging": _namespace("packaging"),
+    "packaging.version": _namespace("packaging.version", **_version_class("packaging.version")),
+    "distutils.version": _namespace("distutils.version", **_version_class("distutils.version")),
+    "re": _namespace(
+        "re",
+        **{
+            name: Native(f"re.{name}", _regular(name))
+            for name in ("match", "search", "fullmatch", "sub", "split", "findall", "compile")
+        },
+    ),
+}
+"""Modules by name."""

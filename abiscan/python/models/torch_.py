@@ -1,0 +1,178 @@
+"""``torch``: its version and build, its operators, and ``load_library``. Everything else of it is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from packaging.version import InvalidVersion, Version
+
+from abiscan.python import loading
+from abiscan.python.machine import Machine
+from abiscan.python.model import Answer, Loader
+from abiscan.python.modelled import Modelled, Native
+from abiscan.python.models.namespace import Namespace, argument
+from abiscan.python.operators import Operator, exists
+from abiscan.python.values import Unknown, Why, thrown
+
+Args = list[object]
+Kwargs = dict[str, object]
+
+
+class TorchVersion(str):
+    """``torch.__version__``: compares as a version, with versions, texts and tuples; what is no version, as text.
+
+    As in torch/torch_version.py.
+    """
+
+    __slots__ = ()
+
+    def _other(self, other: object) -> Version:
+        if isinstance(other, Version):
+            return other
+        if isinstance(other, str):
+            return Version(str.__str__(other))
+        if isinstance(other, (tuple, list)):
+            return Version(".".join(str(one) for one in other))
+        raise InvalidVersion(repr(other))
+
+    def _compared(self, other: object, method: str) -> bool:
+        try:
+            return bool(getattr(Version(str.__str__(self)), method)(self._other(other)))
+        except InvalidVersion:
+            return bool(getattr(str, method)(self, other))
+
+    def __lt__(self, other: object) -> bool:
+        return self._compared(other, "__lt__")
+
+    def __le__(self, other: object) -> bool:
+        return self._compared(other, "__le__")
+
+    def __gt__(self, other: object) -> bool:
+        return self._compared(other, "__gt__")
+
+    def __ge__(self, other: object) -> bool:
+        return self._compared(other, "__ge__")
+
+    def __eq__(self, other: object) -> bool:
+        return self._compared(other, "__eq__")
+
+    def __ne__(self, other: object) -> bool:
+        return not self._compared(other, "__eq__")
+
+    def __hash__(self) -> int:
+        return str.__hash__(self)
+
+
+class Operators(Modelled):
+    """``torch.ops`` and ``torch.classes``."""
+
+    __slots__ = ("loader", "name")
+
+    def __init__(self, name: str, loader: Loader) -> None:
+        self.name, self.loader = name, loader
+
+    def attribute(self, machine: Machine, name: str) -> object:
+        """``load_library``, or a namespace."""
+        if name == "load_library":
+            return Native(f"{self.name}.load_library", self._load)
+        if self.name == "torch.classes" or name in {"higher_order", "loaded_libraries", "import_module"}:
+            return Unknown(f"{self.name}.{name}")
+        return OperatorNamespace(name)
+
+    def described(self) -> str:
+        """Its name."""
+        return self.name
+
+    def _load(self, machine: Machine, args: Args, kwargs: Kwargs) -> object:
+        loading.load(machine, argument(args, kwargs, 0, "path"), self.loader)
+        return None
+
+
+class OperatorNamespace(Modelled):
+    """``torch.ops.NAMESPACE``."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def attribute(self, machine: Machine, name: str) -> object:
+        """One of its operators; one that is not there raises as in torch/_ops.py."""
+        if name.startswith("__"):
+            return Unknown(f"torch.ops.{self.name}.{name}")
+        if exists(machine, f"{self.name}::{name}") is False:
+            raise thrown(AttributeError, f"'_OpNamespace' '{self.name}' object has no attribute '{name}'")
+        return Operator(f"{self.name}::{name}")
+
+
+def _cuda(machine: Machine) -> object:
+    """``torch.cuda``: a CPU build has no GPU, any other may have one."""
+    absent = machine.world.cuda is None
+
+    def given(value: object, name: str) -> Native:
+        answer = value if absent else Unknown(f"torch.cuda.{name}()", Why.ENVIRONMENT)
+        return Native(f"torch.cuda.{name}", lambda _machine, _args, _kwargs: answer)
+
+    names = {"is_available": given(False, "is_available"), "device_count": given(0, "device_count")}  # noqa: FBT003
+    for name in ("get_device_capability", "get_device_properties", "get_device_name", "current_device"):
+        names[name] = Native(name, lambda _machine, _args, _kwargs: Unknown("torch.cuda", Why.ENVIRONMENT))
+    return Namespace("torch.cuda", names)
+
+
+def _version(machine: Machine) -> object:
+    world = machine.world
+    known = not isinstance(world.cuda, Answer)
+    number: object = world.torch_version
+    if isinstance(number, Answer):
+        number = Unknown("torch.version.__version__", Why.ENVIRONMENT)
+    return Namespace(
+        "torch.version",
+        {
+            "__version__": number,
+            "cuda": world.cuda if known else Unknown("torch.version.cuda", Why.ENVIRONMENT),
+            "hip": None if known else Unknown("torch.version.hip", Why.ENVIRONMENT),
+            "xpu": None if known else Unknown("torch.version.xpu", Why.ENVIRONMENT),
+            "debug": False,
+        },
+    )
+
+
+def _torch(machine: Machine) -> object:
+    version = machine.world.torch_version
+    folder = machine.library.surroundings.torch_folder
+    names: dict[str, object] = {
+        "__name__": "torch",
+        "__version__": TorchVersion(version)
+        if isinstance(version, str)
+        else Unknown("torch.__version__", Why.ENVIRONMENT),
+        "ops": Operators("torch.ops", Loader.LOAD_LIBRARY),
+        "classes": Operators("torch.classes", Loader.LOAD_CLASSES),
+        "__file__": f"{folder}/__init__.py" if folder else Unknown("torch.__file__", Why.ENVIRONMENT),
+        "__path__": [str(folder)] if folder else Unknown("torch.__path__", Why.ENVIRONMENT),
+    }
+    module = Namespace("torch", names)
+    machine.modules["torch"] = module
+    for name in ("cuda", "version", "library"):
+        names[name] = machine.import_module(f"torch.{name}")
+    return module
+
+
+MODELS: dict[str, Callable[[Machine], object]] = {
+    "torch": _torch,
+    "torch.cuda": _cuda,
+    "torch.version": _version,
+    "torch.ops": lambda machine: machine.attribute(machine.import_module("torch"), "ops"),
+    "torch._ops": lambda machine: Namespace(
+        "torch._ops", {"ops": machine.attribute(machine.import_module("torch"), "ops")}
+    ),
+    "torch.torch_version": lambda _machine: Namespace(
+        "torch.torch_version",
+        {
+            "TorchVersion": Native(
+                "TorchVersion",
+                lambda _m, args, _k: TorchVersion(args[0]) if isinstance(args[0], str) else Unknown("TorchVersion()"),
+            )
+        },
+    ),
+}
+"""Modules by name."""

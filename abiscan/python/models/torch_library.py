@@ -1,0 +1,345 @@
+"""``torch.library``: what Python registers, and the errors where an operator is missing or there already.
+
+The texts are those of torch 2.13.0; see torch/library.py and torch/_library/custom_ops.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from packaging.version import InvalidVersion, Version
+
+from abiscan.python.machine import Machine
+from abiscan.python.model import Answer, Registers
+from abiscan.python.modelled import Modelled, Native
+from abiscan.python.models.namespace import Function, argument, natives
+from abiscan.python.operations import described
+from abiscan.python.operators import Operator, exists, register
+from abiscan.python.values import Failure, Thrown, Unknown, Why, thrown
+
+Args = list[object]
+Kwargs = dict[str, object]
+
+_SINCE = {
+    "custom_op": "2.4", "register_fake": "2.4", "register_kernel": "2.4", "register_autograd": "2.4",
+    "triton_op": "2.6", "wrap_triton": "2.6", "register_torch_dispatch": "2.5", "register_vmap": "2.5",
+}  # fmt: skip
+"""The release of torch that a name came with."""
+_DEVICES = {
+    "cpu": "CPU", "cuda": "CUDA", "xpu": "XPU", "mps": "MPS", "hpu": "HPU", "xla": "XLA", "mtia": "MTIA",
+    "meta": "Meta", "privateuseone": "PrivateUse1", "npu": "PrivateUse1", "ipu": "IPU", "ve": "VE", "lazy": "Lazy",
+    "hip": "HIP", "default": "CompositeExplicitAutograd",
+}  # fmt: skip
+
+
+def missing_kernel_target(name: str) -> Thrown:
+    """What the dispatcher says when a kernel for Meta is registered, and the operator is not there."""
+    return thrown(RuntimeError, f"operator {name} does not exist")
+
+
+def _name(machine: Machine, value: object, what: str) -> str | None:
+    """The operator's name, None if it is not known."""
+    if isinstance(value, Operator):
+        return value.name
+    if isinstance(value, CustomOp):
+        return value.name
+    if isinstance(value, str):
+        return str(value)
+    machine.gap(f"{what} for an operator whose name is not known: {described(value)}")
+    return None
+
+
+def _require_attribute(machine: Machine, name: str) -> None:
+    """Look an operator up as ``torch.ops.NAMESPACE.NAME`` does."""
+    namespace, _, operator = name.partition("::")
+    if exists(machine, name.partition(".")[0] if "." in operator else name) is False:
+        raise thrown(
+            AttributeError, f"'_OpNamespace' '{namespace}' object has no attribute '{operator.partition('.')[0]}'"
+        )
+
+
+def _fake(machine: Machine, name: str) -> None:
+    if exists(machine, name) is False:
+        raise missing_kernel_target(name)
+    register(machine, Registers.FAKE, name, "Meta")
+
+
+def _kernel(machine: Machine, name: str, key: str) -> None:
+    if key == "Meta":
+        _fake(machine, name)
+    else:
+        register(machine, Registers.KERNEL, name, key or "CompositeImplicitAutograd")
+
+
+def _define(machine: Machine, name: str, schema: str) -> None:
+    if name in machine.defined or (exists(machine, name) is True and machine.world.operator(name) is True):
+        text = f"Tried to register an operator ({schema}) with the same name and overload name multiple times."
+        raise Thrown(Failure(RuntimeError, (Unknown(text),)))
+    register(machine, Registers.DEFINITION, name)
+
+
+def _keys(types: object) -> list[str] | None:
+    """The dispatch keys for device types, or for dispatch keys by name."""
+    if types is None:
+        return ["CompositeExplicitAutograd"]
+    several = list(types) if isinstance(types, (list, tuple, set, frozenset)) else [types]
+    names = [one for one in several if isinstance(one, str)]
+    return [_DEVICES.get(one, one) for one in names] if len(names) == len(several) else None
+
+
+# ---- Library
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class LibraryValue(Modelled):
+    """A ``torch.library.Library``."""
+
+    namespace: str
+    key: str
+
+    def attribute(self, machine: Machine, name: str) -> object:
+        """Its methods."""
+        methods: dict[str, Function] = {
+            "define": self._define, "impl": self._impl, "_register_fake": self._fake,
+            "_impl_with_aoti_compile": self._impl,
+        }  # fmt: skip
+        if name in methods:
+            return Native(f"Library.{name}", methods[name])
+        return {"ns": self.namespace, "dispatch_key": self.key}.get(name, Unknown(f"Library.{name}"))
+
+    def qualified(self, machine: Machine, name: object, what: str) -> str | None:
+        """The full name of one of its operators."""
+        known = _name(machine, name, what)
+        return known if known is None or "::" in known else f"{self.namespace}::{known}"
+
+    def _define(self, machine: Machine, args: Args, kwargs: Kwargs) -> object:
+        schema = argument(args, kwargs, 0, "schema")
+        name = self.qualified(machine, schema.partition("(")[0] if isinstance(schema, str) else schema, "a definition")
+        if name is not None:
+            _define(machine, name, f"{self.namespace}::{schema}")
+        return name
+
+    def _impl(self, machine: Machine, args: Args, kwargs: Kwargs) -> object:
+        name = self.qualified(machine, argument(args, kwargs, 0, "op_name"), "a kernel")
+        key = argument(args, kwargs, 2, "dispatch_key", "") or self.key
+        if name is not None:
+            _kernel(machine, name, key if isinstance(key, str) else "")
+        return None
+
+    def _fake(self, machine: Machine, args: Args, kwargs: Kwargs) -> object:
+        name = self.qualified(machine, argument(args, kwargs, 0, "op_name"), "a fake kernel")
+        if name is not None:
+            _fake(machine, name)
+        return None
+
+
+def _library(machine: Machine, args: Args, kwargs: Kwargs) -> object:
+    namespace, kind = argument(args, kwargs, 0, "ns"), argument(args, kwargs, 1, "kind")
+    key = argument(args, kwargs, 2, "dispatch_key", "")
+    if isinstance(kind, str) and kind not in {"IMPL", "DEF", "FRAGMENT"}:
+        raise thrown(ValueError, f"Unsupported kind: {kind}")
+    if not isinstance(namespace, str):
+        machine.gap(f"the namespace of a Library is not known: {described(namespace)}")
+        return Unknown("Library()")
+    return LibraryValue(namespace, key if isinstance(key, str) else "")
+
+
+# ---- custom_op
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class CustomOp(Modelled):
+    """What ``custom_op`` returns."""
+
+    name: str
+
+    def attribute(self, machine: Machine, name: str) -> object:
+        """Its methods, which register more."""
+        own = {"register_kernel", "register_fake", "register_autograd", "register_vmap", "register_autocast",
+               "register_torch_dispatch", "register_effect"}  # fmt: skip
+        if name in own:
+            return Native(name, lambda m, args, kwargs: self._register(m, name, args, kwargs))
+        return self.name if name in {"_qualname", "__name__"} else Unknown(f"{self.name}.{name}")
+
+    def _register(self, machine: Machine, method: str, args: Args, kwargs: Kwargs) -> object:
+        if method == "register_fake":  # the fake kernel is there since the definition; this one stands behind it
+            return _decorate(args[0] if args else None, lambda: None)
+        if method == "register_kernel":
+            keys = _keys(argument(args, kwargs, 0, "device_types"))
+            return _decorate(argument(args, kwargs, 1, "fn"), lambda: _kernels(machine, self.name, keys or []))
+        if method == "register_vmap":
+            return _decorate(
+                args[0] if args else None, lambda: register(machine, Registers.VMAP, self.name, "FuncTorchBatched")
+            )
+        return _decorate(args[0] if args and not isinstance(args[0], (str, type)) else None, lambda: None)
+
+
+def _kernels(machine: Machine, name: str, keys: list[str]) -> None:
+    for key in keys:
+        register(machine, Registers.KERNEL, name, key)
+
+
+def _decorate(function: object, action: Callable[[], None], result: object = None) -> object:
+    """Register now, if there is a function; else give a decorator that registers."""
+
+    def apply(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+        action()
+        return result or (args[0] if args else None)
+
+    if function is None:
+        return Native("decorator", apply)
+    action()
+    return result or function
+
+
+def _custom_op(machine: Machine, args: Args, kwargs: Kwargs) -> object:
+    name = argument(args, kwargs, 0, "name")
+    mutates = kwargs.get("mutates_args", ())
+    keys = _keys(kwargs.get("device_types"))
+    if not isinstance(name, str):
+        machine.gap(f"custom_op under a name that is not known: {described(name)}")
+        return Unknown("custom_op()")
+    made = CustomOp(str(name))
+    return _decorate(args[1] if len(args) > 1 else None, lambda: _add(machine, made.name, mutates, keys), made)
+
+
+def _add(machine: Machine, name: str, mutates: object, keys: list[str] | None) -> None:
+    """What ``custom_op`` registers by itself: torch/_library/custom_ops.py, ``CustomOpDef``."""
+    _define(machine, name, f"{name}(...)")
+    register(machine, Registers.FAKE, name, "Meta")
+    register(machine, Registers.AUTOGRAD, name, "Autograd")
+    if mutates and not isinstance(mutates, Unknown):
+        register(machine, Registers.KERNEL, name, "ADInplaceOrView")
+    _kernels(machine, name, keys or [])
+
+
+# ---- the functions of torch.library
+
+
+def _register_fake(machine: Machine, args: Args, kwargs: Kwargs) -> object:
+    name = _name(machine, argument(args, kwargs, 0, "op"), "a fake kernel")
+    if isinstance(args[0] if args else None, CustomOp) or name is None:
+        return _decorate(argument(args, kwargs, 1, "func"), lambda: None)
+    return _decorate(argument(args, kwargs, 1, "func"), lambda: _fake(machine, name))
+
+
+def _registering(what: Registers, key: Callable[[Args, Kwargs], str | None], place: int) -> Function:
+    """A function that looks the operator up before it registers."""
+
+    def call(machine: Machine, args: Args, kwargs: Kwargs) -> object:
+        name = _name(machine, argument(args, kwargs, 0, "op"), f"a registration ({what.value})")
+
+        def action() -> None:
+            if name is not None:
+                _require_attribute(machine, name)
+                register(machine, what, name, key(args, kwargs))
+
+        return _decorate(args[place] if len(args) > place else None, action)
+
+    return call
+
+
+def _autocast_key(args: Args, kwargs: Kwargs) -> str | None:
+    device = argument(args, kwargs, 1, "device_type")
+    return {"cpu": "AutocastCPU", "cuda": "AutocastCUDA"}.get(str(device))
+
+
+def _register_autograd(machine: Machine, args: Args, kwargs: Kwargs) -> object:
+    target = argument(args, kwargs, 0, "op")
+    name = _name(machine, target, "autograd")
+    if name is not None and not isinstance(target, CustomOp):
+        _require_attribute(machine, name)
+        register(machine, Registers.AUTOGRAD, name, "Autograd")
+    return None
+
+
+def _register_autocast(machine: Machine, args: Args, kwargs: Kwargs) -> object:
+    name = _name(machine, argument(args, kwargs, 0, "op"), "autocast")
+    if name is not None:
+        _require_attribute(machine, name)
+        register(machine, Registers.AUTOCAST, name, _autocast_key(args, kwargs))
+    return None
+
+
+def _register_kernel(machine: Machine, args: Args, kwargs: Kwargs) -> object:
+    name = _name(machine, argument(args, kwargs, 0, "op"), "a kernel")
+    keys = _keys(argument(args, kwargs, 1, "device_types"))
+    return _decorate(argument(args, kwargs, 2, "func"), lambda: _all_kernels(machine, name, keys))
+
+
+def _all_kernels(machine: Machine, name: str | None, keys: list[str] | None) -> None:
+    for key in keys or []:
+        if name is not None:
+            _kernel(machine, name, key)
+
+
+def _impl(machine: Machine, args: Args, kwargs: Kwargs) -> object:
+    first = argument(args, kwargs, 0, "qualname", kwargs.get("lib"))
+    if isinstance(first, LibraryValue):
+        name = first.qualified(machine, argument(args, kwargs, 1, "name"), "a kernel")
+        key = argument(args, kwargs, 2, "dispatch_key", "") or first.key
+        keys = [key] if isinstance(key, str) else None
+        return _decorate(None, lambda: _all_kernels(machine, name, keys))
+    name = _name(machine, first, "a kernel")
+    keys = _keys(argument(args, kwargs, 1, "types"))
+    return _decorate(argument(args, kwargs, 2, "func"), lambda: _all_kernels(machine, name, keys))
+
+
+def _define_function(machine: Machine, args: Args, kwargs: Kwargs) -> object:
+    first, schema = argument(args, kwargs, 0, "qualname", kwargs.get("lib")), argument(args, kwargs, 1, "schema")
+    if isinstance(first, LibraryValue):
+        return _decorate(None, lambda: _define_on(machine, first, schema))
+    name = _name(machine, first, "a definition")
+    if name is not None:
+        _define(machine, name, f"{name}{schema if isinstance(schema, str) else ''}")
+    return None
+
+
+def _define_on(machine: Machine, library: LibraryValue, schema: object) -> None:
+    machine.call(library.attribute(machine, "define"), [schema], {})
+
+
+class TorchLibrary(Modelled):
+    """``torch.library``."""
+
+    __slots__ = ("names",)
+
+    def __init__(self) -> None:
+        self.names = natives(
+            "torch.library", Library=_library, custom_op=_custom_op, triton_op=_custom_op, register_fake=_register_fake,
+            impl_abstract=_register_fake, register_autograd=_register_autograd, register_autocast=_register_autocast,
+            register_kernel=_register_kernel, impl=_impl, define=_define_function,
+            register_vmap=_registering(Registers.VMAP, lambda _args, _kwargs: "FuncTorchBatched", 1),
+            register_torch_dispatch=_registering(Registers.TORCH_DISPATCH, lambda _args, _kwargs: None, 2),
+            _scoped_library=_library,
+        )  # fmt: skip
+
+    def attribute(self, machine: Machine, name: str) -> object:
+        """A function of it; one that came with a later release is not there."""
+        there = machine.library.torch_has("torch.library", name)
+        since = _SINCE.get(name)
+        if there is None and since is not None:
+            there = _is_since(machine.world.torch_version, since)
+            if there is None:
+                return Unknown(f"torch.library.{name}", Why.ENVIRONMENT)
+        if there is False:
+            raise thrown(AttributeError, f"module 'torch.library' has no attribute '{name}'")
+        return self.names.get(name) or Unknown(f"torch.library.{name}")
+
+    def described(self) -> str:
+        """Its name."""
+        return "torch.library"
+
+
+def _is_since(version: str | Answer, since: str) -> bool | None:
+    if isinstance(version, Answer):
+        return None
+    try:
+        return Version(Version(version).base_version) >= Version(since)
+    except InvalidVersion:
+        return None
+
+
+MODELS: dict[str, Callable[[Machine], object]] = {"torch.library": lambda _machine: TorchLibrary()}
+"""Modules by name."""

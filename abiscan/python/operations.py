@@ -1,0 +1,186 @@
+"""Python's own operations on known values, kept within bounds."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from pathlib import PurePosixPath
+from typing import Any
+
+from abiscan.python.values import Failure, Thrown, Unknown, concrete
+
+_LONGEST = 1_000_000
+_LARGEST_INTEGER = 1 << 4096
+_MOST_ITEMS = 100_000
+
+FAITHFUL = (ValueError, LookupError, ArithmeticError)
+"""Errors that Python raises about the values themselves, and would have raised in the package."""
+
+_BINARY: dict[type[ast.operator], Callable[[object, object], object]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
+    ast.BitOr: operator.or_,
+    ast.BitAnd: operator.and_,
+    ast.BitXor: operator.xor,
+}
+_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], object]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+SIGNS = {
+    ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Is: "is",
+    ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in",
+}  # fmt: skip
+
+
+def attempt(name: str, function: Callable[..., object], *args: object, **kwargs: object) -> object:
+    """Do what Python does with known values; what Python raises about them is raised in the package, too."""
+    try:
+        return bounded(name, function(*args, **kwargs))
+    except FAITHFUL as error:
+        raise Thrown(Failure(type(error), error.args)) from None
+    except (TypeError, AttributeError, RecursionError, MemoryError, NotImplementedError):
+        return Unknown(name)
+
+
+def bounded(name: str, value: object) -> object:
+    """The value, unless it has grown too large."""
+    if isinstance(value, (str, bytes)) and len(value) > _LONGEST:
+        return Unknown(name)
+    if isinstance(value, (list, tuple, set, dict, frozenset)) and len(value) > _MOST_ITEMS:
+        return Unknown(name)
+    if isinstance(value, int) and abs(value) > _LARGEST_INTEGER:
+        return Unknown(name)
+    return value
+
+
+def binary(op: ast.operator, left: object, right: object) -> object:
+    """``left OP right``."""
+    name = f"{described(left)} {type(op).__name__} {described(right)}"
+    if isinstance(op, (ast.Mult, ast.Pow, ast.LShift, ast.Mod)) and _may_grow(op, left, right):
+        return Unknown(name)
+    joined = isinstance(left, (list, tuple)) and isinstance(right, (list, tuple))
+    if isinstance(op, ast.Add) and joined:
+        return attempt(name, operator.add, left, right)
+    if isinstance(op, ast.Mult) and isinstance(left, list) and isinstance(right, int):
+        return attempt(name, operator.mul, left, right)
+    if not (concrete(left) and concrete(right)):
+        return _unknown(name, left, right)
+    return attempt(name, _BINARY.get(type(op), operator.matmul), left, right)
+
+
+def _may_grow(op: ast.operator, left: object, right: object) -> bool:
+    if isinstance(op, ast.Mod):
+        return isinstance(left, (str, bytes)) and any(
+            len(part) > 3 for part in str(left).split("%") if part[:4].isdigit()
+        )
+    if isinstance(op, ast.Mult):
+        sizes = [len(one) if isinstance(one, (str, bytes, list, tuple)) else one for one in (left, right)]
+        numbers = [abs(one) for one in sizes if isinstance(one, int)]
+        return (
+            len(numbers) == 2
+            and numbers[0] * numbers[1] > _LONGEST
+            and not all(isinstance(one, int) for one in (left, right))
+        )
+    if not isinstance(left, int) or not isinstance(right, int):
+        return False
+    return abs(right) * (left.bit_length() if isinstance(op, ast.Pow) else 1) > 4096
+
+
+def unary(op: ast.unaryop, value: object) -> object:
+    """``-value`` and the like; ``not`` is decided by truth."""
+    if not concrete(value):
+        return _unknown(f"{type(op).__name__} {described(value)}", value)
+    functions = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert}
+    return attempt("unary", functions[type(op)], value)  # type: ignore[arg-type]
+
+
+def compare(op: ast.cmpop, left: object, right: object) -> object:
+    """``left OP right``: True, False, or unknown."""
+    name = f"{described(left)} {SIGNS[type(op)]} {described(right)}"
+    if isinstance(op, (ast.Is, ast.IsNot)):
+        same = _identical(left, right)
+        return _unknown(name, left, right) if same is None else same is isinstance(op, ast.Is)
+    if isinstance(op, (ast.In, ast.NotIn)):
+        found = contains(right, left)
+        return _unknown(name, left, right) if found is None else found is isinstance(op, ast.In)
+    if concrete(left) and concrete(right):
+        return attempt(name, _COMPARE[type(op)], left, right)
+    if isinstance(op, (ast.Eq, ast.NotEq)) and not isinstance(left, Unknown) and left is right:
+        return isinstance(op, ast.Eq)
+    return _unknown(name, left, right)
+
+
+def _identical(left: object, right: object) -> bool | None:
+    if isinstance(left, Unknown) or isinstance(right, Unknown):
+        return None
+    if left is right:
+        return True
+    plain = (str, int, float, bytes, tuple)
+    if isinstance(left, plain) and isinstance(right, plain) and not isinstance(left, bool):
+        return left == right if concrete(left) and concrete(right) else None
+    return False
+
+
+def contains(container: object, item: object) -> bool | None:
+    """``item in container``, None if that is not known."""
+    if isinstance(container, (str, bytes)):
+        return item in container if isinstance(item, type(container)) else None  # type: ignore[operator]
+    if isinstance(container, dict):
+        container = list(container)
+    if not isinstance(container, (list, tuple, set, frozenset, range)):
+        return None
+    if isinstance(item, Unknown):
+        return None if container else False
+    for one in container:
+        if one is item or (concrete(one) and concrete(item) and one == item):
+            return True
+    return None if any(not concrete(one) for one in container) and concrete(item) else False
+
+
+def subscript(value: object, index: object) -> object:
+    """``value[index]``."""
+    name = f"{described(value)}[{described(index)}]"
+    if isinstance(value, dict):
+        if isinstance(index, Unknown) or not _hashable(index):
+            return _unknown(name, value, index)
+        if index not in value and any(isinstance(key, Unknown) for key in value):
+            return _unknown(name, value, index)
+        return attempt(name, operator.getitem, value, index)
+    if isinstance(value, (list, tuple, str, bytes, range)) and isinstance(index, (int, slice)) and concrete(index):
+        return attempt(name, operator.getitem, value, index)
+    return _unknown(name, value, index)
+
+
+def _hashable(value: object) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def described(value: object) -> str:
+    """How a condition names a value."""
+    if isinstance(value, Unknown):
+        return value.name
+    if isinstance(value, (str, int, float, type(None), PurePosixPath)):
+        return repr(value) if not isinstance(value, str) or len(value) < 80 else "…"
+    return str(getattr(value, "name", None) or type(value).__name__)
+
+
+def _unknown(name: str, *parts: object) -> Unknown:
+    why = next((one.why for one in parts if isinstance(one, Unknown)), None)
+    return Unknown(name[:120], why) if why else Unknown(name[:120])

@@ -1,0 +1,46 @@
+"""Operators as Python code sees them: which there are, and what the code registers for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from abiscan.python.machine import Machine
+from abiscan.python.model import Answer, PythonRegistration, Registers
+from abiscan.python.modelled import Modelled
+from abiscan.python.values import Unknown
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Operator(Modelled):
+    """``torch.ops.NAMESPACE.NAME``, or one of its overloads."""
+
+    name: str
+
+    def attribute(self, machine: Machine, name: str) -> object:
+        """An overload, or something else of it."""
+        if name in {"__name__", "_name", "_qualified_op_name"}:
+            return self.name.partition("::")[2] if name == "__name__" else self.name
+        if name.startswith("_") or name in {"overloads", "redispatch", "op"}:
+            return Unknown(f"{self.described()}.{name}")
+        return Operator(self.name if name == "default" else f"{self.name.partition('.')[0]}.{name}")
+
+    def described(self) -> str:
+        """As Python code names it."""
+        return "torch.ops." + self.name.replace("::", ".")
+
+
+def exists(machine: Machine, name: str) -> bool | Answer:
+    """Whether an operator is there: the code has defined it, torch has it, or a library that has been loaded."""
+    if name in machine.defined:
+        return True
+    if "." not in name.partition("::")[2] and any(one.startswith(name + ".") for one in machine.defined):
+        return True
+    return machine.world.operator(name)
+
+
+def register(machine: Machine, what: Registers, name: str, key: str | None = None) -> None:
+    """Note what the code registers."""
+    if what is Registers.DEFINITION:
+        machine.defined.setdefault(name, set())
+    registration = PythonRegistration(what=what, operator=name, key=key, at=machine.place())
+    machine.trace.registrations.append(registration)

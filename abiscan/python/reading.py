@@ -1,0 +1,51 @@
+"""The reading of a package's Python code: what its imports do on a target, and how it uses its libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from abiscan.python.explore import Explored, explore
+from abiscan.python.library import Library, Surroundings
+from abiscan.python.machine import Limits
+from abiscan.python.model import Reading, World
+from abiscan.python.sources import Files, PackageSources
+from abiscan.python.uses import Later, classify, later
+
+_SECONDS = 5.0
+_MOST_SUBMODULES = 20
+
+
+def read(
+    package: PackageSources,
+    modules: Sequence[str],
+    world_factory: Callable[[], World],
+    *,
+    surroundings: Surroundings | None = None,
+    seconds: float = _SECONDS,
+) -> Reading:
+    """Read what importing a package does.
+
+    ``modules`` are the names that it is imported by; if there are none, its metadata or its files say.
+    ``world_factory`` gives a world in which nothing is loaded yet.
+    """
+    files = Files(package)
+    library = Library(files, world_factory().python, surroundings or Surroundings())
+    limits = Limits.seconds(seconds)
+    main = [explore(library, world_factory, name, limits) for name in (modules or files.top_level())]
+    if not files.libraries:
+        return Reading(imports=tuple(one.outcome for one in main))
+    groups = tuple(one.runs for one in main)
+    after = later(library, world_factory(), [run for one in main for run in one.runs], limits)
+    apart = [explore(library, world_factory, name, limits) for name in _with_own_libraries(main, after)]
+    uses = classify(library, world_factory(), groups, after)
+    return Reading(imports=tuple(one.outcome for one in (*main, *apart)), uses=uses)
+
+
+def _with_own_libraries(main: Sequence[Explored], after: Later) -> list[str]:
+    """The public submodules that load a library which importing the package does not load."""
+    loaded = {attempt.path for one in main for run in one.runs for attempt in run.trace.attempts}
+    return [
+        name
+        for name, attempts in after.by_module.items()
+        if any(one.path not in loaded for one in attempts) and not any(part.startswith("_") for part in name.split("."))
+    ][:_MOST_SUBMODULES]

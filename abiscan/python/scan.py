@@ -1,0 +1,191 @@
+"""A look at a source file without parsing it: can its import do anything that matters here?
+
+Most modules of a package define functions and classes, and import others. Running those would change nothing about
+what is loaded, registered or raised, so only the others are parsed: those with one of a few words outside of functions.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+LOADING = (b"load_library", b"CDLL", b"cdll", b"LibraryLoader", b"dlopen", b"PyDLL", b"import_module", b"__import__",
+           b"spec_from_file_location", b"exec_module", b"load_dynamic")  # fmt: skip
+REGISTERING = (b"torch.library", b"custom_op", b"triton_op", b".register_fake", b"impl_abstract", b".register_kernel",
+               b"Library(", b".register_autograd", b"import library")  # fmt: skip
+_OUTSIDE_FUNCTIONS = (b"raise ", b"raise\n", b"torch.ops.", b"sys.exit", b"os._exit", b"__getattr__")
+_MOST_HITS = 60
+
+_IMPORT = re.compile(
+    rb"^([ \t]*)(?:from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n\\]*(?:\\\n[^\n\\]*)*)|import[ \t]+([^\n#;]+))",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportLine:
+    """An import outside of functions: ``from MODULE import NAMES`` or, without names, ``import MODULE``."""
+
+    module: str
+    names: tuple[str, ...]
+    nested: bool
+    """Whether it is inside an ``if``, a ``try`` or a class."""
+    line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """What a look at a source file shows."""
+
+    loads: bool
+    """Whether one of the words for loading a library is in it."""
+    eager: bool
+    """Whether something outside of its functions may matter."""
+    risky: frozenset[str]
+    """Its functions and classes that have one of the words inside."""
+    imports: tuple[ImportLine, ...]
+
+
+_KEYWORD = rb"(?:async[ \t]+)?(?:(def|class)[ \t]+(\w*)|(if|elif|else|try|except|finally|with|for|while)\b)"
+_LINE = re.compile(rb"^(?:([ \t]+)" + _KEYWORD + rb"|(?![ \t\r\n#)\]}])(?:" + _KEYWORD + rb")?)", re.MULTILINE)
+
+Header = tuple[bytes, bytes]
+"""A line that opens a block: its keyword and the name after it. At the left margin, any statement is one."""
+
+
+class Outline:
+    """The blocks of a source file, by indentation."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.scan = _scan(self)
+
+    @cached_property
+    def _headers(self) -> tuple[list[int], list[tuple[int, int, Header]]]:
+        """The places of the headers, and for each: its depth, the number of the one around it, itself."""
+        places: list[int] = []
+        headers: list[tuple[int, int, Header]] = []
+        for match in _LINE.finditer(self.data):
+            depth = len(match[1]) if match[1] else 0
+            around = len(headers) - 1
+            while around >= 0 and headers[around][0] >= depth:
+                around = headers[around][1]
+            headers.append(
+                (depth, around, (match[2] or match[4] or match[5] or match[7] or b"", match[3] or match[6] or b""))
+            )
+            places.append(match.start())
+        return places, headers
+
+    def around(self, position: int) -> list[Header]:
+        """The blocks around a position, innermost first."""
+        start, line = self._line_at(position)
+        places, headers = self._headers
+        number = bisect_right(places, start) - 1
+        found: list[Header] = []
+        depth = len(line) - len(line.lstrip(b" \t"))
+        if number >= 0 and places[number] == start:
+            if headers[number][2][0] == b"def" and position > start + depth:
+                found.append(headers[number][2])
+            number = headers[number][1]
+        while number >= 0 and headers[number][0] >= depth:
+            number = headers[number][1]
+        while number >= 0:
+            found.append(headers[number][2])
+            number = headers[number][1]
+        return found
+
+    def outside_functions(self, position: int) -> bool:
+        """Whether the code at a position runs when the module is imported."""
+        return not any(keyword == b"def" for keyword, _ in self.around(position))
+
+    def calls(self, names: Iterable[str]) -> bool:
+        """Whether one of these functions is called, or decorates something, outside of functions."""
+        return any(self.outside_functions(position) for _, position in self._calls(names))
+
+    def callers(self, names: Iterable[str]) -> set[str]:
+        """The functions, outermost ones, that call one of these."""
+        found = set()
+        for name, position in self._calls(names):
+            around = self.around(position)
+            outermost = around[-1] if around else (b"", b"")
+            if outermost[0] == b"def" and outermost[1] != name and not outermost[1].startswith(b"__"):
+                found.add(outermost[1].decode("ascii", "replace"))
+        return found
+
+    def _calls(self, names: Iterable[str]) -> Iterator[tuple[bytes, int]]:
+        for name in names:
+            word = name.encode()
+            for position in self.positions(word):
+                before = self.data[max(position - 4, 0) : position]
+                after = self.data[position + len(word) : position + len(word) + 1]
+                if before[-1:] == b"@" or (after == b"(" and not (_is_word(before[-1:]) or before in _NO_CALL)):
+                    yield word, position
+
+    def positions(self, word: bytes) -> Iterator[int]:
+        """Where a word is, the first few times."""
+        position = self.data.find(word)
+        for _ in range(_MOST_HITS):
+            if position < 0:
+                return
+            yield position
+            position = self.data.find(word, position + 1)
+
+    def is_import(self, position: int) -> bool:
+        """Whether the line at a position is an import, or a comment."""
+        return self._line_at(position)[1].lstrip().startswith((b"import ", b"from ", b"#"))
+
+    def _line_at(self, position: int) -> tuple[int, bytes]:
+        start = self.data.rfind(b"\n", 0, position) + 1
+        end = self.data.find(b"\n", position)
+        return start, self.data[start : end if end >= 0 else len(self.data)]
+
+
+_NO_CALL = (b"def ", b"elf.", b"cls.")
+
+
+def _is_word(character: bytes) -> bool:
+    return character.isalnum() or character == b"_"
+
+
+def _scan(source: Outline) -> Scan:
+    eager, loads, risky = False, False, set()
+    for word in (*LOADING, *REGISTERING):
+        for position in source.positions(word):
+            loads = loads or word in LOADING
+            if source.is_import(position):
+                continue
+            around = source.around(position)
+            outermost = around[-1] if around else (b"", b"")
+            eager = eager or outermost[0] != b"def"
+            if outermost[1]:
+                risky.add(outermost[1].decode("ascii", "replace"))
+    eager = eager or any(
+        source.outside_functions(position) for word in _OUTSIDE_FUNCTIONS for position in source.positions(word)
+    )
+    return Scan(loads=loads, eager=eager, risky=frozenset(risky), imports=tuple(_imports(source)))
+
+
+def _imports(source: Outline) -> Iterator[ImportLine]:
+    data = source.data
+    for match in _IMPORT.finditer(data):
+        nested = bool(match[1])
+        if nested and not source.outside_functions(match.end(1)):
+            continue
+        line = data.count(b"\n", 0, match.start()) + 1
+        if match[2]:
+            names = re.sub(rb"#[^\n]*|[()\\]", b" ", match[3]).split(b",")
+            yield ImportLine(
+                module=match[2].decode("utf-8", "replace"),
+                names=tuple(name.split()[0].decode("utf-8", "replace") for name in names if name.strip()),
+                nested=nested,
+                line=line,
+            )
+        else:
+            for name in match[4].split(b","):
+                if name.strip():
+                    yield ImportLine(
+                        module=name.split()[0].decode("utf-8", "replace"), names=(), nested=nested, line=line
+                    )

@@ -1,0 +1,171 @@
+"""The files of a package: where its Python code and its libraries are."""
+
+from __future__ import annotations
+
+import fnmatch
+import posixpath
+import re
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Protocol
+
+from abiscan.python.model import Answer
+
+ROOT = "/site-packages"
+"""Where the package is taken to be installed: the folder that texts have as the empty path."""
+
+
+class PackageSources(Protocol):
+    """A package as a wheel, a folder or an installed distribution has it."""
+
+    def members(self) -> Sequence[str]:
+        """The paths of all its files, relative to the folder that it is installed in."""
+        ...
+
+    def read(self, path: str) -> bytes:
+        """The bytes of one of them."""
+        ...
+
+    def needed(self, path: str) -> Sequence[str]:
+        """The names of the libraries that one of its libraries needs (``DT_NEEDED``)."""
+        ...
+
+
+_LIBRARY = re.compile(r"\.so(\.\d+)*$")
+_TAGGED = re.compile(r"\.cpython-(\d)(\d+)[a-z]*(-[^.]*)?\.so$")
+
+
+def stripped(text: str) -> str:
+    """A text without the folder of the package."""
+    return text.replace(ROOT + "/", "").replace(ROOT, "")
+
+
+class Files:
+    """What the package finds when it looks at its own files."""
+
+    def __init__(self, sources: PackageSources) -> None:
+        self.sources = sources
+        self.members = frozenset(posixpath.normpath(path) for path in sources.members())
+        self._cache: dict[str, bytes] = {}
+
+    @cached_property
+    def folders(self) -> dict[str, set[str]]:
+        """Each folder, and the names in it."""
+        found: dict[str, set[str]] = {"": set()}
+        for member in self.members:
+            path = member
+            while path:
+                head, _, name = path.rpartition("/")
+                known = head in found
+                found.setdefault(head, set()).add(name)
+                path = "" if known else head
+        return found
+
+    @cached_property
+    def libraries(self) -> tuple[str, ...]:
+        """The shared libraries, by path."""
+        return tuple(sorted(path for path in self.members if _LIBRARY.search(path)))
+
+    def read(self, path: str) -> bytes:
+        """The bytes of a member."""
+        if path not in self._cache:
+            self._cache[path] = self.sources.read(path)
+        return self._cache[path]
+
+    def inside(self, path: str) -> str | None:
+        """The path inside the package, None if it is elsewhere."""
+        path = posixpath.normpath(path)
+        if path == ROOT:
+            return ""
+        return path[len(ROOT) + 1 :] if path.startswith(ROOT + "/") else None
+
+    def exists(self, path: str) -> bool:
+        """Whether there is such a file or folder; ``path`` is inside the package."""
+        return path in self.members or path in self.folders
+
+    def under(self, folder: str, pattern: str) -> list[str]:
+        """What a glob pattern finds below a folder, relative to it."""
+        steps = [step for step in pattern.split("/") if step not in {"", "."}]
+        found = [folder] if steps else []
+        for step in steps:
+            if step == "**":
+                found = list(dict.fromkeys(below for one in found for below in self._all_below(one)))
+                continue
+            found = [
+                posixpath.join(one, name)
+                for one in found
+                for name in sorted(self.folders.get(one, ()))
+                if fnmatch.fnmatchcase(name, step)
+            ]
+            if len(found) > 100_000:
+                return []
+        return [posixpath.relpath(one, folder or ".") for one in found]
+
+    def _all_below(self, folder: str) -> Iterable[str]:
+        yield folder
+        for name in sorted(self.folders.get(folder, ())):
+            path = posixpath.join(folder, name)
+            if path in self.folders:
+                yield from self._all_below(path)
+
+    def extension(self, stem: str, python: tuple[int, int] | Answer) -> str | None:
+        """The file that Python's import finds for an extension module, by the path without its suffix."""
+        folder, _, name = stem.rpartition("/")
+        candidates = [one for one in self.folders.get(folder, ()) if one.startswith(name + ".") and one.endswith(".so")]
+        for suffix in ("tagged", ".abi3.so", ".so"):
+            for one in sorted(candidates):
+                rest = one[len(name) :]
+                if (suffix == "tagged" and accepts_tag(rest, python)) or rest == suffix:
+                    return posixpath.join(folder, one)
+        return None
+
+    def importable_name(self, path: str) -> str | None:
+        """The name of the extension module that a library is, if its file name is one; for any Python."""
+        folder, _, name = path.rpartition("/")
+        stem = re.sub(r"(\.cpython-[^.]*|\.abi3)?\.so$", "", name)
+        if "." in stem or not stem.isidentifier():
+            return None
+        return ".".join([*filter(None, folder.split("/")), stem])
+
+    def top_level(self) -> tuple[str, ...]:
+        """The names that the package is imported by: those that it declares, else those that its files have."""
+        for path in sorted(self.members):
+            if path.endswith(".dist-info/top_level.txt"):
+                lines = self.read(path).decode("utf-8", "replace").split()
+                declared = tuple(line.replace("/", ".") for line in lines if self._importable(line))
+                if declared:
+                    return declared
+        names = {
+            name.removesuffix(".py") for name in self.folders[""] if not name.endswith((".dist-info", ".data", ".libs"))
+        }
+        return tuple(sorted(name for name in names if name.isidentifier() and self._importable(name)))
+
+    def _importable(self, name: str) -> bool:
+        return any(
+            path == f"{name}.py"
+            or (path.startswith(f"{name}/") and path.endswith((".py", ".so")))
+            or self.importable_name(path) == name
+            for path in self.members
+        )
+
+
+def accepts_tag(suffix: str, python: tuple[int, int] | Answer) -> bool:
+    """Whether a Python imports extension modules with this suffix because of its tag: ``.cpython-311-….so``."""
+    match = _TAGGED.match(suffix)
+    if match is None:
+        return False
+    return isinstance(python, Answer) or (int(match[1]), int(match[2])) == python
+
+
+def requirements(files: Files) -> frozenset[str]:
+    """The distributions that the package requires, by normalised name; those of extras are not among them."""
+    found = set()
+    for path in files.members:
+        if path.endswith(".dist-info/METADATA"):
+            for line in files.read(path).decode("utf-8", "replace").splitlines():
+                match = re.match(r"Requires-Dist:\s*([A-Za-z0-9._-]+)(.*)", line)
+                if match and "extra" not in match[2].partition(";")[2]:
+                    found.add(re.sub(r"[-_.]+", "_", match[1]).lower())
+                if not line:
+                    break
+    return frozenset(found)

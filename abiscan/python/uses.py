@@ -1,0 +1,182 @@
+"""How a package uses each of its libraries: from what its import loads, and from what it may load later."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from abiscan.python.conventions import fits, named
+from abiscan.python.explore import Run
+from abiscan.python.imports import Interpreter
+from abiscan.python.library import Library
+from abiscan.python.machine import Attempt, Exhausted, Limits
+from abiscan.python.model import Answer, How, Loader, Raised, Use, World
+from abiscan.python.values import Class, Function, Module, Thrown, Unknown
+
+_MOST_MODULES = 200
+
+
+class Willing:
+    """A world in which every library loads and every operator is there: to see what the code may get to."""
+
+    def __init__(self, world: World) -> None:
+        self.torch_version, self.cuda, self.python = world.torch_version, world.cuda, world.python
+        self.machine = world.machine
+
+    def load(self, path: str, loader: Loader) -> Raised | Answer | None:
+        """It loads."""
+        return None
+
+    def operator(self, name: str) -> bool | Answer:
+        """It may be there."""
+        return Answer.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Later:
+    """What the code may load after its import: by module, and in functions."""
+
+    by_module: dict[str, list[Attempt]]
+    in_functions: list[Attempt]
+
+    def attempts(self) -> Iterable[Attempt]:
+        """All of it."""
+        yield from (one for attempts in self.by_module.values() for one in attempts)
+        yield from self.in_functions
+
+
+def later(library: Library, world: World, runs: Iterable[Run], limits: Limits) -> Later:
+    """Import the modules that the package's import does not reach, and call the functions that nothing called."""
+    machine = Interpreter(library, Willing(world), {}, limits)
+    imported = {file for run in runs for file in run.trace.imported}
+    by_module: dict[str, list[Attempt]] = {}
+    in_functions: list[Attempt] = []
+    try:
+        for path in [one for one in library.sources if _may_load(library, one)][:_MOST_MODULES]:
+            name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+            before = len(machine.trace.attempts)
+            try:
+                machine.import_module(name)
+            except (Thrown, RecursionError):
+                continue
+            if path not in imported:
+                by_module[name] = machine.trace.attempts[before:]
+        before = len(machine.trace.attempts)
+        _call_all(library, machine)
+        in_functions = machine.trace.attempts[before:]
+    except Exhausted:
+        pass
+    return Later(by_module=by_module, in_functions=in_functions)
+
+
+def _may_load(library: Library, path: str) -> bool:
+    return library.scanned(path).loads or any(one.extension for one in library.imported_by(path))
+
+
+def _call_all(library: Library, machine: Interpreter) -> None:
+    for module in list(machine.modules.values()):
+        if not isinstance(module, Module) or module.file is None or not library.scanned(module.file).loads:
+            continue
+        for function in list(_functions(module)):
+            if function.node not in machine.trace.called and _has_load(function.node):
+                try:
+                    machine.call(function, [Unknown(one.arg) for one in function.node.args.args], {})
+                except (Thrown, RecursionError):
+                    continue
+
+
+def _functions(module: Module) -> Iterable[Function]:
+    for value in list(module.names.values()):
+        inner = getattr(value, "function", value)
+        if isinstance(inner, Function) and inner.scope.module is module:
+            yield inner
+        if isinstance(value, Class) and value.module == module.name:
+            yield from (one for one in value.names.values() if isinstance(one, Function))
+
+
+def _has_load(node: ast.AST) -> bool:
+    words = {"load_library", "CDLL", "LoadLibrary", "PyDLL", "import_module", "exec_module", "__import__"}
+    return any(
+        (isinstance(one, ast.Attribute) and one.attr in words)
+        or (isinstance(one, ast.Name) and one.id in words)
+        or isinstance(one, (ast.Import, ast.ImportFrom))
+        for one in ast.walk(node)
+    )
+
+
+def classify(library: Library, world: World, runs: tuple[tuple[Run, ...], ...], after: Later) -> dict[str, Use]:
+    """Each library of the package, and how it is used."""
+    uses: dict[str, Use] = {}
+    for path in library.files.libraries:
+        use = _at_import(path, runs)
+        if use is None:
+            attempt = next((one for one in after.attempts() if one.path == path), None)
+            use = None if attempt is None else Use(path=path, how=How.ON_DEMAND, at=attempt.at)
+        if use is not None:
+            uses[path] = use
+    _alternatives(library, world, uses)
+    _needed(library, uses)
+    unclear = any(one.path is None for one in after.attempts()) or any(
+        one.path is None for group in runs for run in group for one in run.trace.attempts
+    )
+    for path in library.files.libraries:
+        if path not in uses:
+            unimportable = _no_python_imports(library, path)
+            how = How.UNKNOWN if unclear and not unimportable else How.NEVER
+            uses[path] = Use(path=path, how=how, at=None)
+    return uses
+
+
+def _at_import(path: str, runs: tuple[tuple[Run, ...], ...]) -> Use | None:
+    for group in runs:
+        found = [(run, next((one for one in run.trace.attempts if one.path == path), None)) for run in group]
+        known = [one for _, one in found if one is not None]
+        if known:
+            usual = [one for run, one in found if not run.optional]
+            how = How.IMPORT if all(usual) else How.CONDITIONAL
+            if how is How.IMPORT and any(one.guarded for one in known):
+                how = How.GUARDED
+            return Use(path=path, how=how, at=known[0].at)
+    return None
+
+
+def _alternatives(library: Library, world: World, uses: dict[str, Use]) -> None:
+    """Libraries beside one that is used, for another version of torch, CUDA or Python."""
+    names = {path: named(path) for path in library.files.libraries}
+    for path in library.files.libraries:
+        if path in uses or not names[path].parts:
+            continue
+        sibling = next((one for one in uses.values() if names[one.path].pattern == names[path].pattern), None)
+        if sibling is not None and sibling.how is not How.ALTERNATIVE:
+            uses[path] = Use(path=path, how=How.ALTERNATIVE, at=sibling.at)
+            continue
+        siblings = [one for one in library.files.libraries if names[one].pattern == names[path].pattern]
+        fitting = fits(names[path], world)
+        if fitting is None or len(siblings) < 2:
+            continue
+        target = " and ".join(f"{kind} {value}" for kind, value in names[path].parts)
+        how = How.IMPORT if fitting else How.ALTERNATIVE
+        uses[path] = Use(path=path, how=how, at=None, convention=f"its name says {target}")
+
+
+def _needed(library: Library, uses: dict[str, Use]) -> None:
+    """Libraries that others of the package need."""
+    by_name: dict[str, list[str]] = {}
+    for path in library.files.libraries:
+        by_name.setdefault(path.rpartition("/")[2], []).append(path)
+    waiting = [use.path for use in uses.values()]
+    while waiting:
+        for name in library.files.sources.needed(waiting.pop()):
+            for path in by_name.get(name, ()):
+                if path not in uses:
+                    uses[path] = Use(path=path, how=How.NEEDED, at=None)
+                    waiting.append(path)
+
+
+def _no_python_imports(library: Library, path: str) -> bool:
+    name = library.files.importable_name(path)
+    if name is None or ".cpython-" not in path:
+        return False
+    found = library.locate(name)
+    return found is None or found.file != path

@@ -1,0 +1,223 @@
+"""The values that the reading of Python code computes with.
+
+What is known is the value itself: a ``str``, an ``int``, a ``list``, a ``PurePosixPath``. The classes of this module
+are what has no such value here: what is not known, and the functions, classes, modules and exceptions of the package.
+"""
+
+from __future__ import annotations
+
+import ast
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from abiscan.python.model import Place
+
+
+class Why(enum.Enum):
+    """Why a value is not known."""
+
+    NOT_FOLLOWED = "not followed"
+    """It comes out of code that is not read: a library's, torch's, a compiled one."""
+    ENVIRONMENT = "environment"
+    """The machine that the code runs on decides: its GPU, its files, what else is installed."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Unknown:
+    """A value that is not known; ``name`` is the expression that it comes from."""
+
+    name: str
+    why: Why = Why.NOT_FOLLOWED
+
+    def part(self, suffix: str) -> Unknown:
+        """What comes out of it by an attribute, a call or an index."""
+        return Unknown(self.name + suffix, self.why) if len(self.name) < 80 else self
+
+
+class Stage(enum.Enum):
+    """How far a module of the package is."""
+
+    DEFERRED = "deferred"
+    """Imported, as far as others can tell; its body is run when one of its names is needed."""
+    RUNNING = "running"
+    DONE = "done"
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Module:
+    """A module. ``file`` is its path in the package; ``open_`` says that it may have names that are not listed."""
+
+    name: str
+    names: dict[str, object] = field(default_factory=dict)
+    file: str | None = None
+    folders: tuple[str, ...] = ()
+    """Where its submodules are, if it is a package."""
+    stage: Stage = Stage.DONE
+    open_: bool = False
+    asked: set[str] = field(default_factory=set)
+    """The names that its ``__getattr__`` is looking for."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Deferred:
+    """A name imported from a module whose body is not run yet."""
+
+    module: Module
+    name: str
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Scope:
+    """The names of a module, a class body or a function, and the scope around it."""
+
+    names: dict[str, object]
+    module: Module
+    around: Scope | None = None
+    is_class: bool = False
+    outer_names: dict[str, Scope] = field(default_factory=dict)
+    """Names declared ``global`` or ``nonlocal``, and where they live."""
+
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Function:
+    """A function of the package."""
+
+    name: str
+    node: FunctionNode
+    scope: Scope
+    defaults: dict[str, object]
+    attributes: dict[str, object] = field(default_factory=dict)
+    owner: Class | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Bound:
+    """A method, with the object that it was taken from."""
+
+    function: object
+    receiver: object
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Wrapped:
+    """What ``property``, ``staticmethod``, ``classmethod`` or ``contextmanager`` made of a function."""
+
+    kind: str
+    function: object
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Class:
+    """A class of the package."""
+
+    name: str
+    bases: tuple[object, ...]
+    names: dict[str, object]
+    module: str = ""
+
+    def ancestry(self) -> list[object]:
+        """The class and what it derives from, nearest first."""
+        found: list[object] = []
+        waiting: list[object] = [self]
+        while waiting and len(found) < 100:
+            one = waiting.pop(0)
+            if one not in found:
+                found.append(one)
+                waiting[:0] = one.bases if isinstance(one, Class) else ()
+        return found
+
+    def find(self, name: str) -> object | None:
+        """An attribute of the class or of what it derives from."""
+        return next((one.names[name] for one in self.ancestry() if isinstance(one, Class) and name in one.names), None)
+
+    def is_open(self) -> bool:
+        """Whether it derives from something whose attributes are not known."""
+        return any(not isinstance(one, Class) and one is not object for one in self.ancestry())
+
+    def host(self) -> type | None:
+        """The built-in type that it derives from, ``object`` apart."""
+        return next((one for one in self.ancestry() if isinstance(one, type) and one is not object), None)
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Instance:
+    """An object of a class of the package."""
+
+    cls: Class
+    attributes: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Failure:
+    """An exception object: of a built-in class, of one of the package, or of one that is not known."""
+
+    cls: object
+    args: tuple[object, ...] = ()
+    attributes: dict[str, object] = field(default_factory=dict)
+    cause: Failure | None = None
+    context: Failure | None = None
+    at: Place | None = None
+    loads: set[int] = field(default_factory=set)
+    """The loads, by number, whose failure this tells of."""
+
+    def ancestry(self) -> list[object]:
+        """Its class and the bases."""
+        if isinstance(self.cls, type):
+            return list(self.cls.__mro__)
+        if not isinstance(self.cls, Class):
+            return [self.cls]
+        known = self.cls.ancestry()
+        return known + [base for one in known if isinstance(one, type) for base in one.__mro__ if base not in known]
+
+    def name(self) -> str:
+        """The name of its class, as a traceback has it."""
+        return self.cls.__name__ if isinstance(self.cls, type) else getattr(self.cls, "name", "Exception")
+
+    def message(self) -> str | None:
+        """``str`` of it, None if that is not known."""
+        if not self.args:
+            return ""
+        if not concrete(self.args):
+            return None
+        if len(self.args) > 1:
+            return str(self.args)
+        return repr(self.args[0]) if KeyError in self.ancestry() else str(self.args[0])
+
+
+class Thrown(Exception):  # noqa: N818 - it carries the exception of the code that is read
+    """An exception of the code that is read, on its way."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.name())
+        self.failure = failure
+
+
+def thrown(cls: type[BaseException], *args: object) -> Thrown:
+    """A new exception of a built-in class."""
+    return Thrown(Failure(cls, args))
+
+
+SCALARS = (str, int, float, bool, bytes, type(None), complex, PurePosixPath, range, slice)
+
+
+def concrete(value: object, depth: int = 0) -> bool:
+    """Whether nothing in it is unknown, so that Python's own operations on it give what they gave in the package."""
+    if isinstance(value, (*SCALARS, type)):
+        return True
+    if depth > 8:
+        return False
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return all(concrete(one, depth + 1) for one in value)
+    if isinstance(value, dict):
+        return all(concrete(key, depth + 1) and concrete(one, depth + 1) for key, one in value.items())
+    return getattr(type(value), "is_plain", False)
+
+
+def has_unknown(values: Iterable[object]) -> bool:
+    """Whether one of them is not known."""
+    return any(isinstance(one, Unknown) for one in values)

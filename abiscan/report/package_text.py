@@ -1,0 +1,146 @@
+"""The verdict on a package as text: one headline, then what is missing, then the causes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from rich.text import Text
+
+from abiscan.binary.mangling import demangle
+from abiscan.findings import Effect
+from abiscan.report.characters import clean
+from abiscan.results.causes import Cause, causes
+from abiscan.results.check import Report
+from abiscan.results.package import PackageResult, PackageVerdict, UsedLibrary
+from abiscan.words import first_line, listed, plural
+
+_STYLES: Final = {
+    PackageVerdict.WORKS: "green",
+    PackageVerdict.WORKS_WITHOUT: "yellow",
+    PackageVerdict.CORRUPTS: "bold red",
+    PackageVerdict.IMPORT_FAILS: "bold red",
+    PackageVerdict.UNKNOWN: "yellow",
+}
+_MANGLED: Final = re.compile(r"\b_Z\w+")
+_EVIDENCE_SHOWN: Final = 2
+_FILES_SHOWN: Final = 4
+_LIBRARIES_SHOWN: Final = 3
+_OPERATORS_SHOWN: Final = 3
+_WIDTH: Final = 160
+"""How much of a line is shown: the C++ name of a function may have thousands of characters."""
+
+
+def headline(package: PackageResult, *, verbose: bool = False) -> Text:
+    """The verdict on a package, in one line."""
+    return Text.assemble(
+        (clean(package.subject), "bold"), ": ", (_readable(package.summary, verbose=verbose), _STYLES[package.verdict])
+    )
+
+
+def lines(report: Report, package: PackageResult, verbosity: int) -> Iterator[Text]:
+    """Everything about a package, the headline first.
+
+    :param verbosity: -1: the headline only; 0: the causes with some evidence; 1: all evidence, gaps and files
+    """
+    yield headline(package, verbose=verbosity > 0)
+    if verbosity < 0:
+        return
+    verbose = verbosity > 0
+    yield from _behind(package, verbose=verbose)
+    for cause in causes(report, package, unused=verbose):
+        yield from _cause(cause, verbose=verbose)
+    for result in (result for library, result in report.files(package) if verbose or library.used is not False):
+        for suppressed in result.suppressed:
+            yield Text(f"suppressed[{suppressed.finding.rule}]: {clean(suppressed.finding.message)}", style="dim")
+            yield Text(f"  = reason: {clean(suppressed.reason)}", style="dim")
+    if verbose:
+        yield from _details(report, package)
+
+
+def _behind(package: PackageResult, *, verbose: bool) -> Iterator[Text]:
+    """What is behind the verdict, and what importing the package alone does not show."""
+    error = package.error
+    if error and error.cause and error.cause != error.message:
+        library = next((one for one in package.libraries if one.used and one.error == error.cause), None)
+        where = f"{library.path}, loaded at {library.loaded_at}: " if library else ""
+        yield Text(f"  = cause: {clean(where)}{_readable(first_line(error.cause), verbose=verbose)}")
+    if package.error and package.built_for and package.torch not in package.built_for:
+        built_for = "-".join(dict.fromkeys((package.built_for[0], package.built_for[-1])))
+        yield Text(f"  = built for torch {clean(built_for)}")
+    if package.verdict is not PackageVerdict.IMPORT_FAILS:
+        yield from _missing(package, verbose=verbose)
+    for module in package.modules:
+        if module.error:
+            yield Text(f"  = import {clean(module.module)} fails: {_readable(str(module.error), verbose=verbose)}")
+    if package.verdict is PackageVerdict.UNKNOWN and not verbose:
+        yield from (Text(f"  = unknown: {clean(reason)}", style="yellow") for reason in package.gaps[:_LIBRARIES_SHOWN])
+
+
+def _missing(package: PackageResult, *, verbose: bool) -> Iterator[Text]:
+    """What the package goes on without."""
+    without = package.without
+    shown = without if verbose else without[:_LIBRARIES_SHOWN]
+    yield from (Text(f"  = without {_library(library, verbose=verbose)}") for library in shown)
+    if hidden := len(without) - len(shown):
+        yield Text(f"    … {hidden} more (use -v to show them)", style="dim")
+    if names := package.missing_operators:
+        yield Text(f"  = missing: {clean(listed(names, len(names) if verbose else _OPERATORS_SHOWN))}")
+
+
+def _library(library: UsedLibrary, *, verbose: bool) -> str:
+    where = f" ({library.loaded_at})" if library.loaded_at else ""
+    error = f": {_readable(first_line(library.error), verbose=verbose)}" if library.error else ""
+    return f"{clean(library.path)}{clean(where)}{error}"
+
+
+def _cause(cause: Cause, *, verbose: bool) -> Iterator[Text]:
+    finding = cause.finding
+    label, style = ("error", "bold red") if cause.harmful else ("warning", "yellow")
+    if finding.effect is Effect.NOTE:
+        label, style = "note", "cyan"
+    yield Text.assemble(
+        (f"{label}[{finding.rule}]", style), (f": {_readable(finding.message, verbose=verbose)}", "bold")
+    )
+    shown = finding.evidence if verbose else finding.evidence[:_EVIDENCE_SHOWN]
+    for evidence in shown:
+        yield Text.assemble("    ", _readable(evidence.readable or evidence.subject, verbose=verbose))
+        if verbose and evidence.readable and evidence.readable != evidence.subject:
+            yield Text(f"      {clean(evidence.subject)}", style="dim")
+        if evidence.instead:
+            yield Text.assemble(("      found: ", "dim"), _readable(first_line(evidence.instead), verbose=verbose))
+    if hidden := len(finding.evidence) - len(shown):
+        yield Text(f"    … {hidden} more (use -v to show them)", style="dim")
+    if finding.says:
+        said = finding.says if verbose else first_line(finding.says)
+        yield Text(f"  = torch says: {_readable(said, verbose=verbose)}")
+    if len(cause.files) > 1:
+        names = listed(cause.files, len(cause.files) if verbose else _FILES_SHOWN)
+        yield Text(f"  = {plural(len(cause.files), 'file')}: {clean(names)}")
+    yield Text(f"  = fix: {clean(finding.fix)}")
+    yield Text(f"  = help: abiscan explain {finding.rule}", style="dim")
+
+
+def _details(report: Report, package: PackageResult) -> Iterator[Text]:
+    for library in package.libraries:
+        verdict = library.verdict.value if library.verdict else "not checked"
+        where = f", {library.loaded_at}" if library.loaded_at else ""
+        why = f" ({library.convention})" if library.convention else ""
+        yield Text(f"  {clean(library.path)}: {verdict}; {library.how.value}{clean(where + why)}", style="dim")
+    for condition in package.conditions:
+        yield Text.assemble(("condition", "yellow"), f": {clean(condition)}")
+    for reason in package.gaps:
+        yield Text.assemble(("gap[python]", "yellow"), f": {clean(reason)}")
+    for _, result in report.files(package):
+        for gap in result.gaps:
+            yield Text.assemble((f"gap[{gap.stage}]", "yellow"), f": {clean(result.path)}: {clean(gap.reason)}")
+
+
+def _readable(text: str, *, verbose: bool) -> str:
+    """Text with C++ names for people; the names that the loader uses are shown with ``-v``."""
+    return clean(text if verbose else _short(_MANGLED.sub(lambda name: demangle(name.group()), text)))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"

@@ -1,0 +1,241 @@
+"""The verdict on a package: whether importing it works, and what is missing then. ``abiscan check`` reports it."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+from abiscan.findings import Effect, Finding
+from abiscan.python.model import How as Way
+from abiscan.python.model import Told
+from abiscan.results.verdict import How, Verdict
+from abiscan.words import first_line, listed, plural
+
+
+class PackageVerdict(enum.Enum):
+    """What importing a package comes to."""
+
+    WORKS = "works"
+    WORKS_WITHOUT = "works-without"
+    """It can be imported, without a library that does not load."""
+    CORRUPTS = "corrupts"
+    """It can be imported, and what it loads may read or write the wrong memory."""
+    IMPORT_FAILS = "import-fails"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportFailure:
+    """What users see when the import fails.
+
+    ``exception`` is None if the process ends instead. ``file`` and ``line`` are where the package raises it; ``cause``
+    is what is behind it, such as the words of ``ld.so`` about a library. ``exact`` is false if a part of the text is
+    unknown; a ``?`` replaces that part.
+    """
+
+    how: How
+    exception: str | None
+    message: str | None
+    file: str | None
+    line: int | None
+    cause: str | None
+    exact: bool = True
+
+    def __str__(self) -> str:
+        text = first_line(self.message or "(text unknown)")
+        said = f"{self.exception}: {text}" if self.exception else f"the process ends: {text}"
+        return f"{said} ({self.file}:{self.line})" if self.file else said
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsedLibrary:
+    """A library of the package: where and how it is loaded, and whether it is on this torch.
+
+    ``path`` is that in the package, ``file`` that of its own result, None if it has none.
+    ``used`` is None if that depends on something unknown. ``verdict`` is None for a library that has nothing to do with
+    torch and is not loaded by itself. ``error`` is what loading it says here, ``told`` how users learn of it if the
+    package goes on without it, ``operators`` those that are then missing. ``convention`` says why it counts, or does
+    not, if the Python code does not say so but its name does.
+    """
+
+    path: str
+    loaded_at: str | None
+    how: Way
+    used: bool | None
+    verdict: Verdict | None
+    file: str | None = None
+    error: str | None = None
+    told: Told | None = None
+    operators: tuple[str, ...] = ()
+    convention: str | None = None
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether the package can be imported without it, but not all of it works then."""
+        return self.told is not None or (self.how is Way.ON_DEMAND and self.verdict is Verdict.FAILS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleResult:
+    """The import of a public submodule with libraries of its own, which importing the package does not reach."""
+
+    module: str
+    verdict: PackageVerdict
+    error: ImportFailure | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageResult:
+    """The result for one package.
+
+    ``module`` is the name it is imported by, None if it cannot be imported by one; ``built_for`` are the releases that
+    the libraries it uses were built for, oldest first, empty if that is unknown or differs; ``lacking`` are
+    external libraries that it needs and this machine does not have; ``conditions`` could not be decided ahead; ``gaps``
+    say what could not be followed. ``findings`` are about the package as a whole, such as its metadata.
+    """
+
+    target: str
+    name: str
+    version: str | None
+    torch: str | None
+    torch_build: str | None
+    module: str | None
+    verdict: PackageVerdict
+    error: ImportFailure | None = None
+    built_for: tuple[str, ...] = ()
+    libraries: tuple[UsedLibrary, ...] = ()
+    modules: tuple[ModuleResult, ...] = ()
+    lacking: tuple[str, ...] = ()
+    conditions: tuple[str, ...] = ()
+    gaps: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.subject}: {self.summary}"
+
+    @property
+    def subject(self) -> str:
+        """The package and the torch: ``torchvision 0.20.1 on torch 2.13.0``."""
+        name = f"{self.name} {self.version}" if self.version else self.name
+        return f"{name} on {f'torch {self.torch_build}' if self.torch_build else 'this torch'}"
+
+    @property
+    def without(self) -> tuple[UsedLibrary, ...]:
+        """The libraries that the package goes on without."""
+        return tuple(library for library in self.libraries if library.is_missing)
+
+    @property
+    def missing_operators(self) -> tuple[str, ...]:
+        """The operators that are missing without them."""
+        return tuple(dict.fromkeys(name for library in self.without for name in library.operators))
+
+    @property
+    def summary(self) -> str:
+        """The verdict in one line."""
+        match self.verdict:
+            case PackageVerdict.WORKS:
+                return "works" if self.libraries else "works: none of its libraries uses torch"
+            case PackageVerdict.WORKS_WITHOUT:
+                return f"works without {_named(self.without)}{self._told()}"
+            case PackageVerdict.CORRUPTS:
+                harmful = (one for one in self.libraries if one.used is not False and one.verdict is Verdict.CORRUPTS)
+                return f"loads, then corrupts memory: {listed(library.path for library in harmful)}"
+            case PackageVerdict.IMPORT_FAILS:
+                return f"import fails - {self.error}"
+            case PackageVerdict.UNKNOWN:
+                return f"unknown - {self._doubt()}"
+
+    def _told(self) -> str:
+        """How users learn what is missing, and how much that is."""
+        said = ", ".join(dict.fromkeys(_TOLD[library.told] for library in self.without))
+        operators = f", {plural(len(self.missing_operators), 'operator')} missing" if self.missing_operators else ""
+        return f" ({said}{operators})"
+
+    def _doubt(self) -> str:
+        if self.lacking:
+            return f"it needs {listed(self.lacking)}, which this machine does not have"
+        doubtful = [library.path for library in self.libraries if library.how is Way.UNKNOWN]
+        if doubtful and not self.gaps:
+            return f"nothing says how it loads {listed(doubtful)}"
+        return next(iter((*self.gaps, *self.conditions)), "its Python code could not be followed")
+
+    @property
+    def effect(self) -> Effect | None:
+        """The effect that the verdict has; None if the package works, or if nobody knows."""
+        match self.verdict:
+            case PackageVerdict.IMPORT_FAILS:
+                aborts = self.error is not None and self.error.how is How.ABORTS
+                return Effect.ABORTS if aborts else Effect.LOAD_FAILS
+            case PackageVerdict.CORRUPTS:
+                return Effect.CORRUPTS
+            case PackageVerdict.WORKS_WITHOUT:
+                return Effect.CALL_FAILS if self.missing_operators else Effect.NOTE
+            case _:
+                return None
+
+
+_TOLD = {
+    None: "fails when it is first used",
+    Told.WARNING: "with a warning",
+    Told.LOG: "with a line in the log",
+    Told.PRINT: "with a printed line",
+    Told.NOTHING: "users are not told",
+}
+
+
+def _named(libraries: tuple[UsedLibrary, ...]) -> str:
+    return listed((library.path for library in libraries), 2)
+
+
+def package_document(package: PackageResult) -> dict[str, Any]:
+    """The JSON object for a package."""
+    return {
+        "target": package.target,
+        "name": package.name,
+        "version": package.version,
+        "torch": package.torch,
+        "torch_build": package.torch_build,
+        "module": package.module,
+        "verdict": package.verdict.value,
+        "error": failure_document(package.error),
+        "built_for": list(package.built_for),
+        "libraries": [_library(library) for library in package.libraries],
+        "modules": [
+            {"module": module.module, "verdict": module.verdict.value, "error": failure_document(module.error)}
+            for module in package.modules
+        ],
+        "missing_operators": list(package.missing_operators),
+        "lacking": list(package.lacking),
+        "conditions": list(package.conditions),
+        "gaps": list(package.gaps),
+    }
+
+
+def failure_document(failure: ImportFailure | None) -> dict[str, Any] | None:
+    """The JSON object for a failed import; None, so ``null``, if there is none."""
+    if failure is None:
+        return None
+    document = {
+        "how": failure.how.value,
+        "exception": failure.exception,
+        "message": failure.message,
+        "file": failure.file,
+        "line": failure.line,
+        "cause": failure.cause,
+    }
+    return document if failure.exact else {**document, "exact": False}
+
+
+def _library(library: UsedLibrary) -> dict[str, Any]:
+    return {
+        "path": library.path,
+        "loaded_at": library.loaded_at,
+        "how": library.how.value,
+        "used": library.used,
+        "verdict": library.verdict.value if library.verdict else None,
+        "error": library.error,
+        "told": library.told.value if library.told else None,
+        "operators": list(library.operators),
+        "convention": library.convention,
+    }

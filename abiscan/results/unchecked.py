@@ -1,0 +1,42 @@
+"""The targets of a command that have no results, while others may have some."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unchecked:
+    """A target without a result, and why.
+
+    ``readable`` means that nothing is wrong with it: it contains nothing that uses torch.
+    """
+
+    target: str
+    problem: str
+    fix: str
+    readable: bool
+
+    def __str__(self) -> str:
+        if self.readable:
+            return f"{self.target}: nothing to check: {self.problem}"
+        return f"{self.target}: {self.problem}" + (f" ({self.fix})" if self.fix else "")
+
+
+def exit_code_of(*, failed: bool, unknown: bool, unchecked: Iterable[Unchecked]) -> int:
+    """The exit code of a run: what is certainly wrong, before what cannot be read, before what is unknown."""
+    if failed:
+        return 1
+    if any(not target.readable for target in unchecked):
+        return 2
+    return 3 if unknown else 0
+
+
+def document_of(unchecked: Iterable[Unchecked]) -> list[dict[str, Any]]:
+    """For JSON documents: ``unchecked``."""
+    return [
+        {"target": target.target, "problem": target.problem, "fix": target.fix, "readable": target.readable}
+        for target in unchecked
+    ]

@@ -1,0 +1,320 @@
+"""What determines the memory layout of the classes in some C++ headers, as text, and a hash of it for each class.
+
+Nothing is compiled. A class is reduced to what its layout depends on: its bases, its data members, the names and order
+of its virtual functions, and the conditions of the preprocessor around them. Whatever these name (other classes,
+aliases, enumerations, constants, macros) counts too, unless it is only pointed to. So two torches with the same hash
+for a class lay it out alike, on the same machine and with the same ``std::string``; with different hashes, they may
+still do so. ``tools/build_declaration_data.py`` checks this against what a compiler says about every release.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+# Comments and literals, which may contain braces.
+_OPAQUE: Final = re.compile(
+    r'//[^\n]*|/\*.*?\*/|R"(?P<raw>[^\s()\\]{0,16})\(.*?\)(?P=raw)"|"(?:[^"\\\n]|\\.)*"'
+    r"|(?<![0-9a-fA-F])'(?:[^'\\\n]|\\.)*'",
+    re.DOTALL,
+)
+_DIRECTIVE: Final = re.compile(r"^[ \t]*#[ \t]*(\w+)((?:\\\n|[^\n])*)", re.MULTILINE)
+_CONDITIONS: Final = ("if", "ifdef", "ifndef", "elif", "else", "endif")
+_CONDITION: Final = re.compile(r"@[^@]*@")
+_IDLE_CONDITION: Final = re.compile(r"@if[^@]*@(?:[\s;]|@el[^@]*@)*@endif[^@]*@")
+_VALUES: Final = "::{}"
+_TOKEN: Final = re.compile(r"[{};]")
+_BRACE: Final = re.compile(r"[{}]")
+_SPACE: Final = re.compile(r"\s+")
+_ACCESS: Final = re.compile(r"\b(?:public|private|protected)\s*:(?!:)")
+_ATTRIBUTE: Final = re.compile(r"\[\[.*?\]\]|\b(?:__attribute__|__declspec)\s*\((?:[^()]|\([^()]*\))*\)")
+_TEMPLATE: Final = re.compile(r"^\s*template\s*<")
+_NAMESPACE: Final = re.compile(r"\bnamespace\b([\w\s:]*)$")
+_CLASS: Final = re.compile(
+    r"(?:^|\s)(class|struct|union)\b((?:\s*alignas\s*\([^()]*\)|\s+\w+(?:::\w+)*(?:\([^()]*\))?|\s*<.*>)*?)\s*"
+    r"(?::(?!:)(.*))?$"
+)
+_ENUM: Final = re.compile(r"\benum\b(?:\s+(?:class|struct)\b)?([\w\s:]*)$")
+_ALIAS: Final = re.compile(r"\busing\s+(\w+)\s*=|\busing\s+(?:typename\s+)?[\w:]*?(\w+)\s*$|\btypedef\b.*?(\w+)\s*$")
+_OURS: Final = re.compile(r"(?:at|c10|c10d|caffe2|torch)::")
+_USING: Final = re.compile(r"using (?!std::)(?:\w+::)*\w+")
+_CONSTANT: Final = re.compile(r"\b(?:constexpr|static\s+const|const\s+static)\b[^(={]*?(\w+)\s*(?:\[[^\]]*\]\s*)?[={]")
+_VIRTUAL: Final = re.compile(r"\bvirtual\b|\boverride\b|\bfinal\b|=\s*0\s*$")
+_FUNCTION: Final = re.compile(r"(\boperator\b[^(]*(?:\(\s*\))?|~?\s*\b\w+)\s*\(")
+_MACRO_DEFINITION: Final = re.compile(r"[ \t]*([A-Z][A-Z0-9_]*_[A-Z0-9_]+)(?:\([^()]*\))?((?:\\\n|[^\n])*)")
+_ALL_CAPITALS: Final = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b")
+_MACRO: Final = re.compile(r"^\s*[A-Z][A-Z0-9_]+\s*\(")
+_LEADING_MACRO: Final = re.compile(r"^(?:[A-Z][A-Z0-9_]+\s*\([^()]*\)\s*)+(?=[\w~])")
+_INITIALISER_LIST: Final = re.compile(r"\)[^()]*:(?!:).*[\w>]\s*$")
+_INITIALISER: Final = re.compile(r"\s*(?:=.*|\{.*\})$")
+_BRACED: Final = re.compile(r"\s*\{.*\}$")
+_IN_BRACKETS: Final = re.compile(r"\[[^\[\]]*\]")
+_IN_ANGLES: Final = re.compile(r"<[^<>]*>")
+_HOLDS_POINTER: Final = re.compile(
+    r"\b(?:intrusive_ptr|unique_ptr|shared_ptr|weak_ptr|weak_intrusive_ptr|function)\s*<"
+)
+_POINTER: Final = re.compile(r"[\w:]+(?:\s+const)?\s*[*&]")
+_NAME: Final = re.compile(r"[A-Za-z_]\w*(?:\s*::\s*[A-Za-z_]\w*)*")
+_DIGEST: Final = 5  # bytes
+
+
+class HeaderDeclaration(NamedTuple):
+    """Something that a header declares: its full name, the text that matters, and the names in that text."""
+
+    name: str
+    text: str
+    names: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Scope:
+    """What a brace opened: ``kind`` is ``namespace``, ``class``, ``anonymous`` (a class without a name) or ``enum``."""
+
+    kind: str
+    name: str
+    head: str = ""
+    statements: list[str] = field(default_factory=list)
+
+
+class Declarations:
+    """The declarations in some headers."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._by_name: dict[str, list[HeaderDeclaration]] = defaultdict(list)
+        self._classes: set[str] = set()
+        for declaration in dict.fromkeys(declaration for text in texts for declaration in read(text)):
+            self._by_name[_last(declaration.name)].append(declaration)
+            if declaration.text.endswith("}"):
+                self._classes.add(declaration.name)
+        self._found = functools.cache(self._find)
+
+    @property
+    def classes(self) -> list[str]:
+        """The full names of torch's classes that the headers define."""
+        return sorted(filter(_OURS.match, self._classes))
+
+    def digest(self, class_name: str) -> str | None:
+        """The hash of everything that determines the layout of a class; None if no header defines it."""
+        own = [
+            declaration for declaration in self._by_name.get(_last(class_name), ()) if declaration.name == class_name
+        ]
+        if not own:
+            return None
+        seen, todo = set(own), list(own)
+        while todo:
+            declaration = todo.pop()
+            for name in declaration.names:
+                new = [other for other in self._found(name, declaration.name) if other not in seen]
+                seen.update(new)
+                todo += new
+        lines = sorted(f"{each.name} {each.text}" for each in seen if not _USING.fullmatch(each.text))
+        return hashlib.blake2b("\n".join(lines).encode(), digest_size=_DIGEST).hexdigest()
+
+    def _find(self, name: str, scope: str) -> tuple[HeaderDeclaration, ...]:
+        """What a name may mean in a scope: the innermost declaration, or everything that ends in it."""
+        candidates = self._by_name.get(_last(name), ())
+        name = name.replace(" ", "")
+        if not candidates and "::" in name:
+            name = name.rpartition("::")[0] + _VALUES  # an enumerator
+            candidates = [each for each in self._by_name.get("{}", ()) if f"::{each.name}".endswith(f"::{name}")]
+        while candidates:
+            full = f"{scope}::{name}" if scope else name
+            if inner := tuple(declaration for declaration in candidates if declaration.name == full):
+                return inner
+            if not scope:
+                break
+            scope = scope.rpartition("::")[0]
+        if "::" in name and (same := tuple(each for each in candidates if each.name.endswith(f"::{name}"))):
+            return same
+        return tuple(each for each in candidates if each.name.rpartition("::")[0] not in self._classes)
+
+
+def read(text: str) -> Iterator[HeaderDeclaration]:
+    """The classes, aliases, enumerations and constants that a header defines."""
+    text = _OPAQUE.sub(lambda found: '""' if found[0][0] in "R\"'" else " ", text)
+    for macro in _DIRECTIVE.finditer(text):
+        if macro[1] == "define" and (found := _MACRO_DEFINITION.match(macro[2])):
+            body = _plain(found[2].replace("\\\n", " "))
+            yield HeaderDeclaration(found[1], body, tuple(_ALL_CAPITALS.findall(body)))
+    text = _DIRECTIVE.sub(_kept_condition, text)
+    scopes = [_Scope("namespace", "")]
+    head, position = "", 0
+    while token := _TOKEN.search(text, position):
+        head += text[position : token.start()]
+        position = token.end()
+        scope = scopes[-1]
+        if token[0] == ";":
+            yield from _statement(scope, head)
+            head = ""
+        elif token[0] == "{":
+            if opened := _opened(head, scope):
+                scopes.append(opened)
+                head = ""
+            else:
+                end = _closing(text, position)
+                if _ends_at_body(head):
+                    yield from _statement(scope, head)
+                    head = ""
+                else:
+                    head += text[token.start() : end] if "constexpr" in head or "=" not in head else "{}"
+                position = end
+        else:
+            closed = scopes.pop() if len(scopes) > 1 else scope
+            if closed.kind == "class":
+                statements = " ; ".join(closed.statements)
+                while "@" in statements and (fewer := _IDLE_CONDITION.sub("", statements)) != statements:
+                    statements = fewer
+                yield HeaderDeclaration(closed.name, f"{closed.head} {{ {statements} }}", _names(closed))
+            elif closed.kind == "enum":
+                yield HeaderDeclaration(closed.name, closed.head, ())
+                yield HeaderDeclaration(closed.name + _VALUES, _plain(head), tuple(_enumerated(head)))
+            head = {
+                "class": f" @member@ {closed.name} ",
+                "anonymous": f"{closed.head} {{ {' ; '.join(closed.statements)} }}",
+            }.get(closed.kind, "")
+
+
+def _kept_condition(found: re.Match[str]) -> str:
+    """A directive of the preprocessor: its conditions are kept as part of the next statement."""
+    return f" @{found[1]}{_plain(found[2])}@ " if found[1] in _CONDITIONS else " "
+
+
+def _opened(head: str, scope: _Scope) -> _Scope | None:
+    """The scope that a brace after ``head`` opens; None for the body of a function and for an initialiser."""
+    plain = _plain(_CONDITION.sub(" ", _ATTRIBUTE.sub(" ", _ACCESS.sub(" ", head))))
+    bare = _without_template(plain)
+    if found := _NAMESPACE.search(bare):
+        return _Scope("namespace", _inside(scope, _plain(found[1]).replace(" ", "")))
+    if bare in ('extern ""', "extern"):
+        return _Scope("namespace", scope.name)
+    if found := _ENUM.search(bare):
+        name = re.sub(r"(?<!:):(?!:).*", "", found[1]).split()
+        return _Scope("enum", _inside(scope, name[-1] if name else ""), plain)
+    if found := _CLASS.search(bare):
+        plain = plain[: len(plain) - len(bare)] + found[0]
+        words = re.sub(r"<.*>|alignas\s*\([^()]*\)|\w+\([^()]*\)", " ", found[2]).split()
+        words = [word for word in words if word != "final"]
+        if words:
+            return _Scope("class", _inside(scope, words[-1]), plain)
+        return _Scope("anonymous", scope.name, plain)
+    return None
+
+
+def _statement(scope: _Scope, text: str) -> Iterator[HeaderDeclaration]:
+    """Add a statement to the class that it belongs to; an alias or a constant is a declaration of its own."""
+    text = _plain(_ATTRIBUTE.sub(" ", _ACCESS.sub(" ", text)))
+    bare = _CONDITION.sub(" ", text).strip()
+    if bare.startswith("@member@"):
+        bare = bare.removeprefix("@member@")
+    conditions = "".join(_CONDITION.findall(text.replace("@member@", "")))
+    declared = _without_template(bare)
+    kept = ""
+    if declared.startswith(("friend ", "static_assert", "extern ", "template ")):
+        pass
+    elif found := _ALIAS.search(declared):
+        name = next(filter(None, found.groups()))
+        yield HeaderDeclaration(
+            _inside(scope, name), declared, tuple(_NAME.findall(_laid_out(declared.partition("=")[2] or declared)))
+        )
+    elif found := _CONSTANT.search(declared):
+        yield HeaderDeclaration(_inside(scope, found[1]), declared, tuple(_NAME.findall(declared)))
+    elif scope.kind == "namespace" or declared.startswith("static ") or declared == scope.name:
+        pass
+    else:
+        kept = _member(declared)
+    if scope.kind != "namespace" and (kept or conditions):
+        scope.statements.append(f"{conditions} {kept}".strip())
+
+
+def _member(declared: str) -> str:
+    """What matters of a member: all of a variable, the name of a virtual function."""
+    declared = _LEADING_MACRO.sub("", declared)
+    outside = _IN_BRACKETS.sub("[]", _BRACED.sub("", declared))
+    while "<" in outside and (less := _IN_ANGLES.sub(" ", outside)) != outside:
+        outside = less
+    function = _FUNCTION.search(outside)
+    initialiser = outside.find("=")
+    if function is None or _MACRO.match(outside) or "(*" in outside or 0 <= initialiser < function.start():
+        return declared if declared.startswith(("struct {", "union {")) else _INITIALISER.sub("", declared)
+    if _VIRTUAL.search(outside):
+        return f"virtual {_plain(function[1])}"
+    return ""
+
+
+def _ends_at_body(head: str) -> bool:
+    """Whether a brace after ``head`` is the body of a function, which ends the statement."""
+    bare = _without_template(_plain(_ATTRIBUTE.sub(" ", _CONDITION.sub(" ", _ACCESS.sub(" ", head)))))
+    if "operator" not in bare and "=" in bare and not re.search(r"\([^()]*=", bare):
+        return False
+    return "(" in bare and not _INITIALISER_LIST.search(bare)
+
+
+def _names(scope: _Scope) -> tuple[str, ...]:
+    """The names in a class that its layout depends on."""
+    bases = scope.head.partition(":")[2] if ":" in scope.head.replace("::", "") else ""
+    texts = [bases, *(_type_of(statement) for statement in scope.statements if "virtual " not in statement)]
+    return tuple(dict.fromkeys(name for text in texts for name in _NAME.findall(_laid_out(text))))
+
+
+def _enumerated(values: str) -> Iterator[str]:
+    """The names that the values of an enumeration depend on: macros, and what other values are computed from."""
+    for value in values.split(","):
+        yield from _NAME.findall(value.partition("=")[2])
+    yield from _ALL_CAPITALS.findall(values)
+
+
+def _type_of(member: str) -> str:
+    """The declaration of a variable without the name of the variable."""
+    return member if "{" in member else re.sub(r"(\w+)(\s*(?:\[[^\]]*\])*\s*(?::\s*\w+)?)$", r" \2", member)
+
+
+def _laid_out(text: str) -> str:
+    """A declaration without the types that are only pointed to."""
+    text = _CONDITION.sub(" ", text)
+    while found := _HOLDS_POINTER.search(text):
+        end = _closing_angle(text, found.end())
+        text = text[: found.end() - 1] + " " + text[end:]
+    return _POINTER.sub(" ", text)
+
+
+def _without_template(text: str) -> str:
+    """A declaration without its ``template <…>``."""
+    while found := _TEMPLATE.match(text):
+        text = text[_closing_angle(text, found.end()) :]
+    return text.strip()
+
+
+def _closing_angle(text: str, start: int) -> int:
+    depth = 1
+    for position in range(start, len(text)):
+        depth += (text[position] == "<") - (text[position] == ">")
+        if depth == 0:
+            return position + 1
+    return len(text)
+
+
+def _closing(text: str, start: int) -> int:
+    """The end of a block whose brace was opened before ``start``."""
+    depth = 1
+    for brace in _BRACE.finditer(text, start):
+        depth += 1 if brace[0] == "{" else -1
+        if depth == 0:
+            return brace.end()
+    return len(text)
+
+
+def _inside(scope: _Scope, name: str) -> str:
+    return f"{scope.name}::{name}" if scope.name and name else scope.name or name
+
+
+def _last(name: str) -> str:
+    return _plain(name).replace(" ", "").rpartition("::")[2]
+
+
+def _plain(text: str) -> str:
+    return _SPACE.sub(" ", text).strip()

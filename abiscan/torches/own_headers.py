@@ -1,0 +1,114 @@
+"""What the headers that come with a torch declare: for a torch that is not embedded.
+
+Reading them takes seconds, so the result is cached between runs, in a file per torch next to those of ``store``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import posixpath
+import re
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from abiscan.inputs.files import Files
+from abiscan.inputs.session import Session
+from abiscan.inputs.store import identity_of, written_whole
+from abiscan.torches.declarations import Declarations
+from abiscan.torches.from_libs import operator_libraries
+from abiscan.torches.headers import assertions
+from abiscan.torches.model import TorchRelease
+
+FORMAT: Final = 1
+"""Part of every key: raise it when the stored data, or the way they are read, change."""
+
+_INCLUDE: Final = "include"
+_SHARED: Final = re.compile(
+    r"c10/.*|ATen/[^/]*|ATen/(?:core|detail|quantized|cuda)/.*|ATen/native/DispatchStub\.h|caffe2/.*|torch/[^/]*"
+    r"|torch/headeronly/.*|torch/csrc/[^/]*|torch/csrc/(?:autograd|jit|profiler|utils|distributed)/.*"
+    r"|torch/csrc/api/include/torch/[^/]*"
+)
+"""Where the classes are declared that extensions share with torch."""
+
+_GENERATED: Final = re.compile(
+    r"Functions\.h|RegistrationDeclarations|VmapGenerated|Operators|MetaFunctions|Ops\.h|_generated|/generated/"
+)
+"""Large headers that declare functions, one for each operator."""
+
+_SUFFIXES: Final = (".h", ".hpp")
+_LARGEST: Final = 1 << 24  # bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnHeaders:
+    """What is read from a torch's headers.
+
+    ``digests`` has the hash of each class's declaration; ``assertions`` the lines of assertions (``c10/core/A.h:12``).
+    """
+
+    digests: Mapping[str, str]
+    assertions: frozenset[str]
+
+
+def is_read(path: str) -> bool:
+    """Whether a header declares what extensions share with torch.
+
+    :param path: its path below ``torch/include``
+    """
+    return bool(path.endswith(_SUFFIXES) and _SHARED.fullmatch(path) and not _GENERATED.search(path))
+
+
+def read_headers(headers: Mapping[str, str]) -> OwnHeaders:
+    """What headers declare.
+
+    :param headers: the text of each, by its path below ``torch/include``
+    """
+    declarations = Declarations(text for path, text in headers.items() if is_read(path))
+    digests = ((name, declarations.digest(name)) for name in declarations.classes)
+    return OwnHeaders(
+        digests={name: digest for name, digest in digests if digest is not None},
+        assertions=frozenset(f"{path}:{line}" for path, text in headers.items() for line in assertions(text)),
+    )
+
+
+def headers_of(release: TorchRelease, files: Files, session: Session) -> OwnHeaders | None:
+    """What the headers of an installed torch declare, from the cache of an earlier run; None if it has no headers."""
+    folder = posixpath.join(release.package, _INCLUDE)
+    paths = files.below(folder)
+    if not paths:
+        return None
+    libraries = [source for path in operator_libraries(release) if (source := files.source(path)) is not None]
+    identity = " ".join((release.build or "", *map(identity_of, libraries), *_sizes(paths, files)))
+    stored = session.store.folder / f"{hashlib.sha256(identity.encode()).hexdigest()[:40]}-v{FORMAT}.headers"
+    with contextlib.suppress(OSError, zlib.error, ValueError, KeyError, TypeError):
+        return _unpack(stored.read_bytes())
+    session.progress(f"reading the headers of {release} (only once)")
+    texts = {}
+    for path in paths:
+        name = posixpath.relpath(path, folder)
+        source = files.source(path) if is_read(name) else None
+        if source is not None:
+            texts[name] = source.head(_LARGEST).decode("utf-8", "replace")
+    read = read_headers(texts)
+    with contextlib.suppress(OSError), written_whole(stored) as part:
+        part.write_bytes(_pack(read))
+    return read
+
+
+def _sizes(paths: Iterable[str], files: Files) -> Iterable[str]:
+    """The headers as far as they can be told apart without reading them."""
+    return (f"{path} {source.size}" for path in paths if (source := files.source(path)) is not None)
+
+
+def _pack(headers: OwnHeaders) -> bytes:
+    content = {"digests": headers.digests, "assertions": sorted(headers.assertions)}
+    return zlib.compress(json.dumps(content).encode())
+
+
+def _unpack(data: bytes) -> OwnHeaders:
+    content = json.loads(zlib.decompress(data))
+    return OwnHeaders(digests=dict(content["digests"]), assertions=frozenset(content["assertions"]))

@@ -1,0 +1,148 @@
+"""A torch that is not embedded: the installed one, under versions that no release has, with and without its data.
+
+What is said about the real one is what real loads have shown (``test_samples``), so the same files under any other name
+must give the same answers; where something is unknown about them, the answer must say so.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from abiscan.findings import Effect
+from abiscan.inputs.session import Session
+from abiscan.inputs.store import Store
+from abiscan.pipelines.check import check
+from abiscan.results.check import Report, Result
+from abiscan.results.verdict import Verdict
+from abiscan.rules import RULES
+from abiscan.torches import embedded_declarations, embedded_operators, embedded_registries, layouts, own_headers
+from abiscan.torches.torch import TorchAt
+from tests import live_torch
+from tests.fakes import SAMPLES
+from tests.oracle.test_samples import TORCH
+
+VERSIONS: Final = ("2.16.0", "2.13.1", "2.14.0a0+git0123456", "2.13.0a0+nv25.1", "3.0.0.dev20270101")
+EVERY: Final = tuple(str(path.relative_to(SAMPLES)) for path in sorted(SAMPLES.glob("*/*.so")))
+DRIFTING: Final = ("layout_drift/crossing.so", "layout_drift/on_use.so", "layout_drift/device_guard.so")
+
+pytestmark = pytest.mark.skipif(
+    live_torch.version() != TORCH,
+    reason=f"needs torch {TORCH}, for which the samples are made; here is {live_torch.build()}",
+)
+
+Make = Callable[..., Path]
+Hide = Callable[[], None]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    """Makes a torch of the files of the installed one, with another version, without some of its folders."""
+
+    def make(version: str, without: tuple[str, ...] = ()) -> Path:
+        spec = importlib.util.find_spec("torch")
+        assert spec is not None
+        assert spec.submodule_search_locations
+        real = Path(spec.submodule_search_locations[0])
+        package = tmp_path / version / "torch"
+        package.mkdir(parents=True)
+        for path in real.iterdir():
+            if path.name not in ("version.py", *without):
+                (package / path.name).symlink_to(path)
+        (package / "version.py").write_text(f"__version__ = '{version}'\n", "utf-8")
+        return package
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """One store for all, since reading libtorch takes seconds."""
+    return Store(tmp_path_factory.mktemp("store"))
+
+
+def results(torch: Path, store: Store, samples: tuple[str, ...] = ()) -> dict[str, Result]:
+    """The result of each sample by itself."""
+    session = Session(store=store)
+    reports = {sample: check([SAMPLES / sample], [TorchAt(torch)], RULES, session) for sample in samples or EVERY}
+    return {sample: report.results[0] for sample, report in reports.items()}
+
+
+def answer(result: Result) -> tuple[object, ...]:
+    """What a result says, apart from the version, and from the notes on where the layouts are from."""
+    rules = {finding.rule for finding in result.findings if finding.effect is not Effect.NOTE}
+    return result.verdict, result.predicted_error and result.predicted_error.how, rules, result.undefined_symbols
+
+
+@pytest.fixture(scope="module")
+def real(store: Store) -> Mapping[str, Result]:
+    """The results on the installed torch, as it is."""
+    spec = importlib.util.find_spec("torch")
+    assert spec is not None
+    assert spec.submodule_search_locations
+    return results(Path(spec.submodule_search_locations[0]), store)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_same_files_under_another_version(
+    version: str, make: Make, store: Store, real: Mapping[str, Result]
+) -> None:
+    found = results(make(version), store)
+    assert {sample: answer(result) for sample, result in found.items()} == {
+        sample: answer(result) for sample, result in real.items()
+    }
+    assert not [gap for result in found.values() for gap in result.gaps if gap.rules]
+
+
+def hide_identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded_operators, "find", lambda *_: None)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_other_files_with_the_same_headers(
+    version: str, make: Make, store: Store, real: Mapping[str, Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hide_identity(monkeypatch)
+    found = results(make(version), store, DRIFTING)
+    for sample, result in found.items():
+        assert answer(result) == answer(real[sample]), sample
+        said = [finding.message for finding in result.findings if "is not embedded" in finding.message]
+        assert len(said) == 1
+        assert "its headers declare them alike" in said[0]
+
+
+def test_other_files_without_headers(make: Make, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    hide_identity(monkeypatch)
+    found = results(make("2.16.0", without=("include",)), store, DRIFTING)
+    for sample, result in found.items():
+        assert {rule for gap in result.gaps for rule in gap.rules} == {"layout-drift", "vtable-drift"}, sample
+        assert Report(results=(result,)).exit_code(Effect.ABORTS, strict=True) == 1
+    # Its registrations pass objects whose layout is unknown; the others only share classes in later calls.
+    assert found["layout_drift/crossing.so"].verdict is Verdict.UNKNOWN
+    assert Report(results=(found["layout_drift/crossing.so"],)).exit_code(Effect.ABORTS, strict=False) == 3
+
+
+WITHOUT: Final[Mapping[str, Callable[[pytest.MonkeyPatch], None]]] = {
+    "layouts": lambda patch: patch.setattr(layouts, "is_known", lambda *_: False),
+    "declarations": lambda patch: patch.setattr(embedded_declarations, "releases_declaring", lambda *_: ()),
+    "registries": lambda patch: patch.setattr(embedded_registries, "entries", lambda *_: None),
+    "operators": hide_identity,
+    "headers": lambda patch: patch.setattr(own_headers, "headers_of", lambda *_: None),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_without_some_data_every_rule_answers_or_says_that_it_cannot(
+    name: str, make: Make, store: Store, real: Mapping[str, Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    WITHOUT[name](monkeypatch)
+    for sample, result in results(make("2.16.0"), store).items():
+        silent = {rule for gap in result.gaps for rule in gap.rules}
+        expected = {finding.rule for finding in real[sample].findings if finding.effect is not Effect.NOTE}
+        assert expected <= {finding.rule for finding in result.findings} | silent, sample
+        if real[sample].verdict is Verdict.FAILS:
+            assert result.verdict in (Verdict.FAILS, Verdict.UNKNOWN), sample
