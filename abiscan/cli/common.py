@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.status import Status
 
     from abiscan.hooks.install import Installer
-    from abiscan.inputs.environment import Environment
+    from abiscan.inputs.environment import PythonEnvironment
     from abiscan.results.unchecked import Unchecked
 
 _PATIENCE_SECONDS: Final = 1.0
@@ -152,7 +152,7 @@ def console(stream: TextIO) -> Console:
 def install_checked(
     installer: Installer,
     command: Callable[[], list[str]],
-    environment_for: Callable[[Sequence[str]], Environment],
+    environment_for: Callable[[Sequence[str]], PythonEnvironment],
     words: Sequence[str],
 ) -> NoReturn:
     """Run an installer, after a check if it will install something.

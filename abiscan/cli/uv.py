@@ -28,12 +28,12 @@ def uv(*, words: tuple[str, ...]) -> None:
       1  something does not work with torch: nothing was installed
     """
     from abiscan.hooks.uv import Uv
-    from abiscan.inputs.environment import Environment
+    from abiscan.inputs.environment import PythonEnvironment
 
     installer = Uv()
 
-    def chosen(arguments: Sequence[str]) -> Environment:
-        return Environment(python=installer.python(arguments), origin="chosen by uv")
+    def chosen(arguments: Sequence[str]) -> PythonEnvironment:
+        return PythonEnvironment(python=installer.python(arguments), origin="chosen by uv")
 
     if words[:1] == ("pip",):
         install_checked(installer, lambda: [installer.executable, "pip"], chosen, words[1:])

@@ -35,7 +35,7 @@ _REINSTALL: Final = {"--force-reinstall", "-I", "--ignore-installed", "--reinsta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Argument:
+class InstallArgument:
     """One argument: the words of an option with its value, or one requirement."""
 
     words: tuple[str, ...]
@@ -65,12 +65,12 @@ class Argument:
             return None
 
 
-def parsed(words: Iterable[str]) -> Iterator[Argument]:
+def parsed(words: Iterable[str]) -> Iterator[InstallArgument]:
     """The arguments in a command line."""
     rest = iter(words)
     for word in rest:
         value = next(rest, None) if word in _VALUES else None
-        yield Argument(words=(word,) if value is None else (word, value))
+        yield InstallArgument(words=(word,) if value is None else (word, value))
 
 
 def index_options(words: Sequence[str]) -> list[str]:
@@ -146,7 +146,7 @@ def _packages(words: Sequence[str]) -> set[str | None]:
     return {argument.package for argument in parsed(words)}
 
 
-def _complete(argument: Argument) -> bool:
+def _complete(argument: InstallArgument) -> bool:
     word = argument.words[0]
     return len(argument.words) == 2 or "=" in word or (not word.startswith("--") and len(word) > 2)
 
@@ -159,5 +159,5 @@ def _address(word: str) -> str:
     return path.absolute().as_uri() if path.suffix == ".whl" else word
 
 
-def _words(arguments: Iterable[Argument]) -> list[str]:
+def _words(arguments: Iterable[InstallArgument]) -> list[str]:
     return [word for argument in arguments for word in argument.words]

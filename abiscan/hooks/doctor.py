@@ -16,11 +16,11 @@ from abiscan.binary.ownership import is_torch_library
 from abiscan.errors import InputError
 from abiscan.findings import Effect
 from abiscan.hooks.install import Inspector, Plan, Problem
-from abiscan.hooks.judgement import Cause, Judgement, Outcome, cause, judge, worst_finding
+from abiscan.hooks.judgement import Fitness, Judgement, MainCause, cause, judge, worst_finding
 from abiscan.hooks.pip import Pip
 from abiscan.hooks.solution import Task, solve
 from abiscan.inputs import interpreter, packages, system
-from abiscan.inputs.environment import Environment
+from abiscan.inputs.environment import PythonEnvironment
 from abiscan.inputs.packages import Distribution
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import uses_torch
@@ -32,7 +32,7 @@ from abiscan.torches.torch import TorchChoice, TorchOf
 _COPY: Final = re.compile(r"(?P<stem>lib\w+)(?:-[0-9a-f]{8})?(?P<end>\.so)")
 
 
-def diagnose(environment: Environment, named: str | None, session: Session) -> Diagnosis:
+def diagnose(environment: PythonEnvironment, named: str | None, session: Session) -> Diagnosis:
     """Check every extension of torch in an environment, installed or built on the fly.
 
     :param named: how the user named its Python, None if it was found without
@@ -61,10 +61,10 @@ def diagnose(environment: Environment, named: str | None, session: Session) -> D
         except InputError as error:
             ailments.append(_unknown(str(distribution), error.problem))
             continue
-        if judgement is not None and judgement.outcome is Outcome.FAILS:
+        if judgement is not None and judgement.fitness is Fitness.FAILS:
             main_cause = cause(distribution, judgement, torch.build, session)
             broken.append(_Broken(distribution=distribution, judgement=judgement, cause=main_cause))
-        elif judgement is not None and judgement.outcome is Outcome.UNKNOWN:
+        elif judgement is not None and judgement.fitness is Fitness.UNKNOWN:
             ailments.append(_unknown(str(distribution), judgement.error))
         else:
             healthy.append(str(distribution))
@@ -94,7 +94,7 @@ class _Broken:
 
     distribution: Distribution
     judgement: Judgement
-    cause: Cause | None
+    cause: MainCause | None
 
     @property
     def for_another_python(self) -> bool:
@@ -225,7 +225,7 @@ def _stale(build: Path, choice: TorchChoice, session: Session) -> Ailment | None
     if judgement is None:
         return None
     # torch rebuilds the extension if its sources change, but not if torch itself does.
-    if judgement.outcome is Outcome.FAILS:
+    if judgement.fitness is Fitness.FAILS:
         finding = worst_finding(judgement.results[0])
         return Ailment(
             subject=str(build),
@@ -235,4 +235,4 @@ def _stale(build: Path, choice: TorchChoice, session: Session) -> Ailment | None
             extensions=tuple(result.path for result in judgement.failing),
             commands=(f"rm -r {shlex.quote(str(build))}",),
         )
-    return _unknown(str(build), judgement.error) if judgement.outcome is Outcome.UNKNOWN else None
+    return _unknown(str(build), judgement.error) if judgement.fitness is Fitness.UNKNOWN else None

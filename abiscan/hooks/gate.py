@@ -9,7 +9,7 @@ from pathlib import Path
 
 from abiscan.hooks import arguments as arguments_of
 from abiscan.hooks.install import Inspection, Inspector, Installer, Plan, Problem
-from abiscan.hooks.judgement import Cause, cause, fitting
+from abiscan.hooks.judgement import MainCause, cause, fitting
 from abiscan.hooks.solution import Task, solve
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import number_of
@@ -76,7 +76,7 @@ def _refusal(
         yield f"torch {solution.torch} has dependencies of its own, which --no-deps leaves out"
 
 
-def _line(problem: Problem, main_cause: Cause | None, torch: str | None) -> str:
+def _line(problem: Problem, main_cause: MainCause | None, torch: str | None) -> str:
     error = problem.judgement.error
     because = f"it {main_cause.text} ({error})" if main_cause else error
     return f"{problem} will not work with torch {torch}: {because}"

@@ -19,7 +19,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from abiscan.errors import InputError
-from abiscan.hooks.judgement import Judgement, Outcome, judge
+from abiscan.hooks.judgement import Fitness, Judgement, judge
 from abiscan.inputs import interpreter, packages, system
 from abiscan.inputs.packages import Distribution, FetchedWheel
 from abiscan.inputs.session import Session
@@ -276,9 +276,9 @@ class Inspector:
             except InputError as error:
                 notes.append(f"{planned} is not checked: {error.problem}")
                 continue
-            if judgement is not None and judgement.outcome is Outcome.FAILS:
+            if judgement is not None and judgement.fitness is Fitness.FAILS:
                 yield Problem(name=planned.name, version=planned.version, source=wheel, judgement=judgement)
-            elif judgement is not None and judgement.outcome is Outcome.UNKNOWN:
+            elif judgement is not None and judgement.fitness is Fitness.UNKNOWN:
                 notes.append(f"{planned} could not be checked completely: {judgement.error}")
 
     def _of_installed(
@@ -292,7 +292,7 @@ class Inspector:
                 continue
             self._session.progress(f"checking {distribution}")
             judgement = self._judge(distribution, choice)
-            if judgement is None or judgement.outcome is not Outcome.FAILS:
+            if judgement is None or judgement.fitness is not Fitness.FAILS:
                 continue
             problem = Problem(
                 name=distribution.name, version=distribution.version, source=distribution, judgement=judgement
@@ -305,7 +305,7 @@ class Inspector:
     def _works_now(self, plan: Plan, distribution: Distribution) -> bool:
         now = self._torch_now(plan)
         judgement = self._judge(distribution, now) if now is not None else None
-        return judgement is not None and judgement.outcome is not Outcome.FAILS
+        return judgement is not None and judgement.fitness is not Fitness.FAILS
 
 
 def _may_have_extensions(plan: Plan, planned: Planned) -> bool:

@@ -26,7 +26,7 @@ from abiscan.torches.torch import ReleaseNumber, TorchChoice
 _TRIED: Final = 6
 
 
-class Outcome(enum.Enum):
+class Fitness(enum.Enum):
     """What becomes of a package on a torch."""
 
     WORKS = "works"
@@ -35,10 +35,10 @@ class Outcome(enum.Enum):
 
 
 # Users of a package that works without a part of it are told by the package itself, if at all.
-_OUTCOMES: Final = {
-    PackageVerdict.IMPORT_FAILS: Outcome.FAILS,
-    PackageVerdict.CORRUPTS: Outcome.FAILS,
-    PackageVerdict.UNKNOWN: Outcome.UNKNOWN,
+_FITS: Final = {
+    PackageVerdict.IMPORT_FAILS: Fitness.FAILS,
+    PackageVerdict.CORRUPTS: Fitness.FAILS,
+    PackageVerdict.UNKNOWN: Fitness.UNKNOWN,
 }
 
 
@@ -50,14 +50,14 @@ class Judgement:
     package: PackageResult | None = None
 
     @property
-    def outcome(self) -> Outcome:
+    def fitness(self) -> Fitness:
         """Whether it works: the one question that every hook acts on. A target that is no package is its files."""
         if self.package is not None:
-            return _OUTCOMES.get(self.package.verdict, Outcome.WORKS)
+            return _FITS.get(self.package.verdict, Fitness.WORKS)
         if self.failing:
-            return Outcome.FAILS
+            return Fitness.FAILS
         unread = any(result.verdict is Verdict.UNKNOWN for result in self.results)
-        return Outcome.UNKNOWN if unread else Outcome.WORKS
+        return Fitness.UNKNOWN if unread else Fitness.WORKS
 
     @property
     def failing(self) -> tuple[Result, ...]:
@@ -109,7 +109,7 @@ def judge(source: Source, choice: TorchChoice, session: Session, beside: Sequenc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cause:
+class MainCause:
     """Why a package fails, before what follows from it.
 
     ``text`` continues a sentence about the package: ``was built for torch 2.5.1``; ``torch_kind`` is the kind of torch
@@ -120,7 +120,7 @@ class Cause:
     torch_kind: str | None = None
 
 
-def cause(source: Source, judgement: Judgement, torch: str | None, session: Session) -> Cause | None:
+def cause(source: Source, judgement: Judgement, torch: str | None, session: Session) -> MainCause | None:
     """The main cause of a failure; None if the error itself is all that is known.
 
     :param source: what was judged
@@ -129,10 +129,10 @@ def cause(source: Source, judgement: Judgement, torch: str | None, session: Sess
     built_for = _built_for(source, judgement, session)
     here = TorchVersion.parse(torch) if torch else None
     if built_for and here is not None and not _may_be_for(here.of_release, built_for):
-        return Cause(text=f"was built for {span(built_for)}")
+        return MainCause(text=f"was built for {span(built_for)}")
     kind = judgement.torch_kind
     if kind is not None and judgement.failing_rules == {"missing-library"}:
-        return Cause(text=f"was built for a torch with {kind}, and this one has none", torch_kind=kind)
+        return MainCause(text=f"was built for a torch with {kind}, and this one has none", torch_kind=kind)
     return None
 
 
@@ -187,4 +187,4 @@ def fitting(source: Source, session: Session) -> tuple[str, ...]:
 
 def _fits(source: Source, build: str, session: Session) -> bool:
     judgement = judge(source, ReleaseNumber(build), session)
-    return judgement is not None and judgement.outcome is Outcome.WORKS
+    return judgement is not None and judgement.fitness is Fitness.WORKS

@@ -21,7 +21,7 @@ _UVX_FOLDERS: Final = ("archive-v", "environments-v")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Environment:
+class PythonEnvironment:
     """A Python environment.
 
     ``python`` is its executable, None for the running one; ``origin`` says why it was chosen: ``VIRTUAL_ENV``.
@@ -43,7 +43,7 @@ class Environment:
         return f"{self.prefix} ({self.origin})"
 
 
-def environment(python: str | None = None) -> Environment:
+def environment(python: str | None = None) -> PythonEnvironment:
     """The environment that the user means.
 
     It is that of ``python``, or else the one that is active (``VIRTUAL_ENV``, ``CONDA_PREFIX``), or else that of the
@@ -53,24 +53,24 @@ def environment(python: str | None = None) -> Environment:
     :raises InputError: it is a folder without a Python
     """
     if python is not None:
-        return Environment(python=executable_in(python), origin="--python")
+        return PythonEnvironment(python=executable_in(python), origin="--python")
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         folder = os.environ.get(variable)
         if folder and _same(folder, sys.prefix):
-            return Environment(python=None, origin=variable)
+            return PythonEnvironment(python=None, origin=variable)
         if folder and (executable := _python_of(folder)):
-            return Environment(python=executable, origin=variable)
-    return _on_search_path() or Environment(python=None, origin="where abiscan is installed")
+            return PythonEnvironment(python=executable, origin=variable)
+    return _on_search_path() or PythonEnvironment(python=None, origin="where abiscan is installed")
 
 
-def with_torch(python: str | None = None) -> Environment:
+def with_torch(python: str | None = None) -> PythonEnvironment:
     """The same, except that the torch next to abiscan is preferred to a ``python`` that is merely on the search path.
 
     :raises InputError: ``python`` is a folder without a Python
     """
     active = os.environ.get("VIRTUAL_ENV") or os.environ.get("CONDA_PREFIX")
     if python is None and not active and interpreter.installed_torch() is not None:
-        return Environment(python=None, origin="where abiscan is installed")
+        return PythonEnvironment(python=None, origin="where abiscan is installed")
     return environment(python)
 
 
@@ -87,7 +87,7 @@ def executable_in(python: str) -> str:
     return executable
 
 
-def refuse_tool_environment(chosen: Environment) -> None:
+def refuse_tool_environment(chosen: PythonEnvironment) -> None:
     """Refuse to install into an environment that a tool manager made for one tool, such as abiscan.
 
     :raises InputError: it is one
@@ -131,11 +131,13 @@ def _asked(executable: str) -> tuple[str, str] | None:
     return path, prefix
 
 
-def _on_search_path() -> Environment | None:
+def _on_search_path() -> PythonEnvironment | None:
     for name in ("python", "python3"):
         executable = shutil.which(name)
         answer = _asked(executable) if executable else None
         if answer is not None:
             path, prefix = answer
-            return Environment(python=None if _same(prefix, sys.prefix) else path, origin=f"{name} on the search path")
+            return PythonEnvironment(
+                python=None if _same(prefix, sys.prefix) else path, origin=f"{name} on the search path"
+            )
     return None

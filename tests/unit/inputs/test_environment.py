@@ -14,7 +14,13 @@ from abiscan.cli import main
 from abiscan.errors import InputError
 from abiscan.inputs import environment as environments
 from abiscan.inputs import interpreter
-from abiscan.inputs.environment import Environment, environment, executable_in, refuse_tool_environment, with_torch
+from abiscan.inputs.environment import (
+    PythonEnvironment,
+    environment,
+    executable_in,
+    refuse_tool_environment,
+    with_torch,
+)
 from tests.fakes import torch_package
 
 
@@ -44,14 +50,14 @@ def test_the_order(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     of_conda, nothing = conda(tmp_path / "conda"), tmp_path / "nothing"
     nothing.mkdir()
     monkeypatch.setenv("PATH", str(nothing))
-    assert environment() == Environment(python=None, origin="where abiscan is installed")
+    assert environment() == PythonEnvironment(python=None, origin="where abiscan is installed")
     monkeypatch.setenv("PATH", str(folder / "bin"))
-    assert environment() == Environment(python=str(folder / "bin" / "python"), origin="python on the search path")
+    assert environment() == PythonEnvironment(python=str(folder / "bin" / "python"), origin="python on the search path")
     monkeypatch.setenv("CONDA_PREFIX", str(of_conda))
-    assert environment() == Environment(python=str(of_conda / "bin" / "python"), origin="CONDA_PREFIX")
+    assert environment() == PythonEnvironment(python=str(of_conda / "bin" / "python"), origin="CONDA_PREFIX")
     monkeypatch.setenv("VIRTUAL_ENV", str(folder))
-    assert environment() == Environment(python=str(folder / "bin" / "python"), origin="VIRTUAL_ENV")
-    assert environment(str(of_conda)) == Environment(python=str(of_conda / "bin" / "python"), origin="--python")
+    assert environment() == PythonEnvironment(python=str(folder / "bin" / "python"), origin="VIRTUAL_ENV")
+    assert environment(str(of_conda)) == PythonEnvironment(python=str(of_conda / "bin" / "python"), origin="--python")
     monkeypatch.setenv("VIRTUAL_ENV", str(nothing))  # which was deleted
     assert environment().origin == "CONDA_PREFIX"
 
@@ -67,16 +73,16 @@ def test_a_program_that_chooses_a_python_is_asked_which(
     assert environment().python == str(folder / "bin" / "python")
     shim.write_text("#!/bin/sh\nexit 127\n", encoding="utf-8")
     environments._asked.cache_clear()
-    assert environment() == Environment(python=None, origin="where abiscan is installed")
+    assert environment() == PythonEnvironment(python=None, origin="where abiscan is installed")
 
 
 @pytest.mark.parametrize("variable", ["VIRTUAL_ENV", "CONDA_PREFIX"])
 def test_the_one_that_abiscan_runs_in_needs_no_other_python(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(variable, sys.prefix)
-    assert environment() == Environment(python=None, origin=variable)
+    assert environment() == PythonEnvironment(python=None, origin=variable)
     monkeypatch.delenv(variable)
     monkeypatch.setenv("PATH", os.path.dirname(sys.executable))  # noqa: PTH120 - what its link points to is elsewhere
-    assert environment() == Environment(python=None, origin="python on the search path")
+    assert environment() == PythonEnvironment(python=None, origin="python on the search path")
 
 
 def test_the_torch_next_to_abiscan_comes_before_the_search_path(
@@ -94,7 +100,7 @@ def test_the_torch_next_to_abiscan_comes_before_the_search_path(
 
 def test_how_it_is_named(folder: Path) -> None:
     assert str(environment(str(folder))) == f"{folder} (--python)"
-    assert str(Environment(python=None, origin="VIRTUAL_ENV")) == f"{sys.prefix} (VIRTUAL_ENV)"
+    assert str(PythonEnvironment(python=None, origin="VIRTUAL_ENV")) == f"{sys.prefix} (VIRTUAL_ENV)"
     assert str(environment("/usr/bin/python3.9")) == "/usr/bin/python3.9 (--python)"
 
 
