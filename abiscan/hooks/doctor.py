@@ -14,7 +14,9 @@ from typing import Final
 
 from abiscan.binary.ownership import is_torch_library
 from abiscan.errors import InputError
+from abiscan.extension.examined import examine
 from abiscan.findings import Effect
+from abiscan.gpu.devices import Hardware
 from abiscan.hooks.install import Inspector, Plan, Problem
 from abiscan.hooks.judgement import Fitness, Judgement, MainCause, cause, judge, worst_finding
 from abiscan.hooks.pip import Pip
@@ -24,6 +26,7 @@ from abiscan.inputs.environment import PythonEnvironment
 from abiscan.inputs.packages import Distribution
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import uses_torch
+from abiscan.pipelines.hardware import native_hardware
 from abiscan.results.doctor import Ailment, Diagnosis, Trouble
 from abiscan.torches.from_libs import build_of
 from abiscan.torches.torch import TorchChoice, TorchOf
@@ -43,6 +46,7 @@ def diagnose(environment: PythonEnvironment, named: str | None, session: Session
     choice = TorchOf(python)
     torch = choice.open(files, session)
     pip = Pip(python, named=named)
+    hardware = native_hardware()
     ailments: list[Ailment] = []
     healthy: list[str] = []
     broken: list[_Broken] = []
@@ -66,6 +70,8 @@ def diagnose(environment: PythonEnvironment, named: str | None, session: Session
             broken.append(_Broken(distribution=distribution, judgement=judgement, cause=main_cause))
         elif judgement is not None and judgement.fitness is Fitness.UNKNOWN:
             ailments.append(_unknown(str(distribution), judgement.error))
+        elif problem := _gpu_ailment(distribution, hardware, pip, session):
+            ailments.append(problem)
         else:
             healthy.append(str(distribution))
     ailments += _on_search_path(torch.package)
@@ -159,6 +165,25 @@ def _ailment(broken: _Broken, solution: str | None, pip: Pip) -> Ailment:
         extensions=tuple(result.path for result in judgement.failing),
         commands=tuple(commands),
     )
+
+
+def _gpu_ailment(distribution: Distribution, hardware: Hardware, pip: Pip, session: Session) -> Ailment | None:
+    """A package none of whose kernels run on a GPU of this machine; a part of them may be for other GPUs."""
+    if not hardware.gpus:
+        return None
+    codes = [extension.gpu for extension in examine(distribution, session).extensions]
+    for gpu in hardware.gpus:
+        files = [code.on(gpu, hardware.driver).file for code in codes if code and code.is_for_maker_of(gpu)]
+        if files and not any(choice.fit.runs for choice in files):
+            return Ailment(
+                subject=str(distribution),
+                trouble=Trouble.NO_GPU_CODE,
+                effect=Effect.CALL_FAILS,
+                message=f"it has no code that {gpu} runs",
+                extensions=(),
+                commands=(pip.command(["install", "--upgrade", distribution.name]),),
+            )
+    return None
 
 
 def _unknown(subject: str, message: str) -> Ailment:

@@ -46,7 +46,9 @@ def lacks_of(torch: str, drifts: Sequence[LayoutDrift], registering: Registering
     """
     for drift in drifts:
         if drift.unknown:
-            reason = f"the layouts of {listed(drift.unknown)} in {torch} are unknown: {drift.name} shares them"
+            shared = f"{drift.name} shares {listed(drift.unknown)} with {torch}"
+            unknown = "whose layouts there are unknown" if drift.candidates else "but what it was built for is unknown"
+            reason = f"{shared}, {unknown}"
             yield Lack(data=TorchData.LAYOUTS, reason=reason, decides=bool(drift.unknown_at_load))
     operators = registering.operators if registering else None
     if registering is None or operators is None:

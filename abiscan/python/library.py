@@ -219,6 +219,18 @@ class Library:
             return None
         return False
 
+    def torch_mentions(self, owner: str, name: str) -> bool | None:
+        """Whether the installed torch's source has a name for something of ``torch``; None if it is not at hand."""
+        folder = self.surroundings.torch_folder
+        if folder is None:
+            return None
+        parts = owner.split(".")[1:]
+        places = ["__init__.py", "_tensor.py", "_C/__init__.pyi", "_C/_VariableFunctions.pyi"]
+        places += ["/".join(parts) + ".py", "/".join(parts) + "/__init__.py"]
+        word = re.compile(rb"\b" + re.escape(name.encode()) + rb"\b")
+        there = [folder / place for place in places if (folder / place).is_file()]
+        return any(word.search(place.read_bytes()) for place in there) or (folder / "/".join([*parts, name])).exists()
+
     def matters(self, node: ast.AST) -> bool:
         """Whether running this code may load, register, raise or import something that does."""
         return self.acts(node) or any(isinstance(one, (ast.Raise, ast.Return)) for one in ast.walk(node))

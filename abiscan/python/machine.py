@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from abiscan.python.library import Library
@@ -95,8 +95,12 @@ class Machine:
         self.guards: list[tuple[object, ...]] = []
         """What the ``try`` statements around catch without raising again, innermost last."""
         self.listeners: list[list[Told]] = []
-        self.defined: dict[str, set[str]] = {}
-        """What Python has registered: operator, and the dispatch keys of its kernels."""
+        self.defined: set[str] = set()
+        """The operators that Python has defined."""
+        self.unclear: set[str] = set()
+        """The namespaces in which it has defined some whose names are not known."""
+        self.models: Mapping[str, Callable[[Machine], object]] = {}
+        """The modules that are modelled."""
         self.with_optional = False
         """Whether packages are there that are not required, and that the code can do without."""
         self.steps = 0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from abiscan.python.explore import Explored, explore
 from abiscan.python.library import Library, Surroundings
@@ -28,9 +30,30 @@ def read(
     ``modules`` are the names that it is imported by; if there are none, its metadata or its files say.
     ``world_factory`` gives a world in which nothing is loaded yet.
     """
-    files = Files(package)
-    library = Library(files, world_factory().python, surroundings or Surroundings())
-    limits = Limits.seconds(seconds)
+    with _without_collector():
+        return _read(Files(package), modules, world_factory, surroundings or Surroundings(), Limits.seconds(seconds))
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Syntax trees are many objects and no garbage: collecting while they are made takes as long as making them."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _read(
+    files: Files,
+    modules: Sequence[str],
+    world_factory: Callable[[], World],
+    surroundings: Surroundings,
+    limits: Limits,
+) -> Reading:
+    library = Library(files, world_factory().python, surroundings)
     main = [explore(library, world_factory, name, limits) for name in (modules or files.top_level())]
     if not files.libraries:
         return Reading(imports=tuple(one.outcome for one in main))

@@ -71,7 +71,11 @@ def later(library: Library, world: World, runs: Iterable[Run], limits: Limits) -
 
 
 def _may_load(library: Library, path: str) -> bool:
-    return library.scanned(path).loads or any(one.extension for one in library.imported_by(path))
+    if library.scanned(path).loads:
+        return True
+    source = library.source(path)
+    named = any(name.encode() in source for name in library.files.extension_names)
+    return named and any(one.extension for one in library.imported_by(path))
 
 
 def _call_all(library: Library, machine: Interpreter) -> None:

@@ -41,6 +41,8 @@ class Stage(enum.Enum):
 
     DEFERRED = "deferred"
     """Imported, as far as others can tell; its body is run when one of its names is needed."""
+    SKIMMED = "skimmed"
+    """Being imported that way: its imports are followed."""
     RUNNING = "running"
     DONE = "done"
 

@@ -24,7 +24,7 @@ class Namespace(Modelled):
         if name in self.names:
             return self.names[name]
         full = f"{self.name}.{name}"
-        return machine.modules.get(full) or Unknown(full)
+        return machine.import_module(full) if full in machine.models else machine.modules.get(full) or Unknown(full)
 
     def described(self) -> str:
         """Its name."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import namedtuple
 from collections.abc import Callable
@@ -359,6 +360,12 @@ def _namespace(name: str, **values: object) -> Callable[[Machine], object]:
     return lambda _machine: Namespace(name, values)
 
 
+def _json(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    source = args[0] if args else None
+    content = source if isinstance(source, str) else machine.call(machine.attribute(source, "read"), [], {})
+    return attempt("json.load()", json.loads, content) if isinstance(content, str) else Unknown("json.load()")
+
+
 MODELS: dict[str, Callable[[Machine], object]] = {
     "sys": _sys,
     "platform": _platform,
@@ -375,6 +382,7 @@ MODELS: dict[str, Callable[[Machine], object]] = {
     ),
     "collections": _namespace("collections", OrderedDict=dict, **natives("collections", namedtuple=_namedtuple)),
     "ctypes": _ctypes,
+    "json": _namespace("json", **natives("json", load=_json, loads=_json)),
     "ctypes.util": _namespace("ctypes.util", **natives("ctypes.util", find_library=_find_library)),
     "typing": _namespace(
         "typing", TYPE_CHECKING=False, **natives("typing", cast=lambda _m, args, _k: args[-1] if args else None)
