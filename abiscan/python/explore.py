@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from abiscan.python.hosts import text
 from abiscan.python.imports import Interpreter
 from abiscan.python.library import Library
-from abiscan.python.machine import Decision, Exhausted, Limits, Machine, Spot, Trace
+from abiscan.python.machine import Decision, Exhausted, Limits, Machine, ProcessEnded, Spot, Trace
 from abiscan.python.model import Answer, Condition, ImportOutcome, Load, Raised, World
 from abiscan.python.sources import stripped
 from abiscan.python.values import Failure, Thrown
@@ -77,6 +77,8 @@ def run(
         machine.import_module(module)
     except Thrown as error:
         raised = as_raised(machine, error.failure)
+    except ProcessEnded as end:
+        raised = end.raised
     except Exhausted as end:
         machine.gap(f"was not followed to its end: {end}")
         raised = Answer.UNKNOWN

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import builtins
+from dataclasses import replace
 
 from packaging.version import InvalidVersion, Version
 
-from abiscan.python.machine import Attempt, Machine
-from abiscan.python.model import Answer, Loader, Raised
+from abiscan.python.machine import Attempt, Machine, ProcessEnded
+from abiscan.python.model import PROCESS_ENDS, Answer, Loader, Raised
 from abiscan.python.operations import described
 from abiscan.python.sources import stripped
 from abiscan.python.values import Failure, Thrown, Unknown, Why
@@ -25,6 +26,8 @@ def load(machine: Machine, path: object, loader: Loader) -> None:
     """Load a library by its path, as the code gives it."""
     known = str(path) if isinstance(path, str) or hasattr(path, "as_posix") else None
     inside = None if known is None else machine.files.inside(known)
+    if isinstance(path, Unknown) and path.why is Why.ARGUMENT:
+        return
     if known is None:
         _unknown_path(machine, path, loader)
     elif inside is not None and inside in machine.files.members:
@@ -69,9 +72,11 @@ def _load(machine: Machine, file: str, loader: Loader) -> None:
     attempt = Attempt(path=file, loader=loader, at=machine.place(), raised=None, guarded=machine.catches(kind))
     machine.trace.attempts.append(attempt)
     number = len(machine.trace.attempts) - 1
-    attempt.raised = answer = machine.world.load(file, loader)
+    attempt.raised = answer = machine.load_library(file, loader)
     if answer is None:
         return
+    if isinstance(answer, Raised) and answer.exception == PROCESS_ENDS:
+        raise ProcessEnded(replace(answer, at=attempt.at))
     if isinstance(answer, Answer):
         spot = (attempt.at.line, number)
         if machine.decide(f"{file} loads", Why.ENVIRONMENT, spot, default=True):
