@@ -13,13 +13,16 @@ from typing import Final
 
 from abiscan.binary.ownership import is_torch_library
 from abiscan.errors import InputError
+from abiscan.extension.examined import examine
 from abiscan.findings import Effect
+from abiscan.gpu.devices import Hardware
 from abiscan.hooks.judgement import Judgement, fitting, judge, worst_finding
 from abiscan.inputs import interpreter, packages, system
 from abiscan.inputs.packages import Distribution
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import uses_torch
 from abiscan.inputs.version import number_of
+from abiscan.pipelines.hardware import native_hardware
 from abiscan.results.doctor import Ailment, Diagnosis, Trouble
 from abiscan.results.verdict import Verdict
 from abiscan.torches.from_libs import build_of
@@ -40,6 +43,7 @@ def diagnose(python: str | None, session: Session) -> Diagnosis:
     files = session.files()
     choice = TorchOf(python)
     torch = choice.open(files, session)
+    hardware = native_hardware()
     ailments: list[Ailment] = []
     healthy: list[str] = []
     for distribution in packages.installed(search_path):
@@ -50,7 +54,9 @@ def diagnose(python: str | None, session: Session) -> Diagnosis:
             ailments.append(_second_copy(distribution, copies))
         elif uses_torch(distribution, files):
             session.progress(str(distribution))
-            problem = _ailment(distribution, choice, torch.build, session)
+            problem = _ailment(distribution, choice, torch.build, session) or _gpu_ailment(
+                distribution, hardware, session
+            )
             ailments += [problem] if problem else []
             healthy += [] if problem else [str(distribution)]
     ailments += _on_search_path(torch.package)
@@ -80,6 +86,25 @@ def _ailment(distribution: Distribution, choice: TorchChoice, torch: str | None,
         trouble, commands = _way_out(distribution, judgement, torch, session)
         return _broken(str(distribution), trouble, judgement, commands)
     return _unknown(str(distribution), judgement.error) if judgement.is_unknown else None
+
+
+def _gpu_ailment(distribution: Distribution, hardware: Hardware, session: Session) -> Ailment | None:
+    """A package none of whose kernels run on a GPU of this machine; a part of them may be for other GPUs."""
+    if not hardware.gpus:
+        return None
+    codes = [extension.gpu for extension in examine(distribution, session).extensions]
+    for gpu in hardware.gpus:
+        files = [code.on(gpu, hardware.driver).file for code in codes if code and code.is_for_maker_of(gpu)]
+        if files and not any(choice.fit.runs for choice in files):
+            return Ailment(
+                subject=str(distribution),
+                trouble=Trouble.NO_GPU_CODE,
+                effect=Effect.CALL_FAILS,
+                message=f"it has no code that {gpu} runs",
+                extensions=(),
+                commands=(f"abiscan pip install --upgrade {distribution.name}",),
+            )
+    return None
 
 
 def _broken(subject: str, trouble: Trouble, judgement: Judgement, commands: Sequence[str]) -> Ailment:

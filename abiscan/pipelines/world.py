@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import posixpath
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -39,7 +40,8 @@ _WRAPPED_SINCE: Final = TorchVersion("2.9")
 class Attempt:
     """A load that was tried: the words of what went wrong, None if nothing did; ``lacking`` are external libraries.
 
-    ``exact`` is false if a part of the words is unknown.
+    ``exact`` is false if a part of the words is unknown. ``assumed`` says that a package which is required, and not
+    installed, may bring what is lacking.
     """
 
     path: str
@@ -47,6 +49,7 @@ class Attempt:
     aborts: bool = False
     exact: bool = True
     lacking: tuple[str, ...] = ()
+    assumed: bool = False
 
     @property
     def problem(self) -> str | None:
@@ -107,11 +110,17 @@ class PackageWorld:
         self.attempts[path] = attempt
         if attempt.words is not None:
             return self._raised(attempt, loader)
-        return Answer.UNKNOWN if attempt.lacking else None
+        return Answer.UNKNOWN if attempt.lacking and not attempt.assumed else None
 
     def operator(self, name: str) -> bool | Answer:
         """Whether torch or a library loaded so far defines an operator; see ``World.operator``."""
         return name in self._moment.defined or self._loads.operator(self._moment, name)
+
+    @property
+    def missing_requirements(self) -> tuple[str, ...]:
+        """The packages that are required and not installed, if the libraries that are lacking may be theirs."""
+        assumed = any(attempt.assumed for attempt in self.attempts.values())
+        return self._loads.missing_requirements if assumed else ()
 
     def has(self, path: str) -> bool:
         """Whether a library of the package is in the process."""
@@ -141,6 +150,12 @@ class _Loads:
         self._setting = setting
         self._alone = setting.loader.without_siblings()
         self._examined = {extension.extension.location: extension for extension in target.extensions}
+        self._package = package
+
+    @functools.cached_property
+    def missing_requirements(self) -> tuple[str, ...]:
+        """The packages that will bring libraries of their own once they are installed, as the package requires."""
+        return self._package.missing_requirements(posixpath.dirname(self._judge.torch.package))
 
     def location(self, path: str) -> str:
         """Where a library of the package is installed."""
@@ -157,7 +172,7 @@ class _Loads:
                 attempt, then = self._library(moment, location, path), moment
             else:
                 attempt, then = self._extension(moment, examined, loader)
-            if attempt.words is None and not attempt.lacking:
+            if attempt.words is None and (attempt.assumed or not attempt.lacking):
                 entered = self._setting.loader.enter(moment.process, location, visible=loader is Loader.CTYPES)
                 then = dataclasses.replace(then, process=entered, loaded=moment.loaded | {location}, after={})
             moment.after[path, loader] = attempt, then
@@ -228,7 +243,8 @@ class _Loads:
         missing = self._missing(resolution)
         lacking = tuple(dict.fromkeys(one.name for one in missing if one.absence is Absence.EXTERNAL))
         if resolution.error is None:
-            return Attempt(path=path, words=None, lacking=lacking)
+            assumed = bool(lacking and self.missing_requirements)
+            return Attempt(path=path, words=None, lacking=lacking, assumed=assumed)
         alone = resolve(process, self._alone.open(process, location))
         words = self._first(alone) or self._first(resolution)
         return Attempt(path=path, words=words, lacking=lacking)

@@ -31,7 +31,7 @@ def load(machine: Machine, path: object, loader: Loader) -> None:
         _load(machine, inside, loader)
     elif inside is not None or known.startswith("./"):
         text = f"{known}: cannot open shared object file: No such file or directory"
-        _fail(machine, known, loader, Failure(OSError, (stripped(text),)))
+        _fail(machine, known, loader, Failure(OSError, (text,)))
     elif "/" in known:
         _elsewhere(machine, known, loader)
     else:
@@ -105,7 +105,14 @@ def _wraps(version: str | Answer) -> bool:
 
 
 def _fail(machine: Machine, path: str, loader: Loader, failure: Failure) -> None:
+    """A load of what is not there."""
     failure.at = machine.place()
+    failure.loads = {len(machine.trace.attempts)}
+    raised = Raised(exception="OSError", message=stripped(str(failure.args[0])), at=failure.at)
+    attempt = Attempt(
+        path=stripped(path), loader=loader, at=failure.at, raised=raised, guarded=machine.catches(OSError)
+    )
+    machine.trace.attempts.append(attempt)
     raise Thrown(_wrapped(machine, stripped(path), loader, failure))
 
 

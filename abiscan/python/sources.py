@@ -11,7 +11,7 @@ from typing import Protocol
 
 from abiscan.python.model import Answer
 
-ROOT = "/site-packages"
+ROOT = "/the-folder-of-the-package"
 """Where the package is taken to be installed: the folder that texts have as the empty path."""
 
 

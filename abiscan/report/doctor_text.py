@@ -45,6 +45,7 @@ _WORDS: Final = {
     Trouble.BROKEN: "does not work: ",
     Trouble.CPU_TORCH: "built for a GPU, but this torch is a CPU build: ",
     Trouble.SECOND_LIBTORCH: "",
+    Trouble.NO_GPU_CODE: "cannot use the GPU: ",
     Trouble.STALE_BUILD: "compiled for another torch: ",
     Trouble.UNKNOWN: "could not be checked: ",
 }

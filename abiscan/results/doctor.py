@@ -21,6 +21,9 @@ class Trouble(enum.Enum):
     SECOND_LIBTORCH = "second-libtorch"
     """There is another copy of torch's libraries, which a process may also load."""
 
+    NO_GPU_CODE = "no-gpu-code"
+    """A package has no code that a GPU of this machine runs."""
+
     STALE_BUILD = "stale-build"
     """Something that torch compiled on the fly was compiled for another torch."""
 

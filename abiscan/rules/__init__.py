@@ -8,6 +8,7 @@ from abiscan.findings import Rule
 from abiscan.rules import (
     architecture_mismatch,
     bad_schema_string,
+    compression_too_new,
     cuda_runtime_mismatch,
     custom_class_conflict,
     cxx11_abi_mismatch,
@@ -27,6 +28,8 @@ from abiscan.rules import (
     missing_kernel,
     missing_library,
     missing_operator_lookup,
+    no_kernel_image,
+    ptx_too_new,
     pybind11_internals_mismatch,
     python_abi_mismatch,
     registry_conflict,
@@ -65,6 +68,9 @@ RULES: Final[tuple[Rule, ...]] = (
     missing_kernel.RULE,
     missing_operator_lookup.RULE,
     lost_autograd.RULE,
+    no_kernel_image.RULE,
+    ptx_too_new.RULE,
+    compression_too_new.RULE,
     unread_registration.RULE,
     declared_requirement_wrong.RULE,
 )

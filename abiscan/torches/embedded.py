@@ -40,6 +40,14 @@ def builds() -> tuple[tuple[TorchVersion, Machine, str], ...]:
     )
 
 
+def libraries(text: str, machine: Machine) -> tuple[str, ...]:
+    """The base names of the libraries of an embedded release.
+
+    :raises InputError: it is not embedded
+    """
+    return tuple(description(text, machine)["libraries"])
+
+
 def sizes() -> dict[str, int]:
     """The embedded data files: name → size in bytes."""
     folder = resources.files("abiscan.torches").joinpath("data")
