@@ -300,9 +300,9 @@ def _each(targets: TargetLike | Iterable[TargetLike]) -> Iterable[TargetLike]:
 
 
 def _environment(python: str | None) -> str | None:
-    from abiscan.inputs.interpreter import of_environment
+    from abiscan.inputs.environment import with_torch
 
-    return python or of_environment()
+    return with_torch(python).python
 
 
 def _each_choice(torches: TorchLike | Iterable[TorchLike], python: str | None) -> list[TorchChoice]:

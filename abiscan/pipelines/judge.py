@@ -155,7 +155,7 @@ class Judge:
         alone = Loader(self._files, search, release.machine)
         executable = torch.interpreter.executable if torch.interpreter else None
         process = alone.start(
-            (str(executable),) if executable else (),
+            (str(executable.resolve()),) if executable else (),
             global_libraries=release.global_libraries,
             libraries=release.local_libraries,
         )

@@ -31,6 +31,14 @@ def operators(text: str, machine: Machine, names: Collection[str] | None = None)
     return dataclasses.replace(operators, build=build, assertions=assertions(build, machine))
 
 
+def names(text: str, machine: Machine) -> frozenset[str]:
+    """The names of all operators of an embedded release.
+
+    :raises InputError: it is not embedded
+    """
+    return table().names(_number(embedded.build(text, machine), machine))
+
+
 def find(libraries: Mapping[str, str], machine: Machine) -> str | None:
     """The embedded build whose libraries are exactly these, by its full version; None if there is none.
 
