@@ -64,7 +64,8 @@ def check(
     :param gpus: GPUs to check for: a compute capability (``12.0``), ``sm_90``, ``gfx942``, a name (``RTX 5090``), or
         ``native`` for those of this machine
     :param driver: the version of NVIDIA's driver that they have; unknown by default
-    :raises AbiscanError: a target, the torch or the interpreter cannot be read; a GPU is not known
+    :raises AbiscanError: the torch, the interpreter or every target cannot be read; of several targets, those that
+        cannot be read are in ``unchecked``; a GPU is not known
     """
     session, hardware = _session(session), _hardware(gpus, driver)
     with _all_sources(targets, python) as sources:
@@ -98,13 +99,14 @@ def matrix(
     :param each_file: whether the files of packages are checked alone, whatever the packages do with them
     :param gpus: the GPUs of a second table, as for ``check``; empty for one of each architecture, None for no table
     :param driver: the version of NVIDIA's driver that they have; unknown by default
-    :raises AbiscanError: a target or a torch cannot be read; a GPU is not known
+    :raises AbiscanError: a torch, or every target, cannot be read; of several targets, those that cannot be read are
+        in ``unchecked``; a GPU is not known
     """
     from abiscan.pipelines import matrix as pipeline
 
-    choices = _each_choice(torches, python)
     hardware = None if gpus is None else _hardware(gpus, driver)
     with _all_sources(targets, python) as sources:
+        choices = _each_choice(torches, python)
         return pipeline.matrix(
             sources,
             choices,
@@ -298,9 +300,9 @@ def _each(targets: TargetLike | Iterable[TargetLike]) -> Iterable[TargetLike]:
 
 
 def _environment(python: str | None) -> str | None:
-    from abiscan.inputs.interpreter import of_environment
+    from abiscan.inputs.environment import with_torch
 
-    return python or of_environment()
+    return with_torch(python).python
 
 
 def _each_choice(torches: TorchLike | Iterable[TorchLike], python: str | None) -> list[TorchChoice]:

@@ -7,6 +7,7 @@ new; the output depends on those files alone, byte for byte. Reading takes about
     python -m tools.build_release_data             # reads what is missing: 40 GB of downloads, one wheel at a time
     python -m tools.build_release_data 2.15.0      # reads one release anew, and one that is not in the list yet
     python -m tools.build_release_data --unpacked wheels    # reads wheels/2.15.0-x86_64/torch instead of fetching it
+    python -m tools.build_release_data --packaged 2.15.0    # reads one release, and takes the others from the package
 
 A release without a local tag is fetched as it is on the package index, one with a tag (2.13.0+cpu) from wherever pip is
 told to look (PIP_EXTRA_INDEX_URL).
@@ -31,18 +32,22 @@ from abiscan.binary.ownership import is_torch_library
 from abiscan.dispatch.operators import Operators
 from abiscan.inputs.files import Files, read_facts
 from abiscan.inputs.libraries import Libraries
-from abiscan.torches import embedded, from_libs, operator_packer, operator_store
+from abiscan.inputs.version import TorchVersion
+from abiscan.torches import embedded, embedded_operators, from_libs, operator_packer, operator_store
 from abiscan.torches.names import pack
 from tools.wheels import download
 
 DATA: Final = Path(embedded.__file__).with_name("data")
 
-VERSIONS: Final = (
-    *("1.4.0", "1.5.0", "1.5.1", "1.6.0", "1.7.0", "1.7.1", "1.8.0", "1.8.1", "1.9.0", "1.9.1", "1.10.0", "1.10.1"),
-    *("1.10.2", "1.11.0", "1.12.0", "1.12.1", "1.13.0", "1.13.1", "2.0.0", "2.0.1", "2.1.0", "2.1.1", "2.1.2", "2.2.0"),
-    *("2.2.1", "2.2.2", "2.3.0", "2.3.1", "2.4.0", "2.4.1", "2.5.0", "2.5.1", "2.6.0", "2.7.0", "2.7.1", "2.8.0"),
-    *("2.9.0", "2.9.1", "2.10.0", "2.11.0", "2.12.0", "2.12.1", "2.13.0", "2.13.0+cpu", "2.14.0", "2.14.1", "2.15.0"),
-)
+
+def _of_pip(release: TorchVersion, machine: Machine, full: str) -> str:
+    """The version under which pip finds a build: the package index has the one with CUDA if there are several."""
+    several = sum((of, on) == (release, machine) for of, on, _ in embedded.builds()) > 1
+    return full if several and full == embedded.build(str(release), machine) else str(release)
+
+
+VERSIONS: Final = tuple(dict.fromkeys(_of_pip(*build) for build in embedded.builds()))
+"""The builds in the package, by the versions under which pip finds them."""
 
 
 def python_of(version: str) -> str:
@@ -113,12 +118,17 @@ def main() -> int:
     parser.add_argument("versions", nargs="*", metavar="VERSION", help="releases to read anew")
     parser.add_argument("--work", type=Path, default=Path("corpus/releases"), help="where what was read stays")
     parser.add_argument("--unpacked", type=Path, help="folder of VERSION-MACHINE/torch that need not be fetched")
+    parser.add_argument(
+        "--packaged", action="store_true", help="take what is not in the work folder from the data in the package"
+    )
     arguments = parser.parse_args()
     arguments.work.mkdir(parents=True, exist_ok=True)
     builds = [(version, machine) for version in dict.fromkeys((*VERSIONS, *arguments.versions)) for machine in Machine]
     for number, (version, machine) in enumerate(builds, 1):
         path = arguments.work / f"{version}-{machine.value}.json.xz"
-        if not path.exists() or version in arguments.versions:
+        if arguments.packaged and not path.exists() and version not in arguments.versions:
+            keep(path, packaged(version, machine))
+        elif not path.exists() or version in arguments.versions:
             print(f"{number}/{len(builds)}: torch {version} for {machine.value}", flush=True)
             gaps = read_release(version, machine, path, arguments.unpacked)
             for gap in gaps:
@@ -132,14 +142,47 @@ def read_release(version: str, machine: Machine, path: Path, unpacked: Path | No
     given = unpacked / f"{version}-{machine.value}" if unpacked else None
     with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
         package = given / "torch" if given and given.is_dir() else fetch(version, machine, Path(scratch))
-        found = read(package) if package and package.is_dir() else None  # remembered too: there is no wheel
+        found = read(package) if package and package.is_dir() else None
+    keep(path, found)
+    return list(found[1].gaps) if found else []
+
+
+def packaged(version: str, machine: Machine) -> tuple[dict[str, Any], Operators] | None:
+    """What ``read`` returned for the build that the package has data of; None if it has none."""
+    builds = embedded_operators.table().builds
+    number = next(
+        (
+            number
+            for number, build in enumerate(builds)
+            if build["machine"] == machine.value and version in (build["build"], _on_index(build["build"]))
+        ),
+        None,
+    )
+    if number is None:
+        return None
+    build = builds[number]
+    exports = embedded.exports(build["build"], machine)
+    record = {
+        "release": embedded.description(build["build"], machine),
+        "identities": build["libraries"],
+        "exports": {name: sorted(names) for name, names in exports.items()},
+    }
+    return record, embedded_operators.table().operators(number)
+
+
+def _on_index(build: str) -> str | None:
+    """The version under which the package index has a build; None if it is only elsewhere."""
+    return None if build in VERSIONS else Version(build).public
+
+
+def keep(path: Path, found: tuple[dict[str, Any], Operators] | None) -> None:
+    """Write what was read of a release; that there is no wheel is remembered, too."""
     record, operators = found or (None, None)
     if operators is not None:
         _beside(path).write_bytes(operator_store.pack(operators))
     part = path.with_suffix(".part")
     part.write_bytes(lzma.compress(json.dumps(record).encode(), preset=3))
     part.replace(path)
-    return list(operators.gaps) if operators is not None else []
 
 
 def write(work: Path, folder: Path) -> None:

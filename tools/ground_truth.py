@@ -6,8 +6,13 @@ The records (``tests/oracle/pairs*.jsonl.gz``) say what really happened when a f
 a released torch; ``tools/record_loads.py`` makes more of them. This downloads the wheels with pip, unpacks the
 libraries of the torch releases, predicts every pair, and prints each difference. It exits with 1 if there is one.
 
+The loads on aarch64 were recorded as they are, without stand-ins for absent libraries and with nothing on the search
+path. Where the loader stopped at such a library, or at a symbol of an older C++ library, torch was never asked: then
+only that abiscan knows of the library is compared.
+
     python -m tools.ground_truth                      # everything: downloads 5 GB, unpacks 7 GB, takes minutes
     python -m tools.ground_truth --torch 2.13.0       # only the pairs with the torch installed here
+    python -m tools.ground_truth --machine aarch64    # only the pairs on aarch64: downloads 300 MB
     python -m tools.ground_truth --embedded           # against the releases in the package: no torch is fetched
 """
 
@@ -16,18 +21,21 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import re
 import shutil
+import signal
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from abiscan.binary.elf import Machine
 from abiscan.binary.ownership import is_cxx_symbol, is_torch_library
 from abiscan.extension.examined import examine
-from abiscan.inputs import interpreter
+from abiscan.inputs import interpreter, system
 from abiscan.inputs.session import Session
 from abiscan.inputs.store import Store, written_whole
 from abiscan.pipelines.bench import Bench
@@ -39,7 +47,9 @@ from tools import registrations
 from tools.wheels import download
 
 _ORACLE: Final = Path(__file__).resolve().parent.parent / "tests" / "oracle"
-RECORDS: Final = (_ORACLE / "pairs.jsonl.gz", _ORACLE / "pairs_more.jsonl.gz")
+RECORDS: Final = (_ORACLE / "pairs.jsonl.gz", _ORACLE / "pairs_more.jsonl.gz", _ORACLE / "pairs_aarch64.jsonl.gz")
+_NOT_FOUND: Final = re.compile(r"(\S+): cannot open shared object file: No such file or directory")
+_UNDEFINED: Final = "undefined symbol: "
 PYTHON: Final = "3.11"
 """The Python of the record; its wheels are fetched whichever Python runs this."""
 
@@ -48,25 +58,41 @@ PYTHON: Final = "3.11"
 class Pair:
     """One recorded load.
 
-    ``other_wheels`` are the libraries of other wheels that were on the search path, as ``package-version/path``.
+    ``sha256`` and ``undefined`` are None if they were not recorded. ``other_wheels`` are the libraries of other wheels
+    that were on the search path, as ``package-version/path``. ``alone`` means that nothing was on it, and no library
+    was replaced.
     """
 
     package: str
     version: str
     path: str
-    sha256: str
+    machine: Machine
+    sha256: str | None
     torch: str
     verdict: str
     signal: str | None
     object: str | None
     message: str | None
-    undefined: frozenset[str]
+    undefined: frozenset[str] | None
     other_wheels: tuple[str, ...] = ()
+    alone: bool = False
 
     @property
     def corpus(self) -> str:
-        """``package-version``."""
-        return f"{self.package}-{self.version}"
+        """``package-version``, with the machine if it is not the usual one."""
+        name = f"{self.package}-{self.version}"
+        return name if self.machine is Machine.X86_64 else f"{name}-{self.machine.value}"
+
+    @property
+    def absent_library(self) -> str | None:
+        """The library at whose absence the loader stopped, though a package or a system may have it."""
+        match = _NOT_FOUND.fullmatch(self.message or "") if self.alone else None
+        return match[1] if match and not is_torch_library(match[1]) else None
+
+    @property
+    def is_of_older_system(self) -> bool:
+        """Whether the loader stopped at a symbol that a newer C++ library has."""
+        return self.alone and is_cxx_symbol((self.message or "").removeprefix(_UNDEFINED))
 
 
 def recorded(records: Iterable[Path] = RECORDS) -> list[Pair]:
@@ -83,45 +109,63 @@ def _pair(row: dict[str, Any]) -> Pair:
         package=row["package"],
         version=row["version"],
         path=row["path"],
-        sha256=row["sha256"],
+        machine=Machine(row.get("machine", Machine.X86_64)),
+        sha256=row.get("sha256"),
         torch=row["torch"],
         verdict=row["verdict"],
-        signal=row.get("signal"),
+        signal=_signal(row.get("signal")),
         object=row.get("object"),
         message=row.get("message"),
-        # ``ldd -r``, which listed them, starts without torch and so judges torch's own libraries too; a load after
-        # ``import torch`` does not touch those any more.
-        undefined=frozenset(
-            name for library, names in row["undefined"].items() if not is_torch_library(library) for name in names
-        ),
+        undefined=_undefined(row["undefined"]) if "undefined" in row else None,
         other_wheels=tuple(row.get("other_wheels", ())),
+        alone="stubbed" not in row,
     )
 
 
-def differences(pair: Pair, result: Result, *, embedded: bool = False) -> list[str]:
+def _signal(named: str | int | None) -> str | None:
+    return signal.Signals(named).name if isinstance(named, int) else named
+
+
+def _undefined(by_library: dict[str, list[str]]) -> frozenset[str]:
+    """The symbols, without those of torch's own libraries.
+
+    ``ldd -r``, which listed them, starts without torch and so judges these too; a load after ``import torch`` does not
+    touch them any more.
+    """
+    return frozenset(name for library, names in by_library.items() if not is_torch_library(library) for name in names)
+
+
+def differences(
+    pair: Pair, result: Result, *, embedded: bool = False, shipped: Collection[str] = frozenset()
+) -> list[str]:
     """What the prediction has otherwise than the record; nothing if they agree.
 
     :param embedded: the prediction is for a release number, on no system in particular: what only the C++ library of
         the recorded system lacks is not expected of it
+    :param shipped: the libraries in the wheel, which the package loads in an order of its own
     """
     error = result.predicted_error
     # That a load damages memory does not show in the load itself.
     verdict = Verdict.LOADS if result.verdict is Verdict.CORRUPTS else result.verdict
     predicted = (verdict.value, error.object if error else None, error.message if error else None)
     found = []
-    if result.sha256 != pair.sha256:
+    if pair.sha256 is not None and result.sha256 != pair.sha256:
         found.append("the file is not the one that was recorded")
-    if pair.signal:
+    if pair.absent_library is not None:
+        if pair.absent_library not in {*result.external, *shipped}:
+            found.append(f"{pair.absent_library} was absent, which is not said of it")
+    elif pair.signal:
         # What a crash prints is undefined; that it is one is what can be predicted.
         if error is None or error.how is not How.ABORTS or error.exact:
             found.append(f"predicted {predicted}, recorded {pair.signal}")
-    elif predicted != (pair.verdict, pair.object, pair.message):
+    elif not pair.is_of_older_system and predicted != (pair.verdict, pair.object, pair.message):
         found.append(f"predicted {predicted}, recorded {(pair.verdict, pair.object, pair.message)}")
-    expected = {name for name in pair.undefined if not (embedded and is_cxx_symbol(name))}
-    if missed := expected - set(result.undefined_symbols):
-        found.append(f"{len(missed)} undefined symbols missed: {sorted(missed)[:5]}")
-    if invented := set(result.undefined_symbols) - pair.undefined:
-        found.append(f"{len(invented)} undefined symbols invented: {sorted(invented)[:5]}")
+    if pair.undefined is not None:
+        expected = {name for name in pair.undefined if not (embedded and is_cxx_symbol(name))}
+        if missed := expected - set(result.undefined_symbols):
+            found.append(f"{len(missed)} undefined symbols missed: {sorted(missed)[:5]}")
+        if invented := set(result.undefined_symbols) - pair.undefined:
+            found.append(f"{len(invented)} undefined symbols invented: {sorted(invented)[:5]}")
     return found
 
 
@@ -133,7 +177,7 @@ def targets_of(pairs: Iterable[Pair], folder: Path) -> dict[str, Path]:
 
 def _with_other_wheels(pair: Pair, folder: Path) -> Path:
     """The wheel of a pair; if libraries of other wheels were on its search path, a copy that has them as siblings."""
-    alone = wheel(pair.package, pair.version, folder)
+    alone = wheel(pair.package, pair.version, folder, pair.machine)
     if not pair.other_wheels:
         return alone
     libraries = [library.partition("/") for library in pair.other_wheels]
@@ -149,16 +193,17 @@ def _with_other_wheels(pair: Pair, folder: Path) -> Path:
     return together
 
 
-def torch_of(version: str, folder: Path) -> Path:
+def torch_of(version: str, folder: Path, machine: Machine = Machine.X86_64) -> Path:
     """The folder of a torch: the installed one if it is that version, else its libraries, unpacked into ``folder``."""
-    installed = interpreter.installed_torch()
+    installed = interpreter.installed_torch() if machine is system.machine() else None
     if installed and f"'{version}" in (installed / "version.py").read_text("utf-8"):
         return installed
-    package = folder / f"torch-{version}" / "torch"
+    name = f"torch-{version}" if machine is Machine.X86_64 else f"torch-{version}-{machine.value}"
+    package = folder / name / "torch"
     if not package.is_dir():
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             part = Path(scratch, "part")
-            with zipfile.ZipFile(wheel("torch", version, Path(scratch))) as archive:
+            with zipfile.ZipFile(wheel("torch", version, Path(scratch), machine)) as archive:
                 for name in archive.namelist():
                     if name.startswith("torch/") and (".so" in Path(name).name or name == "torch/version.py"):
                         archive.extract(name, part)
@@ -167,12 +212,19 @@ def torch_of(version: str, folder: Path) -> Path:
     return package
 
 
-def wheel(package: str, version: str, folder: Path) -> Path:
+def wheel(package: str, version: str, folder: Path, machine: Machine = Machine.X86_64) -> Path:
     """The wheel of a package in ``folder``, downloaded if it is not there yet."""
-    known = next(folder.glob(f"{package.replace('-', '_')}-{version}-*.whl"), None)
-    path = known or download(f"{package}=={version}", folder, python=PYTHON)
-    assert path is not None, f"no wheel of {package} {version} for Python {PYTHON}"
+    known = folder.glob(f"{package.replace('-', '_')}-{version}-*.whl")
+    path = next((path for path in known if path.stem.endswith((machine.value, "-any"))), None)
+    path = path or download(f"{package}=={version}", folder, python=PYTHON, machine=machine)
+    assert path is not None, f"no wheel of {package} {version} for Python {PYTHON} on {machine.value}"
     return path
+
+
+def shipped_in(target: Path) -> frozenset[str]:
+    """The names of the libraries in a wheel."""
+    with zipfile.ZipFile(target) as archive:
+        return frozenset(Path(name).name for name in archive.namelist() if ".so" in name)
 
 
 def predict(pairs: Sequence[Pair], folder: Path, *, embedded: bool = False) -> Iterable[tuple[Pair, Result]]:
@@ -182,17 +234,28 @@ def predict(pairs: Sequence[Pair], folder: Path, *, embedded: bool = False) -> I
     """
     targets = targets_of(pairs, folder)
     session = Session(store=Store(folder / "cache"))
-    torches = sorted({pair.torch for pair in pairs})
-    every = Bench(list(map(ReleaseNumber, torches)), session) if embedded else None
-    for torch in torches:
-        bench = every or Bench([TorchAt(torch_of(torch, folder))], session)
-        chosen = [pair for pair in pairs if pair.torch == torch]
+    torches = sorted({(pair.torch, pair.machine.value) for pair in pairs})
+    numbers = dict.fromkeys(torch for torch, _ in torches)
+    every = Bench(list(map(ReleaseNumber, numbers)), session) if embedded else None
+    for torch, machine in torches:
+        bench = every or Bench([TorchAt(torch_of(torch, folder, Machine(machine)))], session)
+        chosen = [pair for pair in pairs if (pair.torch, pair.machine.value) == (torch, machine)]
         corpora = dict.fromkeys(pair.corpus for pair in chosen)
         # Each load was recorded in a process of its own, so nothing stays in the process for the next.
         found = (result for corpus in corpora for result in bench.judge(targets[corpus], torch, RULES))
         results = {(result.target, result.path): result for result in found}
         for pair in chosen:
             yield pair, results[str(targets[pair.corpus]), pair.path]
+
+
+def disagreeing(pairs: Sequence[Pair], folder: Path, *, embedded: bool = False) -> dict[Pair, list[str]]:
+    """The pairs that abiscan predicts otherwise than they were recorded, with all differences."""
+    shipped = {corpus: shipped_in(target) for corpus, target in targets_of(pairs, folder).items()}
+    compared = (
+        (pair, differences(pair, result, embedded=embedded, shipped=shipped[pair.corpus]))
+        for pair, result in predict(pairs, folder, embedded=embedded)
+    )
+    return {pair: found for pair, found in compared if found}
 
 
 def compare_registrations(
@@ -202,7 +265,7 @@ def compare_registrations(
     session = Session(store=Store(folder / "cache"))
     for corpus in dict.fromkeys(load.corpus for load in loads):
         chosen = [load for load in loads if load.corpus == corpus]
-        examined = examine(wheel(chosen[0].package, chosen[0].version, folder), session)
+        examined = examine(wheel(chosen[0].package, chosen[0].version, folder, chosen[0].machine), session)
         inventories = [extension.inventory for extension in examined.extensions]
         for load in chosen:
             yield load, registrations.differences(load, inventories)
@@ -215,19 +278,26 @@ def main() -> int:
         "--torch", action="append", metavar="VERSION", help="only the pairs with this torch (repeatable)"
     )
     parser.add_argument(
+        "--machine", action="append", choices=[each.value for each in Machine], help="only the pairs on it"
+    )
+    parser.add_argument(
         "--folder", type=Path, default=Path("corpus"), help="where downloads go and stay (default: corpus)"
     )
     parser.add_argument("--embedded", action="store_true", help="take the torch from the data in the package")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    pairs = [pair for pair in recorded() if not arguments.torch or pair.torch in arguments.torch]
-    wrong = 0
-    for pair, result in predict(pairs, arguments.folder, embedded=arguments.embedded):
-        if found := differences(pair, result, embedded=arguments.embedded):
-            wrong += 1
-            print(f"{pair.corpus} {pair.path} on torch {pair.torch}:", *found, sep="\n  ")
-    print(f"{len(pairs) - wrong} of {len(pairs)} pairs agree")
-    loads = [load for load in registrations.recorded() if not arguments.torch or load.torch in arguments.torch]
+
+    def is_asked_for(load: Pair | registrations.Load) -> bool:
+        return (not arguments.torch or load.torch in arguments.torch) and (
+            not arguments.machine or load.machine.value in arguments.machine
+        )
+
+    pairs = list(filter(is_asked_for, recorded()))
+    wrong = disagreeing(pairs, arguments.folder, embedded=arguments.embedded)
+    for pair, found in wrong.items():
+        print(f"{pair.corpus} {pair.path} on torch {pair.torch}:", *found, sep="\n  ")
+    print(f"{len(pairs) - len(wrong)} of {len(pairs)} pairs agree")
+    loads = list(filter(is_asked_for, registrations.recorded()))
     unlike = 0
     for load, found in compare_registrations(loads, arguments.folder):
         if found:

@@ -75,8 +75,12 @@ def _import(row: dict[str, Any]) -> Import:
     )
 
 
-def differences(recorded: Import, package: PackageResult) -> Iterator[str]:
+def differences(recorded: Import, package: PackageResult | None) -> Iterator[str]:
     """What the prediction has otherwise than the record; nothing if they agree."""
+    if package is None:
+        if recorded.outcome != "ok":
+            yield f"predicted nothing, recorded {recorded.exception or recorded.outcome}"
+        return
     verdict, error = of_module(recorded.module, package)
     if recorded.outcome == "ok":
         # That the import damages memory does not show in the import itself.
@@ -103,17 +107,21 @@ def of_module(module: str, package: PackageResult) -> tuple[PackageVerdict, Impo
     return package.verdict, package.error
 
 
-def predict(imports: Iterable[Import], folder: Path) -> Iterator[tuple[Import, PackageResult]]:
-    """Each import with what abiscan predicts for it; wheels that are not in ``folder`` are downloaded."""
+def predict(imports: Iterable[Import], folder: Path) -> Iterator[tuple[Import, PackageResult | None]]:
+    """Each import with what abiscan predicts for it; None for a package without libraries.
+
+    Wheels that are not in ``folder`` are downloaded.
+    """
     session = Session(store=Store(folder / "cache"))
-    found: dict[tuple[str, ...], PackageResult] = {}
+    found: dict[tuple[str, ...], PackageResult | None] = {}
     for one in imports:
         key = one.package, one.version, one.torch
         if key not in found:
             others = (other.rpartition("-") for other in one.others)
             beside = [wheel(name, version, folder) for name, _, version in others]
             target = wheel(one.package, one.version, folder)
-            (found[key],) = check([target], [ReleaseNumber(one.torch)], RULES, session, beside=beside).packages
+            report = check([target], [ReleaseNumber(one.torch)], RULES, session, beside=beside)
+            found[key] = next(iter(report.packages), None)
         yield one, found[key]
 
 

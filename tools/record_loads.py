@@ -2,10 +2,16 @@
 
     python tools/record_loads.py --output FOLDER WHEEL ...                          # the torch of this Python
     python tools/record_loads.py --output FOLDER --torch TORCH[:STUBS] WHEEL ...    # others; repeatable
+    python tools/record_loads.py --output FOLDER --python COMMAND --torch TORCH WHEEL ...    # for another machine
 
 TORCH is the folder of a torch package for this Python (``pip install --target`` makes one), STUBS a folder of libraries
 that stand in for those of CUDA where there is none: ``tools/stub_libraries.py`` makes them. ``--beside WHEEL`` names a
 wheel whose libraries are on the search path as well, as those of a package are that the extension requires.
+
+COMMAND is a Python that runs here in another way, such as one for aarch64 under user-mode emulation:
+``"qemu-aarch64-static -L SYSTEM SYSTEM/usr/bin/python3.11"``. What ``ldd`` says is left out then. A library can take
+the place of a WHEEL. One that does not name the libraries of torch that it uses needs ``--global``: they are made
+visible to it.
 
 Each load has a process of its own: ``import torch``, then the load, nothing else. A file that exports ``PyInit_*`` is
 imported as a module, any other is loaded with ``torch.ops.load_library``. Every folder of the wheel that holds a
@@ -14,7 +20,7 @@ library is on the search path, as siblings are found when the package imports it
 FOLDER gets, appended, a line of JSON for each load in ``pairs.jsonl``:
 
 * what was loaded: ``package``, ``version``, ``corpus`` (both), ``path``, ``sha256``, ``wheel``, ``requires`` (what the
-  wheel requires of torch), ``other_wheels``
+  wheel requires of torch), ``other_wheels``, ``machine`` if it is another
 * into what: ``torch`` (the release), ``build`` (the full version), ``mode``, ``stubbed`` (the stand-ins that libraries
   of the wheel need)
 * what happened: ``verdict`` (loads, fails), ``how`` (raises, aborts), ``exception``, ``object`` (the library that the
@@ -37,6 +43,7 @@ import importlib.util
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -44,15 +51,17 @@ import tempfile
 import zipfile
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 # Runs in the fresh process, and reports to a file what it has come to: the extension may write anywhere else.
 _CHILD: Final = """
-import importlib.machinery, importlib.util, json, os, sys, torch
+import ctypes, importlib.machinery, importlib.util, json, os, sys, torch
 from collections import Counter
-path, module_name, output = sys.argv[1:]
+path, module_name, output, make_global = sys.argv[1:]
+for name in make_global.split():
+    ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", name), ctypes.RTLD_GLOBAL)
 stream = open(output, "w", encoding="utf-8")
 
 def report(value):
@@ -81,7 +90,8 @@ def changed(before, after):
     return {"added": list((Counter(new) - Counter(old)).elements()),
             "removed": list((Counter(old) - Counter(new)).elements())}
 
-report({"torch": torch.__version__, "package": os.path.dirname(os.path.realpath(torch.__file__))})
+package = os.path.dirname(os.path.realpath(torch.__file__))
+report({"torch": torch.__version__, "machine": os.uname().machine, "package": package})
 before = dispatcher()
 try:
     if module_name:
@@ -114,6 +124,7 @@ report({
 })
 os._exit(0)
 """
+_MADE_GLOBAL: Final = "libc10.so libtorch_cpu.so libtorch_python.so"
 _OF_TORCH: Final = re.compile(r"lib(torch|c10|caffe2|shm)")
 # The namespaces of torch's C++ code, its Python binding, its stable C interface.
 _TORCH_SYMBOL: Final = re.compile(r"N[KVRO]*(3c10|2at|5torch|6caffe2)|^(THP|aoti_torch|torch_)")
@@ -123,11 +134,14 @@ _TORCH_SYMBOL: Final = re.compile(r"N[KVRO]*(3c10|2at|5torch|6caffe2)|^(THP|aoti
 class Torch:
     """A torch to load into.
 
-    ``stubs`` is the folder of the libraries that stand in for absent ones.
+    ``stubs`` is the folder of the libraries that stand in for absent ones. ``python`` is the command that runs its
+    Python, None for the running one. ``made_global`` are the libraries that are made visible to all others.
     """
 
     package: Path
     stubs: Path | None
+    python: tuple[str, ...] | None = None
+    made_global: str = ""
 
     @property
     def libraries(self) -> list[Path]:
@@ -150,7 +164,7 @@ class Unpacked:
     @property
     def corpus(self) -> str:
         """``package-version``."""
-        return f"{self.package}-{self.version}"
+        return f"{self.package}-{self.version}" if self.version else self.package
 
     @property
     def folders(self) -> list[Path]:
@@ -160,7 +174,9 @@ class Unpacked:
 
 
 def unpack(wheel: Path, folder: Path, others: tuple[Unpacked, ...] = ()) -> Unpacked:
-    """Unpack the libraries of a wheel."""
+    """Unpack the libraries of a wheel; a library stands for itself."""
+    if wheel.suffix != ".whl":
+        return Unpacked(wheel, wheel.parent, wheel.stem, "", [], [wheel], others)
     libraries = []
     with zipfile.ZipFile(wheel) as archive:
         for name in archive.namelist():
@@ -226,7 +242,8 @@ def record(unpacked: Unpacked, library: Path, torch: Torch) -> tuple[dict[str, A
             for other in unpacked.others
             for each in other.libraries
         ]
-    row |= {"requires": unpacked.requires, **_outcome(reports[1:], status, errors), **_ldd(library, unpacked, torch)}
+    row |= {"requires": unpacked.requires, **_outcome(reports[1:], status, errors)}
+    row |= {"machine": reports[0]["machine"]} if torch.python else _ldd(library, unpacked, torch)
     loaded = row["verdict"] == "loads"
     if loaded:
         row["registrations"] = f"{unpacked.corpus}__{row['path'].replace('/', '+')}__torch-{build}.json.gz"
@@ -240,7 +257,7 @@ def _load(library: Path, module: str, unpacked: Unpacked, torch: Torch) -> tuple
     with tempfile.TemporaryDirectory() as scratch:
         output = Path(scratch, "reports")
         done = subprocess.run(
-            [sys.executable, "-c", _CHILD, str(library), module, str(output)],
+            [*(torch.python or [sys.executable]), "-c", _CHILD, str(library), module, str(output), torch.made_global],
             env={
                 **_environment([*unpacked.folders, *torch.libraries]),
                 "PYTHONPATH": str(torch.package.parent),
@@ -319,7 +336,7 @@ def _without_folders(text: str) -> str:
 
 def _torch(text: str) -> Torch:
     package, _, stubs = text.partition(":")
-    return Torch(package=Path(package).resolve(), stubs=Path(stubs).resolve() if stubs else None)
+    return Torch(Path(package).resolve(), Path(stubs).resolve() if stubs else None)
 
 
 def _installed() -> Torch:
@@ -336,7 +353,7 @@ def record_all(
     with tempfile.TemporaryDirectory() as scratch:
         others = tuple(unpack(wheel, Path(scratch, "beside", wheel.stem)) for wheel in beside)
         for wheel in wheels:
-            unpacked = unpack(wheel, Path(scratch, wheel.stem), others)
+            unpacked = unpack(wheel.resolve(), Path(scratch, wheel.stem), others)
             for library in filter(uses_torch, unpacked.libraries):
                 for torch in torches:
                     yield record(unpacked, library, torch)
@@ -351,10 +368,15 @@ def main() -> int:
     )
     parser.add_argument("--beside", action="append", type=Path, metavar="WHEEL", default=[], help="(repeatable)")
     parser.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="where the record is written")
+    parser.add_argument("--python", type=shlex.split, metavar="COMMAND", help="the Python of every --torch")
+    parser.add_argument("--global", action="store_true", dest="make_global", help="make torch's libraries visible")
     arguments = parser.parse_args()
+    made_global = _MADE_GLOBAL if arguments.make_global else ""
+    python = tuple(arguments.python) if arguments.python else None
+    torches = [replace(torch, python=python, made_global=made_global) for torch in arguments.torch or [_installed()]]
     (arguments.output / "registrations").mkdir(parents=True, exist_ok=True)
     with (arguments.output / "pairs.jsonl").open("a", encoding="utf-8") as stream:
-        for row, added in record_all(arguments.wheels, arguments.beside, arguments.torch or [_installed()]):
+        for row, added in record_all(arguments.wheels, arguments.beside, torches):
             stream.write(json.dumps(row) + "\n")
             stream.flush()
             if added is not None:

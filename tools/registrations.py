@@ -15,13 +15,17 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
+from abiscan.binary.elf import Machine
 from abiscan.dispatch.keys import DispatchKeys, keys_of
 from abiscan.emulation import Phase, Registrations
 from abiscan.extension.inventory import Inventory
 from abiscan.inputs.version import TorchVersion
 from abiscan.results.operators import full_schema, key_name
 
-RECORD: Final = Path(__file__).resolve().parent.parent / "tests" / "oracle" / "registrations.json.gz"
+_ROOT: Final = Path(__file__).resolve().parent.parent
+RECORD: Final = _ROOT / "tests" / "oracle" / "registrations.json.gz"
+OF_SAMPLES: Final = _ROOT / "sample_binaries" / "registrations" / "loads_aarch64.json.gz"
+"""Of the samples for aarch64, which were loaded under emulation."""
 
 Kernel = tuple[str, str, str | None, int | None, str | None]
 """Operator, dispatch key, file, line, inferred schema."""
@@ -52,11 +56,13 @@ class Load:
     kernels: Counter[Kernel]
     schemas: frozenset[tuple[str, str]]
     methods: Counter[str] | None
+    machine: Machine = Machine.X86_64
 
     @property
     def corpus(self) -> str:
-        """``package-version``."""
-        return f"{self.package}-{self.version}"
+        """``package-version``, with the machine if it is not the usual one."""
+        name = f"{self.package}-{self.version}"
+        return name if self.machine is Machine.X86_64 else f"{name}-{self.machine.value}"
 
 
 def recorded(record: Path = RECORD) -> list[Load]:
@@ -67,6 +73,7 @@ def recorded(record: Path = RECORD) -> list[Load]:
             version=row["version"],
             path=row["path"],
             torch=row["torch"],
+            machine=Machine(row.get("machine", Machine.X86_64)),
             libraries=frozenset(row["libraries"]),
             kernels=Counter(tuple(kernel) for kernel in row["kernels"]),
             schemas=frozenset(tuple(schema) for schema in row["schemas"]),

@@ -162,7 +162,12 @@ def check(
         write(report, its_form, file, views)
     report_unread(report.unchecked)
     if strict:
-        explain_strict(str(gap) for result in report.results for gap in result.unexpected_gaps)
+        explain_strict(
+            [
+                *(gap for package in report.packages for gap in package.gaps),
+                *(str(gap) for result in report.results for gap in result.unexpected_gaps),
+            ]
+        )
     sys.exit(report.exit_code(worst, strict=strict))
 
 

@@ -191,6 +191,7 @@ def state_of(operators: torch.Operators, release: MinorVersion, names: Collectio
         classes=operators.classes,
         warned=warned,
         entries={(entry.registry, entry.key): entry.priority or 0 for entry in operators.entries or ()},
+        assertions=operators.assertions,
     )
 
 

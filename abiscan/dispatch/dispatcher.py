@@ -107,6 +107,7 @@ class _Run:
         self._classes = state.classes
         self._warned = state.warned
         self._registries = RegistryEntries(state, release)
+        self._assertions = state.assertions
         self._implemented: dict[str, Event] = {}  # operator -> the first event that gives it a kernel
         self.outcomes: list[Outcome] = []
         self.failed = False
@@ -120,6 +121,7 @@ class _Run:
             warned=self._warned,
             backend=self._registries.backend,
             entries=dict(self._registries.entries),
+            assertions=self._assertions,
         )
 
     def register(self, event: Event) -> None:
@@ -189,7 +191,7 @@ class _Run:
         if block.namespace is None:
             self._throw_in(block, "L1", "_")
         if block.dispatch_key is not None:
-            self._throw_in(block, "L2", block.namespace, place=_UNKNOWN)
+            self._throw_in(block, "L2", block.namespace)
 
     def _define(self, event: Define) -> None:
         block, kernel = event.block, event.kernel
@@ -247,7 +249,7 @@ class _Run:
             if block.kind is not BlockKind.IMPL:
                 self._throw_in(block, "L8", block.namespace or "_")
             if key is None:
-                self._throw_in(block, "L9", block.namespace or "_", place=_UNKNOWN)
+                self._throw_in(block, "L9", block.namespace or "_")
             if block.namespace is not None:
                 self._throw_in(block, "L10", key, namespace=block.namespace, key=key)
         for runtime_key in self._runtime_keys(key or _UNKNOWN):
@@ -449,7 +451,6 @@ class _Run:
             new=new,
             old=old,
             exact=stored is not None,
-            place=_UNKNOWN,
             name=name,
             operator=self._operator_text(name, entry),
             operator_debug=entry.debug if entry.schema is not None else _NO_DEBUG,
@@ -560,8 +561,8 @@ class _Run:
     def _throw_in(self, block: Block, check: str, subject: str, **values: object) -> NoReturn:
         # 1.6 prints the number of the kind.
         kind = block.kind.value if self._release > LIBRARIES else list(BlockKind).index(block.kind)
-        file, line = block.file, block.line
-        thrown = message(check, self._release, exact=True, kind=kind, file=file, line=line, **values)
+        file, line, place = block.file, block.line, self._assertions.get(check)
+        thrown = message(check, self._release, exact=True, place=place, kind=kind, file=file, line=line, **values)
         raise RefusalError(thrown, subject)
 
     def _throw_text(self, name: OperatorName, problem: str) -> NoReturn:
@@ -577,7 +578,8 @@ class _Run:
         exact: bool = True,
         **values: object,
     ) -> NoReturn:
-        thrown = message(check, self._release, exact=exact, new=new, old=old, **values)
+        place = self._assertions.get(check)
+        thrown = message(check, self._release, exact=exact, place=place, new=new, old=old, **values)
         raise RefusalError(thrown, subject, new, old)
 
 

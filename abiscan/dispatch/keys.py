@@ -2,7 +2,7 @@
 
 An extension contains the numbers of the torch whose headers it was compiled with, and they change every few releases.
 ``data/keys.txt`` has the keys of each minor version as that torch names them (``c10::toString``); it is made by
-``tools/build_key_data.py`` from the libraries of the releases.
+``tools/release.py`` from the libraries of the releases.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from abiscan.inputs.version import MinorVersion, TorchVersion
 
 _UNNAMED: Final = "Unknown"
 _UNNAMED_KEY: Final = re.compile(rf"{_UNNAMED}\((\d+)\)")
+_NO_BACKEND: Final = "Undefined"
+_FIRST_BACKEND: Final = "CPU"
+_FUNCTIONALITIES: Final = (1, 12)  # since when keys are numbered by functionality, then by backend
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +33,15 @@ class DispatchKeys:
     names: Mapping[int, str]
 
     def name(self, number: int) -> str:
-        """The name of a key; ``Unknown(<number>)`` for a number that this torch does not have."""
-        return self.names.get(number, f"{_UNNAMED}({number})")
+        """The name of a key; ``Unknown(<number>)`` for a number that this torch does not have.
+
+        The number before the first backend of a functionality is no key, but torch names it: ``QuantizedUndefined``.
+        """
+        if (name := self.names.get(number)) is not None:
+            return name
+        functionality, first, _ = self.names.get(number + 1, "").partition(_FIRST_BACKEND)
+        has_backends = bool(functionality and first) and self.minor >= _FUNCTIONALITIES
+        return functionality + _NO_BACKEND if has_backends else f"{_UNNAMED}({number})"
 
     def can_register(self, number: int) -> bool:
         """Whether a kernel can be registered for a number, that is, whether it is a key."""
@@ -59,12 +69,20 @@ def keys_of_minor(version: MinorVersion) -> DispatchKeys:
     return candidates[-1] if candidates else next(iter(tables.values()))
 
 
+def newest_minor() -> MinorVersion:
+    """The newest minor version whose keys are known."""
+    return TorchVersion(_text().splitlines()[-1].split(maxsplit=1)[0]).minor_version
+
+
+def _text() -> str:
+    return resources.files("abiscan.dispatch").joinpath("data/keys.txt").read_text("utf-8")
+
+
 @functools.cache
 def _tables() -> dict[MinorVersion, DispatchKeys]:
     """The keys of each minor version, oldest first."""
-    text = resources.files("abiscan.dispatch").joinpath("data/keys.txt").read_text("utf-8")
     tables: dict[MinorVersion, DispatchKeys] = {}
-    for line in text.splitlines():
+    for line in _text().splitlines():
         text_of_minor, *words = line.split()
         minor = TorchVersion(text_of_minor).minor_version
         pairs = (word.split(":") for word in words)

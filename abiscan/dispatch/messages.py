@@ -17,7 +17,7 @@ from abiscan.inputs.version import MinorVersion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """What torch prints. ``exact`` is false if a part of it is unknown, such as a line in torch's own source."""
+    """What torch prints. ``exact`` is false if a part of it is unknown, such as the place of an assertion."""
 
     id: str
     text: str
@@ -39,15 +39,20 @@ class Template:
         return self.first <= release and (self.last is None or release <= self.last)
 
 
-def message(id_: str, release: MinorVersion, *, exact: bool = True, **values: object) -> Message:
+def message(
+    id_: str, release: MinorVersion, *, exact: bool = True, place: str | None = None, **values: object
+) -> Message:
     """A message as a release words it.
 
     :param exact: whether all values are known
+    :param place: the file and line of the internal assertion that fails, None if there is none or it is unknown
     :raises LookupError: this release has no such message
     """
     for template in TEMPLATES:
         if template.id == id_ and template.holds_for(release):
-            return Message(id=id_, text=template.text.format(**values), exact=exact and template.exact)
+            is_known = place is not None or "{place}" not in template.text
+            text = template.text.format(place=place or "?", **values)
+            return Message(id=id_, text=text, exact=exact and template.exact and is_known)
     raise LookupError(f"{id_} in {release}")
 
 
@@ -65,7 +70,7 @@ _OF_ALL: Final = (
     "{kind}: cannot define {kind} with the wildcard namespace _ (every {kind} defines operators for a distinct "
     "namespace!) Did you mean to use TORCH_LIBRARY_IMPL instead?  " + _BLOCK
 )
-# The place is a line of torch's own source. 1.9 omits the space before it.
+# 1.9 omits the space before it. ``assertions`` has the places.
 _ASSERT: Final = "INTERNAL ASSERT FAILED at {place}, please report a bug to PyTorch. "
 _DIFFERENT: Final = (
     "Tried to register multiple operators with the same name and the same overload name but different schemas: "
@@ -101,9 +106,9 @@ TEMPLATES: Final = (
     _between((1, 6), (1, 6), "L1b", _OF_ALL.replace("!) Did", "!)Did"), exact=False),
     _between((1, 7), (2, 7), "L1b", _OF_ALL, exact=False),
     _between((2, 8), None, "L1b", "bad optional access"),
-    _between((1, 6), (1, 8), "L2", "!dispatch_key_.has_value() " + _ASSERT + _BLOCK, exact=False),
-    _between((1, 9), (1, 9), "L2", "!dispatch_key_.has_value()" + _ASSERT + _BLOCK, exact=False),
-    _between((1, 10), None, "L2", "!dispatch_key_.has_value() " + _ASSERT + _BLOCK, exact=False),
+    _between((1, 6), (1, 8), "L2", "!dispatch_key_.has_value() " + _ASSERT + _BLOCK),
+    _between((1, 9), (1, 9), "L2", "!dispatch_key_.has_value()" + _ASSERT + _BLOCK),
+    _between((1, 10), None, "L2", "!dispatch_key_.has_value() " + _ASSERT + _BLOCK),
     _between(
         (1, 6),
         None,
@@ -157,9 +162,9 @@ TEMPLATES: Final = (
         "fallback(...): Cannot define an operator inside of a {kind} block.  Did you mean to call this function inside "
         "a TORCH_LIBRARY_IMPL block?  " + _BLOCK,
     ),
-    _between((1, 6), (1, 8), "L9", "dispatch_key.has_value() " + _ASSERT + _BLOCK, exact=False),
-    _between((1, 9), (1, 9), "L9", "dispatch_key.has_value()" + _ASSERT + _BLOCK, exact=False),
-    _between((1, 10), None, "L9", "dispatch_key.has_value() " + _ASSERT + _BLOCK, exact=False),
+    _between((1, 6), (1, 8), "L9", "dispatch_key.has_value() " + _ASSERT + _BLOCK),
+    _between((1, 9), (1, 9), "L9", "dispatch_key.has_value()" + _ASSERT + _BLOCK),
+    _between((1, 10), None, "L9", "dispatch_key.has_value() " + _ASSERT + _BLOCK),
     _between(
         (1, 6),
         None,
@@ -240,7 +245,6 @@ TEMPLATES: Final = (
         "*cpp_signature == *cpp_signature_ " + _ASSERT + "Tried to register a kernel ({debug}) for operator {name} for "
         "dispatch key {key}, but the C++ function signature {new} mismatched with a previous kernel that had the "
         "signature {old}",
-        exact=False,
     ),
     _between(
         (1, 8),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
@@ -68,8 +68,10 @@ class Operators:
     called. ``namespaces`` are those with a ``TORCH_LIBRARY`` block, by name; ``classes`` are the custom classes, as
     ``ns.Name``; a running torch reports neither. ``keys`` are the names of the dispatch keys by number, ``aliases``
     those that stand for several others. ``gaps`` says what could not be read, one line each. ``entries`` are those of
-    torch's other registries, None if unknown. ``build`` is the full version of the embedded build that these are the
-    operators of, None if they were read: ``embedded_registries`` has the entries of embedded builds.
+    torch's other registries, None if unknown: ``embedded_registries`` has those of embedded builds. ``build`` is the
+    full version of the embedded build that these are the operators of, None if they were read. ``assertions`` says
+    where torch's internal assertions are in its source, by the id of the message: see ``abiscan.dispatch.assertions``.
+    ``unworded`` are the ids of messages that torch's libraries do not have; empty for an embedded build.
     """
 
     operators: Mapping[str, Operator]
@@ -82,3 +84,5 @@ class Operators:
     gaps: tuple[str, ...]
     entries: tuple[RegistryEntry, ...] | None = None
     build: str | None = None
+    assertions: Mapping[str, str] = field(default_factory=dict)
+    unworded: frozenset[str] = frozenset()

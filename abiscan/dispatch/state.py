@@ -50,7 +50,8 @@ class State:
 
     ``classes`` are the custom classes as ``ns.Name``, None if unknown; ``warned`` means that torch has already issued
     its only warning about a replaced kernel; ``backend`` is the name that ``PrivateUse1`` was renamed to, if any.
-    ``entries`` are those of torch's other registries, by registry and key, with their priorities, as far as known.
+    ``entries`` are those of torch's other registries, by registry and key, with their priorities, as far as known;
+    ``assertions`` are the places of torch's internal assertions by message id, as far as known.
     """
 
     operators: Mapping[str, OperatorEntry] = field(default_factory=dict)
@@ -60,3 +61,4 @@ class State:
     warned: bool = False
     backend: str | None = None
     entries: Mapping[tuple[str, int | str | None], int] = field(default_factory=dict)
+    assertions: Mapping[str, str] = field(default_factory=dict)

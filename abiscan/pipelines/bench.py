@@ -17,7 +17,7 @@ from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.resolve import Resolver
 from abiscan.pipelines.beside import Beside
 from abiscan.pipelines.judge import Judge
-from abiscan.pipelines.package import judge_package
+from abiscan.pipelines.package import ReadPackage, package_result, read_package
 from abiscan.results.check import Result
 from abiscan.results.package import PackageResult
 from abiscan.torches import embedded
@@ -31,6 +31,7 @@ class Bench:
 
     :param choices: the torches; empty for all embedded releases
     :param sources: the targets of the command, which may need libraries of each other
+    :param packages: whether the Python code of packages is read, for the verdict on them
     :param hardware: the GPUs that extensions are also checked on
     """
 
@@ -39,8 +40,12 @@ class Bench:
         choices: Sequence[TorchChoice],
         session: Session,
         sources: Sequence[Source] = (),
+        *,
+        packages: bool = False,
         hardware: Hardware | None = None,
     ) -> None:
+        self._packages = packages
+        self._read: dict[tuple[Source, str], ReadPackage | None] = {}
         self._files = session.files()
         self._progress = session.progress
         self._all_embedded = not choices
@@ -98,8 +103,15 @@ class Bench:
             extensions = [extension for extension in target.extensions if _is_for(name, extension.facts.machine)]
             if target.extensions and not extensions:
                 return ()
+        package = self._read_package(source, name)
         return self._judges[name].judge(
-            target, rules, extensions=extensions, keep=keep, explained=explained, declarations=declarations
+            target,
+            rules,
+            extensions=extensions,
+            keep=keep,
+            explained=explained,
+            declarations=declarations,
+            python=package.definitions if package else {},
         )
 
     def package(self, source: Source, name: str, results: Sequence[Result]) -> PackageResult | None:
@@ -107,10 +119,16 @@ class Bench:
 
         :param results: those of ``judge`` for the target
         """
-        target = self.target(source, name)
-        if target.target.package is None:
+        package = self._read_package(source, name)
+        return package_result(package, self.target(source, name), results) if package else None
+
+    def _read_package(self, source: Source, name: str) -> ReadPackage | None:
+        target, key = self.target(source, name), (source, name)
+        if not self._packages or target.target.package is None:
             return None
-        return judge_package(self._judges[name], target, target.target.package, self._layers[name], results)
+        if key not in self._read:
+            self._read = {key: read_package(self._judges[name], target, target.target.package, self._layers[name])}
+        return self._read[key]
 
 
 def _all_builds() -> list[str]:

@@ -32,13 +32,13 @@ def check(
     :param hardware: the GPUs that extensions are also checked on
     :raises AbiscanError: no target, a torch or the interpreter cannot be read
     """
-    bench = Bench(choices, session, (*targets, *beside), hardware)
+    bench = Bench(choices, session, (*targets, *beside), packages=not each_file, hardware=hardware)
     turns, results, packages = Turns(targets), list[Result](), list[PackageResult]()
     for torch in bench.names:
         for source in turns:
             with turns.of(source):
                 of_files = bench.judge(source, torch, rules, keep=source != targets[-1])
-                package = None if each_file else bench.package(source, torch, of_files)
+                package = bench.package(source, torch, of_files)
                 if package is None:
                     bench.target(source, torch).target.require_extensions()
                 results += of_files

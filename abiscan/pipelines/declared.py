@@ -44,20 +44,20 @@ def check_declared(
     turns, results, packages = Turns(targets), list[Result](), list[PackageResult]()
     for source in turns:
         with turns.of(source):
-            bench = Bench((), session, targets, hardware)
-            of_files, package = _check_declared(source, bench, rules, each_file=each_file)
+            bench = Bench((), session, targets, packages=not each_file, hardware=hardware)
+            of_files, package = _check_declared(source, bench, rules)
             results += of_files
             packages += [package] if package else []
     return Report(results=tuple(results), packages=tuple(packages), unchecked=turns.unchecked())
 
 
 def _check_declared(
-    source: Source, bench: Bench, rules: Sequence[Rule], *, each_file: bool
+    source: Source, bench: Bench, rules: Sequence[Rule]
 ) -> tuple[tuple[Result, ...], PackageResult | None]:
     target = bench.target(source).target
     if target.metadata is None:
         raise InputError(target.name, "has no metadata that could declare a torch", "pass a wheel, or name the torch")
-    judged = judge_on_all(bench, source, rules, explained=False, each_file=each_file)
+    judged = judge_on_all(bench, source, rules, explained=False)
     builds = judged.builds
     admitted = {release for release in builds if _admits(target.metadata, release)}
     if not admitted:

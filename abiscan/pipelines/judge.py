@@ -101,6 +101,7 @@ class Judge:
         keep: bool = False,
         explained: bool = True,
         declarations: Mapping[str, Declaration] | None = None,
+        python: Mapping[str, str] | None = None,
     ) -> tuple[Result, ...]:
         """Check every extension of a target.
 
@@ -109,10 +110,12 @@ class Judge:
         :param explained: whether findings say what the torch has in place of what it lacks; finding that takes longer
             than the verdict, which does not depend on it
         :param declarations: what the metadata declare, by the path of the extension, if that is checked as well
+        :param python: the operators that the package's Python code defines, and the line that does
         """
         declared = (declarations or {}).get
+        link = functools.partial(self.link, explained=explained, python=python)
         linkages = [
-            (examined, self.link(examined, setting, explained=explained, declaration=declared(examined.path)))
+            (examined, link(examined, setting, declaration=declared(examined.path)))
             for examined, setting in self._settings(target, target.extensions if extensions is None else extensions)
         ]
         findings = [[finding for rule in rules for finding in rule.check(linkage)] for _, linkage in linkages]
@@ -152,7 +155,7 @@ class Judge:
         alone = Loader(self._files, search, release.machine)
         executable = torch.interpreter.executable if torch.interpreter else None
         process = alone.start(
-            (str(executable),) if executable else (),
+            (str(executable.resolve()),) if executable else (),
             global_libraries=release.global_libraries,
             libraries=release.local_libraries,
         )
@@ -186,6 +189,7 @@ class Judge:
         *,
         explained: bool,
         declaration: Declaration | None = None,
+        python: Mapping[str, str] | None = None,
         replayer: Replayer | None = None,
     ) -> Linkage:
         """What happens to one extension: it is mapped and bound, then registered, then its layouts are compared.
@@ -218,6 +222,7 @@ class Judge:
             registering=registering,
             explained=explained,
             declaration=declaration,
+            defined_in_python=python or {},
             drifts=drifting,
             **self._on_gpus(examined, release),
         )

@@ -94,7 +94,7 @@ def matrix(
     :param hardware: the GPUs of a second table, one of each architecture if it names none; None for no such table
     :raises AbiscanError: no target, or a torch, cannot be read
     """
-    bench = Bench(choices, session, targets)
+    bench = Bench(choices, session, targets, packages=not each_file)
     rows: list[Row] = []
     packages: list[PackageRow] = []
     gpus: list[GpuRow] = []
@@ -102,7 +102,7 @@ def matrix(
     turns = Turns(targets)
     for source in turns:
         with turns.of(source):
-            judged = judge_on_all(bench, source, rules, explained=explained, each_file=each_file)
+            judged = judge_on_all(bench, source, rules, explained=explained)
             suggestions[bench.target(source).target.name] = judged.suggestion
             rows += judged.rows
             packages += [judged.package] if judged.package else []
@@ -121,7 +121,7 @@ def matrix(
     )
 
 
-def judge_on_all(bench: Bench, source: Source, rules: Sequence[Rule], *, explained: bool, each_file: bool) -> Judged:
+def judge_on_all(bench: Bench, source: Source, rules: Sequence[Rule], *, explained: bool) -> Judged:
     """A target on all torches of a bench.
 
     :raises InputError: it cannot be read, or contains nothing that uses torch
@@ -134,7 +134,7 @@ def judge_on_all(bench: Bench, source: Source, rules: Sequence[Rule], *, explain
         of_target = bench.judge(source, torch, rules, explained=explained)
         for result in of_target:
             results_by_path.setdefault(result.path, {})[torch] = result
-        if of_target and not each_file and (package := bench.package(source, torch, of_target)):
+        if of_target and (package := bench.package(source, torch, of_target)):
             packages[torch] = package
     origins = {extension.path: extension.origin for extension in examined.extensions}
     metadata = examined.target.metadata

@@ -70,6 +70,8 @@ def of_module(machine: Machine, module: Module, name: str) -> object:
     if module.stage is Stage.DEFERRED:
         machine.settle(Deferred(module, name))
         return of_module(machine, module, name)
+    if module.stage is Stage.SKIMMED:
+        return Unknown(f"{module.name}.{name}")
     hook = module.names.get("__getattr__")
     if isinstance(hook, Function) and name not in module.asked:
         module.asked.add(name)

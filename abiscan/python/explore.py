@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from abiscan.python.hosts import text
 from abiscan.python.imports import Interpreter
 from abiscan.python.library import Library
-from abiscan.python.machine import Decision, Exhausted, Limits, Spot, Trace
+from abiscan.python.machine import Decision, Exhausted, Limits, Machine, ProcessEnded, Spot, Trace
 from abiscan.python.model import Answer, Condition, ImportOutcome, Load, Raised, World
 from abiscan.python.sources import stripped
 from abiscan.python.values import Failure, Thrown
@@ -54,9 +55,15 @@ def explore(library: Library, world: Callable[[], World], module: str, limits: L
         if one.outcome() != runs[0].outcome():
             new = (spot for spot in one.trace.decisions if spot not in choices and spot not in runs[0].trace.decisions)
             waiting.extend({**choices, spot: not one.trace.decisions[spot].condition.taken} for spot in new)
-    if runs[0].trace.optional:
+    if runs[0].trace.optional and _more_at_stake(library, runs[0]):
         runs.append(run(library, world(), module, {}, limits, optional=True))
     return Explored(outcome=_summary(module, runs), runs=tuple(runs))
+
+
+def _more_at_stake(library: Library, first: Run) -> bool:
+    """Whether the code registers something, or has a library that it has not loaded."""
+    loaded = {one.path for one in first.trace.attempts}
+    return bool(first.trace.registrations) or not loaded.issuperset(library.files.libraries)
 
 
 def run(
@@ -69,7 +76,9 @@ def run(
     try:
         machine.import_module(module)
     except Thrown as error:
-        raised = as_raised(error.failure)
+        raised = as_raised(machine, error.failure)
+    except ProcessEnded as end:
+        raised = end.raised
     except Exhausted as end:
         machine.gap(f"was not followed to its end: {end}")
         raised = Answer.UNKNOWN
@@ -79,17 +88,17 @@ def run(
     return Run(raised=raised, trace=machine.trace, choices=choices, optional=optional)
 
 
-def as_raised(failure: Failure, depth: int = 0) -> Raised:
+def as_raised(machine: Machine, failure: Failure, depth: int = 0) -> Raised:
     """An exception as users see it."""
-    message = failure.message()
+    message = text(machine, failure)
     behind = failure.cause
     if behind is None and not failure.attributes.get("__suppress_context__"):
         behind = failure.context
     return Raised(
         exception=failure.name(),
-        message=None if message is None else stripped(message),
+        message=stripped(message) if isinstance(message, str) else None,
         at=failure.at,
-        cause=None if behind is None or behind is failure or depth > 10 else as_raised(behind, depth + 1),
+        cause=None if behind is None or behind is failure or depth > 10 else as_raised(machine, behind, depth + 1),
     )
 
 

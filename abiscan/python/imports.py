@@ -15,7 +15,6 @@ from abiscan.python.modelled import Modelled
 from abiscan.python.models import MODELS
 from abiscan.python.models.builtin import BUILTINS
 from abiscan.python.scan import ImportLine
-from abiscan.python.sources import stripped
 from abiscan.python.values import Deferred, Failure, Module, Scope, Stage, Thrown, Unknown, Why, thrown
 
 _REMOVED = {
@@ -36,6 +35,7 @@ class Interpreter(Calls):
     def __init__(self, library: Library, world: World, choices: dict[Spot, bool], limits: Limits) -> None:
         super().__init__(library, world, choices, limits)
         self.builtins = BUILTINS
+        self.models = MODELS
         self.handling = []
         self._generators = {}
         self.frames.append(Frame(file=None))
@@ -128,7 +128,7 @@ class Interpreter(Calls):
         lines = self.library.scanned(file).imports
         if any(line.nested and self._may_matter(module, line) for line in lines):
             return False
-        module.stage = Stage.DEFERRED
+        module.stage = Stage.SKIMMED
         self.frames.append(Frame(file=file))
         try:
             for line in lines:
@@ -139,13 +139,28 @@ class Interpreter(Calls):
             raise
         finally:
             self.frames.pop()
+        module.stage = Stage.DEFERRED
         return True
 
     def _skim_line(self, module: Module, line: ImportLine) -> None:
         self.frames[-1].line = line.line
         for target in self._targets(module, line):
-            if self.library.locate(target) is not None:
-                self.import_module(target)
+            self.import_module(target)
+        base = self.modules.get(self._absolute(module, line.module))
+        if isinstance(base, Module) and base.stage is Stage.SKIMMED:
+            for name in line.names:
+                self._take_own(base, name)
+
+    def _check_defined(self, module: Module, name: str) -> None:
+        """Raise if a module is imported in a circle, and has not come to the name that is wanted of it."""
+        file = module.file
+        line = next((frame.line for frame in reversed(self.frames) if frame.file == file), None)
+        if file is None or line is None:
+            return
+        before = b"".join(self.library.source(file).splitlines(keepends=True)[: line - 1])
+        may_have = name == "*" or name.encode() in before or b"import *" in before or b"globals()" in before
+        if not may_have:
+            raise Thrown(Failure(ImportError, (f"cannot import name '{name}' from {self._described(module)}",)))
 
     def _targets(self, module: Module, line: ImportLine) -> list[str]:
         base = self._absolute(module, line.module)
@@ -245,12 +260,10 @@ class Interpreter(Calls):
     def _take(self, module: object, full: str, name: str) -> object:
         if isinstance(module, Module):
             return self._take_own(module, name)
-        if full == "torch" or full.startswith("torch."):
-            submodule = f"{full}.{name}"
-            if submodule in MODELS:
-                return self.import_module(submodule)
-            if self.library.torch_has(full, name) is False:
-                raise thrown(ImportError, f"cannot import name '{name}' from '{full}' ({self._torch_file(full)})")
+        if f"{full}.{name}" in MODELS:
+            return self.import_module(f"{full}.{name}")
+        if full.startswith("torch.") and self.library.torch_has(full, name) is False:
+            raise thrown(ImportError, f"cannot import name '{name}' from '{full}' ({self._torch_file(full)})")
         if isinstance(module, Unknown) and self.library.locate(f"{full}.{name}") is not None:
             return self.import_module(f"{full}.{name}")
         try:
@@ -268,6 +281,11 @@ class Interpreter(Calls):
 
     def _take_own(self, module: Module, name: str) -> object:
         submodule = f"{module.name}.{name}"
+        if module.stage is Stage.SKIMMED and name not in module.names:
+            if self.library.find(name, module.folders) is not None:
+                return self.import_module(submodule)
+            self._check_defined(module, name)
+            return Deferred(module, name)
         if module.stage is Stage.DEFERRED and name not in module.names:
             assert module.file is not None
             if self.library.find(name, module.folders) is None and name.encode() in self.library.source(module.file):
@@ -285,11 +303,14 @@ class Interpreter(Calls):
             return self.import_module(submodule)
         if module.open_:
             return Unknown(submodule)
-        where = f"'{module.name}' ({stripped(module.file) if module.file else 'unknown location'})"
-        if module.stage is Stage.RUNNING:
+        raise Thrown(Failure(ImportError, (f"cannot import name '{name}' from {self._described(module)}",)))
+
+    def _described(self, module: Module) -> str:
+        """How an ImportError names a module."""
+        if module.stage in {Stage.RUNNING, Stage.SKIMMED}:
             circular = "most likely due to a circular import"
-            where = f"partially initialized module '{module.name}' ({circular}) ({module.file})"
-        raise Thrown(Failure(ImportError, (f"cannot import name '{name}' from {where}",)))
+            return f"partially initialized module '{module.name}' ({circular}) ({module.file})"
+        return f"'{module.name}' ({module.file or 'unknown location'})"
 
     def _import_all(self, module: object, scope: Scope) -> None:
         if not isinstance(module, Module):

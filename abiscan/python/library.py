@@ -43,7 +43,7 @@ class Found:
     extension: bool = False
 
 
-_WORDS = re.compile("|".join(re.escape(word.decode().strip("(")) for word in (*LOADING, *REGISTERING)))
+_WORDS = re.compile("|".join(re.escape(word.decode().strip(".(")) for word in (*LOADING, *REGISTERING)))
 
 
 @dataclass
@@ -55,6 +55,8 @@ class Library:
     surroundings: Surroundings = field(default_factory=Surroundings)
     problems: dict[str, str] = field(default_factory=dict)
     """The sources that cannot be parsed, and why."""
+    of_torch: dict[str, bool | Answer] = field(default_factory=dict)
+    """The operators of torch that were asked for, and whether they are there."""
     _trees: dict[str, ast.Module | None] = field(default_factory=dict)
     _outlines: dict[str, Outline] = field(default_factory=dict)
     _eager: dict[str, bool] = field(default_factory=dict)
@@ -219,6 +221,18 @@ class Library:
             return None
         return False
 
+    def torch_mentions(self, owner: str, name: str) -> bool | None:
+        """Whether the installed torch's source has a name for something of ``torch``; None if it is not at hand."""
+        folder = self.surroundings.torch_folder
+        if folder is None:
+            return None
+        parts = owner.split(".")[1:]
+        places = ["__init__.py", "_tensor.py", "_C/__init__.pyi", "_C/_VariableFunctions.pyi"]
+        places += ["/".join(parts) + ".py", "/".join(parts) + "/__init__.py"]
+        word = re.compile(rb"\b" + re.escape(name.encode()) + rb"\b")
+        there = [folder / place for place in places if (folder / place).is_file()]
+        return any(word.search(place.read_bytes()) for place in there) or (folder / "/".join([*parts, name])).exists()
+
     def matters(self, node: ast.AST) -> bool:
         """Whether running this code may load, register, raise or import something that does."""
         return self.acts(node) or any(isinstance(one, (ast.Raise, ast.Return)) for one in ast.walk(node))
@@ -235,7 +249,7 @@ class Library:
         if isinstance(node, ast.Import):
             return any(self.find(alias.name.split(".")[0]) is not None for alias in node.names)
         name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else None
-        return name is not None and (name in self.risky or _WORDS.fullmatch(name) is not None)
+        return name is not None and (name in self.risky or name in {"define", "impl"} or bool(_WORDS.fullmatch(name)))
 
 
 def absolute(package: str, name: str) -> str:

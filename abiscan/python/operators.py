@@ -9,6 +9,13 @@ from abiscan.python.model import Answer, PythonRegistration, Registers
 from abiscan.python.modelled import Modelled
 from abiscan.python.values import Unknown
 
+_OF_TORCH = frozenset({
+    "c10d", "c10d_functional", "_c10d_functional", "_c10d_functional_autograd", "_dtensor", "symm_mem", "fsdp",
+    "inductor", "_inductor_test", "quantized", "quantized_decomposed", "_quantized", "prims", "rngprims", "debugprims",
+    "export", "mkldnn", "mkldnn_prepacked", "mkl", "onednn", "streams", "onnx", "onnx_symbolic", "rpc", "profiler",
+})  # fmt: skip
+"""Namespaces of torch that it also fills from Python, in modules that not every import of it reaches."""
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Operator(Modelled):
@@ -35,12 +42,14 @@ def exists(machine: Machine, name: str) -> bool | Answer:
         return True
     if "." not in name.partition("::")[2] and any(one.startswith(name + ".") for one in machine.defined):
         return True
-    return machine.world.operator(name)
+    there = machine.operator(name)
+    unclear = machine.unclear | _OF_TORCH
+    return Answer.UNKNOWN if there is False and name.partition("::")[0] in unclear else there
 
 
 def register(machine: Machine, what: Registers, name: str, key: str | None = None) -> None:
     """Note what the code registers."""
     if what is Registers.DEFINITION:
-        machine.defined.setdefault(name, set())
+        machine.defined.add(name)
     registration = PythonRegistration(what=what, operator=name, key=key, at=machine.place())
     machine.trace.registrations.append(registration)

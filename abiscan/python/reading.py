@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from abiscan.python.explore import Explored, explore
 from abiscan.python.library import Library, Surroundings
 from abiscan.python.machine import Limits
 from abiscan.python.model import Reading, World
 from abiscan.python.sources import Files, PackageSources
-from abiscan.python.uses import Later, classify, later
+from abiscan.python.uses import Later, Willing, classify, later
 
 _SECONDS = 5.0
 _MOST_SUBMODULES = 20
@@ -28,14 +30,38 @@ def read(
     ``modules`` are the names that it is imported by; if there are none, its metadata or its files say.
     ``world_factory`` gives a world in which nothing is loaded yet.
     """
-    files = Files(package)
-    library = Library(files, world_factory().python, surroundings or Surroundings())
-    limits = Limits.seconds(seconds)
-    main = [explore(library, world_factory, name, limits) for name in (modules or files.top_level())]
+    with _without_collector():
+        return _read(Files(package), modules, world_factory, surroundings or Surroundings(), Limits.seconds(seconds))
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Syntax trees are many objects and no garbage: collecting while they are made takes as long as making them."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _read(
+    files: Files,
+    modules: Sequence[str],
+    world_factory: Callable[[], World],
+    surroundings: Surroundings,
+    limits: Limits,
+) -> Reading:
+    library = Library(files, world_factory().python, surroundings)
+    names = modules or files.top_level()
+    main = [explore(library, world_factory, name, limits) for name in names]
     if not files.libraries:
         return Reading(imports=tuple(one.outcome for one in main))
-    groups = tuple(one.runs for one in main)
-    after = later(library, world_factory(), [run for one in main for run in one.runs], limits)
+    cut_short = [one.outcome.module for one in main if one.outcome.raised is not None]
+    whole = [explore(library, lambda: Willing(world_factory()), name, limits) for name in cut_short]
+    groups = tuple(one.runs for one in (*main, *whole))
+    after = later(library, world_factory(), names, [run for one in main for run in one.runs], limits)
     apart = [explore(library, world_factory, name, limits) for name in _with_own_libraries(main, after)]
     uses = classify(library, world_factory(), groups, after)
     return Reading(imports=tuple(one.outcome for one in (*main, *apart)), uses=uses)

@@ -15,7 +15,7 @@ from functools import cached_property
 LOADING = (b"load_library", b"CDLL", b"cdll", b"LibraryLoader", b"dlopen", b"PyDLL", b"import_module", b"__import__",
            b"spec_from_file_location", b"exec_module", b"load_dynamic")  # fmt: skip
 REGISTERING = (b"torch.library", b"custom_op", b"triton_op", b".register_fake", b"impl_abstract", b".register_kernel",
-               b"Library(", b".register_autograd", b"import library")  # fmt: skip
+               b"Library(", b".register_autograd", b"import library", b".define(", b".impl(")  # fmt: skip
 _OUTSIDE_FUNCTIONS = (b"raise ", b"raise\n", b"torch.ops.", b"sys.exit", b"os._exit", b"__getattr__")
 _MOST_HITS = 60
 
@@ -51,6 +51,9 @@ class Scan:
 
 _KEYWORD = rb"(?:async[ \t]+)?(?:(def|class)[ \t]+(\w*)|(if|elif|else|try|except|finally|with|for|while)\b)"
 _LINE = re.compile(rb"^(?:([ \t]+)" + _KEYWORD + rb"|(?![ \t\r\n#)\]}])(?:" + _KEYWORD + rb")?)", re.MULTILINE)
+
+_LEFT = re.compile(rb"\n[^\s#)\]}]")
+_LEFT_IN_CLASS = re.compile(rb"\n {0,4}[^\s#)\]}]")
 
 Header = tuple[bytes, bytes]
 """A line that opens a block: its keyword and the name after it. At the left margin, any statement is one."""
@@ -99,7 +102,15 @@ class Outline:
 
     def outside_functions(self, position: int) -> bool:
         """Whether the code at a position runs when the module is imported."""
-        return not any(keyword == b"def" for keyword, _ in self.around(position))
+        return not self._surely_inside(position) and not any(keyword == b"def" for keyword, _ in self.around(position))
+
+    def _surely_inside(self, position: int) -> bool:
+        """A quick look for a function around a position, at the left margin or in a class there."""
+        function, cls = self.data.rfind(b"\ndef ", 0, position), self.data.rfind(b"\nclass ", 0, position)
+        if function > cls:
+            return not _LEFT.search(self.data, function + 1, position + 1)
+        method = self.data.rfind(b"\n    def ", cls, position) if cls >= 0 else -1
+        return method > 0 and not _LEFT_IN_CLASS.search(self.data, method + 1, position + 1)
 
     def calls(self, names: Iterable[str]) -> bool:
         """Whether one of these functions is called, or decorates something, outside of functions."""

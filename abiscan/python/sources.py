@@ -11,7 +11,7 @@ from typing import Protocol
 
 from abiscan.python.model import Answer
 
-ROOT = "/site-packages"
+ROOT = "/the-folder-of-the-package"
 """Where the package is taken to be installed: the folder that texts have as the empty path."""
 
 
@@ -110,14 +110,27 @@ class Files:
 
     def extension(self, stem: str, python: tuple[int, int] | Answer) -> str | None:
         """The file that Python's import finds for an extension module, by the path without its suffix."""
-        folder, _, name = stem.rpartition("/")
-        candidates = [one for one in self.folders.get(folder, ()) if one.startswith(name + ".") and one.endswith(".so")]
+        candidates = self._by_stem.get(stem, ())
         for suffix in ("tagged", ".abi3.so", ".so"):
-            for one in sorted(candidates):
-                rest = one[len(name) :]
+            for one in candidates:
+                rest = one[len(stem) :]
                 if (suffix == "tagged" and accepts_tag(rest, python)) or rest == suffix:
-                    return posixpath.join(folder, one)
+                    return one
         return None
+
+    @cached_property
+    def _by_stem(self) -> dict[str, list[str]]:
+        """The libraries, by their paths up to the first dot of the name."""
+        found: dict[str, list[str]] = {}
+        for path in self.libraries:
+            folder, _, name = path.rpartition("/")
+            found.setdefault(posixpath.join(folder, name.partition(".")[0]), []).append(path)
+        return found
+
+    @cached_property
+    def extension_names(self) -> frozenset[str]:
+        """The names that the libraries may be imported by, without their packages."""
+        return frozenset(stem.rpartition("/")[2] for stem in self._by_stem)
 
     def importable_name(self, path: str) -> str | None:
         """The name of the extension module that a library is, if its file name is one; for any Python."""
@@ -129,6 +142,18 @@ class Files:
 
     def top_level(self) -> tuple[str, ...]:
         """The names that the package is imported by: those that it declares, else those that its files have."""
+        return tuple(dict.fromkeys(inner for name in self._top_level() for inner in self._regular(name)))
+
+    def _regular(self, name: str) -> list[str]:
+        """A package, or those that are in it if others may put packages into it, too (PEP 420)."""
+        folder = name.replace(".", "/")
+        names = self.folders.get(folder, set())
+        if not names or {"__init__.py", "__init__.so"} & names or any(one.endswith(".py") for one in names):
+            return [name]
+        inside = [f"{name}.{one}" for one in sorted(names) if f"{folder}/{one}/__init__.py" in self.members]
+        return inside or [name]
+
+    def _top_level(self) -> tuple[str, ...]:
         for path in sorted(self.members):
             if path.endswith(".dist-info/top_level.txt"):
                 lines = self.read(path).decode("utf-8", "replace").split()

@@ -1,6 +1,6 @@
 """The embedded torch releases, by number; nothing needs to be installed.
 
-``data/exports.bin`` is made by ``tools/build_release_data.py`` from the wheels of the releases. It has what the model
+``data/exports.bin`` is made by ``tools/release.py`` from the wheels of the releases. It has what the model
 of a load needs to know about torch: its libraries, their dependencies, and the names that they export.
 """
 
@@ -45,7 +45,7 @@ def libraries(text: str, machine: Machine) -> tuple[str, ...]:
 
     :raises InputError: it is not embedded
     """
-    return tuple(_record(text, machine)["libraries"])
+    return tuple(description(text, machine)["libraries"])
 
 
 def sizes() -> dict[str, int]:
@@ -61,7 +61,7 @@ def build(text: str, machine: Machine) -> str:
 
     :raises InputError: it is not embedded
     """
-    return str(_record(text, machine)["build"])
+    return str(description(text, machine)["build"])
 
 
 @functools.cache
@@ -140,7 +140,7 @@ def release(text: str, machine: Machine, files: Files) -> TorchRelease:
     :param files: the libraries of the release are put there
     :raises InputError: it is not embedded
     """
-    return _unpack(_record(text, machine), files)
+    return _unpack(description(text, machine), files)
 
 
 def exports(text: str, machine: Machine) -> dict[str, frozenset[str]]:
@@ -148,7 +148,7 @@ def exports(text: str, machine: Machine) -> dict[str, frozenset[str]]:
 
     :raises InputError: it is not embedded
     """
-    columns = {library["column"]: name for name, library in _record(text, machine)["libraries"].items()}
+    columns = {library["column"]: name for name, library in description(text, machine)["libraries"].items()}
     exported: dict[str, list[str]] = {name: [] for name in columns.values()}
     for bits, names in _table().by_columns.items():
         for column, library in columns.items():
@@ -157,20 +157,27 @@ def exports(text: str, machine: Machine) -> dict[str, frozenset[str]]:
     return {library: frozenset(names) for library, names in exported.items()}
 
 
+@functools.cache
 def uses_cxx11_strings(text: str, machine: Machine) -> bool | None:
     """Whether an embedded release was built with the C++11 ``std::string``; None if it is not embedded."""
     record = next((record for record in _records(machine) if str(_version_of(record)) == text), None)
     return None if record is None else string_abi.uses_cxx11_strings(_libraries(record))
 
 
-def _record(text: str, machine: Machine) -> dict[str, Any]:
+def description(text: str, machine: Machine) -> dict[str, Any]:
+    """What the data file has for a release: the result of ``describe``.
+
+    :raises InputError: it is not embedded
+    """
     version = TorchVersion(text)
     same = [record for record in _records(machine) if _version_of(record) == version.of_release]
     candidates = [record for record in same if version.local in (None, TorchVersion(record["build"]).local)]
     if not candidates:
         problem = f"not among the embedded releases for {machine.value}"
         if same:
-            raise InputError(f"torch {text}", problem, f"available: {', '.join(record['build'] for record in same)}")
+            builds = ", ".join(record["build"] for record in same)
+            # Builds of one release can differ in everything that matters, the string ABI included.
+            raise InputError(f"torch {text}", problem, f"pass {builds}, or the folder or the wheel of this build")
         fix = f"the nearest are {', '.join(_nearest(version, machine))}; abiscan releases lists all"
         raise InputError(f"torch {text}", problem, fix)
     return min(candidates, key=lambda record: ("libtorch_cuda.so" in record["libraries"], record["build"]))

@@ -1,6 +1,6 @@
 """The operators of the embedded torch releases, by number; nothing needs to be installed.
 
-``data/operators.bin`` is made by ``tools/build_release_data.py`` from the libraries of each build. Most of the data are
+``data/operators.bin`` is made by ``tools/release.py`` from the libraries of each build. Most of the data are
 the same from one release to the next, so each item is stored once, with the set of builds that have it. Operators are
 sorted by name and compressed in blocks: looking one up decompresses one block, which has it for all releases.
 """
@@ -15,6 +15,7 @@ from importlib import resources
 from abiscan.binary.elf import Machine
 from abiscan.dispatch.operators import Operators
 from abiscan.torches import embedded
+from abiscan.torches.embedded_assertions import assertions
 from abiscan.torches.operator_table import OperatorTable
 
 
@@ -26,7 +27,16 @@ def operators(text: str, machine: Machine, names: Collection[str] | None = None)
     :raises InputError: it is not embedded
     """
     build = embedded.build(text, machine)
-    return dataclasses.replace(table().operators(_number(build, machine), names), build=build)
+    operators = table().operators(_number(build, machine), names)
+    return dataclasses.replace(operators, build=build, assertions=assertions(build, machine))
+
+
+def names(text: str, machine: Machine) -> frozenset[str]:
+    """The names of all operators of an embedded release.
+
+    :raises InputError: it is not embedded
+    """
+    return table().names(_number(embedded.build(text, machine), machine))
 
 
 def find(libraries: Mapping[str, str], machine: Machine) -> str | None:

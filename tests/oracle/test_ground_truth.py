@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from packaging.version import Version
 
+from abiscan.binary.elf import Machine
 from abiscan.extension.built_for import built_for
 from abiscan.inputs.files import Files, read_facts
 from abiscan.inputs.session import Session
@@ -34,21 +36,16 @@ from tools import ground_truth
 
 RECORDED: Final = f"{TORCH}+cpu"
 SMALL_WHEELS: Final = Path(__file__).parents[1] / "data" / "wheels"
-SMALL: Final = ("tensordict-0.6.2", "torch-c-dlpack-ext-0.1.5")
+SMALL: Final = ("tensordict-0.6.2", "torch-c-dlpack-ext-0.1.5", "torchaudio-2.9.1-aarch64")
 pytestmark = corpus.one_process
 
 
 def test_every_recorded_load_of_a_small_wheel_is_predicted_without_downloads(tmp_path: Path) -> None:
     folder = shutil.copytree(SMALL_WHEELS, tmp_path / "wheels")
     pairs = [pair for pair in ground_truth.recorded() if pair.corpus in SMALL]
-    assert {pair.torch for pair in pairs} == {"2.8.0", "2.9.1", "2.13.0", "2.14.1"}
-    assert len(pairs) == 4 * (1 + 12)
-    wrong = {
-        f"{pair.corpus} {pair.path} on torch {pair.torch}": found
-        for pair, predicted in ground_truth.predict(pairs, folder, embedded=True)
-        if (found := ground_truth.differences(pair, predicted, embedded=True))
-    }
-    assert wrong == {}
+    assert {pair.torch for pair in pairs} == {"2.6.0", "2.8.0", "2.9.1", "2.13.0", "2.14.1"}
+    assert len(pairs) == 4 * (1 + 12) + 3 * 2
+    assert ground_truth.disagreeing(pairs, folder, embedded=True) == {}
 
 
 @needs_corpus
@@ -67,13 +64,19 @@ def test_every_recorded_load_is_predicted() -> None:
 @needs_corpus
 def test_every_recorded_load_is_predicted_from_the_release_number_alone() -> None:
     pairs = ground_truth.recorded()
-    assert len(pairs) == 325 + 240
+    assert len(pairs) == 325 + 240 + 120
+    shipped = shipped_by(pairs)
     wrong = {
         f"{pair.corpus} {pair.path} on torch {pair.torch}": found
         for pair, predicted in corpus.predictions(pairs, embedded=True)
-        if (found := ground_truth.differences(pair, predicted, embedded=True))
+        if (found := ground_truth.differences(pair, predicted, embedded=True, shipped=shipped[pair.corpus]))
     }
     assert wrong == {}
+
+
+def shipped_by(pairs: Sequence[ground_truth.Pair]) -> dict[str, frozenset[str]]:
+    targets = ground_truth.targets_of(pairs, corpus.folder())
+    return {name: ground_truth.shipped_in(target) for name, target in targets.items()}
 
 
 @needs_corpus
@@ -82,10 +85,10 @@ def test_the_matrix_of_each_wheel_has_every_recorded_verdict_and_error() -> None
     targets = ground_truth.targets_of(pairs, corpus.folder())
     found = matrix(list(targets.values()), (), RULES, Session(store=corpus.store()), explained=False)
     rows = {(row.target, row.path): row for row in found.rows}
-    wrong = {}
+    wrong, shipped = {}, shipped_by(pairs)
     for pair in pairs:
         result = rows[str(targets[pair.corpus]), pair.path].results[pair.torch]
-        if difference := ground_truth.differences(pair, result, embedded=True):
+        if difference := ground_truth.differences(pair, result, embedded=True, shipped=shipped[pair.corpus]):
             wrong[f"{pair.corpus} {pair.path} on torch {pair.torch}"] = difference
     assert wrong == {}
 
@@ -131,7 +134,11 @@ def test_the_record_has_both_verdicts_and_all_releases() -> None:
     assert {pair.torch for pair in pairs} == {"2.5.1", "2.6.0", "2.8.0", "2.9.1", "2.13.0", "2.14.1"}
     assert {pair.verdict for pair in pairs} >= {"loads", "fails"}
     assert all((pair.verdict == "fails") == bool(pair.message or pair.signal) for pair in pairs)
-    assert sum(pair.signal is not None for pair in pairs) == 3
+    assert {pair.signal for pair in pairs} == {None, "SIGSEGV", "SIGABRT"}
+    on = {machine: [pair for pair in pairs if pair.machine is machine] for machine in Machine}
+    assert [sum(pair.signal is not None for pair in on[machine]) for machine in Machine] == [3, 5]
+    assert all((pair.sha256 is None) == (pair.undefined is None) == pair.alone for pair in pairs)
+    assert all(pair.alone == (pair.machine is Machine.AARCH64) for pair in pairs)
     others = {library.partition("/")[0] for pair in pairs for library in pair.other_wheels}
     assert others == {"metatensor_core-0.1.20", "metatensor_core-0.2.6"}
 
@@ -157,6 +164,7 @@ def recorded(**changes: Any) -> Any:
         "package": "pkg",
         "version": "1.0",
         "path": "pkg/_C.so",
+        "machine": Machine.X86_64,
         "sha256": "0" * 64,
         "torch": "2.9.1",
         "verdict": "fails",
@@ -203,6 +211,26 @@ def test_a_death_by_a_signal_is_an_abort_with_any_words() -> None:
     assert ground_truth.differences(died, failure(predicted_error=aborts, undefined_symbols=())) == []
     (found,) = ground_truth.differences(died, result())
     assert found.endswith("recorded SIGSEGV")
+
+
+def test_an_absent_library_says_nothing_about_torch() -> None:
+    absent = "libx.so.1: cannot open shared object file: No such file or directory"
+    alone = recorded(object=None, message=absent, alone=True, undefined=None, sha256=None)
+    (found,) = ground_truth.differences(alone, result())
+    assert found == "libx.so.1 was absent, which is not said of it"
+    assert ground_truth.differences(alone, result(), shipped={"libx.so.1"}) == []
+    assert ground_truth.differences(alone, result(external=("libx.so.1",))) == []
+    of_torch = dataclasses.replace(alone, message=absent.replace("libx.so.1", "libtorch_cuda.so"))
+    (found,) = ground_truth.differences(of_torch, result(external=("libtorch_cuda.so",)))
+    assert found.startswith("predicted ('loads', None, None)")
+
+
+def test_a_symbol_that_an_older_system_lacks_says_nothing_about_torch() -> None:
+    symbol = "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE15_M_replace_coldEPcmPKcmm"
+    alone = recorded(message=f"undefined symbol: {symbol}", alone=True, undefined=None, sha256=None)
+    assert ground_truth.differences(alone, failure()) == []
+    of_torch = dataclasses.replace(alone, message="undefined symbol: _ZN2at3addEv")
+    assert len(ground_truth.differences(of_torch, failure())) == 1
 
 
 def test_several_differences_are_told_apart() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from abiscan.binary.elf import ElfFile
+from abiscan.binary.elf import ElfFile, Machine
 from abiscan.dispatch.keys import keys_of
 from abiscan.emulation import Phase, recover
 from abiscan.extension.examined import examine
@@ -22,6 +22,7 @@ from abiscan.inputs.version import TorchVersion
 from tests.oracle import corpus
 from tests.oracle.corpus import needs_corpus, shared_work  # noqa: F401
 from tests.oracle.test_ground_truth import SMALL, SMALL_WHEELS
+from tests.oracle.test_samples import TORCH
 from tools import ground_truth, registrations
 from tools.registrations import Load, dumped_kernels, dumped_schemas, recovered_kernels, recovered_schemas
 
@@ -31,22 +32,23 @@ pytestmark = corpus.one_process
 
 
 @functools.cache
-def inventories(package: str, version: str) -> tuple[Inventory, ...]:
-    examined = examine(corpus.wheel(f"{package}-{version}"), Session(store=corpus.store()))
+def inventories(package: str, version: str, machine: Machine = Machine.X86_64) -> tuple[Inventory, ...]:
+    wheel = ground_truth.wheel(package, version, corpus.folder(), machine)
+    examined = examine(wheel, Session(store=corpus.store()))
     return tuple(extension.inventory for extension in examined.extensions)
 
 
 @needs_corpus
 @pytest.mark.parametrize("load", LOADS, ids=lambda load: f"{load.corpus}/{load.path}-{load.torch}")
 def test_recovers_exactly_what_a_recorded_load_registered(load: Load) -> None:
-    assert registrations.differences(load, inventories(load.package, load.version)) == []
+    assert registrations.differences(load, inventories(load.package, load.version, load.machine)) == []
 
 
 def test_recovers_exactly_what_the_loads_of_small_wheels_registered(tmp_path: Path) -> None:
     folder = shutil.copytree(SMALL_WHEELS, tmp_path / "wheels")
     loads = [load for load in LOADS if load.corpus in (*SMALL, "torch-harmonics-0.9.3")]
-    assert len(loads) == 24
-    assert sum(len(load.schemas) for load in loads) == 14
+    assert len(loads) == 25
+    assert sum(len(load.schemas) for load in loads) == 24
     wrong = {
         f"{load.corpus} {load.path} on torch {load.torch}": found
         for load, found in ground_truth.compare_registrations(loads, folder)
@@ -59,8 +61,8 @@ def test_recovers_exactly_what_the_loads_of_small_wheels_registered(tmp_path: Pa
 def test_no_kernel_of_a_recorded_file_is_said_to_contradict_itself() -> None:
     """Each was accepted by a real torch, which made both its C++ type and its schema."""
     typed = 0
-    for package, version in sorted({(load.package, load.version) for load in LOADS}):
-        for each in inventories(package, version):
+    for package, version, machine in dict.fromkeys((load.package, load.version, load.machine) for load in LOADS):
+        for each in inventories(package, version, machine):
             assert [gap.reason for gap in each.gaps if "contradicts" in gap.reason] == [], each.path
             kernels_of = each.registrations.kernels
             typed += sum(kernel.signature is not None and kernel.inferred_schema is not None for kernel in kernels_of)
@@ -93,6 +95,24 @@ def test_the_record_is_not_empty() -> None:
     assert sum(load.kernels.total() for load in LOADS) > 1_000
     assert sum(len(load.schemas) for load in LOADS) > 500
     assert sum(load.methods.total() for load in LOADS if load.methods) > 1_000
+
+
+@pytest.mark.parametrize("load", registrations.recorded(registrations.OF_SAMPLES), ids=lambda load: load.path)
+def test_recovers_exactly_what_the_load_of_a_sample_for_aarch64_registered(load: Load) -> None:
+    file = ElfFile.open(SAMPLES / load.path)
+    assert file.facts().machine is load.machine is Machine.AARCH64
+    found = recover(file, file.facts())
+    assert [gap for gap in found.gaps if gap.stage == "emulation"] == []
+    assert registrations.differences_of(load, [found]) == []
+
+
+def test_every_sample_for_aarch64_was_loaded() -> None:
+    loads = {load.path: load for load in registrations.recorded(registrations.OF_SAMPLES)}
+    assert loads.keys() == {path.name for path in SAMPLES.glob("*_aarch64.so")}
+    assert {load.torch for load in loads.values()} == {TORCH}
+    # These enter something into other registries, or look operators up.
+    without = {name for name, load in loads.items() if not load.kernels and not load.schemas}
+    assert without == {"lookups_aarch64.so", "registries_aarch64.so"}
 
 
 LOAD = """

@@ -5,11 +5,12 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable
 
+from abiscan.python.filesystem import as_text, read_text
 from abiscan.python.hosts import sort_values, text, truth
 from abiscan.python.machine import Machine
 from abiscan.python.model import Told
-from abiscan.python.modelled import Modelled
-from abiscan.python.models.namespace import argument, natives
+from abiscan.python.modelled import Modelled, Native
+from abiscan.python.models.namespace import Namespace, argument, natives
 from abiscan.python.operations import attempt, described
 from abiscan.python.values import (
     Bound,
@@ -20,6 +21,7 @@ from abiscan.python.values import (
     Module,
     Thrown,
     Unknown,
+    Why,
     Wrapped,
     concrete,
     thrown,
@@ -43,8 +45,13 @@ def _hasattr(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
         if AttributeError not in error.failure.ancestry():
             raise
         return False
-    if not isinstance(found, Unknown):
+    if not isinstance(found, Unknown) or (isinstance(args[0], Namespace) and args[1] in args[0].names):
         return True
+    torch = described(args[0])
+    if torch.startswith("torch."):
+        there = machine.library.torch_mentions(torch, args[1])
+        if there is not None:
+            return there
     if isinstance(args[0], Instance) and not args[0].cls.is_open():
         return args[1] in args[0].attributes
     return Unknown(f"hasattr({described(args[0])}, {args[1]!r})", found.why)
@@ -204,6 +211,38 @@ def _callable(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
     )
 
 
+class OpenFile(Modelled):
+    """A file of the package that is open for reading."""
+
+    __slots__ = ("path",)
+
+    def __init__(self, path: object) -> None:
+        self.path = path
+
+    def attribute(self, machine: Machine, name: str) -> object:
+        """``read``, and its lines."""
+        if name == "read":
+            return Native("read", lambda m, _args, _kwargs: read_text(m, self.path))
+        if name in {"readlines", "__iter__"}:
+            return Native(name, lambda m, _args, _kwargs: _lines(read_text(m, self.path)))
+        return Unknown(f"file.{name}")
+
+
+def _lines(content: object) -> object:
+    return content.splitlines(keepends=True) if isinstance(content, str) else content
+
+
+def _open(machine: Machine, args: Args, kwargs: Kwargs) -> object:
+    path, mode = argument(args, kwargs, 0, "file"), argument(args, kwargs, 1, "mode", "r")
+    known = as_text(path)
+    inside = None if known is None else machine.files.inside(known)
+    if known is None or inside is None or mode not in {"r", "rt"}:
+        return Unknown(f"open({described(path)})", Why.ENVIRONMENT)
+    if inside not in machine.files.members:
+        raise thrown(FileNotFoundError, f"[Errno 2] No such file or directory: {known!r}")
+    return OpenFile(known)
+
+
 def _import(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
     if not args or not isinstance(args[0], str):
         return Unknown("__import__()")
@@ -294,4 +333,5 @@ BUILTINS.update(
         pow=_plain("pow"),
     )
 )
+BUILTINS["open"] = Native("open", _open)
 BUILTINS["__import__"] = natives("builtins", import_=_import)["import"]

@@ -45,16 +45,10 @@ class SpecLoader(Modelled):
         self.spec = spec
 
     def attribute(self, machine: Machine, name: str) -> object:
-        """``exec_module`` runs the module: it loads the library, if it is one."""
-        if name in {"exec_module", "load_module", "create_module"}:
-            return Native(name, self._execute)
-        return Unknown(f"loader.{name}")
-
-    def _execute(self, machine: Machine, _args: Args, _kwargs: Kwargs) -> object:
-        origin = self.spec.origin or ""
-        if ".so" in origin:
-            loading.load(machine, origin, Loader.IMPORT)
-        return Unknown(self.spec.name)
+        """``exec_module`` runs the module; that of an extension was run as it was made."""
+        return (
+            Native(name, lambda _machine, _args, _kwargs: None) if name == "exec_module" else Unknown(f"loader.{name}")
+        )
 
 
 def _import_module(machine: Machine, args: Args, kwargs: Kwargs) -> object:
@@ -99,8 +93,12 @@ def _from_location(_machine: Machine, args: Args, kwargs: Kwargs) -> object:
     return Unknown("spec_from_file_location()")
 
 
-def _from_spec(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
-    return Unknown(args[0].name) if args and isinstance(args[0], Spec) else Unknown("module_from_spec()")
+def _from_spec(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    if not args or not isinstance(args[0], Spec):
+        return Unknown("module_from_spec()")
+    if ".so" in (args[0].origin or ""):
+        loading.load(machine, args[0].origin, Loader.IMPORT)
+    return Unknown(args[0].name)
 
 
 class Finder(Modelled):

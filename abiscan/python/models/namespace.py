@@ -24,7 +24,7 @@ class Namespace(Modelled):
         if name in self.names:
             return self.names[name]
         full = f"{self.name}.{name}"
-        return machine.modules.get(full) or Unknown(full)
+        return machine.import_module(full) if full in machine.models else machine.modules.get(full) or Unknown(full)
 
     def described(self) -> str:
         """Its name."""
@@ -39,3 +39,8 @@ def natives(prefix: str, **functions: Function) -> dict[str, object]:
 def argument(args: list[object], kwargs: dict[str, object], index: int, name: str, default: object = None) -> object:
     """An argument, by its place or its name."""
     return args[index] if len(args) > index else kwargs.get(name, default)
+
+
+def namespace(name: str, **values: object) -> Callable[[Machine], object]:
+    """What makes a module of some names."""
+    return lambda _machine: Namespace(name, values)

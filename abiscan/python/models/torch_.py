@@ -119,6 +119,31 @@ def _cuda(machine: Machine) -> object:
     return Namespace("torch.cuda", names)
 
 
+def _absent(name: str) -> Callable[[Machine], object]:
+    """A kind of device that builds for CPU or CUDA do not have."""
+
+    def make(machine: Machine) -> object:
+        known = not isinstance(machine.world.cuda, Answer)
+        answer = False if known else Unknown(f"{name}.is_available()", Why.ENVIRONMENT)
+        count = 0 if known else Unknown(f"{name}.device_count()", Why.ENVIRONMENT)
+        return Namespace(
+            name,
+            {
+                "is_available": Native(f"{name}.is_available", lambda _machine, _args, _kwargs: answer),
+                "is_built": Native(f"{name}.is_built", lambda _machine, _args, _kwargs: answer),
+                "device_count": Native(f"{name}.device_count", lambda _machine, _args, _kwargs: count),
+            },
+        )
+
+    return make
+
+
+def _core(machine: Machine) -> object:
+    known = not isinstance(machine.world.cuda, Answer)
+    absent = False if known else Unknown("torch._C", Why.ENVIRONMENT)
+    return Namespace("torch._C", {"_has_xpu": absent, "_has_mps": False, "_has_mtia": absent})
+
+
 def _version(machine: Machine) -> object:
     world = machine.world
     known = not isinstance(world.cuda, Answer)
@@ -133,6 +158,7 @@ def _version(machine: Machine) -> object:
             "hip": None if known else Unknown("torch.version.hip", Why.ENVIRONMENT),
             "xpu": None if known else Unknown("torch.version.xpu", Why.ENVIRONMENT),
             "debug": False,
+            "git_version": Unknown("torch.version.git_version"),
         },
     )
 
@@ -152,8 +178,6 @@ def _torch(machine: Machine) -> object:
     }
     module = Namespace("torch", names)
     machine.modules["torch"] = module
-    for name in ("cuda", "version", "library"):
-        names[name] = machine.import_module(f"torch.{name}")
     return module
 
 
@@ -161,6 +185,12 @@ MODELS: dict[str, Callable[[Machine], object]] = {
     "torch": _torch,
     "torch.cuda": _cuda,
     "torch.version": _version,
+    "torch._C": _core,
+    "torch.xpu": _absent("torch.xpu"),
+    "torch.mps": _absent("torch.mps"),
+    "torch.mtia": _absent("torch.mtia"),
+    "torch.backends": lambda _machine: Namespace("torch.backends", {}),
+    "torch.backends.mps": _absent("torch.backends.mps"),
     "torch.ops": lambda machine: machine.attribute(machine.import_module("torch"), "ops"),
     "torch._ops": lambda machine: Namespace(
         "torch._ops", {"ops": machine.attribute(machine.import_module("torch"), "ops")}

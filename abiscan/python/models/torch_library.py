@@ -13,7 +13,7 @@ from packaging.version import InvalidVersion, Version
 from abiscan.python.machine import Machine
 from abiscan.python.model import Answer, Registers
 from abiscan.python.modelled import Modelled, Native
-from abiscan.python.models.namespace import Function, argument, natives
+from abiscan.python.models.namespace import Function, Namespace, argument, natives
 from abiscan.python.operations import described
 from abiscan.python.operators import Operator, exists, register
 from abiscan.python.values import Failure, Thrown, Unknown, Why, thrown
@@ -73,7 +73,7 @@ def _kernel(machine: Machine, name: str, key: str) -> None:
 
 
 def _define(machine: Machine, name: str, schema: str) -> None:
-    if name in machine.defined or (exists(machine, name) is True and machine.world.operator(name) is True):
+    if name in machine.defined or machine.operator(name) is True:
         text = f"Tried to register an operator ({schema}) with the same name and overload name multiple times."
         raise Thrown(Failure(RuntimeError, (Unknown(text),)))
     register(machine, Registers.DEFINITION, name)
@@ -116,7 +116,9 @@ class LibraryValue(Modelled):
     def _define(self, machine: Machine, args: Args, kwargs: Kwargs) -> object:
         schema = argument(args, kwargs, 0, "schema")
         name = self.qualified(machine, schema.partition("(")[0] if isinstance(schema, str) else schema, "a definition")
-        if name is not None:
+        if name is None:
+            machine.unclear.add(self.namespace)
+        else:
             _define(machine, name, f"{self.namespace}::{schema}")
         return name
 
@@ -300,6 +302,11 @@ def _define_on(machine: Machine, library: LibraryValue, schema: object) -> None:
     machine.call(library.attribute(machine, "define"), [schema], {})
 
 
+def _infer_schema(_machine: Machine, _args: Args, _kwargs: Kwargs) -> object:
+    """A schema without the name: what is in the parentheses does not matter here."""
+    return "(...) -> ..."
+
+
 class TorchLibrary(Modelled):
     """``torch.library``."""
 
@@ -312,7 +319,7 @@ class TorchLibrary(Modelled):
             register_kernel=_register_kernel, impl=_impl, define=_define_function,
             register_vmap=_registering(Registers.VMAP, lambda _args, _kwargs: "FuncTorchBatched", 1),
             register_torch_dispatch=_registering(Registers.TORCH_DISPATCH, lambda _args, _kwargs: None, 2),
-            _scoped_library=_library,
+            _scoped_library=_library, infer_schema=_infer_schema,
         )  # fmt: skip
 
     def attribute(self, machine: Machine, name: str) -> object:
@@ -341,5 +348,11 @@ def _is_since(version: str | Answer, since: str) -> bool | None:
         return None
 
 
-MODELS: dict[str, Callable[[Machine], object]] = {"torch.library": lambda _machine: TorchLibrary()}
+MODELS: dict[str, Callable[[Machine], object]] = {
+    "torch.library": lambda _machine: TorchLibrary(),
+    "torch._library": lambda _machine: Namespace("torch._library", {}),
+    "torch._library.infer_schema": lambda _machine: Namespace(
+        "torch._library.infer_schema", natives("torch._library.infer_schema", infer_schema=_infer_schema)
+    ),
+}
 """Modules by name."""

@@ -67,7 +67,8 @@ def build(name: str, options: dict[str, list[str]], toolkit: Path, scratch: Path
     torch = scratch / "libtorch_cpu.so"
     names = ("init_def", "init_impl", "def", "impl")
     (scratch / "torch.c").write_text("".join(f"int aoti_torch_library_{name};\n" for name in names), "utf-8")
-    subprocess.run(["gcc", "-shared", f"-Wl,-soname,{torch.name}", "-o", str(torch), "torch.c"], cwd=scratch, check=True)
+    command = ["gcc", "-shared", f"-Wl,-soname,{torch.name}", "-o", str(torch), "torch.c"]
+    subprocess.run(command, cwd=scratch, check=True)
     libraries = [f"-L{toolkit / 'lib'}", "-lcudadevrt", "-l:libcudart.so.13", str(torch)]
     subprocess.run([*link, "-o", str(sample), *objects, "operators.cpp", *libraries], cwd=HERE, check=True)
     return sample

@@ -45,6 +45,15 @@ def test_a_number_without_a_name_says_so() -> None:
     assert keys_of(Version("2.8.0")).name(4_000) == "Unknown(4000)"
 
 
+def test_the_number_before_the_keys_of_a_functionality_is_named_as_torch_names_it() -> None:
+    """Kernels of torchvision 0.22.1 that a real torch 2.8.0 for aarch64 lists so: for QuantizedCPU, in 2.7."""
+    assert keys_of(Version("2.7.1")).name(66) == "QuantizedCPU"
+    assert keys_of(Version("2.8.0")).name(66) == "QuantizedUndefined"
+    assert not keys_of(Version("2.8.0")).can_register(66)
+    assert keys_of(Version("2.8.0")).name(49) == "Unknown(49)"  # torch says "Undefined", as of number 0
+    assert keys_of(Version("1.6.0")).name(16) == "Unknown(16)"  # before MkldnnCPU: no functionality yet
+
+
 @pytest.mark.parametrize(("number", "expected"), [(49, True), (0, True), (4_000, False)])
 def test_a_kernel_is_registered_for_keys_only(number: int, expected: bool) -> None:
     assert keys_of(Version("2.13.0")).can_register(number) is expected

@@ -32,6 +32,7 @@ OPERATORS = Operators(
     aliases={"Autograd": frozenset({"AutogradCPU", "AutogradCUDA"})},
     gaps=("libtorch_cpu.so: something",),
     entries=(RegistryEntry("device-guard", "CPU", None), RegistryEntry("ThreadPoolRegistry", "C10", 2)),
+    assertions={"L9": '"/pytorch/aten/src/ATen/core/library.cpp":293'},
 )
 EMPTY = Operators(
     operators={}, kernels=(), fallbacks=(), namespaces={}, classes=frozenset(), keys={}, aliases={}, gaps=()

@@ -1,0 +1,47 @@
+"""Torch's internal assertions that a registration can violate, and where each is in torch's source.
+
+``TORCH_INTERNAL_ASSERT`` (``c10/util/Exception.h``) makes one string constant of the condition, the file and the line:
+``dispatch_key.has_value() INTERNAL ASSERT FAILED at "/pytorch/aten/src/ATen/core/library.cpp":293, please report …``.
+1.9 omits the space before it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from abiscan.binary.elf import ElfFile
+
+LIBRARY: Final = "libtorch_cpu.so"
+"""The library that has them."""
+
+# The condition and the source file, by the id of the message.
+_ASSERTIONS: Final = {
+    "L2": ("!dispatch_key_.has_value()", "library.cpp"),
+    "L9": ("dispatch_key.has_value()", "library.cpp"),
+    "K1": ("*cpp_signature == *cpp_signature_", "OperatorEntry.cpp"),
+}
+_FAILED: Final = "INTERNAL ASSERT FAILED at "
+_LONGEST_PLACE: Final = 4096
+
+
+def places(library: ElfFile) -> dict[str, str]:
+    """Where the assertions are, as torch prints it (``"/pytorch/aten/src/ATen/core/library.cpp":293``), by message id.
+
+    An assertion that the library does not have is left out. If a file has the same assertion twice, the first one
+    fails first: that of the block, which precedes that of a definition in it.
+    """
+    found = {id_: sorted(_lines(library, *assertion)) for id_, assertion in _ASSERTIONS.items()}
+    return {id_: lines[0][1] for id_, lines in found.items() if lines}
+
+
+def _lines(library: ElfFile, condition: str, file: str) -> Iterator[tuple[int, str]]:
+    place = re.compile(rb'"[^"\0\n]*/%s":([0-9]+)(?=, )' % re.escape(file.encode()))
+    for separator in (" ", ""):
+        text = f"\0{condition}{separator}{_FAILED}".encode()
+        for position in library.find_in_data(text):
+            start = position + len(text)
+            match = place.match(library.data[start : start + _LONGEST_PLACE])
+            if match:
+                yield int(match[1]), match[0].decode("utf-8", "backslashreplace")

@@ -1,0 +1,32 @@
+"""Where torch's internal assertions are in its source, for the embedded builds.
+
+``data/assertions.json`` is made by ``tools/build_assertion_data.py``: for each build, the place by message id.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping
+from importlib import resources
+from typing import Final
+
+from abiscan.binary.elf import Machine
+
+NAME: Final = "assertions.json"
+
+
+def assertions(build: str, machine: Machine) -> Mapping[str, str]:
+    """The places of a build by message id; empty if they are not embedded, or the build has no such assertion.
+
+    :param build: its full version: ``2.13.0+cpu``
+    """
+    return _data().get(f"{build} {machine.value}", {})
+
+
+@functools.cache
+def _data() -> dict[str, dict[str, str]]:
+    data: dict[str, dict[str, str]] = json.loads(
+        resources.files("abiscan.torches").joinpath(f"data/{NAME}").read_text("utf-8")
+    )
+    return data
