@@ -154,4 +154,4 @@ def test_doctor_finds_a_package_without_code(
     monkeypatch.setattr(doctor, "examine", lambda _, session: examine(FOLDER / sample, session))
     found = json.loads(run("doctor", "--python", python, "--format", "json").stdout)
     jsonschema.validate(found, schema("doctor"))
-    assert [(problem["subject"], problem["trouble"]) for problem in found["problems"]] == troubles
+    assert [(problem["subject"], problem["trouble"]) for problem in found["ailments"]] == troubles
