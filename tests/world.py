@@ -229,6 +229,7 @@ def linkage(case: Mapping[str, Any]) -> Linkage:
         declaration=_declaration(case.get("declaration")),
         registering=replayed,
         drifts=drifts,
+        wheel=case.get("wheel", ""),
     )
 
 

@@ -31,7 +31,8 @@ class Linkage:
     machine, so there is nothing to resolve; ``here`` says whether libraries were looked for on this system (for a
     release number they are not). ``registering`` has the registrations with torch, None if there are none;
     ``explained`` says whether rules look for what the torch has in place of what it lacks; ``declaration`` is what the
-    metadata declare, if that is checked. ``drifts`` say which class layouts differ from those that the extension, or a
+    metadata declare, if that is checked; ``wheel`` is the file name of the wheel that it is in, empty if unknown.
+    ``drifts`` say which class layouts differ from those that the extension, or a
     library that it brings along, was compiled with.
     """
 
@@ -49,6 +50,7 @@ class Linkage:
     explained: bool = True
     declaration: Declaration | None = None
     drifts: tuple[LayoutDrift, ...] = ()
+    wheel: str = ""
 
     @property
     def lacks(self) -> tuple[Lack, ...]:

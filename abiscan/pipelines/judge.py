@@ -198,6 +198,7 @@ class Judge:
             explained=explained,
             declaration=declaration,
             drifts=drifting,
+            wheel=examined.target.metadata.wheel if examined.target.metadata else "",
         )
 
     def _resolve(self, examined: ExaminedExtension, setting: Setting) -> Resolution | None:
