@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from abiscan.results.check import Gap, PredictedError, Report, Result, Suppressed
     from abiscan.results.coverage import BackendReport
     from abiscan.results.diff import Comparison
-    from abiscan.results.matrix import Matrix, Row
+    from abiscan.results.matrix import Matrix, PackageRow, Row
     from abiscan.results.operators import ExtensionOperators
+    from abiscan.results.package import ImportFailure, ModuleResult, PackageResult, PackageVerdict, UsedLibrary
     from abiscan.results.torch_operators import TorchOperators
     from abiscan.results.verdict import How, Verdict
     from abiscan.rules import RULES
@@ -39,9 +40,14 @@ __all__ = [
     "Finding",
     "Gap",
     "How",
+    "ImportFailure",
     "InputError",
     "Matrix",
     "MissingKernel",
+    "ModuleResult",
+    "PackageResult",
+    "PackageRow",
+    "PackageVerdict",
     "PredictedError",
     "Report",
     "Result",
@@ -50,6 +56,7 @@ __all__ = [
     "Session",
     "Suppressed",
     "TorchOperators",
+    "UsedLibrary",
     "Verdict",
     "api_history",
     "check",
@@ -71,8 +78,9 @@ _MODULES = {
     "abiscan.results.check": ("Gap", "PredictedError", "Report", "Result", "Suppressed"),
     "abiscan.results.coverage": ("BackendReport",),
     "abiscan.results.diff": ("Comparison",),
-    "abiscan.results.matrix": ("Matrix", "Row"),
+    "abiscan.results.matrix": ("Matrix", "PackageRow", "Row"),
     "abiscan.results.operators": ("ExtensionOperators",),
+    "abiscan.results.package": ("ImportFailure", "ModuleResult", "PackageResult", "PackageVerdict", "UsedLibrary"),
     "abiscan.results.torch_operators": ("TorchOperators",),
     "abiscan.results.verdict": ("How", "Verdict"),
     "abiscan.rules": ("RULES",),

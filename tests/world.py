@@ -227,6 +227,7 @@ def linkage(case: Mapping[str, Any]) -> Linkage:
         error=first_error(path, facts, resolution, interpreter, replayed, crash(drifts, release.version)),
         requires_torch=metadata_of([case["requires_torch"]], "").requires_torch if "requires_torch" in case else None,
         declaration=_declaration(case.get("declaration")),
+        defined_in_python=case.get("defined_in_python", {}),
         registering=replayed,
         drifts=drifts,
         wheel=case.get("wheel", ""),

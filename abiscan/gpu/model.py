@@ -61,11 +61,16 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
-    """A container, at an address of the object. Relocatable ones are input of the device linker; no GPU runs them."""
+    """A container, at an address of the object.
+
+    Relocatable ones are input of the device linker; no GPU runs them. ``unknown`` are the numbers of kinds of code that
+    are in it, but not known.
+    """
 
     address: int
     entries: tuple[Entry, ...]
     relocatable: bool = False
+    unknown: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

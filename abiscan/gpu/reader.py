@@ -46,6 +46,8 @@ def gpu_code(read: Read, size: int) -> GpuCode:
             _collect(found, containers, gaps)
     if section := every.get(b".hip_fatbin"):
         _collect(hip.containers(read, section.offset, section.size, section.address), containers, gaps)
+    if unknown := sorted({number for container in containers for number in container.unknown}):
+        gaps.append(f"has code of unknown kinds: {', '.join(map(hex, unknown))}")
     return GpuCode(containers=tuple(containers), toolkit=_toolkit(read, containers), gaps=tuple(gaps))
 
 

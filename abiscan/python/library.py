@@ -43,7 +43,7 @@ class Found:
     extension: bool = False
 
 
-_WORDS = re.compile("|".join(re.escape(word.decode().strip("(")) for word in (*LOADING, *REGISTERING)))
+_WORDS = re.compile("|".join(re.escape(word.decode().strip(".(")) for word in (*LOADING, *REGISTERING)))
 
 
 @dataclass
@@ -55,6 +55,8 @@ class Library:
     surroundings: Surroundings = field(default_factory=Surroundings)
     problems: dict[str, str] = field(default_factory=dict)
     """The sources that cannot be parsed, and why."""
+    of_torch: dict[str, bool | Answer] = field(default_factory=dict)
+    """The operators of torch that were asked for, and whether they are there."""
     _trees: dict[str, ast.Module | None] = field(default_factory=dict)
     _outlines: dict[str, Outline] = field(default_factory=dict)
     _eager: dict[str, bool] = field(default_factory=dict)
@@ -247,7 +249,7 @@ class Library:
         if isinstance(node, ast.Import):
             return any(self.find(alias.name.split(".")[0]) is not None for alias in node.names)
         name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else None
-        return name is not None and (name in self.risky or _WORDS.fullmatch(name) is not None)
+        return name is not None and (name in self.risky or name in {"define", "impl"} or bool(_WORDS.fullmatch(name)))
 
 
 def absolute(package: str, name: str) -> str:

@@ -15,7 +15,7 @@ from functools import cached_property
 LOADING = (b"load_library", b"CDLL", b"cdll", b"LibraryLoader", b"dlopen", b"PyDLL", b"import_module", b"__import__",
            b"spec_from_file_location", b"exec_module", b"load_dynamic")  # fmt: skip
 REGISTERING = (b"torch.library", b"custom_op", b"triton_op", b".register_fake", b"impl_abstract", b".register_kernel",
-               b"Library(", b".register_autograd", b"import library")  # fmt: skip
+               b"Library(", b".register_autograd", b"import library", b".define(", b".impl(")  # fmt: skip
 _OUTSIDE_FUNCTIONS = (b"raise ", b"raise\n", b"torch.ops.", b"sys.exit", b"os._exit", b"__getattr__")
 _MOST_HITS = 60
 

@@ -16,9 +16,10 @@ by pointer, is not reported.
 **Fix.** Install a build of the extension made for this torch. For one build that works with later releases, use
 torch's stable ABI (`torch/csrc/stable`), which shares no classes.
 
-**Limits.** Layouts are those of the released wheels. Return types are not part of a function's mangled name, so they
-are not seen. If the extension may have been built for several releases, only what holds for all of them counts; where
-they differ, that is a gap.
+**Limits.** Layouts are those of the released wheels. A torch that is not among them has the layout of a release for
+each class that its headers declare as that release does; a note says so, and the other classes are a gap. Return types
+are not part of a function's mangled name, so they are not seen. If the extension may have been built for several
+releases, only what holds for all of them counts; where they differ, that is a gap.
 
 **Example.** Extensions built for torch 2.8 crash on torch 2.9: `sizeof(torch::CppFunction)` is 96 in 2.8 and 104 in
 2.9.
