@@ -236,6 +236,7 @@ def linkage(case: Mapping[str, Any]) -> Linkage:
         defined_in_python=case.get("defined_in_python", {}),
         registering=replayed,
         drifts=drifts,
+        wheel=case.get("wheel", ""),
         **_gpu(case.get("gpu", {})),
     )
 
