@@ -151,7 +151,7 @@ def drift(version: str) -> None:
     release = Version(version)
     before = [known for known in embedded.versions() if known < release]
     if before:
-        command = [sys.executable, "-m", "abiscan", "diff", str(before[-1]), release.public, "--verbose"]
+        command = [sys.executable, "-m", "abiscan", "diff", str(before[-1]), release.public]
         subprocess.run(command, check=False)
 
 

@@ -97,7 +97,7 @@ def torches_option(name: str, help_text: str) -> _Option[Any]:
 
 
 def python_option(help_text: str) -> _Option[Any]:
-    """``--python EXE``."""
+    """``--python EXE``, or the folder of an environment."""
     return click.option("--python", metavar="EXE", callback=_not_empty, help=help_text)
 
 

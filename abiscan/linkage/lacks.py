@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from abiscan.words import listed, plural
+from abiscan.words import first_line, listed, plural
 
 if TYPE_CHECKING:
     from abiscan.linkage.layout_drift import LayoutDrift
@@ -55,6 +55,11 @@ def lacks_of(torch: str, drifts: Sequence[LayoutDrift], registering: Registering
         return
     if operators.gaps:
         reason = f"not everything that {torch} registers could be read: {plural(len(operators.gaps), 'gap')}"
+        yield Lack(data=TorchData.OPERATORS, reason=reason, decides=False)
+    message = registering.failure.outcome.message if registering.failure else None
+    if message is not None and message.id in operators.unworded:
+        text = first_line(message.text)
+        reason = f"{torch} does not have the text of the predicted error: it may check something else ({text})"
         yield Lack(data=TorchData.OPERATORS, reason=reason, decides=False)
     if operators.entries is None and registering.filled:
         names = ", ".join(registering.filled)

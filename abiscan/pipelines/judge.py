@@ -155,7 +155,7 @@ class Judge:
         alone = Loader(self._files, search, release.machine)
         executable = torch.interpreter.executable if torch.interpreter else None
         process = alone.start(
-            (str(executable),) if executable else (),
+            (str(executable.resolve()),) if executable else (),
             global_libraries=release.global_libraries,
             libraries=release.local_libraries,
         )
@@ -224,6 +224,7 @@ class Judge:
             declaration=declaration,
             defined_in_python=python or {},
             drifts=drifting,
+            wheel=examined.target.metadata.wheel if examined.target.metadata else "",
             **self._on_gpus(examined, release),
         )
 
@@ -239,7 +240,9 @@ class Judge:
         return {
             "gpus": tuple(code.on(gpu, hardware.driver) for gpu in gpus),
             "gpu_gaps": code.gaps,
-            "torch_runs": {gpu: has_code_for(own, gpu) for gpu in gpus if gpu.gfx is None} if own else {},
+            "torch_runs": {gpu: has_code_for(gpu, own, release.build) for gpu in gpus if gpu.gfx is None}
+            if own
+            else {},
         }
 
     def _resolve(self, examined: ExaminedExtension, setting: Setting) -> Resolution | None:

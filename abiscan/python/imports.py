@@ -214,7 +214,7 @@ class Interpreter(Calls):
         if name in sys.stdlib_module_names or removed is not None:
             return Unknown(name)
         answer = self.library.surroundings.installed(name)
-        if answer is Answer.UNKNOWN and self._is_required(name):
+        if (answer is Answer.UNKNOWN or self.library.has_requirements) and self._is_required(name):
             answer = True
         if answer is False or (answer is Answer.UNKNOWN and not self._is_optional_there()):
             raise absent

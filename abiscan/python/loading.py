@@ -72,7 +72,7 @@ def _load(machine: Machine, file: str, loader: Loader) -> None:
     attempt = Attempt(path=file, loader=loader, at=machine.place(), raised=None, guarded=machine.catches(kind))
     machine.trace.attempts.append(attempt)
     number = len(machine.trace.attempts) - 1
-    attempt.raised = answer = machine.world.load(file, loader)
+    attempt.raised = answer = machine.load_library(file, loader)
     if answer is None:
         return
     if isinstance(answer, Raised) and answer.exception == PROCESS_ENDS:

@@ -169,7 +169,7 @@ def _at_import(path: str, runs: tuple[tuple[Run, ...], ...]) -> Use | None:
         if known:
             usual = [one for run, one in found if not run.optional]
             how = How.IMPORT if all(usual) else How.CONDITIONAL
-            if how is How.IMPORT and any(one.guarded for one in known):
+            if how is How.IMPORT and any(one.guarded or one.told is not None for one in known):
                 how = How.GUARDED
             return Use(path=path, how=how, at=known[0].at)
     return None

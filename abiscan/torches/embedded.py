@@ -175,7 +175,9 @@ def description(text: str, machine: Machine) -> dict[str, Any]:
     if not candidates:
         problem = f"not among the embedded releases for {machine.value}"
         if same:
-            raise InputError(f"torch {text}", problem, f"available: {', '.join(record['build'] for record in same)}")
+            builds = ", ".join(record["build"] for record in same)
+            # Builds of one release can differ in everything that matters, the string ABI included.
+            raise InputError(f"torch {text}", problem, f"pass {builds}, or the folder or the wheel of this build")
         fix = f"the nearest are {', '.join(_nearest(version, machine))}; abiscan releases lists all"
         raise InputError(f"torch {text}", problem, fix)
     return min(candidates, key=lambda record: ("libtorch_cuda.so" in record["libraries"], record["build"]))

@@ -5,13 +5,16 @@ from __future__ import annotations
 import dataclasses
 import posixpath
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from abiscan.binary.elf import ElfFile
 from abiscan.dispatch import assertions, tags
 from abiscan.dispatch.keys import keys_of_minor
 from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place, RegistryEntry
 from abiscan.dispatch.tags import Tags
+from abiscan.dispatch.wordings import unworded
 from abiscan.errors import InputError
 from abiscan.inputs.files import Files, Wheel
 from abiscan.inputs.interpreter import PythonTag
@@ -99,7 +102,14 @@ def read_operators(release: TorchRelease, files: Files) -> Operators:
     from abiscan.emulation import recover_torch
 
     operators = _named(recover_torch(libraries, release.machine), release.torch_version, _tags(release, files))
-    return dataclasses.replace(operators, assertions=read_assertions(release, files))
+    return dataclasses.replace(
+        operators, assertions=read_assertions(release, files), unworded=_unworded(release, list(libraries.values()))
+    )
+
+
+def _unworded(release: TorchRelease, libraries: Collection[ElfFile]) -> frozenset[str]:
+    version = release.torch_version
+    return unworded(libraries, version.minor_version) if version is not None else frozenset()
 
 
 def read_assertions(release: TorchRelease, files: Files) -> dict[str, str]:

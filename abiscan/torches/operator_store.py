@@ -94,6 +94,7 @@ def pack(operators: Operators) -> bytes:
         "entries": operators.entries,
         "build": operators.build,
         "assertions": operators.assertions,
+        "unworded": sorted(operators.unworded),
         "texts": list(texts),
     }
     return zlib.compress(json.dumps(content, separators=(",", ":")).encode(), 6)
@@ -127,4 +128,5 @@ def unpack(data: bytes) -> Operators:
         entries=None if content["entries"] is None else tuple(map(RegistryEntry._make, content["entries"])),
         build=content.get("build"),
         assertions=content["assertions"],
+        unworded=frozenset(content.get("unworded", ())),
     )

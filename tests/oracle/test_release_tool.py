@@ -60,8 +60,12 @@ def test_operators(build: Build) -> None:
         number for number, known in enumerate(table.builds) if (known["build"], known["machine"]) == build.name
     )
     assert table.builds[number]["libraries"] == build.identities
-    alone = OperatorTable(pack([({}, build.operators)])).operators(0)
+    alone = OperatorTable(pack([({}, build.operators)])).operators(0)  # without what has files of its own
     assert alone == table.operators(number)
+
+
+def test_every_message_is_a_string_in_a_library(build: Build) -> None:
+    assert build.operators.unworded == frozenset()
 
 
 @pytest.mark.parametrize("name", ["registries.json.gz", "assertions.json"])

@@ -34,6 +34,23 @@ def test_a_handler_that_raises_again_guards_nothing() -> None:
     assert _how({"p/__init__.py": code, "p/a.so": ""}) == {"a.so": How.IMPORT}
 
 
+def test_what_is_caught_further_out_is_guarded() -> None:
+    code = LOAD + (
+        "class Invalid(Exception):\n    pass\n"
+        "def start():\n    try:\n        load('a.so')\n    except OSError as e:\n        raise Invalid from e\n"
+        "try:\n    start()\nexcept Invalid as e:\n    print(e)\n"
+    )
+    reading = reading_of({"p/__init__.py": code, "p/a.so": ""}, FakeWorld(error=_fails))
+    assert reading.imports[0].raised is None
+    assert reading.imports[0].loads[0].told is Told.PRINT
+    assert reading.uses["p/a.so"].how is How.GUARDED
+
+
+def test_what_would_be_loaded_after_a_failure() -> None:
+    files = {"p/__init__.py": LOAD + "load('a.so')\nload('b.so')\n", "p/a.so": "", "p/b.so": ""}
+    assert _how(files, FakeWorld(error=_fails)) == {"a.so": How.IMPORT, "b.so": How.IMPORT}
+
+
 def test_a_gpu_may_be_there() -> None:
     code = LOAD + "if torch.cuda.is_available():\n    load('gpu.so')\n"
     files = {"p/__init__.py": code, "p/gpu.so": ""}

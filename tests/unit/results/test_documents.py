@@ -47,7 +47,11 @@ def test_a_document_satisfies_its_schema(name: str, words: Sequence[str]) -> Non
 
 
 def test_doctor() -> None:
-    document = json.loads(Diagnosis(torch="2.13.0+cpu", python=None, ailments=(), healthy=("pkg==1",)).to_json())
+    document = json.loads(
+        Diagnosis(
+            environment="/env (--python)", torch="2.13.0+cpu", python=None, ailments=(), healthy=("pkg==1",)
+        ).to_json()
+    )
     jsonschema.validate(document, schema("doctor"), cls=jsonschema.Draft202012Validator)
 
 
