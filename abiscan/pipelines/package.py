@@ -242,7 +242,11 @@ def _by_path(package: Package, target: ExaminedTarget, results: Sequence[Result]
     inside = {
         extension.path: posixpath.relpath(extension.extension.location, package.root) for extension in target.extensions
     }
-    return {inside.get(result.path, result.path): result for result in results}
+    unread = {
+        path: posixpath.relpath(posixpath.join(target.target.root, path), package.root)
+        for path, _ in target.target.unreadable
+    }
+    return {{**unread, **inside}[result.path]: result for result in results}
 
 
 def _libraries(

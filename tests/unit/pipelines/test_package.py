@@ -169,6 +169,14 @@ def test_a_library_of_a_package_that_is_yet_to_be_installed_is_not_lacking(torch
     assert found.summary == "works if libvendor.so.1 can be found (not installed here: vendor)"
 
 
+def test_a_library_that_cannot_be_read_is_unknown(torch: Path, tmp_path: Path) -> None:
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "__init__.py").write_text(LOAD, encoding="utf-8")
+    (tmp_path / "pkg" / "_C.so").write_bytes(GOOD.build()[:200])
+    done = run("check", "-q", tmp_path / "pkg", "--torch", torch)
+    assert (done.exit_code, done.stdout) == (3, "pkg on torch 9.9.0+cpu: unknown - pkg/_C.so cannot be read\n")
+
+
 def test_the_first_library_that_is_not_found_is_named(torch: Path, wheels: Path) -> None:
     """An external one too, where it comes before the library of torch that decides."""
     needy = extension(needed=("libvendor.so.1", "libtorch_cuda.so", "libtorch_cpu.so"))
