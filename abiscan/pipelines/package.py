@@ -17,7 +17,7 @@ from abiscan.pipelines.world import PROCESS_ENDS, PackageWorld
 from abiscan.python.library import Surroundings
 from abiscan.python.model import Answer, How, ImportOutcome, Load, Raised, Reading, Registers, Use
 from abiscan.python.reading import read
-from abiscan.python.sources import Files as SourceFiles
+from abiscan.python.sources import PackageFiles as SourceFiles
 from abiscan.results.check import Result
 from abiscan.results.package import (
     ImportFailure,
