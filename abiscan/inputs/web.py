@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 import logging
+import ssl
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -57,10 +58,9 @@ class Web:
         self._pause = pause
         # Which is in a log otherwise, line by line: what matters is raised as an error.
         logging.getLogger("unearth").setLevel(logging.ERROR)
-        context = httpx2.create_ssl_context(verify=verify) if verify else True
         self._client = PyPIClient(
             trusted_hosts=trusted_hosts,
-            verify=context,
+            verify=_trusting(verify) if verify else True,
             timeout=_TIMEOUT_SECONDS,
             follow_redirects=True,
             proxy=proxy,
@@ -139,6 +139,16 @@ class Web:
         except httpx2.HTTPError as error:
             problem = f"the transfer broke off: {error or type(error).__name__}"
             raise InputError(_shown(url), problem, "run it again: it goes on where it was") from error
+
+
+def _trusting(certificates: str) -> ssl.SSLContext:
+    """What trusts the certificates in a file or a folder."""
+    try:
+        if Path(certificates).is_dir():
+            return ssl.create_default_context(capath=certificates)
+        return ssl.create_default_context(cafile=certificates)
+    except OSError as error:  # and ssl.SSLError
+        raise InputError(certificates, f"cannot be read: {error.strerror or error}", "check pip config list") from error
 
 
 def _kept(file: Path, url: str) -> httpx2.Response:
