@@ -240,7 +240,9 @@ class Judge:
         return {
             "gpus": tuple(code.on(gpu, hardware.driver) for gpu in gpus),
             "gpu_gaps": code.gaps,
-            "torch_runs": {gpu: has_code_for(own, gpu) for gpu in gpus if gpu.gfx is None} if own else {},
+            "torch_runs": {gpu: has_code_for(gpu, own, release.build) for gpu in gpus if gpu.gfx is None}
+            if own
+            else {},
         }
 
     def _resolve(self, examined: ExaminedExtension, setting: Setting) -> Resolution | None:

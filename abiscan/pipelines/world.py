@@ -41,7 +41,7 @@ class LoadAttempt:
     """A load that was tried: the words of what went wrong, None if nothing did; ``lacking`` are external libraries.
 
     ``exact`` is false if a part of the words is unknown. ``assumed`` says that a package which is required, and not
-    installed, may bring what is lacking.
+    installed, may bring what is lacking. ``unreadable`` says that the file is damaged, or not for ``ld.so``.
     """
 
     path: str
@@ -50,6 +50,12 @@ class LoadAttempt:
     exact: bool = True
     lacking: tuple[str, ...] = ()
     assumed: bool = False
+    unreadable: bool = False
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is known what comes of it."""
+        return not self.unreadable and (self.words is not None or self.assumed or not self.lacking)
 
     @property
     def problem(self) -> str | None:
@@ -110,7 +116,7 @@ class PackageWorld:
         self.attempts[path] = attempt
         if attempt.words is not None:
             return self._raised(attempt, loader)
-        return Answer.UNKNOWN if attempt.lacking and not attempt.assumed else None
+        return None if attempt.is_known else Answer.UNKNOWN
 
     def operator(self, name: str) -> bool | Answer:
         """Whether torch or a library loaded so far defines an operator; see ``World.operator``."""
@@ -172,7 +178,7 @@ class _Loads:
                 attempt, then = self._library(moment, location, path), moment
             else:
                 attempt, then = self._extension(moment, examined, loader)
-            if attempt.words is None and (attempt.assumed or not attempt.lacking):
+            if attempt.words is None and attempt.is_known:
                 entered = self._setting.loader.enter(moment.process, location, visible=loader is Loader.CTYPES)
                 then = dataclasses.replace(then, process=entered, loaded=moment.loaded | {location}, after={})
             moment.after[path, loader] = attempt, then
@@ -235,6 +241,8 @@ class _Loads:
     def _library(self, moment: _Moment, location: str, path: str) -> LoadAttempt:
         """The load of a library that does not use torch."""
         if self._files.object_at(location) is None:
+            if self._files.source(location) is not None:
+                return LoadAttempt(path=path, words=None, unreadable=True)
             return LoadAttempt(path=path, words=f"{path}: {NO_SUCH_FILE}")
         opened = self._setting.loader.open(moment.process, location)
         return self._found(path, location, resolve(moment.process, opened), moment.process)
