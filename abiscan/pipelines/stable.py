@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from abiscan.extension.examined import ExaminedExtension, ExaminedTarget, examine
-from abiscan.extension.stability import State, stability
+from abiscan.extension.stability import Stability, State, stability
 from abiscan.inputs import packages
 from abiscan.inputs.packages import Distribution
 from abiscan.inputs.session import Session
@@ -43,9 +43,17 @@ def rows_of(target: ExaminedTarget) -> list[StableRow]:
     return [_row(target, extension) for extension in target.extensions]
 
 
+def stabilities(target: ExaminedTarget) -> list[Stability]:
+    """What ties each extension of a target, without what needs the emulator."""
+    return [_stability(target, extension) for extension in target.extensions]
+
+
+def _stability(target: ExaminedTarget, extension: ExaminedExtension) -> Stability:
+    return stability(extension.facts, (other.facts for other in target.extensions if other is not extension))
+
+
 def _row(target: ExaminedTarget, extension: ExaminedExtension) -> StableRow:
-    siblings = (other.facts for other in target.extensions if other is not extension)
-    found = stability(extension.facts, siblings)
+    found = _stability(target, extension)
     stable_abi = found.state is State.STABLE and found.functions
     return StableRow(
         target=target.target.name,

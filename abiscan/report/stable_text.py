@@ -89,10 +89,13 @@ def _groups(row: StableRow, *, verbose: bool) -> Iterator[str]:
         yield f"{share:3} %  {group}: {_replacement(of_group)}"
         if verbose:
             yield from (f"         {demangle(each.symbol)}{_by(each)}" for each in of_group)
-    named = sum(each.is_named for each in found.counterparts)
+    own = sum(each.means is Means.OWN_CODE for each in found.counterparts)
+    own = sum(each.means is Means.OWN_CODE for each in found.counterparts)
+    named = sum(each.is_named for each in found.counterparts) - own
     yield (
-        f"a port would run on torch {short(found.after_port)} or newer; "
-        f"{named} of {plural(len(found.counterparts), 'symbol')} have a counterpart"
+        f"a port would run on torch {short(found.after_port)} or newer: {named} of "
+        f"{plural(len(found.counterparts), 'symbol')} have a counterpart, {own} need code of the extension's own, "
+        f"{len(found.counterparts) - named - own} have nothing"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ from abiscan.extension.stability import Stability, State
 from abiscan.inputs.version import TorchVersion
 from abiscan.results.document import rendered
 from abiscan.results.unchecked import Unchecked, document_of, exit_code_of
+from abiscan.words import plural
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +52,19 @@ def needs_more_than(stability: Stability, torch: TorchVersion) -> bool:
     if stability.state is not State.STABLE or stability.removed:
         return True
     return stability.minimum is not None and stability.minimum > torch
+
+
+def summary(found: Sequence[Stability]) -> str:
+    """One line for a target: whether it is stable, and since when, or what a port would need."""
+    tied = [each for each in found if each.state is not State.STABLE]
+    if not tied:
+        needed = max((each.minimum for each in found if each.minimum), default=None)
+        return f"stable ABI: torch {short(needed)} or newer" if needed else "stable ABI: uses nothing of torch"
+    ports = [each.after_port for each in tied if each.after_port]
+    which = (
+        "tied to its releases" if len(tied) == len(found) else f"{len(tied)} of {plural(len(found), 'file')} are tied"
+    )
+    return f"stable ABI: {which}; a port would run on torch {short(max(ports, default=None))} or newer"
 
 
 def short(version: TorchVersion | None) -> str | None:
