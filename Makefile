@@ -16,7 +16,7 @@ export PIP_REQUIRE_HASHES := 0
 unexport PIP_TARGET PIP_PREFIX PIP_ROOT PIP_PYTHON PIP_REQUIREMENT PIP_EDITABLE PIP_DRY_RUN PIP_NO_BUILD_ISOLATION
 INSTALL = $(BIN)/python -m pip install --quiet
 
-.PHONY: first-run setup check lint test pythons docs truth bench gen new-rule
+.PHONY: first-run setup check lint test pythons docs truth bench gen new-rule release
 
 first-run: $(BIN)/abiscan  ## judge a sample with what is inside the package; nothing else is installed
 	$(BIN)/abiscan check sample_binaries/undefined_symbol_signature/undefined_symbol_signature.so --torch 2.13.0 || test $$? -eq 1
@@ -56,6 +56,9 @@ bench:  ## ratios against auditwheel, abi3audit and importing torch
 
 gen:  ## regenerate the generated parts of the documentation
 	$(BIN)/python -m tools.gen_docs
+
+release:  ## slow: put a release of torch into the package; VERSION=2.16.0, or several; INDEX=where pip looks, too
+	$(BIN)/python -m tools.release $(VERSION) $(if $(INDEX),--index $(INDEX))
 
 new-rule:  ## make new-rule NAME=some-rule
 	$(BIN)/python -m tools.new_rule $(NAME)

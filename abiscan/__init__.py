@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from abiscan.results.check import Gap, PredictedError, Report, Result, Suppressed
     from abiscan.results.coverage import BackendReport
     from abiscan.results.diff import Comparison
-    from abiscan.results.fit import Fit, Fitting, Rejected
-    from abiscan.results.matrix import Matrix, Row
+    from abiscan.results.fit import FitReport, Fitting, Rejected
+    from abiscan.results.matrix import Matrix, PackageRow, Row
     from abiscan.results.operators import ExtensionOperators
+    from abiscan.results.package import ImportFailure, ModuleResult, PackageResult, PackageVerdict, UsedLibrary
     from abiscan.results.torch_operators import TorchOperators
     from abiscan.results.verdict import How, Verdict
     from abiscan.rules import RULES
@@ -38,13 +39,18 @@ __all__ = [
     "Evidence",
     "ExtensionOperators",
     "Finding",
-    "Fit",
+    "FitReport",
     "Fitting",
     "Gap",
     "How",
+    "ImportFailure",
     "InputError",
     "Matrix",
     "MissingKernel",
+    "ModuleResult",
+    "PackageResult",
+    "PackageRow",
+    "PackageVerdict",
     "PredictedError",
     "Rejected",
     "Report",
@@ -54,6 +60,7 @@ __all__ = [
     "Session",
     "Suppressed",
     "TorchOperators",
+    "UsedLibrary",
     "Verdict",
     "api_history",
     "check",
@@ -86,9 +93,10 @@ _MODULES = {
     "abiscan.results.check": ("Gap", "PredictedError", "Report", "Result", "Suppressed"),
     "abiscan.results.coverage": ("BackendReport",),
     "abiscan.results.diff": ("Comparison",),
-    "abiscan.results.fit": ("Fit", "Fitting", "Rejected"),
-    "abiscan.results.matrix": ("Matrix", "Row"),
+    "abiscan.results.fit": ("FitReport", "Fitting", "Rejected"),
+    "abiscan.results.matrix": ("Matrix", "PackageRow", "Row"),
     "abiscan.results.operators": ("ExtensionOperators",),
+    "abiscan.results.package": ("ImportFailure", "ModuleResult", "PackageResult", "PackageVerdict", "UsedLibrary"),
     "abiscan.results.torch_operators": ("TorchOperators",),
     "abiscan.results.verdict": ("How", "Verdict"),
     "abiscan.rules": ("RULES",),

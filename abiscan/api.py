@@ -21,13 +21,14 @@ from abiscan.errors import InputError
 if TYPE_CHECKING:
     from abiscan.binary.elf import Machine
     from abiscan.findings import Rule
+    from abiscan.gpu.devices import Hardware
     from abiscan.inputs.session import Session
     from abiscan.inputs.sources import Source
     from abiscan.results.api_history import ApiHistory
     from abiscan.results.check import Report
     from abiscan.results.coverage import BackendReport
     from abiscan.results.diff import Comparison
-    from abiscan.results.fit import Fit
+    from abiscan.results.fit import FitReport
     from abiscan.results.matrix import Matrix
     from abiscan.results.operators import ExtensionOperators
     from abiscan.results.torch_operators import TorchOperators
@@ -48,6 +49,8 @@ def check(
     python: str | None = None,
     rules: Sequence[Rule] | None = None,
     each_file: bool = False,
+    gpus: Sequence[str] = (),
+    driver: str | None = None,
     session: Session | None = None,
 ) -> Report:
     """Check every extension in the targets: will it load and work on that torch?
@@ -59,17 +62,22 @@ def check(
     :param python: the interpreter whose torch and installed packages are used; by default that of the environment
     :param rules: the rules to run; by default all
     :param each_file: whether the files of packages are checked alone, whatever the packages do with them
-    :raises AbiscanError: a target, the torch or the interpreter cannot be read
+    :param gpus: GPUs to check for: a compute capability (``12.0``), ``sm_90``, ``gfx942``, a name (``RTX 5090``), or
+        ``native`` for those of this machine
+    :param driver: the version of NVIDIA's driver that they have; unknown by default
+    :raises AbiscanError: the torch, the interpreter or every target cannot be read; of several targets, those that
+        cannot be read are in ``unchecked``; a GPU is not known
     """
-    session = _session(session)
+    session, hardware = _session(session), _hardware(gpus, driver)
     with _all_sources(targets, python) as sources:
         if torch == DECLARED and not Path(DECLARED).exists():
             from abiscan.pipelines.declared import check_declared
 
-            return check_declared(sources, _rules(rules), session, each_file=each_file)
+            return check_declared(sources, _rules(rules), session, each_file=each_file, hardware=hardware)
         from abiscan.pipelines import check as pipeline
 
-        return pipeline.check(sources, _choices(torch, python), _rules(rules), session, each_file=each_file)
+        choices = _choices(torch, python)
+        return pipeline.check(sources, choices, _rules(rules), session, each_file=each_file, hardware=hardware)
 
 
 def matrix(
@@ -80,6 +88,8 @@ def matrix(
     rules: Sequence[Rule] | None = None,
     explained: bool = True,
     each_file: bool = False,
+    gpus: Sequence[str] | None = None,
+    driver: str | None = None,
     session: Session | None = None,
 ) -> Matrix:
     """Check every extension in the targets on each of several torches, each target by itself.
@@ -88,14 +98,24 @@ def matrix(
     :param python: the interpreter whose installed packages are used; by default that of the environment
     :param explained: whether findings say what a torch has instead of what it lacks; the verdicts do not depend on it
     :param each_file: whether the files of packages are checked alone, whatever the packages do with them
-    :raises AbiscanError: a target or a torch cannot be read
+    :param gpus: the GPUs of a second table, as for ``check``; empty for one of each architecture, None for no table
+    :param driver: the version of NVIDIA's driver that they have; unknown by default
+    :raises AbiscanError: a torch, or every target, cannot be read; of several targets, those that cannot be read are
+        in ``unchecked``; a GPU is not known
     """
     from abiscan.pipelines import matrix as pipeline
 
-    choices = _each_choice(torches, python)
+    hardware = None if gpus is None else _hardware(gpus, driver)
     with _all_sources(targets, python) as sources:
+        choices = _each_choice(torches, python)
         return pipeline.matrix(
-            sources, choices, _rules(rules), _session(session), explained=explained, each_file=each_file
+            sources,
+            choices,
+            _rules(rules),
+            _session(session),
+            explained=explained,
+            each_file=each_file,
+            hardware=hardware,
         )
 
 
@@ -152,6 +172,8 @@ def coverage(
     backend: str | None = None,
     workload: str | os.PathLike[str] | None = None,
     python: str | None = None,
+    gpus: Sequence[str] = (),
+    driver: str | None = None,
     session: Session | None = None,
 ) -> BackendReport:
     """List the operators without a kernel for the backend that a target implements.
@@ -159,7 +181,9 @@ def coverage(
     :param backend: its dispatch key or name; by default the backend that most kernels are for
     :param workload: a model file, which limits the report to the operators that the model calls
     :param python: the interpreter whose torch and installed packages are used; by default that of the environment
-    :raises AbiscanError: something cannot be read, or there is no such backend
+    :param gpus: the GPUs for which to list the operators of the target without code, as for ``check``
+    :param driver: the version of NVIDIA's driver that they have; unknown by default
+    :raises AbiscanError: something cannot be read; there is no such backend; a GPU is not known
     """
     from abiscan.pipelines.coverage import backend_report
 
@@ -170,6 +194,7 @@ def coverage(
             _session(session),
             backend=backend,
             workload=None if workload is None else Path(workload),
+            hardware=_hardware(gpus, driver),
         )
 
 
@@ -210,7 +235,7 @@ def fit(
     extra_index_urls: Sequence[str] = (),
     offline: bool = False,
     session: Session | None = None,
-) -> Fit:
+) -> FitReport:
     """Find the newest versions of packages that work with a torch, and with each other.
 
     The versions come from the indexes that pip is configured for; wheels are read in place.
@@ -324,9 +349,9 @@ def _each(targets: TargetLike | Iterable[TargetLike]) -> Iterable[TargetLike]:
 
 
 def _environment(python: str | None) -> str | None:
-    from abiscan.inputs.interpreter import of_environment
+    from abiscan.inputs.environment import with_torch
 
-    return python or of_environment()
+    return with_torch(python).python
 
 
 def _each_choice(torches: TorchLike | Iterable[TorchLike], python: str | None) -> list[TorchChoice]:
@@ -352,3 +377,9 @@ def _choice(torch: TorchLike | None, python: str | None) -> TorchChoice:
     if not hasattr(torch, "open"):
         raise TypeError(f"a torch is a string or a path, not {type(torch).__name__}")
     return torch
+
+
+def _hardware(gpus: Sequence[str], driver: str | None) -> Hardware:
+    from abiscan.pipelines.hardware import hardware_of
+
+    return hardware_of(gpus, driver)

@@ -89,7 +89,7 @@ def cache_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
     """A cache of its own for every test, in subprocesses too."""
     folder = tmp_path_factory.mktemp("cache")
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
-    for name in ("LD_LIBRARY_PATH", "VIRTUAL_ENV"):
+    for name in ("LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX"):
         monkeypatch.delenv(name, raising=False)
     return folder
 

@@ -92,7 +92,9 @@ def install(
     info.mkdir(parents=True)
     for path, elf in objects.items():
         elf.write(site / path)
-    paths = (f'"{path}"' if "," in path else path for path in (*objects, f"{info.name}/RECORD"))
+    paths = (
+        f'"{path}"' if "," in path else path for path in (*objects, f"{info.name}/METADATA", f"{info.name}/RECORD")
+    )
     lines = [f"{path},sha256=x,1" for path in paths]
     (info / "RECORD").write_text("\n".join(lines), encoding="utf-8")
     metadata = (
@@ -124,3 +126,8 @@ def package_wheel(
         lines.append(f"{path},sha256={digest},{len(data)}\n")
     members[f"{info}/RECORD"] = "".join([*lines, f"{info}/RECORD,,\n"]).encode()
     return wheel(folder / f"{name}-{version}-py3-none-linux_x86_64.whl", members)
+
+
+def site_of(environment: Path) -> Path:
+    """The folder for packages of a virtual environment."""
+    return environment / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"

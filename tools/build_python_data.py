@@ -13,8 +13,7 @@ from typing import Final
 
 from packaging.version import Version
 
-from abiscan.torches import pythons
-from tools.build_release_data import VERSIONS
+from abiscan.torches import embedded, pythons
 
 OUTPUT: Final = Path(pythons.__file__).with_name("data") / "pythons.txt"
 MINORS: Final = tuple(f"3.{minor}" for minor in range(5, 16))
@@ -41,7 +40,7 @@ def main() -> int:
     """Write the file."""
     by_python = {python: releases(python) for python in MINORS}
     lines = []
-    for version in sorted(VERSIONS, key=Version):
+    for version in map(str, embedded.versions()):
         found = [python for python, known in by_python.items() if version in known]
         if not found:
             raise SystemExit(f"no wheel of torch {version} for any Python")

@@ -32,18 +32,22 @@ from abiscan.binary.ownership import is_torch_library
 from abiscan.dispatch.operators import Operators
 from abiscan.inputs.files import Files, read_facts
 from abiscan.inputs.libraries import Libraries
+from abiscan.inputs.version import TorchVersion
 from abiscan.torches import embedded, embedded_operators, from_libs, operator_packer, operator_store
 from abiscan.torches.names import pack
 from tools.wheels import download
 
 DATA: Final = Path(embedded.__file__).with_name("data")
 
-VERSIONS: Final = (
-    *("1.4.0", "1.5.0", "1.5.1", "1.6.0", "1.7.0", "1.7.1", "1.8.0", "1.8.1", "1.9.0", "1.9.1", "1.10.0", "1.10.1"),
-    *("1.10.2", "1.11.0", "1.12.0", "1.12.1", "1.13.0", "1.13.1", "2.0.0", "2.0.1", "2.1.0", "2.1.1", "2.1.2", "2.2.0"),
-    *("2.2.1", "2.2.2", "2.3.0", "2.3.1", "2.4.0", "2.4.1", "2.5.0", "2.5.1", "2.6.0", "2.7.0", "2.7.1", "2.8.0"),
-    *("2.9.0", "2.9.1", "2.10.0", "2.11.0", "2.12.0", "2.12.1", "2.13.0", "2.13.0+cpu", "2.14.0", "2.14.1", "2.15.0"),
-)
+
+def _of_pip(release: TorchVersion, machine: Machine, full: str) -> str:
+    """The version under which pip finds a build: the package index has the one with CUDA if there are several."""
+    several = sum((of, on) == (release, machine) for of, on, _ in embedded.builds()) > 1
+    return full if several and full == embedded.build(str(release), machine) else str(release)
+
+
+VERSIONS: Final = tuple(dict.fromkeys(_of_pip(*build) for build in embedded.builds()))
+"""The builds in the package, by the versions under which pip finds them."""
 
 
 def python_of(version: str) -> str:

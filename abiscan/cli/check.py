@@ -15,6 +15,7 @@ from abiscan.cli.options import (
     each_file_option,
     fail_options,
     further_reports_option,
+    gpu_options,
     python_option,
     quiet_option,
     refuse_both,
@@ -50,6 +51,7 @@ _FORMATS: Final = ("text", "json", "sarif", "junit", "github", "markdown")
     metavar="FILE",
     help="A JSON report from an earlier run: findings in it do not fail.",
 )
+@gpu_options
 @each_file_option
 @verbose_option("Show all evidence, and what could not be checked.")
 @quiet_option("Show only verdicts.")
@@ -66,6 +68,8 @@ def check(
     select: tuple[Rule, ...],
     ignore: tuple[Rule, ...],
     baseline: Path | None,
+    gpus: tuple[str, ...],
+    driver: str | None,
     each_file: bool,
     verbose: bool,
     quiet: bool,
@@ -90,6 +94,7 @@ def check(
       abiscan check dist/*.whl --torch 2.9.1 --format sarif --output abiscan.sarif
       abiscan check dist/*.whl --torch 2.9.1 --report junit=abiscan.xml --report markdown=abiscan.md
       abiscan check dist/*.whl --torch 2.9.1 --baseline known.json
+      abiscan check dist/*.whl --torch 2.9.1 --gpu 8.0 --gpu 9.0 --gpu 12.0 --fail-on call-fails
 
     Accept known findings with --baseline, or in pyproject.toml, with a reason and an expiry date:
 
@@ -115,7 +120,16 @@ def check(
         suppressions = _suppressions()
         with working("checking") as progress:
             session = Session.of_user(progress)
-            report = abiscan.check(targets, torch, python=python, rules=rules, each_file=each_file, session=session)
+            report = abiscan.check(
+                targets,
+                torch,
+                python=python,
+                rules=rules,
+                each_file=each_file,
+                gpus=gpus,
+                driver=driver,
+                session=session,
+            )
         report = apply(report, suppressions, known_findings)
 
     def text(stream: TextIO) -> None:
@@ -148,7 +162,12 @@ def check(
         write(report, its_form, file, views)
     report_unread(report.unchecked)
     if strict:
-        explain_strict(str(gap) for result in report.results for gap in result.unexpected_gaps)
+        explain_strict(
+            [
+                *(gap for package in report.packages for gap in package.gaps),
+                *(str(gap) for result in report.results for gap in result.unexpected_gaps),
+            ]
+        )
     sys.exit(report.exit_code(worst, strict=strict))
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.status import Status
 
     from abiscan.hooks.install import Installer
+    from abiscan.inputs.environment import PythonEnvironment
     from abiscan.results.unchecked import Unchecked
 
 _PATIENCE_SECONDS: Final = 1.0
@@ -148,18 +149,29 @@ def console(stream: TextIO) -> Console:
     return Console(file=stream, highlight=False)
 
 
-def install_checked(installer: Installer, command: Callable[[], list[str]], words: Sequence[str]) -> NoReturn:
+def install_checked(
+    installer: Installer,
+    command: Callable[[], list[str]],
+    environment_for: Callable[[Sequence[str]], PythonEnvironment],
+    words: Sequence[str],
+) -> NoReturn:
     """Run an installer, after a check if it will install something.
 
     :param command: returns the command that ``words`` are passed to
+    :param environment_for: returns the environment that it installs into with some arguments of ``install``
     """
-    from abiscan.hooks.install import InstallCheck, InstallerError, check
+    from abiscan.hooks.gate import InstallCheck, check
+    from abiscan.hooks.install import InstallerError
+    from abiscan.inputs.environment import refuse_tool_environment
     from abiscan.inputs.session import Session
 
     arguments = [word for word in words if word != "--force"]
     outcome = InstallCheck(problems=(), notes=())
     with errors_reported():
         if arguments[:1] == ["install"] and not {"-h", "--help"} & set(arguments):
+            environment = environment_for(arguments[1:])
+            click.echo(f"abiscan: environment {environment}", err=True)
+            refuse_tool_environment(environment)
             with working("") as progress:
                 try:
                     outcome = check(installer, arguments[1:], Session.of_user(progress))

@@ -12,6 +12,7 @@ import abiscan
 from abiscan.cli.common import console, errors_reported, explain_strict, working, write
 from abiscan.cli.options import (
     fail_options,
+    gpu_options,
     python_option,
     refuse_both,
     report_options,
@@ -35,6 +36,7 @@ from abiscan.inputs.session import Session
     metavar="FILE",
     help="Only check operators of this model: an operator list, a TorchScript archive, an exported program (.pt2).",
 )
+@gpu_options
 @report_options("text", "json")
 @fail_options("Exit with 1 for this effect or a worse one; a missing kernel is call-fails.")
 @verbose_option("Show every operator, with torch's error message.")
@@ -45,6 +47,8 @@ def coverage(
     python: str | None,
     backend: str | None,
     workload: Path | None,
+    gpus: tuple[str, ...],
+    driver: str | None,
     form: str,
     output: Path | None,
     fail_on: str,
@@ -74,7 +78,14 @@ def coverage(
     with errors_reported(), working("computing") as progress:
         session = Session.of_user(progress)
         backend_report = abiscan.coverage(
-            target, torch, backend=backend, workload=workload, python=python, session=session
+            target,
+            torch,
+            backend=backend,
+            workload=workload,
+            python=python,
+            gpus=gpus,
+            driver=driver,
+            session=session,
         )
 
     def text(stream: TextIO) -> None:

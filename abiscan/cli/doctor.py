@@ -10,21 +10,22 @@ import click
 
 from abiscan.cli.common import console, errors_reported, working, write
 from abiscan.cli.options import python_option, quiet_option, report_options
-from abiscan.inputs.interpreter import of_environment
+from abiscan.inputs.environment import environment
 from abiscan.inputs.session import Session
 
 _LOG_WIDTH = 200  # wide enough that a table in a log is not wrapped
 
 
 @click.command()
-@python_option("The Python of the environment. Default: the active environment.")
+@python_option("The Python of the environment, or its folder. Default: the active environment.")
 @report_options("text", "json")
 @quiet_option("Print nothing if there are no problems.")
 def doctor(*, python: str | None, form: str, output: Path | None, quiet: bool) -> None:
     """Check that everything installed works with the installed torch.
 
     Checks every installed package with extensions of torch, the extensions that torch compiled on the fly, and extra
-    copies of torch's libraries. Prints a table of problems, worst first, with the commands that fix them.
+    copies of torch's libraries. Prints a table of problems, worst first, and what to type. If packages do not work with
+    this torch, that is one command: it installs versions that work together, found on the index and checked.
 
     \b
     Examples:
@@ -42,7 +43,7 @@ def doctor(*, python: str | None, form: str, output: Path | None, quiet: bool) -
     from abiscan.hooks.doctor import diagnose
 
     with errors_reported(), working("looking for extensions of torch") as progress:
-        diagnosis = diagnose(python or of_environment(), Session.of_user(progress))
+        diagnosis = diagnose(environment(python), python, Session.of_user(progress))
 
     def text(stream: TextIO) -> None:
         from abiscan.report import doctor_text

@@ -13,6 +13,7 @@ from abiscan.cli.common import console, errors_reported, explain_strict, report_
 from abiscan.cli.options import (
     each_file_option,
     fail_options,
+    gpu_options,
     python_option,
     report_options,
     torches_option,
@@ -32,6 +33,8 @@ from abiscan.inputs.session import Session
 @python_option("Look up installed packages in this Python.")
 @report_options("text", "json", "html")
 @fail_options("Exit with 1 if any finding has this effect or a worse one.")
+@click.option("--gpus", "shows_gpus", is_flag=True, help="Also show which GPUs the extension has code for.")
+@gpu_options
 @each_file_option
 @verbose_option("Show why it fails, and every clue to the torch it was built for.")
 def matrix(
@@ -43,6 +46,9 @@ def matrix(
     output: Path | None,
     fail_on: str,
     strict: bool,
+    shows_gpus: bool,
+    gpus: tuple[str, ...],
+    driver: str | None,
     each_file: bool,
     verbose: bool,
 ) -> None:
@@ -56,6 +62,7 @@ def matrix(
       abiscan matrix torchvision-0.20.1-cp311-cp311-manylinux1_x86_64.whl
       abiscan matrix _C.so -v
       abiscan matrix dist/*.whl --torch 2.8.0 --torch 2.9.1
+      abiscan matrix _C.so --torch 2.9.1 --gpus
       abiscan matrix dist/*.whl --format html --output matrix.html
 
     \b
@@ -68,7 +75,14 @@ def matrix(
     with errors_reported(), working("checking") as progress:
         session = Session.of_user(progress)
         result = abiscan.matrix(
-            targets, torches, python=python, explained=form == "html", each_file=each_file, session=session
+            targets,
+            torches,
+            python=python,
+            explained=form == "html",
+            each_file=each_file,
+            gpus=gpus if gpus or shows_gpus else None,
+            driver=driver,
+            session=session,
         )
 
     def text(stream: TextIO) -> None:

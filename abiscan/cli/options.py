@@ -70,6 +70,19 @@ def fail_options(help_text: str) -> _Option[Any]:
     return lambda command: fail_on(flag(command))
 
 
+def gpu_options(command: _Command) -> _Command:
+    """``--gpu GPU``, repeatable, and ``--driver VERSION``: parameters ``gpus`` and ``driver``."""
+    gpus = click.option(
+        "--gpu",
+        "gpus",
+        multiple=True,
+        metavar="GPU",
+        help="Also check for this GPU: 12.0, sm_90, gfx942, a name ('RTX 5090'), or native (repeatable).",
+    )
+    driver = click.option("--driver", metavar="VERSION", help="The version of NVIDIA's driver that the GPUs have.")
+    return gpus(driver(command))
+
+
 def torch_option(help_text: str) -> _Option[Any]:
     """``--torch SPEC``, not repeatable."""
     return click.option("--torch", metavar="SPEC", callback=_not_empty, help=help_text)
@@ -84,7 +97,7 @@ def torches_option(name: str, help_text: str) -> _Option[Any]:
 
 
 def python_option(help_text: str) -> _Option[Any]:
-    """``--python EXE``."""
+    """``--python EXE``, or the folder of an environment."""
     return click.option("--python", metavar="EXE", callback=_not_empty, help=help_text)
 
 

@@ -11,7 +11,7 @@ import click
 from abiscan.cli.common import errors_reported, working
 from abiscan.cli.options import python_option, refuse_both, torch_option
 from abiscan.errors import AbiscanError, raise_together
-from abiscan.inputs.interpreter import of_environment
+from abiscan.inputs.environment import with_torch
 from abiscan.inputs.packages import existing
 from abiscan.inputs.session import Progress, Session
 
@@ -44,7 +44,7 @@ def stamp(*, wheels: tuple[Path, ...], torch: str | None, python: str | None) ->
 
     @functools.cache
     def choice() -> TorchChoice:
-        return torch_choice(torch) if torch else TorchOf(python or of_environment())
+        return torch_choice(torch) if torch else TorchOf(with_torch(python).python)
 
     lines, problems = list[str](), list[AbiscanError]()
     with errors_reported():

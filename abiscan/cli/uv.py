@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from abiscan.cli.common import install_checked
@@ -26,9 +28,14 @@ def uv(*, words: tuple[str, ...]) -> None:
       1  something does not work with torch: nothing was installed
     """
     from abiscan.hooks.uv import Uv
+    from abiscan.inputs.environment import PythonEnvironment
 
     installer = Uv()
+
+    def chosen(arguments: Sequence[str]) -> PythonEnvironment:
+        return PythonEnvironment(python=installer.python(arguments), origin="chosen by uv")
+
     if words[:1] == ("pip",):
-        install_checked(installer, lambda: [installer.executable, "pip"], words[1:])
+        install_checked(installer, lambda: [installer.executable, "pip"], chosen, words[1:])
     else:
-        install_checked(installer, lambda: [installer.executable], words)
+        install_checked(installer, lambda: [installer.executable], chosen, words)

@@ -33,6 +33,11 @@ def acceptance_of(release: MinorVersion) -> Acceptance:
     return answers[older[-1] if older else next(iter(answers))]
 
 
+def is_known(release: MinorVersion) -> bool:
+    """Whether a release of this very minor version was asked."""
+    return release in _answers()
+
+
 @functools.cache
 def _answers() -> dict[MinorVersion, Acceptance]:
     """The answers by minor version, oldest first."""

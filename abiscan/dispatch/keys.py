@@ -2,7 +2,7 @@
 
 An extension contains the numbers of the torch whose headers it was compiled with, and they change every few releases.
 ``data/keys.txt`` has the keys of each minor version as that torch names them (``c10::toString``); it is made by
-``tools/build_key_data.py`` from the libraries of the releases.
+``tools/release.py`` from the libraries of the releases.
 """
 
 from __future__ import annotations
@@ -69,12 +69,20 @@ def keys_of_minor(version: MinorVersion) -> DispatchKeys:
     return candidates[-1] if candidates else next(iter(tables.values()))
 
 
+def newest_minor() -> MinorVersion:
+    """The newest minor version whose keys are known."""
+    return TorchVersion(_text().splitlines()[-1].split(maxsplit=1)[0]).minor_version
+
+
+def _text() -> str:
+    return resources.files("abiscan.dispatch").joinpath("data/keys.txt").read_text("utf-8")
+
+
 @functools.cache
 def _tables() -> dict[MinorVersion, DispatchKeys]:
     """The keys of each minor version, oldest first."""
-    text = resources.files("abiscan.dispatch").joinpath("data/keys.txt").read_text("utf-8")
     tables: dict[MinorVersion, DispatchKeys] = {}
-    for line in text.splitlines():
+    for line in _text().splitlines():
         text_of_minor, *words = line.split()
         minor = TorchVersion(text_of_minor).minor_version
         pairs = (word.split(":") for word in words)

@@ -71,6 +71,7 @@ class Operators:
     torch's other registries, None if unknown: ``embedded_registries`` has those of embedded builds. ``build`` is the
     full version of the embedded build that these are the operators of, None if they were read. ``assertions`` says
     where torch's internal assertions are in its source, by the id of the message: see ``abiscan.dispatch.assertions``.
+    ``unworded`` are the ids of messages that torch's libraries do not have; empty for an embedded build.
     """
 
     operators: Mapping[str, Operator]
@@ -84,3 +85,4 @@ class Operators:
     entries: tuple[RegistryEntry, ...] | None = None
     build: str | None = None
     assertions: Mapping[str, str] = field(default_factory=dict)
+    unworded: frozenset[str] = frozenset()

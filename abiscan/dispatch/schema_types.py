@@ -7,9 +7,10 @@ import functools
 from dataclasses import dataclass
 from typing import Final
 
+from abiscan.dispatch.keys import newest_minor
 from abiscan.inputs.version import MinorVersion
 
-NEWEST: Final[MinorVersion] = (2, 13)
+NEWEST: Final[MinorVersion] = newest_minor()
 # Since then: ScalarType, which was int; -> Tensor, which was -> (Tensor); int[2] x=1.
 PRINTS_AS_WRITTEN: Final = (1, 13)
 

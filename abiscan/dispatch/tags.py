@@ -1,17 +1,25 @@
 """Tags of operators: the meaning of an ``at::Tag`` number in an extension. Numbers change as names are added.
 
-``data/tags.txt`` is made by ``tools/build_tag_data.py`` from the headers of the releases.
+``data/tags.txt`` is made by ``tools/release.py`` from the headers of the releases.
 """
 
 from __future__ import annotations
 
 import functools
+import re
 from dataclasses import dataclass
 from importlib import resources
+from typing import Final
 
 from packaging.version import Version
 
 from abiscan.inputs.version import MinorVersion, TorchVersion
+
+HEADERS: Final = ("torch/headeronly/core/enum_tag.h", "ATen/core/enum_tag.h")
+"""Where the header is below ``torch/include``, since 2.11 and before."""
+
+_ENUMERATION: Final = re.compile(r"enum class Tag \{(.*?)\}", re.DOTALL)
+_COMMENT: Final = re.compile(r"//.*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +37,15 @@ def tags_of(version: Version) -> Tags:
     """The tags of a release; none before 1.13."""
     candidates = [tags for since, tags in _table() if since <= (version.major, version.minor)]
     return candidates[-1] if candidates else Tags(names=())
+
+
+def tags_in(header: str) -> Tags | None:
+    """The tags in ``core/enum_tag.h``, the header of a torch that enumerates them; None if this is another header."""
+    found = _ENUMERATION.search(header)
+    if found is None:
+        return None
+    words = (word.strip() for word in _COMMENT.sub("", found[1]).split(","))
+    return Tags(names=tuple(filter(None, words)))
 
 
 @functools.cache

@@ -1,6 +1,6 @@
 """The structs in ``at::_ops``, one per operator of torch: extensions call operators through their functions (1.10 on).
 
-``data/aten.txt`` is made by ``tools/build_aten_data.py`` from the headers of the releases.
+``data/aten.txt`` is made by ``tools/release.py`` from the headers of the releases.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from abiscan.binary.elf import SharedObject
+from abiscan.binary.registration_api import registers
 from abiscan.extension.built_for import BuiltFor, built_for
 from abiscan.inputs.files import ElfSource
 from abiscan.inputs.session import Session
@@ -17,6 +18,7 @@ from abiscan.torches import embedded
 
 if TYPE_CHECKING:
     from abiscan.emulation.model import Registrations
+    from abiscan.extension.gpu import ExtensionGpu
     from abiscan.extension.inventory import Inventory
     from abiscan.linkage.layout_drift import Shared
 
@@ -77,6 +79,7 @@ class ExaminedExtension:
         self.extension = extension
         self._twin = twin
         self._inventory: Inventory | None = None
+        self._gpu: tuple[ExtensionGpu | None] | tuple[()] = ()  # empty until it is read
         self.shared_types: dict[str, Shared] = twin.shared_types if twin else {}
         """Which classes it, and each library that it brings along, share with torch, by path: see ``drift``."""
 
@@ -106,6 +109,18 @@ class ExaminedExtension:
         if self._twin:
             return self._twin.origin
         return self._inventory.origin if self._inventory else self.owner.origins[self.path]
+
+    @property
+    def gpu(self) -> ExtensionGpu | None:
+        """The code for GPUs in it, and which operators launch it: read on first access."""
+        if self._twin:
+            return self._twin.gpu
+        if not self._gpu:
+            from abiscan.extension.gpu import extension_gpu
+
+            inventory = self.inventory if registers(self.facts.imports) else None
+            self._gpu = (extension_gpu(self.extension.source, self.facts, inventory),)
+        return self._gpu[0]
 
     @property
     def inventory(self) -> Inventory:

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from abiscan.gpu.model import Compression, Container, Entry, Kind
+from abiscan.gpu.model import CodeKind, Compression, Container, Entry
 
 Read = Callable[[int, int], bytes]
 """Reads at most so many bytes at an offset of the file."""
@@ -23,7 +23,9 @@ _ALIGNMENT: Final = 8
 _WINDOW: Final = 1 << 16
 _MOST_ENTRIES: Final = 1 << 20
 _LARGEST_HEADER: Final = 1 << 20
-_KINDS: Final = {1: Kind.PTX, 2: Kind.CUBIN, 8: Kind.LTO}
+_KINDS: Final = {1: CodeKind.PTX, 2: CodeKind.CUBIN, 8: CodeKind.LTO}
+_GROUP: Final = 0x100  # several pieces of code compressed together, from CUDA 13.5 on: nvcc --concat
+_GROUP_HEAD: Final = struct.Struct("<II")
 _LZ4, _ZSTD, _EXACT, _FAMILY = 0x2000, 0x8000, 0x100000, 0x200000
 
 
@@ -39,40 +41,71 @@ def containers(read: Read, start: int, size: int, address: int, *, relocatable: 
     :raises Damaged: what follows is no container
     """
     at, end, left = start, start + size, _MOST_ENTRIES
-    while (at := _skip_zeroes(read, at, end)) < end:
+    while (at := skip_zeroes(read, at, end)) < end:
         head = read(at, _HEADER.size)
         if len(head) < _HEADER.size:
             raise Damaged(f"a container at {at:#x} ends with the file")
         magic, version, header, length = _HEADER.unpack(head)
         if magic != _MAGIC or version != 1 or header < _HEADER.size or at + header + length > end:
             raise Damaged(f"no container at {at:#x}")
-        entries = tuple(_entries(read, at + header, at + header + length, left))
+        unknown: dict[int, None] = {}
+        entries = tuple(_entries(read, at + header, at + header + length, left, unknown))
         left -= len(entries)
-        yield Container(address=address + at - start, entries=entries, relocatable=relocatable)
+        yield Container(address=address + at - start, entries=entries, relocatable=relocatable, unknown=tuple(unknown))
         at = _aligned(at + header + length)
 
 
-def _entries(read: Read, at: int, end: int, most: int) -> Iterator[Entry]:
+def _entries(read: Read, at: int, end: int, most: int, unknown: dict[int, None]) -> Iterator[Entry]:
+    """The code in a container.
+
+    :param unknown: gets the numbers of kinds that are not known
+    """
     count = 0
     while at + _ENTRY.size <= end:
         head = read(at, _ENTRY.size)
         if len(head) < _ENTRY.size:
             raise Damaged(f"an entry at {at:#x} ends with the file")
-        number, _, header, size, _, _, minor, major, architecture, _, _, flags, _, _ = _ENTRY.unpack(head)
+        number, _, header, size, _, more, _, _, _, _, _, flags, _, _ = _ENTRY.unpack(head)
         if not _ENTRY.size <= header <= _LARGEST_HEADER or at + header + size > end or count >= most:
             raise Damaged(f"no entry at {at:#x}")
         count += 1
-        if kind := _KINDS.get(number):
-            yield Entry(
-                kind=kind,
-                architecture=architecture,
-                variant="a" if flags & _EXACT else "f" if flags & _FAMILY else "",
-                ptx_isa=(major, minor) if kind is Kind.PTX else None,
-                compression=_compression(flags),
-                size=size,
-                offset=at + header,
-            )
+        if number in _KINDS:
+            yield _entry(head, flags, at + header)
+        elif number == _GROUP:
+            yield from _group(read, at + more, header - more, flags, at + header)
+        else:
+            unknown[number] = None
         at += header + size
+
+
+def _group(read: Read, at: int, room: int, flags: int, offset: int) -> Iterator[Entry]:
+    """The code in a group: for each piece a record like the header of an entry, behind their number and size."""
+    head = read(at, min(room, _LARGEST_HEADER)) if room > 0 else b""
+    count, size = _GROUP_HEAD.unpack_from(head) if len(head) >= _GROUP_HEAD.size else (0, 0)
+    if count * _ENTRY.size > len(head) - _GROUP_HEAD.size or size > room:
+        raise Damaged(f"a group of {count} pieces of code at {at:#x}")
+    for start in range(_GROUP_HEAD.size, _GROUP_HEAD.size + count * _ENTRY.size, _ENTRY.size):
+        yield _entry(head[start : start + _ENTRY.size], flags, offset)
+
+
+def _entry(head: bytes, flags: int, offset: int) -> Entry:
+    """The code that a header describes.
+
+    :param flags: those that say how it is compressed
+    """
+    number, _, _, size, _, _, minor, major, architecture, _, _, own_flags, _, _ = _ENTRY.unpack(head)
+    if number not in _KINDS:
+        raise Damaged(f"a group with code of kind {number:#x}, compressed at {offset:#x}")
+    kind = _KINDS[number]
+    return Entry(
+        kind=kind,
+        architecture=architecture,
+        variant="a" if own_flags & _EXACT else "f" if own_flags & _FAMILY else "",
+        ptx_isa=(major, minor) if kind is CodeKind.PTX else None,
+        compression=_compression(flags),
+        size=size,
+        offset=offset,
+    )
 
 
 def _compression(flags: int) -> Compression:
@@ -85,7 +118,7 @@ def _aligned(at: int) -> int:
     return -(-at // _ALIGNMENT) * _ALIGNMENT
 
 
-def _skip_zeroes(read: Read, at: int, end: int) -> int:
+def skip_zeroes(read: Read, at: int, end: int) -> int:
     """Where the padding between containers ends."""
     size = _ALIGNMENT
     while at < end:

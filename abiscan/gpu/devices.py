@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from abiscan.gpu.drivers import Driver
+
 _CAPABILITY: Final = re.compile(r"(?:sm_?|compute_?)?([0-9]{1,2})\.?([0-9])[af]?", re.IGNORECASE)
 _GFX: Final = re.compile(r"gfx[0-9a-f]{3,4}(?::[a-z]+[+-])*", re.IGNORECASE)
 
@@ -159,3 +161,11 @@ def _bare(text: str) -> str:
             if name.endswith(suffix) and name not in _OF_NAME:
                 name, changed = name.removesuffix(suffix), True
     return re.sub(r"\b(RTX|GTX)([0-9])", r"\1 \2", name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hardware:
+    """The GPUs that an extension will run on, and the version of their driver; None if that is not known."""
+
+    gpus: tuple[Gpu, ...] = ()
+    driver: Driver | None = None

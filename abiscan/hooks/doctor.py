@@ -6,118 +6,188 @@ import os
 import posixpath
 import re
 import shlex
+import tempfile
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from abiscan.binary.ownership import is_torch_library
 from abiscan.errors import InputError
+from abiscan.extension.examined import examine
 from abiscan.findings import Effect
-from abiscan.hooks.judgement import Judgement, fitting, judge, worst_finding
+from abiscan.gpu.devices import Hardware
+from abiscan.hooks.install import Inspector, Plan, Problem
+from abiscan.hooks.judgement import Fitness, Judgement, MainCause, cause, judge, worst_finding
+from abiscan.hooks.pip import Pip
+from abiscan.hooks.solution import Task, solve
 from abiscan.inputs import interpreter, packages, system
+from abiscan.inputs.environment import PythonEnvironment
 from abiscan.inputs.packages import Distribution
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import uses_torch
-from abiscan.inputs.version import number_of
+from abiscan.pipelines.hardware import native_hardware
 from abiscan.results.doctor import Ailment, Diagnosis, Trouble
-from abiscan.results.verdict import Verdict
 from abiscan.torches.from_libs import build_of
 from abiscan.torches.torch import TorchChoice, TorchOf
 
 # auditwheel renames the libraries that it puts into a wheel: libc10-5de87c2d.so.
 _COPY: Final = re.compile(r"(?P<stem>lib\w+)(?:-[0-9a-f]{8})?(?P<end>\.so)")
-_CPU_INDEX: Final = "https://download.pytorch.org/whl/cpu"
 
 
-def diagnose(python: str | None, session: Session) -> Diagnosis:
+def diagnose(environment: PythonEnvironment, named: str | None, session: Session) -> Diagnosis:
     """Check every extension of torch in an environment, installed or built on the fly.
 
-    :param python: the interpreter of the environment, None for the running one
+    :param named: how the user named its Python, None if it was found without
     :raises InputError: it has no torch, or cannot be run
     """
-    search_path = interpreter.search_path(python)
+    python = environment.python
     files = session.files()
     choice = TorchOf(python)
     torch = choice.open(files, session)
+    pip = Pip(python, named=named)
+    hardware = native_hardware()
     ailments: list[Ailment] = []
     healthy: list[str] = []
-    for distribution in packages.installed(search_path):
+    broken: list[_Broken] = []
+    for distribution in packages.installed(interpreter.search_path(python)):
         if distribution.name == "torch":
             continue
         copies = [path for path in distribution.objects if _is_libtorch(path)]
         if copies:
-            ailments.append(_second_copy(distribution, copies))
-        elif uses_torch(distribution, files):
-            session.progress(str(distribution))
-            problem = _ailment(distribution, choice, torch.build, session)
-            ailments += [problem] if problem else []
-            healthy += [] if problem else [str(distribution)]
+            ailments.append(_second_copy(distribution, copies, pip))
+            continue
+        if not uses_torch(distribution, files):
+            continue
+        session.progress(f"checking {distribution}")
+        try:
+            judgement = judge(distribution, choice, session)
+        except InputError as error:
+            ailments.append(_unknown(str(distribution), error.problem))
+            continue
+        if judgement is not None and judgement.fitness is Fitness.FAILS:
+            main_cause = cause(distribution, judgement, torch.build, session)
+            broken.append(_Broken(distribution=distribution, judgement=judgement, cause=main_cause))
+        elif judgement is not None and judgement.fitness is Fitness.UNKNOWN:
+            ailments.append(_unknown(str(distribution), judgement.error))
+        elif problem := _gpu_ailment(distribution, hardware, pip, session):
+            ailments.append(problem)
+        else:
+            healthy.append(str(distribution))
     ailments += _on_search_path(torch.package)
     tag = torch.interpreter.tag if torch.interpreter else None
     accelerator = build_of(torch.package, files).accelerator
     for build in _built_on_the_fly(str(tag).replace(".", "") if tag else "", accelerator):
-        session.progress(str(build))
+        session.progress(f"checking {build}")
         problem = _stale(build, choice, session)
         ailments += [problem] if problem else []
         healthy += [] if problem else [str(build)]
+    solution, solved = _way_out(broken, torch.build, pip, session)
+    ailments += [_ailment(each, solution if each in solved else None, pip) for each in broken]
     return Diagnosis(
+        environment=str(environment),
         torch=torch.build,
         python=str(torch.interpreter.executable) if torch.interpreter else None,
         ailments=tuple(sorted(ailments, key=lambda ailment: ailment.severity, reverse=True)),
         healthy=tuple(healthy),
+        solution=solution,
     )
 
 
-def _ailment(distribution: Distribution, choice: TorchChoice, torch: str | None, session: Session) -> Ailment | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Broken:
+    """An installed package that does not work, and why."""
+
+    distribution: Distribution
+    judgement: Judgement
+    cause: MainCause | None
+
+    @property
+    def for_another_python(self) -> bool:
+        """Whether the same version, for the Python that is here, is all that it takes."""
+        return self.judgement.failing_rules == {"python-abi-mismatch"}
+
+    @property
+    def problem(self) -> Problem:
+        """It as a problem to be solved."""
+        distribution = self.distribution
+        return Problem(
+            name=distribution.name, version=distribution.version, source=distribution, judgement=self.judgement
+        )
+
+
+def _way_out(
+    broken: Sequence[_Broken], torch: str | None, pip: Pip, session: Session
+) -> tuple[str | None, Sequence[_Broken]]:
+    """The one command after which packages work together, and the packages that it mends."""
+    from_index = [each for each in broken if each.distribution.source is None and not each.for_another_python]
+    if not from_index or torch is None:
+        return None, ()
     try:
-        judgement = judge(distribution, choice, session)
-    except InputError as error:
-        return _unknown(str(distribution), error.problem)
-    if judgement is None:
-        return None
-    if judgement.is_broken:
-        trouble, commands = _way_out(distribution, judgement, torch, session)
-        return _broken(str(distribution), trouble, judgement, commands)
-    return _unknown(str(distribution), judgement.error) if judgement.is_unknown else None
+        with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
+            inspector = Inspector(Path(folder), (), session)
+            if solution := _solved(from_index, torch, pip, inspector, session):
+                return solution, from_index
+            on_index = [each for each in from_index if pip.versions(each.distribution.name, ())]
+            if not on_index or on_index == from_index:
+                return None, ()
+            return _solved(on_index, torch, pip, inspector, session), on_index
+    except InputError:  # there is no pip to ask
+        return None, ()
 
 
-def _broken(subject: str, trouble: Trouble, judgement: Judgement, commands: Sequence[str]) -> Ailment:
+def _solved(broken: Sequence[_Broken], torch: str, pip: Pip, inspector: Inspector, session: Session) -> str | None:
+    task = Task(
+        words=(),
+        plan=Plan(python=pip.python, packages=()),
+        broken=[each.problem for each in broken],
+        torch=torch,
+    )
+    solution = solve(task, pip, inspector, session)
+    return pip.command(["install", *solution.words]) if solution else None
+
+
+def _ailment(broken: _Broken, solution: str | None, pip: Pip) -> Ailment:
+    distribution, judgement = broken.distribution, broken.judgement
     finding = worst_finding(judgement.results[0])
+    if distribution.source:
+        commands = [pip.command(["install", "--no-build-isolation", "-e", distribution.source])]
+    elif broken.for_another_python:
+        commands = [pip.command(["install", "--force-reinstall", "--no-deps", str(distribution)])]
+    else:
+        commands = [solution] if solution else []
     return Ailment(
-        subject=subject,
-        trouble=trouble,
+        subject=str(distribution),
+        trouble=Trouble.CPU_TORCH if broken.cause and broken.cause.torch_kind else Trouble.BROKEN,
         effect=finding.effect if finding else Effect.LOAD_FAILS,
+        cause=broken.cause.text if broken.cause else None,
         message=judgement.error,
-        extensions=tuple(result.path for result in judgement.broken),
+        extensions=tuple(result.path for result in judgement.failing),
         commands=tuple(commands),
     )
 
 
+def _gpu_ailment(distribution: Distribution, hardware: Hardware, pip: Pip, session: Session) -> Ailment | None:
+    """A package none of whose kernels run on a GPU of this machine; a part of them may be for other GPUs."""
+    if not hardware.gpus:
+        return None
+    codes = [extension.gpu for extension in examine(distribution, session).extensions]
+    for gpu in hardware.gpus:
+        files = [code.on(gpu, hardware.driver).file for code in codes if code and code.is_for_maker_of(gpu)]
+        if files and not any(choice.fit.runs for choice in files):
+            return Ailment(
+                subject=str(distribution),
+                trouble=Trouble.NO_GPU_CODE,
+                effect=Effect.CALL_FAILS,
+                message=f"it has no code that {gpu} runs",
+                extensions=(),
+                commands=(pip.command(["install", "--upgrade", distribution.name]),),
+            )
+    return None
+
+
 def _unknown(subject: str, message: str) -> Ailment:
     return Ailment(subject=subject, trouble=Trouble.UNKNOWN, effect=None, message=message, extensions=(), commands=())
-
-
-def _way_out(
-    distribution: Distribution, judgement: Judgement, torch: str | None, session: Session
-) -> tuple[Trouble, Sequence[str]]:
-    """What is wrong, and the commands that fix it, the most reliable first."""
-    if distribution.source:
-        return Trouble.BROKEN, [f"pip install --no-build-isolation -e {shlex.quote(distribution.source)}"]
-    findings = (finding for result in judgement.broken for finding in result.findings)
-    rules = {finding.rule for finding in findings if finding.effect is not Effect.NOTE}
-    if rules == {"python-abi-mismatch"}:
-        return Trouble.BROKEN, [f"pip install --force-reinstall --no-deps {distribution}"]
-    number = number_of(torch) if torch else None
-    cpu = "missing-library" in rules and torch is not None and torch.endswith("+cpu")
-    commands: list[str] = []
-    if cpu and rules == {"missing-library"}:  # nothing else is wrong with it
-        commands.append(f"abiscan pip install --force-reinstall --no-deps --index-url {_CPU_INDEX} {distribution}")
-    # pip takes 2.8.0+cpu for 2.8.0, so it would not replace it.
-    fits = (number_of(build) for build in fitting(distribution, session))
-    commands += [f"pip install {'--force-reinstall ' if fit == number else ''}torch=={fit}" for fit in islice(fits, 1)]
-    commands.append(f"abiscan pip install --upgrade {distribution.name}")
-    return Trouble.CPU_TORCH if cpu else Trouble.BROKEN, commands
 
 
 def _is_libtorch(path: str) -> bool:
@@ -125,7 +195,7 @@ def _is_libtorch(path: str) -> bool:
     return match is not None and match["stem"] != "libshm" and is_torch_library(match["stem"] + match["end"])
 
 
-def _second_copy(distribution: Distribution, copies: Sequence[str]) -> Ailment:
+def _second_copy(distribution: Distribution, copies: Sequence[str], pip: Pip) -> Ailment:
     names = ", ".join(sorted({posixpath.basename(path) for path in copies}))
     return Ailment(
         subject=str(distribution),
@@ -133,7 +203,7 @@ def _second_copy(distribution: Distribution, copies: Sequence[str]) -> Ailment:
         effect=Effect.CORRUPTS,
         message=f"bundles its own copy of torch's libraries ({names}), so a process may have two dispatchers",
         extensions=tuple(copies),
-        commands=(f"pip uninstall {distribution.name}",),
+        commands=(pip.command(["uninstall", distribution.name]),),
     )
 
 
@@ -180,7 +250,14 @@ def _stale(build: Path, choice: TorchChoice, session: Session) -> Ailment | None
     if judgement is None:
         return None
     # torch rebuilds the extension if its sources change, but not if torch itself does.
-    if judgement.broken:
-        return _broken(str(build), Trouble.STALE_BUILD, judgement, [f"rm -r {shlex.quote(str(build))}"])
-    unread = [result for result in judgement.results if result.verdict is Verdict.UNKNOWN]
-    return _unknown(str(build), judgement.error) if unread else None
+    if judgement.fitness is Fitness.FAILS:
+        finding = worst_finding(judgement.results[0])
+        return Ailment(
+            subject=str(build),
+            trouble=Trouble.STALE_BUILD,
+            effect=finding.effect if finding else Effect.LOAD_FAILS,
+            message=judgement.error,
+            extensions=tuple(result.path for result in judgement.failing),
+            commands=(f"rm -r {shlex.quote(str(build))}",),
+        )
+    return _unknown(str(build), judgement.error) if judgement.fitness is Fitness.UNKNOWN else None

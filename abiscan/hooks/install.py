@@ -10,7 +10,7 @@ import re
 import tempfile
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
@@ -19,12 +19,12 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from abiscan.errors import InputError
-from abiscan.hooks.judgement import Judgement, fitting, judge
+from abiscan.hooks.judgement import Fitness, Judgement, judge
 from abiscan.inputs import interpreter, packages, system
-from abiscan.inputs.packages import FetchedWheel
+from abiscan.inputs.packages import Distribution, FetchedWheel
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source, uses_torch
-from abiscan.inputs.version import TorchVersion, number_of
+from abiscan.inputs.version import TorchVersion
 from abiscan.torches import embedded
 from abiscan.torches.torch import ReleaseNumber, TorchAt, TorchChoice, TorchOf
 
@@ -34,7 +34,6 @@ _OF_CUDA: Final = re.compile(r"(nvidia|cuda)-")
 _OF_TORCH: Final = re.compile(r"(nvidia|cuda)-|(pytorch-)?triton$")
 # From this version on, the default CUDA wheels require CUDA from other wheels, which identifies them.
 _CUDA_BESIDE: Final = TorchVersion("2.0")
-_LARGE: Final = 100 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +70,10 @@ class Plan:
 class Installer(Protocol):
     """pip, or a replacement for it."""
 
+    @property
+    def downloads_to_plan(self) -> bool:
+        """Whether it downloads everything that it would install, only to say what that is."""
+
     def plan(self, arguments: Sequence[str], *, silent: bool = False) -> Plan:
         """What ``install`` with these arguments would do.
 
@@ -78,8 +81,23 @@ class Installer(Protocol):
         :raises InstallerError: it fails
         """
 
+    def versions(self, name: str, arguments: Sequence[str]) -> tuple[str, ...]:
+        """The versions of a package that have a file for this Python, newest first; empty if unknown.
+
+        :param arguments: those of ``install``, which say where packages come from
+        """
+
     def index_options(self, arguments: Sequence[str]) -> list[str]:
         """The arguments that say where packages come from, as pip spells them."""
+
+    def upgrading(self, names: Iterable[str]) -> list[str]:
+        """The options that make it replace these packages, and others only if they require it."""
+
+    def command(self, words: Sequence[str]) -> str:
+        """The command that runs it through abiscan, ready to type.
+
+        :param words: its own command and arguments: ``install``, …
+        """
 
 
 class InstallerError(Exception):
@@ -94,195 +112,227 @@ class InstallerError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InstallCheck:
-    """Messages for the user, one line each: ``problems`` prevent the install, ``notes`` do not."""
+class Problem:
+    """A package that will not work with the torch that will be there.
 
-    problems: tuple[str, ...]
+    ``source`` is the wheel that would be installed, or what is installed already.
+    """
+
+    name: str
+    version: str
+    source: Source
+    judgement: Judgement
+
+    def __str__(self) -> str:
+        installed = "the installed " if isinstance(self.source, Distribution) else ""
+        return f"{installed}{self.name} {self.version}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspection:
+    """What would become of a plan: its problems, and remarks for the user, one line each.
+
+    ``torch`` is the full version of the torch that will be there, None if there will be none or it is unknown.
+    """
+
+    torch: str | None
+    problems: tuple[Problem, ...]
     notes: tuple[str, ...]
 
 
-def check(installer: Installer, arguments: Sequence[str], session: Session) -> InstallCheck:
-    """Check what would be installed, before it is installed.
+class Inspector:
+    """Checks plans for one environment. What it downloads and checks once, it remembers.
 
-    :param arguments: the arguments of ``install``
-    :raises InstallerError: the installer itself fails
-    :raises InputError: the interpreter or its torch cannot be read
+    :param folder: where wheels are downloaded to
+    :param options: where packages come from, as pip spells it
     """
-    session.progress("resolving what would be installed")
-    plan = installer.plan(arguments)
-    with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
-        inspection = _Inspection(plan, Path(folder), installer.index_options(arguments), installer, session)
-        problems = tuple(inspection.problems())
-        return InstallCheck(problems=problems, notes=tuple(inspection.notes))
 
-
-class _Inspection:
-    def __init__(
-        self,
-        plan: Plan,
-        folder: Path,
-        options: Sequence[str],
-        installer: Installer,
-        session: Session,
-    ) -> None:
-        self._plan = plan
+    def __init__(self, folder: Path, options: Sequence[str], session: Session) -> None:
         self._folder = folder
         self._options = options
-        self._installer = installer
         self._session = session
-        self.notes: list[str] = []
+        self._wheels: dict[tuple[str, str | None], FetchedWheel | InputError] = {}
+        self._judgements: dict[object, Judgement | InputError | None] = {}
+        self._installed: dict[str | None, tuple[Distribution, ...]] = {}
+        self.downloaded = 0
+        """The bytes that were downloaded so far."""
 
-    def problems(self) -> Iterator[str]:
-        """One line for each package that will not work with the resulting torch."""
-        for planned in self._plan.packages:
-            if not planned.wheel:
-                self.notes.append(f"{planned} is not checked: it will be built from source")
-        suspects = [planned for planned in self._plan.packages if self._may_have_extensions(planned)]
-        torch = self._plan.get("torch")
-        if not suspects and torch is None:
-            return
-        choice = self._torch(torch)
+    def inspect(self, plan: Plan, wanted: Collection[str] = ()) -> Inspection:
+        """Check a plan.
+
+        Packages that stay installed count if they work now, and torch changes. If they do not work now, that is not the
+        fault of the plan, except for those that are ``wanted``.
+
+        :param wanted: canonical names of packages that must work in the end
+        :raises InputError: the torch of the plan cannot be read
+        """
+        notes = [
+            f"{planned} is not checked: it will be built from source" for planned in plan.packages if not planned.wheel
+        ]
+        suspects = [planned for planned in plan.packages if _may_have_extensions(plan, planned)]
+        torch = plan.get("torch")
+        if not suspects and torch is None and not wanted:
+            return Inspection(torch=None, problems=(), notes=tuple(notes))
+        choice = self._torch(plan, torch)
         if choice is None:
-            for planned in suspects:
-                if any(_names_torch(text) for text in planned.requires):
-                    self.notes.append(f"{planned} is not checked: torch will not be installed")
-            return
+            without = [planned for planned in suspects if any(map(_names_torch, planned.requires))]
+            notes += [f"{planned} is not checked: torch will not be installed" for planned in without]
+            return Inspection(torch=None, problems=(), notes=tuple(notes))
         build = choice.open(self._session.files(), self._session).build
-        # They are installed together, so one may need libraries of another.
-        wheels = {planned: wheel for planned in suspects if (wheel := self._downloaded(planned))}
-        for planned in wheels:
-            yield from self._of_wheel(planned, wheels, choice, build)
-        if torch is not None:
-            yield from self._of_installed(choice, build)
+        problems = [
+            *self._of_wheels(plan, suspects, choice, notes),
+            *self._of_installed(plan, choice, build, wanted, notes),
+        ]
+        return Inspection(torch=build, problems=tuple(problems), notes=tuple(notes))
 
-    def _may_have_extensions(self, planned: Planned) -> bool:
-        """Whether a package is a wheel for one kind of machine, and not a dependency of torch itself."""
-        name = urllib.parse.urlsplit(planned.url).path if planned.url else ""
-        package = canonicalize_name(planned.name)
-        return (
-            planned.wheel
-            and not _PURE.search(name)
-            and package not in self._below_torch()
-            and not _OF_TORCH.match(package)
-        )
+    def installed(self, python: str | None) -> tuple[Distribution, ...]:
+        """The installed packages with extensions of torch."""
+        if python not in self._installed:
+            files = self._session.files()
+            found = packages.installed(interpreter.search_path(python))
+            self._installed[python] = tuple(
+                each for each in found if canonicalize_name(each.name) != "torch" and uses_torch(each, files)
+            )
+        return self._installed[python]
 
-    def _below_torch(self) -> set[str]:
-        """torch and its dependencies: none of them can depend on torch."""
-        names, below = ["torch"], set[str]()
-        while names:
-            name = names.pop()
-            if name not in below:
-                below.add(name)
-                planned = self._plan.get(name)
-                names += [needed for text in planned.requires if (needed := _needed(text))] if planned else []
-        return below
-
-    def _torch(self, planned: Planned | None) -> TorchChoice | None:
+    def _torch(self, plan: Plan, planned: Planned | None) -> TorchChoice | None:
         """The torch that will be installed afterwards."""
         if planned is None:
-            choice = TorchOf(self._plan.python)
-            try:
-                choice.open(self._session.files(), self._session)
-            except InputError:
-                return None
-            return choice
-        if build := _embedded_build(planned):
+            return self._torch_now(plan)
+        if build := _embedded_build(plan, planned):
             return ReleaseNumber(build)
         if not planned.wheel:
             return None
-        return TorchAt(self._wheel(planned).path)
+        return TorchAt(self._wheel(plan, planned).path)
 
-    def _wheel(self, planned: Planned) -> FetchedWheel:
-        """The file of a package that would be installed, downloaded unless it is local."""
-        self._session.progress(f"downloading {planned}")
-        if planned.url is None:
-            requirement = f"{planned.name}=={planned.version}"
-        elif planned.url.startswith("file:"):
+    def _torch_now(self, plan: Plan) -> TorchChoice | None:
+        choice = TorchOf(plan.python)
+        try:
+            choice.open(self._session.files(), self._session)
+        except InputError:
+            return None
+        return choice
+
+    def _wheel(self, plan: Plan, planned: Planned) -> FetchedWheel:
+        """The file of a package that would be installed, downloaded unless it is local.
+
+        :raises InputError: it cannot be downloaded
+        """
+        key = (str(planned), planned.url)
+        if key not in self._wheels:
+            try:
+                self._wheels[key] = self._fetched(plan, planned)
+            except InputError as error:
+                self._wheels[key] = error
+        wheel = self._wheels[key]
+        if isinstance(wheel, InputError):
+            raise wheel
+        return wheel
+
+    def _fetched(self, plan: Plan, planned: Planned) -> FetchedWheel:
+        if planned.url is not None and planned.url.startswith("file:"):
             return FetchedWheel(path=Path(urllib.request.url2pathname(urllib.parse.urlsplit(planned.url).path)))
-        else:
-            requirement = f"{planned.name} @ {planned.url}"
-        return FetchedWheel(path=packages.fetch(requirement, self._folder, self._plan.python, self._options))
+        self._session.progress(f"downloading {planned}")
+        at = f"=={planned.version}" if planned.url is None else f" @ {planned.url}"
+        folder = Path(tempfile.mkdtemp(dir=self._folder))  # two indexes may have files of one name
+        path = packages.fetch(f"{planned.name}{at}", folder, plan.python, self._options)
+        self.downloaded += path.stat().st_size
+        return FetchedWheel(path=path)
 
-    def _downloaded(self, planned: Planned) -> FetchedWheel | None:
+    def _downloaded(self, plan: Plan, planned: Planned, notes: list[str]) -> FetchedWheel | None:
         """The file of a package, None if it cannot be downloaded."""
         try:
-            return self._wheel(planned)
+            return self._wheel(plan, planned)
         except InputError as error:
-            self.notes.append(f"{planned} is not checked: {error.problem}")
+            notes.append(f"{planned} is not checked: {error.problem}")
             return None
 
-    def _of_wheel(
-        self, planned: Planned, wheels: Mapping[Planned, FetchedWheel], choice: TorchChoice, build: str | None
-    ) -> Iterator[str]:
-        wheel = wheels[planned]
-        try:
+    def _judge(self, source: Source, choice: TorchChoice, beside: Sequence[FetchedWheel] = ()) -> Judgement | None:
+        """The judgement of a package, None if it has no extension of torch.
+
+        :raises InputError: it cannot be read
+        """
+        key = (str(source), choice, *(wheel.path for wheel in beside))
+        if key not in self._judgements:
+            try:
+                self._judgements[key] = judge(source, choice, self._session, beside)
+            except InputError as error:
+                self._judgements[key] = error
+        judgement = self._judgements[key]
+        if isinstance(judgement, InputError):
+            raise judgement
+        return judgement
+
+    def _of_wheels(
+        self, plan: Plan, suspects: Sequence[Planned], choice: TorchChoice, notes: list[str]
+    ) -> Iterator[Problem]:
+        wheels = {planned: wheel for planned in suspects if (wheel := self._downloaded(plan, planned, notes))}
+        for planned, wheel in wheels.items():
             self._session.progress(f"checking {planned}")
-            judgement = judge(wheel, choice, self._session, [other for other in wheels.values() if other is not wheel])
-        except InputError as error:
-            self.notes.append(f"{planned} is not checked: {error.problem}")
-            return
-        if judgement is None:
-            return
-        if judgement.is_broken:
-            yield _line(str(planned), judgement, build, self._ways_out(planned, wheel, build))
-        elif judgement.is_unknown:
-            self.notes.append(f"{planned} could not be checked completely: {judgement.error}")
+            # They are installed together, so one may need libraries of another.
+            beside = [other for other in wheels.values() if other is not wheel]
+            try:
+                judgement = self._judge(wheel, choice, beside)
+            except InputError as error:
+                notes.append(f"{planned} is not checked: {error.problem}")
+                continue
+            if judgement is not None and judgement.fitness is Fitness.FAILS:
+                yield Problem(name=planned.name, version=planned.version, source=wheel, judgement=judgement)
+            elif judgement is not None and judgement.fitness is Fitness.UNKNOWN:
+                notes.append(f"{planned} could not be checked completely: {judgement.error}")
 
-    def _ways_out(self, planned: Planned, wheel: FetchedWheel, build: str | None) -> str:
-        self._session.progress(f"looking for a torch that works with {planned}")
-        ways = [_fits(wheel, planned.name, planned.version, build, self._session)]
-        if build and wheel.path.stat().st_size < _LARGE and (other := self._other(planned, build)):
-            ways.append(f"{planned.name} {other} works with torch {build}")
-        return "; ".join(filter(None, ways)) or f"use a build of {planned.name} made for this torch"
-
-    def _other(self, planned: Planned, build: str) -> str | None:
-        """The version that the installer would choose for this torch, if it works with it."""
-        requirements = [planned.name, f"torch=={number_of(build)}"]
-        try:
-            plan = self._installer.plan([*self._options, *requirements], silent=True)
-            other = plan.get(canonicalize_name(planned.name))
-            if other is None or not other.wheel or other.version == planned.version:
-                return None
-            torch = self._torch(plan.get("torch"))
-            judgement = judge(self._wheel(other), torch, self._session) if torch else None
-        except (InstallerError, InputError):
-            return None
-        return other.version if judgement and not judgement.is_broken and not judgement.is_unknown else None
-
-    def _of_installed(self, choice: TorchChoice, build: str | None) -> Iterator[str]:
-        """Packages that stay installed, but would run with a different torch."""
-        files = self._session.files()
-        for distribution in packages.installed(interpreter.search_path(self._plan.python)):
+    def _of_installed(
+        self, plan: Plan, choice: TorchChoice, build: str | None, wanted: Collection[str], notes: list[str]
+    ) -> Iterator[Problem]:
+        """Packages that stay installed, but would run with a different torch; and those that are to be mended."""
+        changes = plan.get("torch") is not None
+        for distribution in self.installed(plan.python) if changes or wanted else ():
             name = canonicalize_name(distribution.name)
-            if name == "torch" or self._plan.get(name) is not None or not uses_torch(distribution, files):
+            if plan.get(name) is not None or not (changes or name in wanted):
                 continue
             self._session.progress(f"checking {distribution}")
-            judgement = judge(distribution, choice, self._session)
-            if judgement is not None and judgement.is_broken:
-                fits = _fits(distribution, distribution.name, distribution.version, build, self._session)
-                way = fits or f"install a build of {distribution.name} made for it in the same command"
-                yield _line(f"the installed {distribution.name} {distribution.version}", judgement, build, way)
+            judgement = self._judge(distribution, choice)
+            if judgement is None or judgement.fitness is not Fitness.FAILS:
+                continue
+            problem = Problem(
+                name=distribution.name, version=distribution.version, source=distribution, judgement=judgement
+            )
+            if name in wanted or self._works_now(plan, distribution):
+                yield problem
+            else:
+                notes.append(f"{problem} does not work now, and will not work with torch {build}: see abiscan doctor")
+
+    def _works_now(self, plan: Plan, distribution: Distribution) -> bool:
+        now = self._torch_now(plan)
+        judgement = self._judge(distribution, now) if now is not None else None
+        return judgement is not None and judgement.fitness is not Fitness.FAILS
 
 
-def _line(subject: str, judgement: Judgement, build: str | None, way: str) -> str:
-    return f"{subject} will not work with torch {build}: {judgement.error}; {way}"
+def _may_have_extensions(plan: Plan, planned: Planned) -> bool:
+    """Whether a package is a wheel for one kind of machine, and not a dependency of torch itself."""
+    name = urllib.parse.urlsplit(planned.url).path if planned.url else ""
+    package = canonicalize_name(planned.name)
+    return (
+        planned.wheel and not _PURE.search(name) and package not in _below_torch(plan) and not _OF_TORCH.match(package)
+    )
 
 
-def _fits(source: Source, name: str, version: str, build: str | None, session: Session) -> str:
-    """Which torch it works with, and what to type; pip can only tell builds of one release apart by their index."""
-    number_here = number_of(build) if build else None
-    fits = fitting(source, session)
-    other_numbers = list(dict.fromkeys(number for fit in fits if (number := number_of(fit)) != number_here))
-    if other_numbers:
-        command = f"abiscan pip install {name}=={version} torch=={other_numbers[0]}"
-        return f"it works with torch {', '.join(other_numbers)} ({command})"
-    return f"it works with torch {', '.join(fits)}" if fits else ""
+def _below_torch(plan: Plan) -> set[str]:
+    """torch and its dependencies: none of them can depend on torch."""
+    names, below = ["torch"], set[str]()
+    while names:
+        name = names.pop()
+        if name not in below:
+            below.add(name)
+            planned = plan.get(name)
+            names += [needed for text in planned.requires if (needed := _needed(text))] if planned else []
+    return below
 
 
-def _embedded_build(torch: Planned) -> str | None:
+def _embedded_build(plan: Plan, torch: Planned) -> str | None:
     """The full version of the embedded build of a torch: the package index has one build of each release.
 
-    The requirements of that build show whether it is for CUDA.
+    What that build requires shows whether it is for CUDA; not every installer says it, but all say what comes along.
     """
     version = TorchVersion.parse(torch.version)
     if version is None:
@@ -295,7 +345,9 @@ def _embedded_build(torch: Planned) -> str | None:
     ]
     if version.local:
         return next((build for build in builds if TorchVersion(build) == version), None)
-    cuda = version < _CUDA_BESIDE or any(_OF_CUDA.match(name) for text in torch.requires if (name := _needed(text)))
+    required = [name for text in torch.requires if (name := _needed(text))]
+    along = [canonicalize_name(planned.name) for planned in plan.packages]
+    cuda = version < _CUDA_BESIDE or any(map(_OF_CUDA.match, required or along))
     return next((build for build in builds if ("+cu" in build) == cuda), None)
 
 

@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from abiscan.extension.built_for import releases_exporting_imports
+from abiscan.extension.built_for import releases_exporting_imports, span
 from abiscan.extension.examined import examine
 from abiscan.findings import Effect, Finding
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
+from abiscan.inputs.version import TorchVersion
 from abiscan.pipelines.check import check
 from abiscan.results.check import Result
 from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.results.verdict import Verdict
 from abiscan.rules import RULES
+from abiscan.rules.symbols import KINDS
 from abiscan.torches import embedded
 from abiscan.torches.torch import ReleaseNumber, TorchChoice
 
 # How many of the candidate releases are tried: each takes as long as a check, and users need only one.
 _TRIED: Final = 6
+
+
+class Fitness(enum.Enum):
+    """What becomes of a package on a torch."""
+
+    WORKS = "works"
+    FAILS = "fails"
+    UNKNOWN = "unknown"
+
+
+# Users of a package that works without a part of it are told by the package itself, if at all.
+_FITS: Final = {
+    PackageVerdict.IMPORT_FAILS: Fitness.FAILS,
+    PackageVerdict.CORRUPTS: Fitness.FAILS,
+    PackageVerdict.UNKNOWN: Fitness.UNKNOWN,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,28 +50,38 @@ class Judgement:
     package: PackageResult | None = None
 
     @property
-    def is_broken(self) -> bool:
-        """Whether it cannot be imported, or is not safe to use; for a target that is no package, any extension."""
-        if self.package is None:
-            return bool(self.broken)
-        return self.package.verdict in (PackageVerdict.IMPORT_FAILS, PackageVerdict.CORRUPTS)
+    def fitness(self) -> Fitness:
+        """Whether it works: the one question that every hook acts on. A target that is no package is its files."""
+        if self.package is not None:
+            return _FITS.get(self.package.verdict, Fitness.WORKS)
+        if self.failing:
+            return Fitness.FAILS
+        unread = any(result.verdict is Verdict.UNKNOWN for result in self.results)
+        return Fitness.UNKNOWN if unread else Fitness.WORKS
 
     @property
-    def is_unknown(self) -> bool:
-        """Whether that could not be found out."""
-        if self.package is None:
-            return bool(self.unknown)
-        return self.package.verdict is PackageVerdict.UNKNOWN
-
-    @property
-    def broken(self) -> tuple[Result, ...]:
+    def failing(self) -> tuple[Result, ...]:
         """The results of extensions that do not load, or are not safe to use."""
         return tuple(result for result in self.results if result.is_failure(Effect.CORRUPTS, strict=False))
 
     @property
-    def unknown(self) -> tuple[Result, ...]:
-        """The results of extensions that could not be checked."""
-        return tuple(result for result in self.results if result.verdict is Verdict.UNKNOWN)
+    def failing_rules(self) -> frozenset[str]:
+        """The rules that these extensions violate, without those that only take note of something."""
+        return frozenset(
+            finding.rule for result in self.failing for finding in result.findings if finding.effect is not Effect.NOTE
+        )
+
+    @property
+    def torch_kind(self) -> str | None:
+        """The kind of torch whose libraries they lack: ``CUDA``; None if they lack none."""
+        missing = (
+            evidence.subject
+            for result in self.failing
+            for finding in result.findings
+            if finding.rule == "missing-library" and finding.effect is not Effect.NOTE
+            for evidence in finding.evidence
+        )
+        return next((kind for name in missing for word, kind in KINDS if word in name), None)
 
     @property
     def error(self) -> str:
@@ -75,10 +104,51 @@ def judge(source: Source, choice: TorchChoice, session: Session, beside: Sequenc
     report = check([source], [choice], RULES, session, beside=beside)
     if not report.results:
         return None
-    if not report.results:
-        return None
     results = tuple(sorted(report.results, key=_severity, reverse=True))
     return Judgement(results=results, package=next(iter(report.packages), None))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MainCause:
+    """Why a package fails, before what follows from it.
+
+    ``text`` continues a sentence about the package: ``was built for torch 2.5.1``; ``torch_kind`` is the kind of torch
+    that it lacks (``CUDA``), if that is all that is wrong.
+    """
+
+    text: str
+    torch_kind: str | None = None
+
+
+def cause(source: Source, judgement: Judgement, torch: str | None, session: Session) -> MainCause | None:
+    """The main cause of a failure; None if the error itself is all that is known.
+
+    :param source: what was judged
+    :param torch: the full version of the torch that it was judged on
+    """
+    built_for = _built_for(source, judgement, session)
+    here = TorchVersion.parse(torch) if torch else None
+    if built_for and here is not None and not _may_be_for(here.of_release, built_for):
+        return MainCause(text=f"was built for {span(built_for)}")
+    kind = judgement.torch_kind
+    if kind is not None and judgement.failing_rules == {"missing-library"}:
+        return MainCause(text=f"was built for a torch with {kind}, and this one has none", torch_kind=kind)
+    return None
+
+
+def _built_for(source: Source, judgement: Judgement, session: Session) -> Sequence[TorchVersion]:
+    """The releases that what fails was built for, oldest first; empty if unknown."""
+    if judgement.package is not None and judgement.package.built_for:
+        return tuple(map(TorchVersion, judgement.package.built_for))
+    failing = {result.path for result in judgement.failing}
+    origins = (origin.releases for path, origin in examine(source, session).origins.items() if path in failing)
+    return min(filter(None, origins), key=len, default=())
+
+
+def _may_be_for(torch: TorchVersion, built_for: Sequence[TorchVersion]) -> bool:
+    """Whether a torch may be what an extension was built for; nothing is known about torches newer than all others."""
+    newest = embedded.versions()[-1]
+    return torch in built_for or (torch > newest and newest in built_for)
 
 
 def worst_finding(result: Result) -> Finding | None:
@@ -117,4 +187,4 @@ def fitting(source: Source, session: Session) -> tuple[str, ...]:
 
 def _fits(source: Source, build: str, session: Session) -> bool:
     judgement = judge(source, ReleaseNumber(build), session)
-    return judgement is not None and not judgement.is_broken and not judgement.is_unknown
+    return judgement is not None and judgement.fitness is Fitness.WORKS

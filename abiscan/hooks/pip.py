@@ -3,30 +3,44 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import shlex
 import subprocess
+import sys
 import tempfile
 import urllib.parse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from abiscan.errors import InputError
-from abiscan.hooks.install import InstallerError, Plan, Planned
-from abiscan.inputs import packages
+from packaging.version import Version
 
+from abiscan.errors import InputError
+from abiscan.hooks import arguments as arguments_of
+from abiscan.hooks.install import InstallerError, Plan, Planned
+from abiscan.inputs import interpreter, packages
+
+_PLANS_WITH_METADATA: Final = Version("25.1")
 _REPORT_VERSION: Final = "1"
-_INDEX_VALUES: Final = {
-    *("-i", "--index-url", "--pypi-url", "--extra-index-url", "-f", "--find-links", "--trusted-host", "--cert"),
-    *("--client-cert", "--proxy", "--timeout", "--default-timeout", "--retries", "--cache-dir", "--keyring-provider"),
-}
-_INDEX_FLAGS: Final = {"--no-index", "--no-cache-dir", "--no-input", "--isolated"}
+_VERSIONS: Final = re.compile(r"^Available versions: (.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Pip:
-    """The pip of an interpreter; of the running one for None."""
+    """The pip of an interpreter; of the running one for None.
+
+    ``named`` is the interpreter as the user named it with ``--python``, None if it was found without.
+    """
 
     python: str | None
+    named: str | None = None
+
+    @property
+    def downloads_to_plan(self) -> bool:
+        """Whether it is older than 25.1, from which on metadata are enough for it."""
+        pip = packages.find("pip", interpreter.search_path(self.python)) or packages.find("pip", sys.path)
+        return pip is None or Version(pip.version) < _PLANS_WITH_METADATA
 
     def plan(self, arguments: Sequence[str], *, silent: bool = False) -> Plan:
         """What pip would install. Its errors are shown as usual, unless ``silent``.
@@ -37,9 +51,10 @@ class Pip:
         with tempfile.NamedTemporaryFile(prefix="abiscan-", suffix=".json") as report:
             command = ("install", "--dry-run", "--report", report.name, "-qq")
             process = subprocess.run(  # noqa: S603 - as the user would run it
-                [*packages.pip(self.python), *command, *_without_report(arguments)],
+                [*packages.pip(self.python), *command, *arguments_of.without_report(arguments)],
                 stderr=subprocess.DEVNULL if silent else None,
                 check=False,
+                env=_impatient() if silent else None,
             )
             text = report.file.read().decode("utf-8")
         if process.returncode:
@@ -59,12 +74,38 @@ class Pip:
 
     def index_options(self, arguments: Sequence[str]) -> list[str]:
         """The arguments that say where packages come from."""
-        return index_options(arguments)
+        return arguments_of.index_options(arguments)
+
+    def versions(self, name: str, arguments: Sequence[str]) -> tuple[str, ...]:
+        """The versions of a package on the index, newest first; empty if unknown."""
+        return versions(self.python, name, self.index_options(arguments))
+
+    def upgrading(self, names: Iterable[str]) -> list[str]:  # noqa: ARG002 - pip replaces what is named, and no more
+        """The options that make it replace these packages."""
+        return ["--upgrade", "--upgrade-strategy", "only-if-needed"]
+
+    def command(self, words: Sequence[str]) -> str:
+        """The command that runs it through abiscan, ready to type."""
+        return shlex.join(["abiscan", "pip", *(["--python", self.named] if self.named else []), *words])
 
 
-def index_options(arguments: Sequence[str]) -> list[str]:
-    """The options among pip's arguments that say where packages come from."""
-    return [word for option in _options(arguments) for word in option]
+def versions(python: str | None, name: str, options: Sequence[str]) -> tuple[str, ...]:
+    """The versions of a package that have a file for an interpreter, newest first; empty if pip does not say.
+
+    :param options: where packages come from: ``index_options``
+    """
+    try:
+        command = [*packages.pip(python), "index", "versions", *options, name]
+    except InputError:  # there is no pip
+        return ()
+    process = subprocess.run(command, capture_output=True, text=True, check=False, env=_impatient())  # noqa: S603
+    match = _VERSIONS.search(process.stdout)
+    return tuple(match[1].split(", ")) if match and not process.returncode else ()
+
+
+def _impatient() -> dict[str, str]:
+    """An environment in which pip gives up early if there is no network: users wait for an answer, not for packages."""
+    return {"PIP_RETRIES": "0", **os.environ}
 
 
 def _planned(entry: Any) -> Planned:
@@ -79,25 +120,3 @@ def _planned(entry: Any) -> Planned:
         wheel=wheel,
         requires=tuple(metadata.get("requires_dist", ())),
     )
-
-
-def _options(arguments: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    words = iter(arguments)
-    for word in words:
-        name, equals, _ = word.partition("=")
-        if name in _INDEX_FLAGS or (name in _INDEX_VALUES and equals):
-            yield (word,)
-        elif word in _INDEX_VALUES and (value := next(words, None)) is not None:
-            yield word, value
-        elif word[:2] in {"-i", "-f"} and len(word) > 2:
-            yield (word,)
-
-
-def _without_report(arguments: Sequence[str]) -> Iterator[str]:
-    """The arguments without the user's own ``--report``, which is left to the real run."""
-    words = iter(arguments)
-    for word in words:
-        if word == "--report":
-            next(words, None)
-        elif not word.startswith("--report="):
-            yield word

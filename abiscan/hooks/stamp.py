@@ -26,7 +26,7 @@ from abiscan.extension.examined import examine
 from abiscan.extension.inventory import Inventory
 from abiscan.findings import Effect
 from abiscan.hooks import guard
-from abiscan.hooks.judgement import judge
+from abiscan.hooks.judgement import Fitness, judge
 from abiscan.inputs.files import Wheel, unreadable
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Extension, Target
@@ -64,7 +64,7 @@ def stamp(path: Path, choice: TorchChoice, session: Session) -> Stamp:
         raise InputError(
             str(path), "has no extension of torch, so there is nothing to guard", "pass the wheel of an extension"
         )
-    if torch.build is None or judgement.is_broken or judgement.is_unknown:
+    if torch.build is None or judgement.fitness is not Fitness.WORKS:
         problem = f"does not load on torch {torch.build}: {judgement.error}"
         raise InputError(str(path), problem, "name the torch that it was built for with --torch")
     session.progress("collecting what it relies on")

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
 from abiscan.errors import InputError
+from abiscan.hooks.arguments import index_options
 from abiscan.hooks.install import InstallerError, Plan, Planned
-from abiscan.hooks.pip import index_options
+from abiscan.hooks.pip import versions
 
 # " + torchaudio==2.8.0", " + pkg==1.0 (from file:///…/pkg-1.0-….whl)", as uv prints changes without colour.
 _ADDED: Final = re.compile(r"^ [+~] (?P<name>[\w.-]+)==(?P<version>\S+)(?: \(from (?P<url>.+)\))?$", re.MULTILINE)
@@ -36,6 +38,11 @@ class Uv:
             raise InputError("uv", "is not installed", "see https://docs.astral.sh/uv, or use abiscan pip install")
         return path
 
+    @property
+    def downloads_to_plan(self) -> bool:
+        """No: metadata are enough for it."""
+        return False
+
     def plan(self, arguments: Sequence[str], *, silent: bool = False) -> Plan:
         """What uv would install. It reports no addresses, except of files that the user passes by path or URL.
 
@@ -48,7 +55,7 @@ class Uv:
         if process.returncode:
             raise InstallerError(process.returncode, "" if silent else process.stderr)
         return Plan(
-            python=self._python(arguments),
+            python=self.python(arguments),
             packages=tuple(
                 Planned(
                     name=match["name"],
@@ -69,7 +76,23 @@ class Uv:
             words.append(_INDEX_NAMES.get(name, name) + equals + value)
         return index_options(words)
 
-    def _python(self, arguments: Sequence[str]) -> str:
+    def versions(self, name: str, arguments: Sequence[str]) -> tuple[str, ...]:
+        """The versions of a package on the index, newest first, as pip says, since uv has no command for that."""
+        return versions(self.python(arguments), name, self.index_options(arguments))
+
+    def upgrading(self, names: Iterable[str]) -> list[str]:
+        """The options that make it replace these packages."""
+        return [word for name in names for word in ("--upgrade-package", name)]
+
+    def command(self, words: Sequence[str]) -> str:
+        """The command that runs it through abiscan, ready to type."""
+        return shlex.join(["abiscan", "uv", "pip", *words])
+
+    def python(self, arguments: Sequence[str]) -> str:
+        """The interpreter that it would install for.
+
+        :raises InputError: there is no uv, or no such interpreter
+        """
         pythons = [after for word, after in pairwise(arguments) if word in _PYTHON_OPTIONS]
         pythons += [word.partition("=")[2] for word in arguments if word.startswith("--python=")]
         system = ["--system"] if "--system" in arguments else []

@@ -14,7 +14,7 @@ import re
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Final, Protocol
 
@@ -141,6 +141,28 @@ class WheelMember:
         """The hash of all its bytes, inflated, in hexadecimal."""
         self._sha256 = self._sha256 or self.open().sha256()
         return self._sha256
+
+
+@contextlib.contextmanager
+def random_access(source: ElfSource) -> Iterator[Callable[[int, int], bytes]]:
+    """A function that reads some bytes at an offset: of a large file, only what is asked for is read.
+
+    :raises InputError: the file cannot be read
+    """
+    if not isinstance(source, DiskFile):
+        data = source.open().data
+        yield lambda offset, size: bytes(data[offset : offset + size])
+        return
+    try:
+        descriptor = os.open(source.path, os.O_RDONLY)
+    except OSError as error:
+        raise unreadable(source.path, error) from error
+    try:
+        # Otherwise the system reads ahead, 128 KB for each few bytes.
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
+        yield lambda offset, size: os.pread(descriptor, size, offset)
+    finally:
+        os.close(descriptor)
 
 
 class Wheel:

@@ -57,7 +57,8 @@ class PythonTag:
 class Interpreter:
     """A Python.
 
-    ``executable`` is None if only its version is known (from the name of torch's own module).
+    ``executable`` is its path as it is called, since a virtual environment has a link to another Python; None if only
+    its version is known (from the name of torch's own module).
     ``full_version`` is the text of ``Py_GetVersion()``, None if the interpreter was not run.
     """
 
@@ -70,7 +71,7 @@ def running() -> Interpreter:
     """The interpreter that runs abiscan."""
     return Interpreter(
         tag=PythonTag(major=sys.version_info.major, minor=sys.version_info.minor, flags=getattr(sys, "abiflags", "")),
-        executable=Path(sys.executable).resolve() if sys.executable else None,
+        executable=Path(sys.executable) if sys.executable else None,
         full_version=sys.version,
     )
 
@@ -92,7 +93,7 @@ def ask(executable: str) -> tuple[Interpreter, Path | None]:
         )
         version, suffixes, origin = json.loads(answer.stdout)
         tag = next(tag for tag in map(PythonTag.of_file, suffixes) if tag)
-        path = Path(executable).resolve(strict=True) if "/" in executable else Path(_which(executable))
+        path = Path(os.path.abspath(executable)) if "/" in executable else Path(_which(executable))  # noqa: PTH100
     except (OSError, subprocess.SubprocessError, ValueError, TypeError, StopIteration) as error:
         raise InputError(
             executable, "is not a Python that can be run", "pass the path of a Python executable"
@@ -118,20 +119,11 @@ def search_path(executable: str | None) -> tuple[str, ...]:
         ) from error
 
 
-def of_environment() -> str | None:
-    """The Python of the active virtual environment; None if abiscan itself is installed there."""
-    active = os.environ.get("VIRTUAL_ENV")
-    if not active or Path(active).resolve() == Path(sys.prefix).resolve():
-        return None
-    executable = Path(active, "bin", "python")
-    return str(executable) if executable.is_file() else None
-
-
 def _which(executable: str) -> str:
     path = shutil.which(executable)
     if path is None:
         raise FileNotFoundError(executable)
-    return str(Path(path).resolve())
+    return os.path.abspath(path)  # noqa: PTH100
 
 
 def of_torch(package: Path, tag: PythonTag | None) -> Interpreter | None:
@@ -147,8 +139,8 @@ def of_torch(package: Path, tag: PythonTag | None) -> Interpreter | None:
     environment = _environment_of(package)
     executable = environment / "bin" / f"python{tag}" if environment else None
     if executable and executable.is_file():
-        is_current = executable.resolve() == current.executable
-        return current if is_current else Interpreter(tag=tag, executable=executable.resolve())
+        is_current = current.executable is not None and executable.samefile(current.executable)
+        return current if is_current else Interpreter(tag=tag, executable=executable)
     return current if current.tag == tag else Interpreter(tag=tag)
 
 

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from abiscan.inputs.files import Wheel, installed_path
-from abiscan.inputs.packages import Distribution, files_of
+from abiscan.inputs.packages import Distribution, files_of, find
 
 _INFO: Final = re.compile(r"(?P<name>[^/-]+)-(?P<version>[^/]+)\.dist-info/METADATA")
+_REQUIRES: Final = re.compile(r"^Requires-Dist:[ \t]*(.+)$", re.MULTILINE)
 _NAME: Final = re.compile(r"^Name:[ \t]*(\S+)", re.MULTILINE)
 
 
@@ -45,6 +46,13 @@ class Package:
     def members(self) -> tuple[str, ...]:
         """The paths of all of its files, relative to ``root``, sorted."""
         return tuple(sorted(self._list()))
+
+    def missing_requirements(self, site: str) -> tuple[str, ...]:
+        """The packages that it requires, and that are not installed in the folder ``site``."""
+        info = next(filter(None, map(_INFO.fullmatch, self.members)), None)
+        text = self.read(info.group()).decode("utf-8", "replace") if info else ""
+        names = (_required(line) for line in _REQUIRES.findall(text.partition("\n\n")[0]))
+        return tuple(name for name in dict.fromkeys(filter(None, names)) if find(name, [site]) is None)
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}" if self.version else self.name
@@ -100,6 +108,18 @@ def _described(
     stated = _NAME.search(read(info.group()).decode("utf-8", "replace"))
     name = stated[1] if stated else info["name"]
     return Package(name=name, version=info["version"], root=root, members=members, read=read)
+
+
+def _required(line: str) -> str | None:
+    """The name of a package that a line of the metadata requires; None if it does not apply here."""
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    try:
+        requirement = Requirement(line)
+    except (InvalidRequirement, RecursionError):
+        return None
+    applies = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+    return requirement.name if applies else None
 
 
 def _walk(folder: str) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Collection
 
 from abiscan.binary.elf import SharedObject
 from abiscan.inputs.interpreter import Interpreter
@@ -37,10 +38,15 @@ def first_error(
     if failure is None:
         return of_python
     # pybind11 compares versions at the start of PyInit_*: after the static initialisers, before everything else.
-    return _thrown(failure) if of_python is None or failure.is_static else of_python
+    return _thrown(failure, _unworded(registering)) if of_python is None or failure.is_static else of_python
 
 
-def _thrown(failure: Reaction) -> LoadError:
+def _thrown(failure: Reaction, unworded: Collection[str]) -> LoadError:
     message = failure.outcome.message
     assert message is not None
-    return LoadError(object=None, message=message.text, aborts=failure.aborts, exact=message.exact)
+    exact = message.exact and message.id not in unworded
+    return LoadError(object=None, message=message.text, aborts=failure.aborts, exact=exact)
+
+
+def _unworded(registering: Registering | None) -> Collection[str]:
+    return registering.operators.unworded if registering and registering.operators else ()

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from abiscan.words import listed, plural
+from abiscan.words import first_line, listed, plural
 
 if TYPE_CHECKING:
     from abiscan.linkage.layout_drift import LayoutDrift
@@ -46,13 +46,20 @@ def lacks_of(torch: str, drifts: Sequence[LayoutDrift], registering: Registering
     """
     for drift in drifts:
         if drift.unknown:
-            reason = f"the layouts of {listed(drift.unknown)} in {torch} are unknown: {drift.name} shares them"
+            shared = f"{drift.name} shares {listed(drift.unknown)} with {torch}"
+            unknown = "whose layouts there are unknown" if drift.candidates else "but what it was built for is unknown"
+            reason = f"{shared}, {unknown}"
             yield Lack(data=TorchData.LAYOUTS, reason=reason, decides=bool(drift.unknown_at_load))
     operators = registering.operators if registering else None
     if registering is None or operators is None:
         return
     if operators.gaps:
         reason = f"not everything that {torch} registers could be read: {plural(len(operators.gaps), 'gap')}"
+        yield Lack(data=TorchData.OPERATORS, reason=reason, decides=False)
+    message = registering.failure.outcome.message if registering.failure else None
+    if message is not None and message.id in operators.unworded:
+        text = first_line(message.text)
+        reason = f"{torch} does not have the text of the predicted error: it may check something else ({text})"
         yield Lack(data=TorchData.OPERATORS, reason=reason, decides=False)
     if operators.entries is None and registering.filled:
         names = ", ".join(registering.filled)

@@ -133,7 +133,9 @@ def shared(
 
 
 def layout_drift(shared: Shared, target: TorchLayouts) -> LayoutDrift | None:
-    """The differences between the torch that an object was built for and another; None if the former is unknown.
+    """The differences between the torch that an object was built for and another; None if it shares no class.
+
+    If it is unknown what the object was built for, so is how the classes were laid out that registrations pass.
 
     :param target: the layouts of the other torch
     """
@@ -142,8 +144,10 @@ def layout_drift(shared: Shared, target: TorchLayouts) -> LayoutDrift | None:
         shared, [str(release) for release in shared.candidates if layouts.is_known(str(release), machine)]
     )
     if not candidates:
-        return None
+        passed = tuple(name for name in CROSSING if _passed_at_load(shared, name))
+        return _undecided(shared, passed) if passed else None
     readings = [_types(shared, candidate, target) for candidate in candidates]
+    unknown = sorted(_unknown(shared, candidates[-1], target), key=lambda name: not _passed_at_load(shared, name))
     # Only differences from every release that it may have been built for are certain; the newest is the likeliest.
     certain = {name for name in readings[-1] if all(name in reading for reading in readings)}
     harmful = {name for reading in readings for name, drift in reading.items() if drift.certainty in _HARMFUL}
@@ -154,10 +158,23 @@ def layout_drift(shared: Shared, target: TorchLayouts) -> LayoutDrift | None:
         types=tuple(drift for name, drift in sorted(readings[-1].items()) if name in certain),
         tables=tuple(_tables(shared, candidates, target)),
         doubts=tuple(sorted(harmful - certain)),
-        unknown=(unknown := tuple(_unknown(shared, candidates[-1], target))),
+        unknown=tuple(unknown),
         unknown_at_load=tuple(name for name in unknown if _passed_at_load(shared, name)),
         basis=target.basis,
         compared=tuple(_compared(shared, candidates[-1], target)) if target.basis else (),
+    )
+
+
+def _undecided(shared: Shared, passed: tuple[str, ...]) -> LayoutDrift:
+    return LayoutDrift(
+        name=shared.name,
+        built_for="(unknown)",
+        candidates=(),
+        types=(),
+        tables=(),
+        doubts=(),
+        unknown=passed,
+        unknown_at_load=passed,
     )
 
 

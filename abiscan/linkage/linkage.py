@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from abiscan.binary.elf import SharedObject
 from abiscan.binary.ownership import cuda_runtime
+from abiscan.gpu.devices import Gpu
+from abiscan.gpu.outcome import GpuOutcome
 from abiscan.inputs.interpreter import Interpreter
 from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.lacks import Lack, lacks_of
@@ -31,8 +33,12 @@ class Linkage:
     machine, so there is nothing to resolve; ``here`` says whether libraries were looked for on this system (for a
     release number they are not). ``registering`` has the registrations with torch, None if there are none;
     ``explained`` says whether rules look for what the torch has in place of what it lacks; ``declaration`` is what the
-    metadata declare, if that is checked. ``drifts`` say which class layouts differ from those that the extension, or a
-    library that it brings along, was compiled with.
+    metadata declare, if that is checked; ``wheel`` is the file name of the wheel that it is in, empty if unknown.
+    ``defined_in_python`` are the operators that the package's Python code
+    defines, and where: ``pkg/ops.py:16``. ``drifts`` say which class layouts differ from those that the extension, or a
+    library that it brings along, was compiled with. ``gpus`` say what each GPU that the user named runs of the
+    extension, ``gpu_gaps`` what could not be told about that; ``torch_runs`` whether torch itself has code for
+    them, as far as that is known.
     """
 
     name: str
@@ -48,7 +54,12 @@ class Linkage:
     registering: Registering | None = None
     explained: bool = True
     declaration: Declaration | None = None
+    defined_in_python: Mapping[str, str] = field(default_factory=dict)
     drifts: tuple[LayoutDrift, ...] = ()
+    wheel: str = ""
+    gpus: tuple[GpuOutcome, ...] = ()
+    gpu_gaps: tuple[str, ...] = ()
+    torch_runs: Mapping[Gpu, bool] = field(default_factory=dict)
 
     @property
     def lacks(self) -> tuple[Lack, ...]:

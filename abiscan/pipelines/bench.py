@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from abiscan.binary.elf import Machine
 from abiscan.extension.examined import ExaminedTarget
 from abiscan.findings import Rule
+from abiscan.gpu.devices import Hardware
 from abiscan.inputs.files import Files
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source, name_of, read_target
@@ -16,7 +17,7 @@ from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.resolve import Resolver
 from abiscan.pipelines.beside import Beside
 from abiscan.pipelines.judge import Judge
-from abiscan.pipelines.package import judge_package
+from abiscan.pipelines.package import ReadPackage, package_result, read_package
 from abiscan.results.check import Result
 from abiscan.results.package import PackageResult
 from abiscan.torches import embedded
@@ -30,9 +31,21 @@ class Bench:
 
     :param choices: the torches; empty for all embedded releases
     :param sources: the targets of the command, which may need libraries of each other
+    :param packages: whether the Python code of packages is read, for the verdict on them
+    :param hardware: the GPUs that extensions are also checked on
     """
 
-    def __init__(self, choices: Sequence[TorchChoice], session: Session, sources: Sequence[Source] = ()) -> None:
+    def __init__(
+        self,
+        choices: Sequence[TorchChoice],
+        session: Session,
+        sources: Sequence[Source] = (),
+        *,
+        packages: bool = False,
+        hardware: Hardware | None = None,
+    ) -> None:
+        self._packages = packages
+        self._read: dict[tuple[Source, str], ReadPackage | None] = {}
         self._files = session.files()
         self._progress = session.progress
         self._all_embedded = not choices
@@ -41,7 +54,7 @@ class Bench:
         torches = [choice.open(layer, session) for choice, layer in zip(choices, layers, strict=True)]
         resolver = Resolver()
         judges = [
-            Judge(torch, layer, resolver, Beside(sources, self._files, torch), session.progress)
+            Judge(torch, layer, resolver, Beside(sources, self._files, torch), session.progress, hardware)
             for torch, layer in zip(torches, layers, strict=True)
         ]
         self._judges = dict(zip(_names(torches), judges, strict=True))
@@ -90,8 +103,15 @@ class Bench:
             extensions = [extension for extension in target.extensions if _is_for(name, extension.facts.machine)]
             if target.extensions and not extensions:
                 return ()
+        package = self._read_package(source, name)
         return self._judges[name].judge(
-            target, rules, extensions=extensions, keep=keep, explained=explained, declarations=declarations
+            target,
+            rules,
+            extensions=extensions,
+            keep=keep,
+            explained=explained,
+            declarations=declarations,
+            python=package.definitions if package else {},
         )
 
     def package(self, source: Source, name: str, results: Sequence[Result]) -> PackageResult | None:
@@ -99,10 +119,16 @@ class Bench:
 
         :param results: those of ``judge`` for the target
         """
-        target = self.target(source, name)
-        if target.target.package is None:
+        package = self._read_package(source, name)
+        return package_result(package, self.target(source, name), results) if package else None
+
+    def _read_package(self, source: Source, name: str) -> ReadPackage | None:
+        target, key = self.target(source, name), (source, name)
+        if not self._packages or target.target.package is None:
             return None
-        return judge_package(self._judges[name], target, target.target.package, self._layers[name], results)
+        if key not in self._read:
+            self._read = {key: read_package(self._judges[name], target, target.target.package, self._layers[name])}
+        return self._read[key]
 
 
 def _all_builds() -> list[str]:

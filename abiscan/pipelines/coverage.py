@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import re
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from abiscan.dispatch.adapters import table_of
-from abiscan.dispatch.coverage import core_operators, cover, key_in
+from abiscan.dispatch.coverage import ESSENTIAL, core_operators, cover, key_in
 from abiscan.dispatch.keys import DispatchKeys
 from abiscan.dispatch.operators import Operators
 from abiscan.dispatch.table import DispatchTable
 from abiscan.emulation.model import Registrations
 from abiscan.errors import InputError
 from abiscan.extension.backend import meant_backend, newest_core, registry
-from abiscan.extension.examined import examine
+from abiscan.extension.examined import ExaminedTarget, examine
 from abiscan.extension.inventory import Inventory
+from abiscan.gpu.devices import Gpu, Hardware
 from abiscan.inputs.packages import FetchedWheel
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
@@ -39,11 +40,13 @@ def backend_report(
     *,
     backend: str | None = None,
     workload: Path | None = None,
+    hardware: Hardware | None = None,
 ) -> BackendReport:
     """What the backend of a target cannot run on a torch.
 
     :param backend: a dispatch key, or the backend's own name; None for the backend that most kernels are for
     :param workload: limits the report to the operators in this file
+    :param hardware: the GPUs that the operators of the target are also checked on
     :raises InputError: something cannot be read; there is no such backend
     """
     names = read_workload(workload) if workload else None
@@ -73,8 +76,32 @@ def backend_report(
         workload=str(workload) if workload else None,
         coverage=cover(table, key, core, names, backend_name=backend_name),
         notes=tuple(_notes(registered, key, main_backend, operators, str(release))),
-        gaps=tuple(_gaps(inventories, operators)),
+        gaps=(*_gaps(inventories, operators), *(_gpu_gaps(examined) if hardware and hardware.gpus else ())),
+        without_code={gpu: _without_code(examined, gpu, hardware, core, names) for gpu in hardware.gpus}
+        if hardware
+        else {},
     )
+
+
+def _without_code(
+    target: ExaminedTarget, gpu: Gpu, hardware: Hardware, core: Collection[str], names: Collection[str] | None
+) -> tuple[str, ...]:
+    """The operators of a target none of whose kernels run on a GPU, the most used first."""
+    codes = (extension.gpu for extension in target.extensions)
+    failing = {
+        operator
+        for code in codes
+        if code is not None and code.is_for_maker_of(gpu)
+        for operator in code.on(gpu, hardware.driver).failing
+        if names is None or operator in names or operator.partition(".")[0] in names
+    }
+    return tuple(sorted(failing, key=lambda operator: (operator not in ESSENTIAL, operator not in core, operator)))
+
+
+def _gpu_gaps(target: ExaminedTarget) -> Iterator[str]:
+    for extension in target.extensions:
+        if extension.gpu is not None:
+            yield from (f"{extension.path}: {reason}" for reason in extension.gpu.gaps)
 
 
 def _key(

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from abiscan.errors import InputError
 from abiscan.findings import Finding, Rule
+from abiscan.gpu.devices import Hardware
 from abiscan.inputs.requirement import Metadata
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
@@ -23,7 +24,12 @@ from abiscan.torches.pythons import runs_in
 
 
 def check_declared(
-    targets: Sequence[Source], rules: Sequence[Rule], session: Session, *, each_file: bool = False
+    targets: Sequence[Source],
+    rules: Sequence[Rule],
+    session: Session,
+    *,
+    each_file: bool = False,
+    hardware: Hardware | None = None,
 ) -> Report:
     """Check wheels on the torch that their metadata requires, and the metadata against all embedded releases.
 
@@ -32,25 +38,26 @@ def check_declared(
     A target that cannot be read, has no metadata, or admits no embedded release, is not checked.
 
     :param each_file: whether files are checked alone, whatever the package that they belong to does with them
+    :param hardware: the GPUs that extensions are also checked on
     :raises AbiscanError: there is no other target
     """
     turns, results, packages = Turns(targets), list[Result](), list[PackageResult]()
     for source in turns:
         with turns.of(source):
-            bench = Bench((), session, targets)
-            of_files, package = _check_declared(source, bench, rules, each_file=each_file)
+            bench = Bench((), session, targets, packages=not each_file, hardware=hardware)
+            of_files, package = _check_declared(source, bench, rules)
             results += of_files
             packages += [package] if package else []
     return Report(results=tuple(results), packages=tuple(packages), unchecked=turns.unchecked())
 
 
 def _check_declared(
-    source: Source, bench: Bench, rules: Sequence[Rule], *, each_file: bool
+    source: Source, bench: Bench, rules: Sequence[Rule]
 ) -> tuple[tuple[Result, ...], PackageResult | None]:
     target = bench.target(source).target
     if target.metadata is None:
         raise InputError(target.name, "has no metadata that could declare a torch", "pass a wheel, or name the torch")
-    judged = judge_on_all(bench, source, rules, explained=False, each_file=each_file)
+    judged = judge_on_all(bench, source, rules, explained=False)
     builds = judged.builds
     admitted = {release for release in builds if _admits(target.metadata, release)}
     if not admitted:

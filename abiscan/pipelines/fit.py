@@ -20,7 +20,7 @@ from abiscan.inputs.version import TorchVersion
 from abiscan.pipelines.bench import Bench
 from abiscan.pipelines.together import Search
 from abiscan.results.check import Result
-from abiscan.results.fit import Fit, Fitting, Rejected
+from abiscan.results.fit import FitReport, Fitting, Rejected
 from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.results.verdict import Verdict
 from abiscan.rules import RULES
@@ -44,7 +44,7 @@ def fit(
     *,
     installed: bool,
     constraints: Sequence[Requirement] = (),
-) -> Fit:
+) -> FitReport:
     """The newest versions that satisfy the requirements and work together with one of the torches, the first possible.
 
     :param choices: the torches, the preferred first; those that the requirements exclude are left out
@@ -54,7 +54,7 @@ def fit(
     wanted = _combined(requirements, constraints)
     of_torch = wanted.pop("torch", None)
     candidates = {name: index.candidates(requirement) for name, requirement in wanted.items()}
-    first: Fit | None = None
+    first: FitReport | None = None
     for choice in choices:
         attempt = _Attempt(choice, index, session, candidates)
         if of_torch is not None and not of_torch.specifier.contains(attempt.torch, prereleases=True):
@@ -66,7 +66,7 @@ def fit(
         first = first or found
     if first is None:
         asked = f"torch{of_torch.specifier}" if of_torch else "the torch that was asked for"
-        return Fit(torch=None, installed=installed, obstacle=f"no torch is {asked}", bytes_read=index.bytes_read)
+        return FitReport(torch=None, installed=installed, obstacle=f"no torch is {asked}", bytes_read=index.bytes_read)
     return first
 
 
@@ -137,12 +137,12 @@ class _Attempt:
         self.torch = version
         self._search = Search(candidates=candidates, reason=self._reason, conflict=self._conflict)
 
-    def fit(self) -> Fit:
+    def fit(self) -> FitReport:
         """What was found."""
         chosen = self._search.newest()
         obstacle = None if chosen is not None else self._obstacle()
         packages = [self._fitting(candidate, chosen) for candidate in chosen.values()] if chosen else []
-        return Fit(
+        return FitReport(
             torch=self.build,
             installed=False,
             packages=packages,
@@ -211,7 +211,7 @@ class _Attempt:
         megabytes = self._index.bytes_read / 1e6
         self._session.progress(f"reading {candidate} for torch {self.build} ({megabytes:.1f} MB read so far)")
         wheel = self._index.wheel(candidate)
-        bench = Bench([self._choice], self._session, [wheel])
+        bench = Bench([self._choice], self._session, [wheel], packages=True)
         (torch,) = bench.names
         results = bench.judge(wheel, torch, RULES, explained=False)
         return opinion(bench.package(wheel, torch, results), results)

@@ -35,6 +35,7 @@ def gaps_of(linkage: Linkage, rules: Sequence[Rule]) -> Iterator[Gap]:
             releases = f"torch {drift.candidates[0]}-{drift.candidates[-1]}"
             reason = f"{drift.name} may be built for {releases}; not all of them lay out {', '.join(drift.doubts)} like"
             yield Gap(stage="layouts", reason=f"{reason} {linkage.release}")
+    yield from (Gap(stage="gpu", reason=reason) for reason in linkage.gpu_gaps)
     interpreter, unchecked = linkage.interpreter, linkage.resolution.unchecked
     if interpreter and interpreter.executable is None and any(is_python_symbol(symbol.name) for symbol in unchecked):
         python = f"Python {interpreter.tag}"

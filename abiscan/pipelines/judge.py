@@ -6,7 +6,7 @@ import dataclasses
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from abiscan.binary.elf import Machine
 from abiscan.binary.registration_api import registers
@@ -14,6 +14,8 @@ from abiscan.errors import InputError
 from abiscan.extension.drift import drifts
 from abiscan.extension.examined import ExaminedExtension, ExaminedTarget
 from abiscan.findings import Effect, Finding, Rule
+from abiscan.gpu.devices import Gpu, Hardware
+from abiscan.gpu.outcome import GpuOutcome
 from abiscan.inputs import system
 from abiscan.inputs.files import Files
 from abiscan.inputs.libraries import Libraries
@@ -32,12 +34,21 @@ from abiscan.pipelines.beside import Beside
 from abiscan.pipelines.gaps import gaps_of
 from abiscan.results.check import Gap, PredictedError, Result
 from abiscan.results.verdict import How, Verdict
+from abiscan.torches.architectures import architectures, has_code_for
 from abiscan.torches.model import TorchRelease
 from abiscan.torches.torch import Torch
 
 if TYPE_CHECKING:
     from abiscan.extension.replay import Replayer
     from abiscan.inputs.requirement import TorchRequirement
+
+
+class _OnGpus(TypedDict):
+    """The fields of a linkage about GPUs."""
+
+    gpus: tuple[GpuOutcome, ...]
+    gpu_gaps: tuple[str, ...]
+    torch_runs: Mapping[Gpu, bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +72,20 @@ class Judge:
     :param resolver: may be shared by the judges of several torches over the same files
     :param beside: the libraries of other packages
     :param progress: called before each extension
+    :param hardware: the GPUs that extensions are also checked on
     """
 
-    def __init__(self, torch: Torch, files: Files, resolver: Resolver, beside: Beside, progress: Progress) -> None:
+    def __init__(
+        self,
+        torch: Torch,
+        files: Files,
+        resolver: Resolver,
+        beside: Beside,
+        progress: Progress,
+        hardware: Hardware | None = None,
+    ) -> None:
         self.torch = torch
+        self._hardware = hardware or Hardware()
         self._progress = progress
         self._files = files
         self._resolver = resolver
@@ -80,6 +101,7 @@ class Judge:
         keep: bool = False,
         explained: bool = True,
         declarations: Mapping[str, Declaration] | None = None,
+        python: Mapping[str, str] | None = None,
     ) -> tuple[Result, ...]:
         """Check every extension of a target.
 
@@ -88,10 +110,12 @@ class Judge:
         :param explained: whether findings say what the torch has in place of what it lacks; finding that takes longer
             than the verdict, which does not depend on it
         :param declarations: what the metadata declare, by the path of the extension, if that is checked as well
+        :param python: the operators that the package's Python code defines, and the line that does
         """
         declared = (declarations or {}).get
+        link = functools.partial(self.link, explained=explained, python=python)
         linkages = [
-            (examined, self.link(examined, setting, explained=explained, declaration=declared(examined.path)))
+            (examined, link(examined, setting, declaration=declared(examined.path)))
             for examined, setting in self._settings(target, target.extensions if extensions is None else extensions)
         ]
         findings = [[finding for rule in rules for finding in rule.check(linkage)] for _, linkage in linkages]
@@ -131,7 +155,7 @@ class Judge:
         alone = Loader(self._files, search, release.machine)
         executable = torch.interpreter.executable if torch.interpreter else None
         process = alone.start(
-            (str(executable),) if executable else (),
+            (str(executable.resolve()),) if executable else (),
             global_libraries=release.global_libraries,
             libraries=release.local_libraries,
         )
@@ -165,6 +189,7 @@ class Judge:
         *,
         explained: bool,
         declaration: Declaration | None = None,
+        python: Mapping[str, str] | None = None,
         replayer: Replayer | None = None,
     ) -> Linkage:
         """What happens to one extension: it is mapped and bound, then registered, then its layouts are compared.
@@ -197,8 +222,28 @@ class Judge:
             registering=registering,
             explained=explained,
             declaration=declaration,
+            defined_in_python=python or {},
             drifts=drifting,
+            wheel=examined.target.metadata.wheel if examined.target.metadata else "",
+            **self._on_gpus(examined, release),
         )
+
+    def _on_gpus(self, examined: ExaminedExtension, release: TorchRelease) -> _OnGpus:
+        """What the GPUs run of an extension that has code for GPUs of their maker, and whether they run torch's own."""
+        hardware = self._hardware
+        code = examined.gpu if hardware.gpus else None
+        if code is None:
+            return {"gpus": (), "gpu_gaps": (), "torch_runs": {}}
+        # What could not be read may be code for that GPU.
+        gpus = [gpu for gpu in hardware.gpus if code.is_for_maker_of(gpu) and not code.code.gaps]
+        own = architectures(release, self._files) if gpus else None
+        return {
+            "gpus": tuple(code.on(gpu, hardware.driver) for gpu in gpus),
+            "gpu_gaps": code.gaps,
+            "torch_runs": {gpu: has_code_for(gpu, own, release.build) for gpu in gpus if gpu.gfx is None}
+            if own
+            else {},
+        }
 
     def _resolve(self, examined: ExaminedExtension, setting: Setting) -> Resolution | None:
         """What ``ld.so`` does; None if the extension is built for a different machine than the torch."""

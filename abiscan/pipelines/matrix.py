@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from abiscan.extension.built_for import BuiltFor
 from abiscan.findings import Rule
+from abiscan.gpu.devices import Hardware
 from abiscan.inputs.requirement import simplest
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
@@ -14,6 +15,7 @@ from abiscan.inputs.version import TorchVersion
 from abiscan.pipelines.bench import Bench
 from abiscan.pipelines.turns import Turns
 from abiscan.results.check import Result
+from abiscan.results.gpus import GpuRow
 from abiscan.results.matrix import Matrix, PackageRow, Row, imports, works
 from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.torches.torch import TorchChoice
@@ -82,25 +84,32 @@ def matrix(
     *,
     explained: bool,
     each_file: bool = False,
+    hardware: Hardware | None = None,
 ) -> Matrix:
     """Check every extension in ``targets``, and every package, on each of several torches.
 
     :param choices: the torches; empty for all embedded releases
     :param explained: whether the findings are shown: see ``Judge.judge``
     :param each_file: whether files are checked alone, whatever the package that they belong to does with them
+    :param hardware: the GPUs of a second table, one of each architecture if it names none; None for no such table
     :raises AbiscanError: no target, or a torch, cannot be read
     """
-    bench = Bench(choices, session, targets)
+    bench = Bench(choices, session, targets, packages=not each_file)
     rows: list[Row] = []
     packages: list[PackageRow] = []
+    gpus: list[GpuRow] = []
     suggestions: dict[str, str | None] = {}
     turns = Turns(targets)
     for source in turns:
         with turns.of(source):
-            judged = judge_on_all(bench, source, rules, explained=explained, each_file=each_file)
+            judged = judge_on_all(bench, source, rules, explained=explained)
             suggestions[bench.target(source).target.name] = judged.suggestion
             rows += judged.rows
             packages += [judged.package] if judged.package else []
+            if hardware is not None:
+                from abiscan.pipelines.gpus import gpu_rows
+
+                gpus += gpu_rows(bench.target(source), hardware)
     checked = {release for row in rows for release in row.results}
     return Matrix(
         rows=tuple(rows),
@@ -108,10 +117,11 @@ def matrix(
         releases=tuple(filter(checked.__contains__, bench.names)),
         suggestions=suggestions,
         unchecked=turns.unchecked(),
+        gpus=None if hardware is None else tuple(gpus),
     )
 
 
-def judge_on_all(bench: Bench, source: Source, rules: Sequence[Rule], *, explained: bool, each_file: bool) -> Judged:
+def judge_on_all(bench: Bench, source: Source, rules: Sequence[Rule], *, explained: bool) -> Judged:
     """A target on all torches of a bench.
 
     :raises InputError: it cannot be read, or contains nothing that uses torch
@@ -124,7 +134,7 @@ def judge_on_all(bench: Bench, source: Source, rules: Sequence[Rule], *, explain
         of_target = bench.judge(source, torch, rules, explained=explained)
         for result in of_target:
             results_by_path.setdefault(result.path, {})[torch] = result
-        if of_target and not each_file and (package := bench.package(source, torch, of_target)):
+        if of_target and (package := bench.package(source, torch, of_target)):
             packages[torch] = package
     origins = {extension.path: extension.origin for extension in examined.extensions}
     metadata = examined.target.metadata

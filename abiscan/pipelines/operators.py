@@ -35,6 +35,7 @@ def extension_operators(source: Source, session: Session) -> ExtensionOperators:
     return ExtensionOperators(
         target=examined.target.name,
         inventories=tuple(extension.inventory for extension in examined.extensions),
+        gpus=tuple(extension.gpu for extension in examined.extensions),
         single=isinstance(source, Path) and source.is_file() and source.suffix != ".whl",
     )
 

@@ -15,7 +15,7 @@ from abiscan.inputs.package_files import Package
 from abiscan.pipelines.judge import Judge
 from abiscan.pipelines.world import PROCESS_ENDS, PackageWorld
 from abiscan.python.library import Surroundings
-from abiscan.python.model import Answer, How, ImportOutcome, Load, Raised, Reading, Use
+from abiscan.python.model import Answer, How, ImportOutcome, Load, Raised, Reading, Registers, Use
 from abiscan.python.reading import read
 from abiscan.python.sources import Files as SourceFiles
 from abiscan.results.check import Result
@@ -57,13 +57,29 @@ class _Sources:
         return facts.needed if facts else ()
 
 
-def judge_package(
-    judge: Judge, target: ExaminedTarget, package: Package, files: Files, results: Sequence[Result]
-) -> PackageResult | None:
-    """The verdict on a package on one torch; None if its Python code has nothing to do with its libraries.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadPackage:
+    """A package whose Python code was read for one torch, with the libraries as they load there."""
+
+    package: Package
+    world: PackageWorld
+    reading: Reading
+
+    @property
+    def definitions(self) -> dict[str, str]:
+        """The operators that the code defines, without overloads, and the line that does: ``pkg/ops.py:16``."""
+        return {
+            registration.operator.partition(".")[0]: f"{registration.at}{' perhaps' if registration.perhaps else ''}"
+            for outcome in reversed(self.reading.imports)
+            for registration in reversed(outcome.registrations)
+            if registration.what is Registers.DEFINITION
+        }
+
+
+def read_package(judge: Judge, target: ExaminedTarget, package: Package, files: Files) -> ReadPackage | None:
+    """Read the Python code of a package for one torch; None if it has nothing to do with its libraries.
 
     :param files: those that the torch and the target were read from
-    :param results: those of its libraries, each checked by itself
     """
     if not any(path.endswith(".py") for path in package.members):
         return None
@@ -72,9 +88,9 @@ def judge_package(
     surroundings = Surroundings(torch_folder=installed if judge.torch.here and installed.is_dir() else None)
     sources = _Sources(package, files)
     reading = read(sources, tuple(_modules(sources)), world.fresh, surroundings=surroundings)
-    if _says_nothing(reading) and results:
+    if _says_nothing(reading) and target.extensions:
         return None
-    return _package_result(package, target, world, reading, results)
+    return ReadPackage(package=package, world=world, reading=reading)
 
 
 def _modules(sources: _Sources) -> Iterable[str]:
@@ -99,11 +115,14 @@ def _says_nothing(reading: Reading) -> bool:
     return followed and all(use.how is How.UNKNOWN and use.convention is None for use in uses)
 
 
-def _package_result(
-    package: Package, target: ExaminedTarget, world: PackageWorld, reading: Reading, results: Sequence[Result]
-) -> PackageResult:
+def package_result(read_package: ReadPackage, target: ExaminedTarget, results: Sequence[Result]) -> PackageResult:
+    """The verdict on a package on one torch.
+
+    :param results: those of its libraries, each checked by itself
+    """
+    package, reading = read_package.package, read_package.reading
     outcome = _main(package, reading)
-    world = world.fresh()
+    world = read_package.world.fresh()
     for load in outcome.loads if outcome else ():
         if load.path is not None:
             world.load(load.path, load.loader)
@@ -122,6 +141,7 @@ def _package_result(
         libraries=libraries,
         modules=tuple(_module(other) for other in reading.imports if other is not outcome),
         lacking=_lacking(outcome, world) if outcome else (),
+        not_installed=world.missing_requirements,
         conditions=tuple(f"{one.text} ({one.at})" for one in outcome.conditions) if outcome else (),
         gaps=outcome.gaps if outcome else (),
     )
@@ -212,7 +232,7 @@ def _module(outcome: ImportOutcome) -> ModuleResult:
 
 
 def _lacking(outcome: ImportOutcome, world: PackageWorld) -> tuple[str, ...]:
-    doubtful = (load.path for load in outcome.loads if load.raised is Answer.UNKNOWN and load.path)
+    doubtful = (load.path for load in outcome.loads if load.path and not isinstance(load.raised, Raised))
     attempts = (world.attempts[path] for path in doubtful if path in world.attempts)
     return tuple(dict.fromkeys(name for attempt in attempts for name in attempt.lacking))
 
@@ -222,7 +242,11 @@ def _by_path(package: Package, target: ExaminedTarget, results: Sequence[Result]
     inside = {
         extension.path: posixpath.relpath(extension.extension.location, package.root) for extension in target.extensions
     }
-    return {inside.get(result.path, result.path): result for result in results}
+    unread = {
+        path: posixpath.relpath(posixpath.join(target.target.root, path), package.root)
+        for path, _ in target.target.unreadable
+    }
+    return {{**unread, **inside}[result.path]: result for result in results}
 
 
 def _libraries(

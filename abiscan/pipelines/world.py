@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import posixpath
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -36,10 +37,11 @@ _WRAPPED_SINCE: Final = TorchVersion("2.9")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class LoadAttempt:
     """A load that was tried: the words of what went wrong, None if nothing did; ``lacking`` are external libraries.
 
-    ``exact`` is false if a part of the words is unknown.
+    ``exact`` is false if a part of the words is unknown. ``assumed`` says that a package which is required, and not
+    installed, may bring what is lacking. ``unreadable`` says that the file is damaged, or not for ``ld.so``.
     """
 
     path: str
@@ -47,6 +49,13 @@ class Attempt:
     aborts: bool = False
     exact: bool = True
     lacking: tuple[str, ...] = ()
+    assumed: bool = False
+    unreadable: bool = False
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is known what comes of it."""
+        return not self.unreadable and (self.words is not None or self.assumed or not self.lacking)
 
     @property
     def problem(self) -> str | None:
@@ -71,7 +80,7 @@ class _Moment:
     defined: frozenset[str] = frozenset()
     namespaces: frozenset[str] = frozenset()
     is_unread: bool = False
-    after: dict[tuple[str, Loader], tuple[Attempt, _Moment]] = field(default_factory=dict)
+    after: dict[tuple[str, Loader], tuple[LoadAttempt, _Moment]] = field(default_factory=dict)
 
 
 class PackageWorld:
@@ -89,7 +98,7 @@ class PackageWorld:
         self.torch_version, self.cuda = _versions(judge, setting, files)
         self.python = _python(judge, target)
         self.machine = setting.release.machine.value
-        self.attempts: dict[str, Attempt] = {}
+        self.attempts: dict[str, LoadAttempt] = {}
         """What came of each load, by path."""
         self._loads = _Loads(judge, target, package, files, setting)
         self._moment = self._loads.start
@@ -107,17 +116,23 @@ class PackageWorld:
         self.attempts[path] = attempt
         if attempt.words is not None:
             return self._raised(attempt, loader)
-        return Answer.UNKNOWN if attempt.lacking else None
+        return None if attempt.is_known else Answer.UNKNOWN
 
     def operator(self, name: str) -> bool | Answer:
         """Whether torch or a library loaded so far defines an operator; see ``World.operator``."""
         return name in self._moment.defined or self._loads.operator(self._moment, name)
 
+    @property
+    def missing_requirements(self) -> tuple[str, ...]:
+        """The packages that are required and not installed, if the libraries that are lacking may be theirs."""
+        assumed = any(attempt.assumed for attempt in self.attempts.values())
+        return self._loads.missing_requirements if assumed else ()
+
     def has(self, path: str) -> bool:
         """Whether a library of the package is in the process."""
         return self._loads.location(path) in self._moment.process.names
 
-    def _raised(self, attempt: Attempt, loader: Loader) -> Raised:
+    def _raised(self, attempt: LoadAttempt, loader: Loader) -> Raised:
         if attempt.aborts:
             return Raised(exception=PROCESS_ENDS, message=attempt.words, at=None)
         if loader is Loader.IMPORT:
@@ -141,23 +156,29 @@ class _Loads:
         self._setting = setting
         self._alone = setting.loader.without_siblings()
         self._examined = {extension.extension.location: extension for extension in target.extensions}
+        self._package = package
+
+    @functools.cached_property
+    def missing_requirements(self) -> tuple[str, ...]:
+        """The packages that will bring libraries of their own once they are installed, as the package requires."""
+        return self._package.missing_requirements(posixpath.dirname(self._judge.torch.package))
 
     def location(self, path: str) -> str:
         """Where a library of the package is installed."""
         return posixpath.normpath(posixpath.join(self._root, path))
 
-    def load(self, moment: _Moment, path: str, loader: Loader) -> tuple[Attempt, _Moment]:
+    def load(self, moment: _Moment, path: str, loader: Loader) -> tuple[LoadAttempt, _Moment]:
         """What comes of a load, and the process afterwards."""
         location = self.location(path)
         if location in moment.loaded:
-            return Attempt(path=path, words=None), moment
+            return LoadAttempt(path=path, words=None), moment
         if (path, loader) not in moment.after:
             examined = self._examined.get(location)
             if examined is None:
                 attempt, then = self._library(moment, location, path), moment
             else:
                 attempt, then = self._extension(moment, examined, loader)
-            if attempt.words is None and not attempt.lacking:
+            if attempt.words is None and attempt.is_known:
                 entered = self._setting.loader.enter(moment.process, location, visible=loader is Loader.CTYPES)
                 then = dataclasses.replace(then, process=entered, loaded=moment.loaded | {location}, after={})
             moment.after[path, loader] = attempt, then
@@ -165,19 +186,24 @@ class _Loads:
 
     def operator(self, moment: _Moment, name: str) -> bool | Answer:
         """Whether torch defines an operator that no library loaded so far does."""
-        release, namespace = self._setting.release, name.partition("::")[0]
-        found = self._judge.torch.operators_of(release, {name})
-        if name in found.operators:
+        if name in self._of_torch:
             return True
-        if namespace in found.namespaces:
-            every = self._judge.torch.operators_of(release).operators
-            if any(operator.partition(".")[0] == name for operator in every):
-                return True
         # In a namespace that neither torch nor the package has, another package may define operators.
-        is_known = namespace in found.namespaces or namespace in moment.namespaces
+        namespace = name.partition("::")[0]
+        is_known = namespace in moment.namespaces or namespace in self._namespaces_of_torch
         return Answer.UNKNOWN if moment.is_unread or not is_known else False
 
-    def _extension(self, moment: _Moment, examined: ExaminedExtension, loader: Loader) -> tuple[Attempt, _Moment]:
+    @functools.cached_property
+    def _of_torch(self) -> frozenset[str]:
+        """The operators of torch, with and without overloads."""
+        names = self._judge.torch.operator_names(self._setting.release)
+        return names | {name.partition(".")[0] for name in names}
+
+    @functools.cached_property
+    def _namespaces_of_torch(self) -> frozenset[str]:
+        return frozenset(name.partition("::")[0] for name in self._of_torch)
+
+    def _extension(self, moment: _Moment, examined: ExaminedExtension, loader: Loader) -> tuple[LoadAttempt, _Moment]:
         """The load of a library that uses torch, and the process afterwards."""
         setting = dataclasses.replace(self._setting, process=moment.process)
         replayer = moment.replayer.copy() if moment.replayer else None
@@ -200,26 +226,28 @@ class _Loads:
             )
         return attempt, then
 
-    def _attempt(self, location: str, linkage: Linkage, loader: Loader, process: Process) -> Attempt:
+    def _attempt(self, location: str, linkage: Linkage, loader: Loader, process: Process) -> LoadAttempt:
         path = self._inside(location)
         if linkage.resolution is None:
-            return Attempt(path=path, words=f"{path}: {NO_SUCH_FILE}")
+            return LoadAttempt(path=path, words=f"{path}: {NO_SUCH_FILE}")
         found = self._found(path, location, linkage.resolution, process)
         if found.words is not None:
             return found
         error = linkage.error if loader is Loader.IMPORT else _error_of_dlopen(linkage)
         if error is None:
             return found
-        return Attempt(path=path, words=error.message, aborts=error.aborts, exact=error.exact)
+        return LoadAttempt(path=path, words=error.message, aborts=error.aborts, exact=error.exact)
 
-    def _library(self, moment: _Moment, location: str, path: str) -> Attempt:
+    def _library(self, moment: _Moment, location: str, path: str) -> LoadAttempt:
         """The load of a library that does not use torch."""
         if self._files.object_at(location) is None:
-            return Attempt(path=path, words=f"{path}: {NO_SUCH_FILE}")
+            if self._files.source(location) is not None:
+                return LoadAttempt(path=path, words=None, unreadable=True)
+            return LoadAttempt(path=path, words=f"{path}: {NO_SUCH_FILE}")
         opened = self._setting.loader.open(moment.process, location)
         return self._found(path, location, resolve(moment.process, opened), moment.process)
 
-    def _found(self, path: str, location: str, resolution: Resolution, process: Process) -> Attempt:
+    def _found(self, path: str, location: str, resolution: Resolution, process: Process) -> LoadAttempt:
         """What ``ld.so`` finds wrong.
 
         Whether a library loads does not depend on how it finds others of its package, since those may have been loaded
@@ -228,10 +256,11 @@ class _Loads:
         missing = self._missing(resolution)
         lacking = tuple(dict.fromkeys(one.name for one in missing if one.absence is Absence.EXTERNAL))
         if resolution.error is None:
-            return Attempt(path=path, words=None, lacking=lacking)
+            assumed = bool(lacking and self.missing_requirements)
+            return LoadAttempt(path=path, words=None, lacking=lacking, assumed=assumed)
         alone = resolve(process, self._alone.open(process, location))
         words = self._first(alone) or self._first(resolution)
-        return Attempt(path=path, words=words, lacking=lacking)
+        return LoadAttempt(path=path, words=words, lacking=lacking)
 
     def _first(self, resolution: Resolution) -> str | None:
         """The first problem in the order of ``ld.so``: a library, then a version, then a symbol."""

@@ -10,7 +10,8 @@ from abiscan.python.hosts import construct
 from abiscan.python.machine import Frame
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.operations import described
-from abiscan.python.statements import ReturnSignal, Statements
+from abiscan.python.signals import ReturnSignal
+from abiscan.python.statements import Statements
 from abiscan.python.values import Bound, Class, Failure, Function, Instance, Scope, Thrown, Unknown, Wrapped
 
 

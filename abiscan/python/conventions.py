@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from abiscan.python.model import Answer, World
 
-_TOKENS = {
-    "torch": re.compile(r"torch[-_]?v?(\d+)[._]?(\d+)(?![\d.]*\d*\.so)", re.IGNORECASE),
-    "cuda": re.compile(r"(?:cuda|cu)[-_]?(\d{2,3}|\d+\.\d+)(?!\d)", re.IGNORECASE),
-    "python": re.compile(r"(?:cpython-|cp|py)[-_]?(3)\.?(\d{1,2})(?!\d)", re.IGNORECASE),
-    "build": re.compile(r"(?<![a-z])(cpu|cuda|rocm|hip|xpu)(?![a-z0-9])", re.IGNORECASE),
-}
+_TOKEN = re.compile(
+    r"torch[-_]?v?(?P<torch>\d[._]?\d{1,2})(?!\d)"
+    r"|(?:cuda|cu)[-_]?(?P<cuda>\d+\.\d+|\d{2,3})(?!\d)"
+    r"|(?:cpython-|cp|py)[-_]?(?P<python>3\.?\d{1,2})(?!\d)"
+    r"|(?<![a-z])(?P<build>cpu|cuda|rocm|hip|xpu)(?![a-z0-9])",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,13 +27,16 @@ class Named:
 def named(path: str) -> Named:
     """Take the parts that name a version of torch, CUDA or Python, or a kind of build, out of a path."""
     parts = []
-    for kind, token in _TOKENS.items():
-        match = token.search(path)
-        while match:
-            parts.append((kind, ".".join(one for one in match.groups() if one).lower()))
-            path = path[: match.start()] + f"<{kind}>" + path[match.end() :]
-            match = token.search(path, match.start() + len(kind) + 2)
-    return Named(pattern=re.sub(r"<(cuda|build)>", "<cuda>", path), parts=tuple(parts))
+
+    def take(match: re.Match[str]) -> str:
+        kind = match.lastgroup or ""
+        digits = re.sub(r"\D", "", match[kind])
+        value = match[kind].lower() if kind == "build" else digits
+        split = len(value) - 1 if kind == "cuda" else 1
+        parts.append((kind, value if kind == "build" else f"{value[:split]}.{value[split:]}"))
+        return "<CUDA>" if kind in {"cuda", "build"} else f"<{kind}>"
+
+    return Named(pattern=_TOKEN.sub(take, path), parts=tuple(parts))
 
 
 def fits(name: Named, world: World) -> bool | None:
@@ -56,4 +60,4 @@ def _fits(kind: str, value: str, world: World) -> bool | None:
         return None
     if kind == "build":
         return value == ("cpu" if world.cuda is None else "cuda")
-    return world.cuda is not None and world.cuda.replace(".", "") == value.replace(".", "")
+    return world.cuda == value

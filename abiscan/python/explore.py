@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from abiscan.python.hosts import text
 from abiscan.python.imports import Interpreter
 from abiscan.python.library import Library
-from abiscan.python.machine import Decision, Exhausted, Limits, Spot, Trace
+from abiscan.python.machine import Decision, Exhausted, Limits, Machine, ProcessEnded, Spot, Trace
 from abiscan.python.model import Answer, Condition, ImportOutcome, Load, Raised, World
 from abiscan.python.sources import stripped
 from abiscan.python.values import Failure, Thrown
@@ -75,7 +76,9 @@ def run(
     try:
         machine.import_module(module)
     except Thrown as error:
-        raised = as_raised(error.failure)
+        raised = as_raised(machine, error.failure)
+    except ProcessEnded as end:
+        raised = end.raised
     except Exhausted as end:
         machine.gap(f"was not followed to its end: {end}")
         raised = Answer.UNKNOWN
@@ -85,17 +88,17 @@ def run(
     return Run(raised=raised, trace=machine.trace, choices=choices, optional=optional)
 
 
-def as_raised(failure: Failure, depth: int = 0) -> Raised:
+def as_raised(machine: Machine, failure: Failure, depth: int = 0) -> Raised:
     """An exception as users see it."""
-    message = failure.message()
+    message = text(machine, failure)
     behind = failure.cause
     if behind is None and not failure.attributes.get("__suppress_context__"):
         behind = failure.context
     return Raised(
         exception=failure.name(),
-        message=None if message is None else stripped(message),
+        message=stripped(message) if isinstance(message, str) else None,
         at=failure.at,
-        cause=None if behind is None or behind is failure or depth > 10 else as_raised(behind, depth + 1),
+        cause=None if behind is None or behind is failure or depth > 10 else as_raised(machine, behind, depth + 1),
     )
 
 

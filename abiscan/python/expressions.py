@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from abiscan.python import attributes
 from abiscan.python.hosts import text, truth
@@ -26,7 +26,10 @@ class Expressions(Machine):
         """The value of an expression."""
         self.tick()
         method = _EVALUATE.get(type(node))
-        return Unknown(self.source_of(node)) if method is None else method(self, node, scope)
+        if method is None:
+            return Unknown(self.source_of(node))
+        value: object = getattr(self, method)(node, scope)
+        return value
 
     def source_of(self, node: ast.AST) -> str:
         """The text of an expression, for a condition or a gap."""
@@ -74,6 +77,9 @@ class Expressions(Machine):
         return Unknown(f"list({described(value)})")
 
     # ---- one method for each form
+
+    def _constant(self, node: ast.Constant, _scope: Scope) -> object:
+        return bounded("constant", node.value)
 
     def _name(self, node: ast.Name, scope: Scope) -> object:
         return self.look_up(node.id, scope)
@@ -301,38 +307,31 @@ class _NotFollowed(Exception):  # noqa: N818 - it ends a comprehension, it is no
         self.unknown = unknown
 
 
-Method = Callable[[Expressions, ast.expr, Scope], object]
-
-
-def _constant(_machine: Expressions, node: ast.expr, _scope: Scope) -> object:
-    assert isinstance(node, ast.Constant)
-    return bounded("constant", node.value)
-
-
-_EVALUATE: dict[type[ast.expr], Method] = {
-    ast.Constant: _constant,
-    ast.Name: Expressions._name,  # type: ignore[dict-item]
-    ast.Attribute: Expressions._attribute,  # type: ignore[dict-item]
-    ast.Call: Expressions._call,  # type: ignore[dict-item]
-    ast.BoolOp: Expressions._bool_op,  # type: ignore[dict-item]
-    ast.Compare: Expressions._compare,  # type: ignore[dict-item]
-    ast.BinOp: Expressions._binary,  # type: ignore[dict-item]
-    ast.UnaryOp: Expressions._unary,  # type: ignore[dict-item]
-    ast.IfExp: Expressions._if_exp,  # type: ignore[dict-item]
-    ast.List: Expressions._list,  # type: ignore[dict-item]
-    ast.Tuple: Expressions._list,  # type: ignore[dict-item]
-    ast.Set: Expressions._list,  # type: ignore[dict-item]
-    ast.Dict: Expressions._dict,  # type: ignore[dict-item]
-    ast.Subscript: Expressions._subscript,  # type: ignore[dict-item]
-    ast.Slice: Expressions._slice,  # type: ignore[dict-item]
-    ast.JoinedStr: Expressions._joined,  # type: ignore[dict-item]
-    ast.FormattedValue: Expressions._formatted,  # type: ignore[dict-item]
-    ast.Lambda: Expressions._lambda,  # type: ignore[dict-item]
-    ast.NamedExpr: Expressions._named,  # type: ignore[dict-item]
-    ast.ListComp: Expressions._comprehension,  # type: ignore[dict-item]
-    ast.SetComp: Expressions._comprehension,  # type: ignore[dict-item]
-    ast.GeneratorExp: Expressions._comprehension,  # type: ignore[dict-item]
-    ast.DictComp: Expressions._comprehension,  # type: ignore[dict-item]
-    ast.Yield: Expressions._yield,  # type: ignore[dict-item]
-    ast.YieldFrom: Expressions._yield,  # type: ignore[dict-item]
+_EVALUATE: dict[type[ast.expr], str] = {
+    ast.Constant: "_constant",
+    ast.Name: "_name",
+    ast.Attribute: "_attribute",
+    ast.Call: "_call",
+    ast.BoolOp: "_bool_op",
+    ast.Compare: "_compare",
+    ast.BinOp: "_binary",
+    ast.UnaryOp: "_unary",
+    ast.IfExp: "_if_exp",
+    ast.List: "_list",
+    ast.Tuple: "_list",
+    ast.Set: "_list",
+    ast.Dict: "_dict",
+    ast.Subscript: "_subscript",
+    ast.Slice: "_slice",
+    ast.JoinedStr: "_joined",
+    ast.FormattedValue: "_formatted",
+    ast.Lambda: "_lambda",
+    ast.NamedExpr: "_named",
+    ast.ListComp: "_comprehension",
+    ast.SetComp: "_comprehension",
+    ast.GeneratorExp: "_comprehension",
+    ast.DictComp: "_comprehension",
+    ast.Yield: "_yield",
+    ast.YieldFrom: "_yield",
 }
+"""The method for each kind of expression; the value of any other is not known."""

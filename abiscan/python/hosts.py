@@ -220,6 +220,8 @@ def type_of(value: object) -> object:
 
 def text(machine: Machine, value: object) -> object:
     """``str(value)``."""
+    if isinstance(value, Failure) and isinstance(value.cls, Class) and isinstance(value.cls.find("__str__"), Function):
+        return machine.call(machine.attribute(value, "__str__"), [], {})
     if isinstance(value, Failure):
         message = value.message()
         return Unknown(f"str({value.name()})") if message is None else message

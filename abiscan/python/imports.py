@@ -15,7 +15,6 @@ from abiscan.python.modelled import Modelled
 from abiscan.python.models import MODELS
 from abiscan.python.models.builtin import BUILTINS
 from abiscan.python.scan import ImportLine
-from abiscan.python.sources import stripped
 from abiscan.python.values import Deferred, Failure, Module, Scope, Stage, Thrown, Unknown, Why, thrown
 
 _REMOVED = {
@@ -147,6 +146,21 @@ class Interpreter(Calls):
         self.frames[-1].line = line.line
         for target in self._targets(module, line):
             self.import_module(target)
+        base = self.modules.get(self._absolute(module, line.module))
+        if isinstance(base, Module) and base.stage is Stage.SKIMMED:
+            for name in line.names:
+                self._take_own(base, name)
+
+    def _check_defined(self, module: Module, name: str) -> None:
+        """Raise if a module is imported in a circle, and has not come to the name that is wanted of it."""
+        file = module.file
+        line = next((frame.line for frame in reversed(self.frames) if frame.file == file), None)
+        if file is None or line is None:
+            return
+        before = b"".join(self.library.source(file).splitlines(keepends=True)[: line - 1])
+        may_have = name == "*" or name.encode() in before or b"import *" in before or b"globals()" in before
+        if not may_have:
+            raise Thrown(Failure(ImportError, (f"cannot import name '{name}' from {self._described(module)}",)))
 
     def _targets(self, module: Module, line: ImportLine) -> list[str]:
         base = self._absolute(module, line.module)
@@ -200,7 +214,7 @@ class Interpreter(Calls):
         if name in sys.stdlib_module_names or removed is not None:
             return Unknown(name)
         answer = self.library.surroundings.installed(name)
-        if answer is Answer.UNKNOWN and self._is_required(name):
+        if (answer is Answer.UNKNOWN or self.library.has_requirements) and self._is_required(name):
             answer = True
         if answer is False or (answer is Answer.UNKNOWN and not self._is_optional_there()):
             raise absent
@@ -268,8 +282,10 @@ class Interpreter(Calls):
     def _take_own(self, module: Module, name: str) -> object:
         submodule = f"{module.name}.{name}"
         if module.stage is Stage.SKIMMED and name not in module.names:
-            there = self.library.find(name, module.folders) is not None
-            return self.import_module(submodule) if there else Deferred(module, name)
+            if self.library.find(name, module.folders) is not None:
+                return self.import_module(submodule)
+            self._check_defined(module, name)
+            return Deferred(module, name)
         if module.stage is Stage.DEFERRED and name not in module.names:
             assert module.file is not None
             if self.library.find(name, module.folders) is None and name.encode() in self.library.source(module.file):
@@ -287,11 +303,14 @@ class Interpreter(Calls):
             return self.import_module(submodule)
         if module.open_:
             return Unknown(submodule)
-        where = f"'{module.name}' ({stripped(module.file) if module.file else 'unknown location'})"
-        if module.stage is Stage.RUNNING:
+        raise Thrown(Failure(ImportError, (f"cannot import name '{name}' from {self._described(module)}",)))
+
+    def _described(self, module: Module) -> str:
+        """How an ImportError names a module."""
+        if module.stage in {Stage.RUNNING, Stage.SKIMMED}:
             circular = "most likely due to a circular import"
-            where = f"partially initialized module '{module.name}' ({circular}) ({module.file})"
-        raise Thrown(Failure(ImportError, (f"cannot import name '{name}' from {where}",)))
+            return f"partially initialized module '{module.name}' ({circular}) ({module.file})"
+        return f"'{module.name}' ({module.file or 'unknown location'})"
 
     def _import_all(self, module: object, scope: Scope) -> None:
         if not isinstance(module, Module):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import builtins
+from dataclasses import replace
 
 from packaging.version import InvalidVersion, Version
 
-from abiscan.python.machine import Attempt, Machine
-from abiscan.python.model import Answer, Loader, Raised
+from abiscan.python.machine import Attempt, Machine, ProcessEnded
+from abiscan.python.model import PROCESS_ENDS, Answer, Loader, Raised
 from abiscan.python.operations import described
 from abiscan.python.sources import stripped
 from abiscan.python.values import Failure, Thrown, Unknown, Why
@@ -25,13 +26,15 @@ def load(machine: Machine, path: object, loader: Loader) -> None:
     """Load a library by its path, as the code gives it."""
     known = str(path) if isinstance(path, str) or hasattr(path, "as_posix") else None
     inside = None if known is None else machine.files.inside(known)
+    if isinstance(path, Unknown) and path.why is Why.ARGUMENT:
+        return
     if known is None:
         _unknown_path(machine, path, loader)
     elif inside is not None and inside in machine.files.members:
         _load(machine, inside, loader)
     elif inside is not None or known.startswith("./"):
         text = f"{known}: cannot open shared object file: No such file or directory"
-        _fail(machine, known, loader, Failure(OSError, (stripped(text),)))
+        _fail(machine, known, loader, Failure(OSError, (text,)))
     elif "/" in known:
         _elsewhere(machine, known, loader)
     else:
@@ -69,9 +72,11 @@ def _load(machine: Machine, file: str, loader: Loader) -> None:
     attempt = Attempt(path=file, loader=loader, at=machine.place(), raised=None, guarded=machine.catches(kind))
     machine.trace.attempts.append(attempt)
     number = len(machine.trace.attempts) - 1
-    attempt.raised = answer = machine.world.load(file, loader)
+    attempt.raised = answer = machine.load_library(file, loader)
     if answer is None:
         return
+    if isinstance(answer, Raised) and answer.exception == PROCESS_ENDS:
+        raise ProcessEnded(replace(answer, at=attempt.at))
     if isinstance(answer, Answer):
         spot = (attempt.at.line, number)
         if machine.decide(f"{file} loads", Why.ENVIRONMENT, spot, default=True):
@@ -105,7 +110,14 @@ def _wraps(version: str | Answer) -> bool:
 
 
 def _fail(machine: Machine, path: str, loader: Loader, failure: Failure) -> None:
+    """A load of what is not there."""
     failure.at = machine.place()
+    failure.loads = {len(machine.trace.attempts)}
+    raised = Raised(exception="OSError", message=stripped(str(failure.args[0])), at=failure.at)
+    attempt = Attempt(
+        path=stripped(path), loader=loader, at=failure.at, raised=raised, guarded=machine.catches(OSError)
+    )
+    machine.trace.attempts.append(attempt)
     raise Thrown(_wrapped(machine, stripped(path), loader, failure))
 
 

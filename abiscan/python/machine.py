@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from abiscan.python.library import Library
@@ -17,6 +18,14 @@ Spot = tuple[str, int, int]
 
 class Exhausted(Exception):  # noqa: N818 - it ends a run, it is no error
     """The run has taken as many steps, or as long, as it may."""
+
+
+class ProcessEnded(Exception):  # noqa: N818 - the end of the process that is read, not of this one
+    """A load ended the process."""
+
+    def __init__(self, raised: Raised) -> None:
+        super().__init__(raised.message)
+        self.raised = raised
 
 
 @dataclass(slots=True, kw_only=True)
@@ -114,6 +123,30 @@ class Machine:
             raise Exhausted(f"after {self.limits.steps} steps")
         if self.steps % 256 == 0 and time.thread_time() > self.limits.deadline:
             raise Exhausted("out of time")
+
+    def load_library(self, path: str, loader: Loader) -> Raised | Answer | None:
+        """Ask the world to load a library; the time that takes is not that of the reading."""
+        with self._not_counted():
+            return self.world.load(path, loader)
+
+    def operator(self, name: str) -> bool | Answer:
+        """Ask the world for an operator; those of torch itself are the same in every run."""
+        known = self.library.of_torch
+        if name in known:
+            return known[name]
+        with self._not_counted():
+            there = self.world.operator(name)
+        if name.startswith("aten::"):
+            known[name] = there
+        return there
+
+    @contextmanager
+    def _not_counted(self) -> Iterator[None]:
+        began = time.thread_time()
+        try:
+            yield
+        finally:
+            self.limits.deadline += time.thread_time() - began
 
     def place(self) -> Place:
         """The innermost line of the package."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 
 @dataclass(frozen=True, slots=True, order=True, kw_only=True)
@@ -30,6 +30,10 @@ class Loader(enum.Enum):
     LOAD_LIBRARY = "torch.ops.load_library"
     LOAD_CLASSES = "torch.classes.load_library"
     CTYPES = "ctypes.CDLL"
+
+
+PROCESS_ENDS: Final = "(the process ends)"
+"""The ``exception`` of a load that ends the process: no handler of the package is reached."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,7 +42,7 @@ def exists(machine: Machine, name: str) -> bool | Answer:
         return True
     if "." not in name.partition("::")[2] and any(one.startswith(name + ".") for one in machine.defined):
         return True
-    there = machine.world.operator(name)
+    there = machine.operator(name)
     unclear = machine.unclear | _OF_TORCH
     return Answer.UNKNOWN if there is False and name.partition("::")[0] in unclear else there
 

@@ -11,7 +11,7 @@ from abiscan.python.library import Library, Surroundings
 from abiscan.python.machine import Limits
 from abiscan.python.model import Reading, World
 from abiscan.python.sources import Files, PackageSources
-from abiscan.python.uses import Later, classify, later
+from abiscan.python.uses import Later, Willing, classify, later
 
 _SECONDS = 5.0
 _MOST_SUBMODULES = 20
@@ -54,11 +54,16 @@ def _read(
     limits: Limits,
 ) -> Reading:
     library = Library(files, world_factory().python, surroundings)
-    main = [explore(library, world_factory, name, limits) for name in (modules or files.top_level())]
+    names = modules or files.top_level()
+    main = [explore(library, world_factory, name, limits) for name in names]
     if not files.libraries:
         return Reading(imports=tuple(one.outcome for one in main))
-    groups = tuple(one.runs for one in main)
-    after = later(library, world_factory(), [run for one in main for run in one.runs], limits)
+    library.has_requirements = True
+    cut_short = [one.outcome.module for one in main if one.outcome.raised is not None]
+    whole = [explore(library, lambda: Willing(world_factory()), name, limits) for name in cut_short]
+    groups = tuple(one.runs for one in (*main, *whole))
+    after = later(library, world_factory(), names, [run for one in main for run in one.runs], limits)
+    library.has_requirements = False
     apart = [explore(library, world_factory, name, limits) for name in _with_own_libraries(main, after)]
     uses = classify(library, world_factory(), groups, after)
     return Reading(imports=tuple(one.outcome for one in (*main, *apart)), uses=uses)

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from abiscan.python.model import Answer
 
-ROOT = "/site-packages"
+ROOT = "/the-folder-of-the-package"
 """Where the package is taken to be installed: the folder that texts have as the empty path."""
 
 
@@ -142,6 +142,18 @@ class Files:
 
     def top_level(self) -> tuple[str, ...]:
         """The names that the package is imported by: those that it declares, else those that its files have."""
+        return tuple(dict.fromkeys(inner for name in self._top_level() for inner in self._regular(name)))
+
+    def _regular(self, name: str) -> list[str]:
+        """A package, or those that are in it if others may put packages into it, too (PEP 420)."""
+        folder = name.replace(".", "/")
+        names = self.folders.get(folder, set())
+        if not names or {"__init__.py", "__init__.so"} & names or any(one.endswith(".py") for one in names):
+            return [name]
+        inside = [f"{name}.{one}" for one in sorted(names) if f"{folder}/{one}/__init__.py" in self.members]
+        return inside or [name]
+
+    def _top_level(self) -> tuple[str, ...]:
         for path in sorted(self.members):
             if path.endswith(".dist-info/top_level.txt"):
                 lines = self.read(path).decode("utf-8", "replace").split()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
 from abiscan.python.conventions import fits, named
@@ -12,9 +11,10 @@ from abiscan.python.imports import Interpreter
 from abiscan.python.library import Library
 from abiscan.python.machine import Attempt, Exhausted, Limits
 from abiscan.python.model import Answer, How, Loader, Raised, Use, World
-from abiscan.python.values import Class, Function, Module, Thrown, Unknown
+from abiscan.python.values import Class, Function, Module, Thrown, Unknown, Why
 
 _MOST_MODULES = 200
+_MOST_CHOICES = 6
 
 
 class Willing:
@@ -33,45 +33,86 @@ class Willing:
         return Answer.UNKNOWN
 
 
+class Unwilling(Willing):
+    """A world in which some libraries do not load: to see what the code tries instead."""
+
+    def __init__(self, world: World, refused: Container[str | None]) -> None:
+        super().__init__(world)
+        self.refused = refused
+
+    def load(self, path: str, loader: Loader) -> Raised | Answer | None:
+        """It loads, unless it is one of those."""
+        error = "ImportError" if loader is Loader.IMPORT else "OSError"
+        return Raised(exception=error, message=None, at=None) if path in self.refused else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Later:
-    """What the code may load after its import: by module, and in functions."""
+    """What the code may load beyond its usual import: instead of what fails, by module, and in functions."""
 
+    instead: list[Attempt]
     by_module: dict[str, list[Attempt]]
     in_functions: list[Attempt]
 
     def attempts(self) -> Iterable[Attempt]:
         """All of it."""
+        yield from self.instead
         yield from (one for attempts in self.by_module.values() for one in attempts)
         yield from self.in_functions
 
 
-def later(library: Library, world: World, runs: Iterable[Run], limits: Limits) -> Later:
+def instead(library: Library, world: World, modules: Sequence[str], limits: Limits) -> list[Attempt]:
+    """What the package tries to load as it is imported if what it can do without does not load, one after the other."""
+    found: list[Attempt] = []
+    refused: set[str | None] = set()
+    for _ in range(_MOST_CHOICES):
+        machine = Interpreter(library, Unwilling(world, refused), {}, limits)
+        for name in modules:
+            _try_import(machine, name)
+        found.extend(machine.trace.attempts)
+        guarded = {one.path for one in machine.trace.attempts if one.guarded}
+        if guarded <= refused:
+            break
+        refused |= guarded
+    return found
+
+
+def _try_import(machine: Interpreter, name: str) -> bool:
+    try:
+        machine.import_module(name)
+    except (Thrown, RecursionError):
+        return False
+    return True
+
+
+def later(library: Library, world: World, modules: Sequence[str], runs: Iterable[Run], limits: Limits) -> Later:
     """Import the modules that the package's import does not reach, and call the functions that nothing called."""
+    runs = tuple(runs)
+    loaded = {one.path for run in runs for one in run.trace.attempts}
+    if loaded.issuperset(library.files.libraries):
+        return Later(instead=[], by_module={}, in_functions=[])
     machine = Interpreter(library, Willing(world), {}, limits)
     imported = {file for run in runs for file in run.trace.imported}
     by_module: dict[str, list[Attempt]] = {}
     in_functions: list[Attempt] = []
+    failing: list[Attempt] = []
     try:
         for path in [one for one in library.sources if _may_load(library, one)][:_MOST_MODULES]:
             name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
             before = len(machine.trace.attempts)
-            try:
-                machine.import_module(name)
-            except (Thrown, RecursionError):
-                continue
-            if path not in imported:
+            if _try_import(machine, name) and path not in imported:
                 by_module[name] = machine.trace.attempts[before:]
         before = len(machine.trace.attempts)
         _call_all(library, machine)
         in_functions = machine.trace.attempts[before:]
+        failing = instead(library, world, modules, limits)
     except Exhausted:
         pass
-    return Later(by_module=by_module, in_functions=in_functions)
+    return Later(instead=failing, by_module=by_module, in_functions=in_functions)
 
 
 def _may_load(library: Library, path: str) -> bool:
-    if library.scanned(path).loads:
+    if library.scanned(path).loads or library.outline(path).calls(library.risky):
         return True
     source = library.source(path)
     named = any(name.encode() in source for name in library.files.extension_names)
@@ -83,9 +124,9 @@ def _call_all(library: Library, machine: Interpreter) -> None:
         if not isinstance(module, Module) or module.file is None or not library.scanned(module.file).loads:
             continue
         for function in list(_functions(module)):
-            if function.node not in machine.trace.called and _has_load(function.node):
+            if function.node not in machine.trace.called and library.acts(function.node):
                 try:
-                    machine.call(function, [Unknown(one.arg) for one in function.node.args.args], {})
+                    machine.call(function, [Unknown(one.arg, Why.ARGUMENT) for one in function.node.args.args], {})
                 except (Thrown, RecursionError):
                     continue
 
@@ -99,24 +140,13 @@ def _functions(module: Module) -> Iterable[Function]:
             yield from (one for one in value.names.values() if isinstance(one, Function))
 
 
-def _has_load(node: ast.AST) -> bool:
-    words = {"load_library", "CDLL", "LoadLibrary", "PyDLL", "import_module", "exec_module", "__import__"}
-    return any(
-        (isinstance(one, ast.Attribute) and one.attr in words)
-        or (isinstance(one, ast.Name) and one.id in words)
-        or isinstance(one, (ast.Import, ast.ImportFrom))
-        for one in ast.walk(node)
-    )
-
-
 def classify(library: Library, world: World, runs: tuple[tuple[Run, ...], ...], after: Later) -> dict[str, Use]:
     """Each library of the package, and how it is used."""
     uses: dict[str, Use] = {}
     for path in library.files.libraries:
         use = _at_import(path, runs)
         if use is None:
-            attempt = next((one for one in after.attempts() if one.path == path), None)
-            use = None if attempt is None else Use(path=path, how=How.ON_DEMAND, at=attempt.at)
+            use = _beyond_import(path, after)
         if use is not None:
             uses[path] = use
     _alternatives(library, world, uses)
@@ -139,10 +169,18 @@ def _at_import(path: str, runs: tuple[tuple[Run, ...], ...]) -> Use | None:
         if known:
             usual = [one for run, one in found if not run.optional]
             how = How.IMPORT if all(usual) else How.CONDITIONAL
-            if how is How.IMPORT and any(one.guarded for one in known):
+            if how is How.IMPORT and any(one.guarded or one.told is not None for one in known):
                 how = How.GUARDED
             return Use(path=path, how=how, at=known[0].at)
     return None
+
+
+def _beyond_import(path: str, after: Later) -> Use | None:
+    attempt = next((one for one in after.attempts() if one.path == path), None)
+    if attempt is None:
+        return None
+    how = How.CONDITIONAL if attempt in after.instead else How.ON_DEMAND
+    return Use(path=path, how=how, at=attempt.at)
 
 
 def _alternatives(library: Library, world: World, uses: dict[str, Use]) -> None:
@@ -152,7 +190,7 @@ def _alternatives(library: Library, world: World, uses: dict[str, Use]) -> None:
         if path in uses or not names[path].parts:
             continue
         sibling = next((one for one in uses.values() if names[one.path].pattern == names[path].pattern), None)
-        if sibling is not None and sibling.how is not How.ALTERNATIVE:
+        if sibling is not None and sibling.how is not How.ALTERNATIVE and sibling.convention is None:
             uses[path] = Use(path=path, how=How.ALTERNATIVE, at=sibling.at)
             continue
         siblings = [one for one in library.files.libraries if names[one].pattern == names[path].pattern]

@@ -13,10 +13,11 @@ from rich.text import Text
 from abiscan.dispatch.coverage import MissingKernel
 from abiscan.report.characters import clean
 from abiscan.results.coverage import BackendReport
-from abiscan.words import plural
+from abiscan.words import listed, plural
 
 _SHOWN: Final = 40
 _CALLERS: Final = 3
+_GPU_SHOWN: Final = 10
 _OPERATOR: Final = re.compile(r"(?<![\w:])[a-z_]\w*::\w+(?:\.\w+)?(?![\w:])")
 
 
@@ -40,10 +41,20 @@ def render(report: BackendReport, console: Console, *, verbose: bool = False) ->
     if report.coverage.unknown and report.workload:
         names = ", ".join(map(clean, report.coverage.unknown))
         console.print(Text(f"not registered in this torch: {names}", style="yellow"), soft_wrap=True)
+    for line in _without_code(report, verbose=verbose):
+        console.print(line, soft_wrap=True)
     for note in report.notes:
         console.print(Text(f"note: {clean(note)}", style="yellow"), soft_wrap=True)
     for gap in report.gaps if verbose else _grouped(report.gaps):
         console.print(Text(f"gap: {clean(gap)}", style="yellow"), soft_wrap=True)
+
+
+def _without_code(report: BackendReport, *, verbose: bool) -> Iterator[Text]:
+    """The operators of the target without code for a GPU."""
+    for gpu, operators in report.without_code.items():
+        names = listed(operators, len(operators) if verbose else _GPU_SHOWN)
+        what = f"no code for {plural(len(operators), 'operator')}: {names}" if operators else "every operator has code"
+        yield Text(clean(f"{gpu}: {what}"), style="red" if operators else "green")
 
 
 def _grouped(gaps: Iterable[str]) -> Iterator[str]:

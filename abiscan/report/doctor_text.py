@@ -9,13 +9,14 @@ from rich.table import Table
 from rich.text import Text
 
 from abiscan.report.characters import clean
-from abiscan.results.doctor import Diagnosis, Trouble
+from abiscan.results.doctor import Ailment, Diagnosis, Trouble
 from abiscan.words import first_line
 
 
 def render(diagnosis: Diagnosis, console: Console) -> None:
-    """A table of problems; one line if there are none."""
+    """The environment, a table of problems, and what to type; two lines if there are no problems."""
     torch = f"torch {diagnosis.torch or '(unknown version)'}"
+    console.print(Text(f"environment {clean(diagnosis.environment)}, {torch}"), soft_wrap=True)
     if not diagnosis.ailments:
         count = len(diagnosis.healthy)
         if not count:
@@ -24,27 +25,35 @@ def render(diagnosis: Diagnosis, console: Console) -> None:
             everything = "the only extension fits" if count == 1 else f"all {count} extensions fit"
             console.print(Text(f"{everything} {torch}"))
         return
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 1, 0), show_edge=False)
-    for title in (f"with {torch}", "problem", "fix"):
-        table.add_column(title, overflow="fold")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False, show_header=False)
+    for _ in range(2):
+        table.add_column(overflow="fold")
     for ailment in diagnosis.ailments:
-        further = len(ailment.extensions) - 1
-        others = (
-            f"\n(and {further} more of its extensions)" if ailment.trouble is Trouble.BROKEN and further > 0 else ""
-        )
         style = "bold red" if ailment.effect else "yellow"
-        table.add_row(
-            Text(clean(ailment.subject), style=style),
-            Text(f"{_WORDS[ailment.trouble]}{clean(first_line(ailment.message))}{others}"),
-            Text("\nor: ".join(map(clean, ailment.commands))),
-        )
+        table.add_row(Text(clean(ailment.subject), style=style), Text(_problem(ailment)))
+    console.print()
     console.print(table)
+    commands = list(dict.fromkeys(command for ailment in diagnosis.ailments for command in ailment.commands))
+    if commands:
+        console.print(Text("\nto fix this, type:" if len(commands) == 1 else "\nto fix these, type:"))
+    for command in commands:
+        console.print(Text(f"  {clean(command)}"), soft_wrap=True)  # in one line, to be copied
+    unsolved = [ailment.subject for ailment in diagnosis.ailments if ailment.effect and not ailment.commands]
+    if unsolved:
+        names = ", ".join(map(clean, unsolved))
+        console.print(Text(f"\nfound nothing on the index that works together: looked for other versions of {names}"))
+
+
+def _problem(ailment: Ailment) -> str:
+    error = clean(first_line(ailment.message))
+    return f"{clean(ailment.cause)}: {error}" if ailment.cause else f"{_WORDS[ailment.trouble]}{error}"
 
 
 _WORDS: Final = {
     Trouble.BROKEN: "does not work: ",
-    Trouble.CPU_TORCH: "built for a GPU, but this torch is a CPU build: ",
+    Trouble.CPU_TORCH: "does not work: ",
     Trouble.SECOND_LIBTORCH: "",
+    Trouble.NO_GPU_CODE: "cannot use the GPU: ",
     Trouble.STALE_BUILD: "compiled for another torch: ",
     Trouble.UNKNOWN: "could not be checked: ",
 }

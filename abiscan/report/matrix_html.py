@@ -21,12 +21,20 @@ from abiscan.report.characters import clean
 from abiscan.report.matrix_text import runs
 from abiscan.report.sarif import level
 from abiscan.results.check import Result
+from abiscan.results.gpus import LEGEND as GPU_LEGEND
+from abiscan.results.gpus import SYMBOLS, GpuMark, GpuRow
 from abiscan.results.matrix import Column, Matrix, PackageRow, Row, advice, cell, legend, trouble, working
 from abiscan.results.package import PackageResult
 from abiscan.results.unchecked import Unchecked
 from abiscan.words import first_line
 
 _EVIDENCE_SHOWN: Final = 25
+_GPU_CLASSES: Final = {
+    GpuMark.NATIVE: "loads",
+    GpuMark.JIT: "loads",
+    GpuMark.SOME: "partly",
+    GpuMark.NONE: "fails",
+}
 _CLASSES: Final = {"✓": "loads", "◐": "partly", "✗": "fails", "?": "unknown", "·": "none"}
 _WORDS: Final = {"✓": "loads", "◐": "works without a part", "✗": "fails", "?": "unknown", "·": "no build"}
 
@@ -90,10 +98,32 @@ def _target(anchor: str, rows: Sequence[Row], matrix: Matrix) -> Iterator[str]:
         cells = "".join(_cell(row, column, _anchor(column, known), name) for name, column in spans.items())
         yield f'<tr><th scope="row">{_text(_name(row))}</th>{cells}</tr>'
     yield "</tbody></table></div>"
+    for gpu_row in matrix.gpus or ():
+        if gpu_row.target == target:
+            yield from _gpus(gpu_row)
     for row, known in zip(shown, anchors, strict=True):
         if isinstance(row, Row):
             yield _origin(row)
         yield from _details(row, known)
+
+
+def _gpus(row: GpuRow) -> Iterator[str]:
+    """The operators of one file by GPUs; those with the same marks together."""
+    yield f"<h3><code>{_text(row.path)}</code> by GPU</h3>"
+    yield '<div class="scroll" tabindex="0" role="region" aria-label="operators by GPUs"><table>'
+    names = (gpu.gfx or f"{gpu.capability // 10}.{gpu.capability % 10}" for gpu in row.gpus)
+    heads = "".join(f'<th scope="col" class="release">{_text(name)}</th>' for name in names)
+    yield f'<thead><tr><th scope="col">operators</th>{heads}</tr></thead><tbody>'
+    for marks, operators in row.groups.items() if row.operators else [(row.file, ["the whole file"])]:
+        cells = "".join(
+            f'<td class="{_GPU_CLASSES[mark]}"><span role="img" aria-label="{mark.value}" title="{mark.value}">'
+            f"{SYMBOLS[mark]}</span></td>"
+            for mark in marks
+        )
+        yield f'<tr><th scope="row">{_text(", ".join(operators))}</th>{cells}</tr>'
+    yield f"</tbody></table></div><p class='faint'>{_text(GPU_LEGEND)}</p>"
+    if row.gaps:
+        yield f"<ul>{''.join(f'<li>gap (gpu): {_text(reason)}</li>' for reason in row.gaps)}</ul>"
 
 
 def _span(releases: Sequence[str]) -> str:

@@ -14,6 +14,8 @@ from rich.text import Text
 from abiscan.binary.mangling import demangle
 from abiscan.extension.built_for import Clue, Kind, span
 from abiscan.report.characters import clean
+from abiscan.results.gpus import LEGEND as GPU_LEGEND
+from abiscan.results.gpus import SYMBOLS, GpuMark, GpuRow
 from abiscan.results.matrix import (
     Column,
     Matrix,
@@ -27,7 +29,7 @@ from abiscan.results.matrix import (
     rules_of,
     trouble,
 )
-from abiscan.words import first_line, ranges
+from abiscan.words import first_line, listed, ranges
 
 _MARKS: Final = {"✓": "green", "◐": "yellow", "✗": "bold red", "?": "yellow", "·": "dim"}
 _COLUMN: Final = 10  # the minimum width of a column, including the space between columns
@@ -45,17 +47,15 @@ def render(matrix: Matrix, console: Console, *, verbose: bool = False) -> None:
         if number:
             console.print()
         console.print(Text(clean(target), style="bold"), soft_wrap=True)
-        for line in _origins(rows, verbose=verbose):
+        for line in _origins(rows, packaged=package is not None, verbose=verbose):
             console.print(line, soft_wrap=True)
         # What a package does with its files is what counts.
         shown: list[Row | PackageRow] = [*([package] if package else []), *(rows if verbose or not package else [])]
         for table in _tables(shown, matrix.columns, console.width):
             console.print(table)
         console.print(Text(f"  {clean(advice(matrix, target, rows[0].declared))}"), soft_wrap=True)
-        if by_version := cuda_versions(matrix, target):
-            known = [release for releases in by_version.values() for release in releases]
-            words = (f"CUDA {version}: torch {ranges(names, known)}" for version, names in by_version.items())
-            console.print(Text(f"  {'; '.join(words)}"), soft_wrap=True)
+        for line in (*_cuda(matrix, target), *_all_gpus(matrix, target, verbose=verbose)):
+            console.print(line, soft_wrap=True)
         if verbose:
             for row in shown:
                 for line in _causes(row):
@@ -67,11 +67,46 @@ def render(matrix: Matrix, console: Console, *, verbose: bool = False) -> None:
         console.print(Text(legend(packages=bool(matrix.packages)), style="dim"), soft_wrap=True)
 
 
-def _origins(rows: Sequence[Row], *, verbose: bool) -> Iterator[Text]:
+def _cuda(matrix: Matrix, target: str) -> Iterator[Text]:
+    """Which releases were built for which CUDA, if that is why a target fails on some."""
+    if by_version := cuda_versions(matrix, target):
+        known = [release for releases in by_version.values() for release in releases]
+        words = (f"CUDA {version}: torch {ranges(names, known)}" for version, names in by_version.items())
+        yield Text(f"  {'; '.join(words)}")
+
+
+def _all_gpus(matrix: Matrix, target: str, *, verbose: bool) -> Iterator[Text]:
+    for row in matrix.gpus or ():
+        if row.target == target:
+            yield from _gpus(row, verbose=verbose)
+
+
+def _gpus(row: GpuRow, *, verbose: bool) -> Iterator[Text]:
+    """The operators of one file by GPUs; those with the same marks together."""
+    names = [gpu.gfx or f"{gpu.capability // 10}.{gpu.capability % 10}" for gpu in row.gpus]
+    yield Text(f"  {clean(row.path)} by GPU:")
+    yield Text.assemble("  ", *(f"{name:>{len(name) + 2}}" for name in names))
+    groups = row.groups if row.operators else {row.file: ["the whole file"]}
+    for marks, operators in groups.items():
+        for shown in operators if verbose else [listed(operators)]:
+            yield Text.assemble("  ", *_signs(names, marks), f"   {clean(shown)}")
+    yield Text(f"  {GPU_LEGEND}", style="dim")
+    yield from (Text(f"  gap[gpu]: {clean(reason)}", style="yellow") for reason in row.gaps)
+
+
+def _signs(names: Sequence[str], marks: Sequence[GpuMark]) -> Iterator[tuple[str, str]]:
+    for name, sign in zip(names, map(SYMBOLS.__getitem__, marks), strict=True):
+        yield f"{sign:>{len(name) + 2}}", _MARKS.get(sign, "cyan")
+
+
+def _origins(rows: Sequence[Row], *, packaged: bool, verbose: bool) -> Iterator[Text]:
     """What the files were built for, and the best clue to it; files with the same answer are shown together."""
     by_releases: dict[object, list[Row]] = {}
     for row in rows:
         by_releases.setdefault(row.path if verbose else row.built_for.releases, []).append(row)
+    if len(by_releases) > 1 and packaged and not verbose:
+        yield Text("  built for different torches, file by file (use -v to show them)")
+        return
     for together in by_releases.values():
         built_for = together[0].built_for
         files = clean(together[0].path) + (f" and {len(together) - 1} more" if len(together) > 1 else "")

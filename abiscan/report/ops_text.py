@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from abiscan.binary.mangling import demangle, demangle_type
-from abiscan.emulation import EmulationGap, Phase
+from abiscan.emulation import EmulationGap, Phase, RegisteredKernel
 from abiscan.extension.built_for import span
+from abiscan.extension.gpu import ExtensionGpu
 from abiscan.extension.inventory import Inventory
 from abiscan.report.characters import clean
 from abiscan.results.operators import ExtensionOperators, full_schema, key_name
@@ -30,7 +31,8 @@ def render(operators: ExtensionOperators, style: Style, *, verbose: bool) -> str
 
     :param verbose: with sources, C++ signatures, inferred schemas, and what is known of each gap
     """
-    views = (_View(style, verbose=verbose).lines(operators.target, inventory) for inventory in operators.inventories)
+    view = _View(style, verbose=verbose)
+    views = (view.lines(operators.target, inventory, gpu) for inventory, gpu in operators.with_gpus)
     return "\n\n".join("\n".join(lines) for lines in views) + "\n"
 
 
@@ -39,10 +41,24 @@ class _View:
         self._style = style
         self._verbose = verbose
 
-    def lines(self, target: str, inventory: Inventory) -> Iterator[str]:
+    def lines(self, target: str, inventory: Inventory, gpu: ExtensionGpu | None) -> Iterator[str]:
         """Everything about one extension."""
         yield self._heading(target, inventory)
-        yield from self._lines(inventory)
+        yield from self._lines(inventory, gpu)
+        if gpu is not None:
+            yield from self._gpu(gpu)
+
+    def _gpu(self, gpu: ExtensionGpu) -> Iterator[str]:
+        word, count = self._style("gpu", fg="cyan"), len(gpu.code.containers)
+        targets = ", ".join(gpu.code.targets) or "no code"
+        yield f"{word} {plural(count, 'container')} with {plural(len(gpu.kernels), 'kernel')}: {clean(targets)}"
+        facts = (
+            f"compiled by CUDA {'.'.join(map(str, gpu.code.toolkit))}" if gpu.code.toolkit else None,
+            f"needs driver {gpu.driver} or newer" if gpu.driver else None,
+        )
+        if known := ", ".join(filter(None, facts)):
+            yield f"{word} {known}"
+        yield from (f"{self._style('gap[gpu]', fg='yellow')}: {clean(reason)}" for reason in gpu.gaps)
 
     def _heading(self, target: str, inventory: Inventory) -> str:
         heading = target if target.endswith(inventory.path) else f"{target}: {inventory.path}"
@@ -56,7 +72,7 @@ class _View:
         )
         return f"{self._style(clean(heading), bold=True)}: {', '.join(counts)}; built for {span(inventory.built_for)}"
 
-    def _lines(self, inventory: Inventory) -> Iterator[str]:
+    def _lines(self, inventory: Inventory, gpu: ExtensionGpu | None) -> Iterator[str]:
         registered = inventory.registrations
         for library in registered.libraries:
             key = key_name(library.dispatch_key, inventory.keys)
@@ -72,14 +88,7 @@ class _View:
             )
             yield from self._source(operator.file, operator.line)
         for kernel in registered.kernels:
-            key = key_name(kernel.dispatch_key, inventory.keys) or "(no key)"
-            kind = "fallthrough" if kernel.fallthrough else "boxed" if kernel.boxed else None
-            yield self._line("kernel", kernel.phase, f"{kernel.operator} {key}", kind)
-            if self._verbose and kernel.signature:
-                yield self._below(clean(demangle_type(kernel.signature)))
-            if self._verbose and kernel.inferred_schema:
-                yield self._below(clean(kernel.inferred_schema))
-            yield from self._source(kernel.file, kernel.line)
+            yield from self._kernel(kernel, inventory, gpu)
         for fallback in registered.fallbacks:
             key = key_name(fallback.dispatch_key, inventory.keys) or "(no key)"
             yield self._line("fallback", fallback.phase, key, "fallthrough" if fallback.fallthrough else None)
@@ -97,6 +106,18 @@ class _View:
             yield self._gap(gap)
             if self._verbose:
                 yield from map(self._below, _details(gap))
+
+    def _kernel(self, kernel: RegisteredKernel, inventory: Inventory, gpu: ExtensionGpu | None) -> Iterator[str]:
+        key = key_name(kernel.dispatch_key, inventory.keys) or "(no key)"
+        kind = "fallthrough" if kernel.fallthrough else "boxed" if kernel.boxed else None
+        yield self._line("kernel", kernel.phase, f"{kernel.operator} {key}", kind)
+        if gpu is not None and (targets := gpu.targets(kernel)) is not None:
+            yield self._below(f"has code for {clean(', '.join(targets)) or 'no GPU'}")
+        if self._verbose and kernel.signature:
+            yield self._below(clean(demangle_type(kernel.signature)))
+        if self._verbose and kernel.inferred_schema:
+            yield self._below(clean(kernel.inferred_schema))
+        yield from self._source(kernel.file, kernel.line)
 
     def _line(self, kind: str, phase: Phase, text: str, details: str | None) -> str:
         line = f"{self._style(kind, fg='cyan')} {clean(text)}"

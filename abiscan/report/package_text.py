@@ -26,6 +26,7 @@ _STYLES: Final = {
 _MANGLED: Final = re.compile(r"\b_Z\w+")
 _EVIDENCE_SHOWN: Final = 2
 _FILES_SHOWN: Final = 4
+_CAUSES_SHOWN: Final = 4
 _LIBRARIES_SHOWN: Final = 3
 _OPERATORS_SHOWN: Final = 3
 _WIDTH: Final = 160
@@ -49,8 +50,14 @@ def lines(report: Report, package: PackageResult, verbosity: int) -> Iterator[Te
         return
     verbose = verbosity > 0
     yield from _behind(package, verbose=verbose)
-    for cause in causes(report, package, unused=verbose):
+    found = causes(report, package, unused=verbose)
+    if package.verdict is PackageVerdict.IMPORT_FAILS and not verbose:
+        found = tuple(cause for cause in found if cause.finding.effect is not Effect.NOTE)
+    shown = found if verbose else found[:_CAUSES_SHOWN]
+    for cause in shown:
         yield from _cause(cause, verbose=verbose)
+    if hidden := len(found) - len(shown):
+        yield Text(f"… {plural(hidden, 'more finding')} (use -v to show them)", style="dim")
     for result in (result for library, result in report.files(package) if verbose or library.used is not False):
         for suppressed in result.suppressed:
             yield Text(f"suppressed[{suppressed.finding.rule}]: {clean(suppressed.finding.message)}", style="dim")
@@ -64,8 +71,9 @@ def _behind(package: PackageResult, *, verbose: bool) -> Iterator[Text]:
     error = package.error
     if error and error.cause and error.cause != error.message:
         library = next((one for one in package.libraries if one.used and one.error == error.cause), None)
-        where = f"{library.path}, loaded at {library.loaded_at}: " if library else ""
-        yield Text(f"  = cause: {clean(where)}{_readable(first_line(error.cause), verbose=verbose)}")
+        subject = f"{library.path}: " if library and not error.cause.startswith(library.path) else ""
+        where = f" (loaded at {library.loaded_at})" if library and library.loaded_at else ""
+        yield Text(f"  = cause: {clean(subject)}{_readable(first_line(error.cause), verbose=verbose)}{clean(where)}")
     if package.error and package.built_for and package.torch not in package.built_for:
         built_for = "-".join(dict.fromkeys((package.built_for[0], package.built_for[-1])))
         yield Text(f"  = built for torch {clean(built_for)}")
@@ -103,6 +111,8 @@ def _cause(cause: Cause, *, verbose: bool) -> Iterator[Text]:
     yield Text.assemble(
         (f"{label}[{finding.rule}]", style), (f": {_readable(finding.message, verbose=verbose)}", "bold")
     )
+    if label == "note" and not verbose:
+        return  # no action needed, or not now
     shown = finding.evidence if verbose else finding.evidence[:_EVIDENCE_SHOWN]
     for evidence in shown:
         yield Text.assemble("    ", _readable(evidence.readable or evidence.subject, verbose=verbose))

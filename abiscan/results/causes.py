@@ -42,9 +42,10 @@ def causes(report: Report, package: PackageResult, *, unused: bool = False) -> t
 
 def _cause(group: list[tuple[Finding, Result | None]], *, fails: bool) -> Cause:
     first = group[0][0]
-    evidence = dict.fromkeys(evidence for finding, _ in group for evidence in finding.evidence)
+    every = (evidence for finding, _ in group for evidence in finding.evidence)
+    different = {(evidence.subject, evidence.instead): evidence for evidence in reversed(list(every))}
     return Cause(
-        finding=dataclasses.replace(first, evidence=tuple(evidence)),
+        finding=dataclasses.replace(first, evidence=tuple(reversed(different.values()))),
         files=tuple(dict.fromkeys(result.path for _, result in group if result is not None)),
         harmful=fails and first.effect.severity >= Effect.CORRUPTS.severity,
     )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from abiscan.dispatch.coverage import Coverage, MissingKernel
 from abiscan.findings import Effect
+from abiscan.gpu.devices import Gpu
 from abiscan.inputs.version import TorchVersion
 from abiscan.results.document import rendered
 
@@ -18,7 +20,8 @@ class BackendReport:
     ``paths`` are the extensions of the target, all of which are loaded; ``built_for`` has the releases that they may
     have been built for, oldest first. ``kernels`` counts the kernels that they register for the backend,
     ``has_fallback`` says whether a fallback of theirs serves all other operators. ``notes`` are for readers; ``gaps``
-    says what could not be read.
+    says what could not be read. ``without_code`` has, for each GPU that was asked for, the operators of the target none
+    of whose kernels run on it, the most used first.
     """
 
     target: str
@@ -34,10 +37,11 @@ class BackendReport:
     coverage: Coverage
     notes: tuple[str, ...]
     gaps: tuple[str, ...]
+    without_code: Mapping[Gpu, tuple[str, ...]] = field(default_factory=dict)
 
     def exit_code(self, fail_on: Effect, *, strict: bool) -> int:
         """1: a kernel is missing and ``fail_on`` is at most as severe, or with ``strict`` any gap; 3: a gap; else 0."""
-        fails = bool(self.coverage.missing or self.coverage.ambiguous)
+        fails = bool(self.coverage.missing or self.coverage.ambiguous or any(self.without_code.values()))
         if (fails and fail_on.severity <= Effect.CALL_FAILS.severity) or (self.gaps and strict):
             return 1
         return 3 if self.gaps else 0
@@ -59,6 +63,7 @@ class BackendReport:
                 "missing": [_missing(kernel) for kernel in self.coverage.missing],
                 "ambiguous": list(self.coverage.ambiguous),
                 "unknown": list(self.coverage.unknown),
+                "without_code": {gpu.target: list(operators) for gpu, operators in self.without_code.items()},
                 "notes": list(self.notes),
                 "gaps": [{"stage": "emulation", "reason": gap} for gap in self.gaps],
             }

@@ -21,6 +21,9 @@ class Trouble(enum.Enum):
     SECOND_LIBTORCH = "second-libtorch"
     """There is another copy of torch's libraries, which a process may also load."""
 
+    NO_GPU_CODE = "no-gpu-code"
+    """A package has no code that a GPU of this machine runs."""
+
     STALE_BUILD = "stale-build"
     """Something that torch compiled on the fly was compiled for another torch."""
 
@@ -33,7 +36,8 @@ class Ailment:
     """One problem.
 
     ``subject`` is ``NAME==VERSION``, a folder, or a setting; ``message`` is the loader's error, or what is wrong;
-    ``commands`` are alternative fixes, ready to type, the most reliable first; ``effect`` is None if unknown.
+    ``cause`` is what lies behind that error, if it is known: ``was built for torch 2.5.1``; ``commands`` are
+    alternative fixes, ready to type, the most reliable first; ``effect`` is None if unknown.
     """
 
     subject: str
@@ -42,6 +46,7 @@ class Ailment:
     message: str
     extensions: tuple[str, ...]
     commands: tuple[str, ...]
+    cause: str | None = None
 
     @property
     def severity(self) -> int:
@@ -51,12 +56,18 @@ class Ailment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """The state of an environment; its problems are in ``ailments``, worst first."""
+    """The state of an environment; its problems are in ``ailments``, worst first.
 
+    ``environment`` names it, and says why it was chosen; ``solution`` is the one command after which the packages in it
+    work together, None if there is none to be found, or no need of one.
+    """
+
+    environment: str
     torch: str | None
     python: str | None
     ailments: tuple[Ailment, ...]
     healthy: tuple[str, ...]
+    solution: str | None = None
 
     @property
     def exit_code(self) -> int:
@@ -69,6 +80,7 @@ class Diagnosis:
         """The JSON document, version 1."""
         return rendered(
             {
+                "environment": self.environment,
                 "torch": self.torch,
                 "python": self.python,
                 "ailments": [
@@ -76,12 +88,14 @@ class Diagnosis:
                         "subject": ailment.subject,
                         "trouble": ailment.trouble.value,
                         "effect": ailment.effect.value if ailment.effect else None,
+                        "cause": ailment.cause,
                         "message": ailment.message,
                         "extensions": list(ailment.extensions),
                         "commands": list(ailment.commands),
                     }
                     for ailment in self.ailments
                 ],
+                "solution": self.solution,
                 "healthy": list(self.healthy),
             }
         )

@@ -11,6 +11,7 @@ from abiscan.extension.built_for import BuiltFor
 from abiscan.findings import Effect
 from abiscan.results.check import Result, predicted_error
 from abiscan.results.document import rendered
+from abiscan.results.gpus import GpuRow
 from abiscan.results.package import PackageResult, PackageVerdict, failure_document
 from abiscan.results.unchecked import Unchecked, document_of, exit_code_of
 from abiscan.results.verdict import Verdict
@@ -57,7 +58,8 @@ class Matrix:
 
     A release with several builds is there once for each build. ``suggestions`` has, for each target, the simplest
     requirement that admits exactly those of the releases on which the whole target works; None if there are none.
-    ``unchecked`` has the targets without rows.
+    ``unchecked`` has the targets without rows. ``gpus`` say which GPUs the extensions run on; None if that was not
+    asked for.
     """
 
     rows: tuple[Row, ...]
@@ -65,6 +67,7 @@ class Matrix:
     suggestions: Mapping[str, str | None]
     packages: tuple[PackageRow, ...] = ()
     unchecked: tuple[Unchecked, ...] = ()
+    gpus: tuple[GpuRow, ...] | None = None
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -113,6 +116,7 @@ class Matrix:
                 "packages": [_package(row, self.columns) for row in self.packages],
                 "results": list(map(_row, self.rows)),
                 "unchecked": document_of(self.unchecked),
+                **({} if self.gpus is None else {"gpus": [row.to_document() for row in self.gpus]}),
             }
         )
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,9 @@ from abiscan.emulation.model import (
     RegisteredOperator,
     Registrations,
 )
+from abiscan.extension.gpu import ExtensionGpu
 from abiscan.extension.inventory import Inventory
+from abiscan.gpu.model import Entry
 from abiscan.inputs.version import TorchVersion
 from abiscan.results.document import rendered
 from abiscan.results.selection import Selection
@@ -28,12 +31,14 @@ from abiscan.results.selection import Selection
 class ExtensionOperators:
     """What the extensions of a target register.
 
-    ``single`` means that the target is one shared object, so the document is not a list.
+    ``single`` means that the target is one shared object, so the document is not a list. ``gpus`` have the code for
+    GPUs of each extension, None for one without.
     """
 
     target: str
     inventories: tuple[Inventory, ...]
     single: bool
+    gpus: tuple[ExtensionGpu | None, ...] = ()
 
     def only(self, selection: Selection) -> ExtensionOperators:
         """The operators that are selected, with their kernels and lookups; gaps are kept."""
@@ -43,9 +48,14 @@ class ExtensionOperators:
         )
         return dataclasses.replace(self, inventories=tuple(inventories)) if selection else self
 
+    @property
+    def with_gpus(self) -> Iterator[tuple[Inventory, ExtensionGpu | None]]:
+        """Each extension, with its code for GPUs."""
+        return zip(self.inventories, self.gpus or itertools.repeat(None), strict=False)
+
     def to_json(self) -> str:
         """The JSON document, version 1."""
-        documents = [_inventory(inventory) for inventory in self.inventories]
+        documents = [_inventory(inventory, gpu) for inventory, gpu in self.with_gpus]
         return rendered(documents[0] if self.single else {"target": self.target, "results": documents})
 
 
@@ -85,14 +95,16 @@ def full_schema(operator: RegisteredOperator, built_for: TorchVersion | None) ->
     return schema.printed_by(built_for.minor_version) if built_for else str(schema)
 
 
-def _inventory(inventory: Inventory) -> dict[str, Any]:
+def _inventory(inventory: Inventory, gpu: ExtensionGpu | None) -> dict[str, Any]:
     registrations = inventory.registrations
     return {
         "path": inventory.path,
         "built_for": [str(version) for version in inventory.built_for],
         "libraries": [_library(library, inventory) for library in registrations.libraries],
         "operators": [_operator(operator, inventory) for operator in registrations.operators],
-        "kernels": [_kernel(kernel, inventory) for kernel in registrations.kernels],
+        "kernels": [
+            {**_kernel(kernel, inventory), "gpu_targets": _targets(kernel, gpu)} for kernel in registrations.kernels
+        ],
         "fallbacks": [_fallback(fallback, inventory) for fallback in registrations.fallbacks],
         "classes": [
             {"name": custom_class.name, "methods": list(custom_class.methods), "phase": custom_class.phase.value}
@@ -102,7 +114,36 @@ def _inventory(inventory: Inventory) -> dict[str, Any]:
             {"registry": entry.what, "key": entry.key, "phase": entry.phase.value} for entry in registrations.registries
         ],
         "lookups": [{"operator": lookup.operator, "schema_known": None} for lookup in registrations.lookups],
+        "gpu": _gpu(gpu) if gpu else None,
         "gaps": [gap_row(gap) for gap in inventory.gaps],
+    }
+
+
+def _targets(kernel: RegisteredKernel, gpu: ExtensionGpu | None) -> list[str] | None:
+    targets = gpu.targets(kernel) if gpu else None
+    return None if targets is None else list(targets)
+
+
+def _gpu(gpu: ExtensionGpu) -> dict[str, Any]:
+    return {
+        "containers": [
+            {"relocatable": container.relocatable, "entries": list(map(_entry, container.entries))}
+            for container in gpu.code.containers
+        ],
+        "toolkit": ".".join(map(str, gpu.code.toolkit)) if gpu.code.toolkit else None,
+        "runtime": gpu.runtime,
+        "driver": str(gpu.driver) if gpu.driver else None,
+        "gaps": [{"stage": "gpu", "reason": reason} for reason in gpu.gaps],
+    }
+
+
+def _entry(entry: Entry) -> dict[str, Any]:
+    return {
+        "kind": entry.kind.value,
+        "target": entry.target,
+        "ptx_isa": ".".join(map(str, entry.ptx_isa)) if entry.ptx_isa else None,
+        "compression": entry.compression.value,
+        "size": entry.size,
     }
 
 

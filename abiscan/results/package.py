@@ -91,7 +91,8 @@ class PackageResult:
 
     ``module`` is the name it is imported by, None if it cannot be imported by one; ``built_for`` are the releases that
     the libraries it uses were built for, oldest first, empty if that is unknown or differs; ``lacking`` are
-    external libraries that it needs and this machine does not have; ``conditions`` could not be decided ahead; ``gaps``
+    external libraries that it needs and this machine does not have, ``not_installed`` the packages that it requires
+    and that may bring them; ``conditions`` could not be decided ahead; ``gaps``
     say what could not be followed. ``findings`` are about the package as a whole, such as its metadata.
     """
 
@@ -107,6 +108,7 @@ class PackageResult:
     libraries: tuple[UsedLibrary, ...] = ()
     modules: tuple[ModuleResult, ...] = ()
     lacking: tuple[str, ...] = ()
+    not_installed: tuple[str, ...] = ()
     conditions: tuple[str, ...] = ()
     gaps: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
@@ -135,9 +137,9 @@ class PackageResult:
         """The verdict in one line."""
         match self.verdict:
             case PackageVerdict.WORKS:
-                return "works" if self.libraries else "works: none of its libraries uses torch"
+                return f"works{self._provided}" if self.libraries else "works: none of its libraries uses torch"
             case PackageVerdict.WORKS_WITHOUT:
-                return f"works without {_named(self.without)}{self._told()}"
+                return f"works without {_named(self.without)}{self._told()}{self._provided}"
             case PackageVerdict.CORRUPTS:
                 harmful = (one for one in self.libraries if one.used is not False and one.verdict is Verdict.CORRUPTS)
                 return f"loads, then corrupts memory: {listed(library.path for library in harmful)}"
@@ -145,6 +147,13 @@ class PackageResult:
                 return f"import fails - {self.error}"
             case PackageVerdict.UNKNOWN:
                 return f"unknown - {self._doubt()}"
+
+    @property
+    def _provided(self) -> str:
+        """What has to be installed first."""
+        if not self.lacking or not self.not_installed:
+            return ""
+        return f" if {listed(self.lacking)} can be found (not installed here: {listed(self.not_installed)})"
 
     def _told(self) -> str:
         """How users learn what is missing, and how much that is."""
@@ -155,6 +164,8 @@ class PackageResult:
     def _doubt(self) -> str:
         if self.lacking:
             return f"it needs {listed(self.lacking)}, which this machine does not have"
+        if unread := [library.path for library in self.libraries if library.verdict is Verdict.UNKNOWN]:
+            return f"{listed(unread)} cannot be read"
         doubtful = [library.path for library in self.libraries if library.how is Way.UNKNOWN]
         if doubtful and not self.gaps:
             return f"nothing says how it loads {listed(doubtful)}"
@@ -207,6 +218,7 @@ def package_document(package: PackageResult) -> dict[str, Any]:
         ],
         "missing_operators": list(package.missing_operators),
         "lacking": list(package.lacking),
+        "not_installed": list(package.not_installed),
         "conditions": list(package.conditions),
         "gaps": list(package.gaps),
     }

@@ -6,11 +6,11 @@ with the extension.
 **Why it matters.** It loads, and torch does not complain. But the operator does not exist: the kernel is never
 called, and looking up the operator fails. This is how an operator that torch renamed or removed shows up. In a
 namespace that is not torch's, Python code or another library of the package may define the operator; that is a
-`note`.
+`note`. If the Python code of the package defines it, the note says where.
 
 **Fix.** Install a build of the extension made for this torch, or a torch that has the operator.
 
-**Limits.** Operators defined in Python code are not seen.
+**Limits.** Python code is read only for a package as a whole, and not all of it can be followed.
 
 **Example.** `_C.so has kernels for operators that torch 2.13.0 does not have: aten::refine_names`.
 """
@@ -42,7 +42,10 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     ]
     namespaces = {name.partition("::")[0] for name in defined}
     of_torch = [reaction for reaction in dead if reaction.outcome.subject.partition("::")[0] in namespaces]
-    of_others = [reaction for reaction in dead if reaction not in of_torch]
+    places = linkage.defined_in_python
+    in_python = [reaction for reaction in dead if _base(reaction) in places]
+    of_torch = [reaction for reaction in of_torch if reaction not in in_python]
+    of_others = [reaction for reaction in dead if reaction not in of_torch and reaction not in in_python]
     if of_torch:
         yield Finding(
             rule=RULE.name,
@@ -65,16 +68,33 @@ def check(linkage: Linkage) -> Iterator[Finding]:
             fix="no action needed if Python code or another library of the package defines them before they are called",
         )
 
+    if in_python:
+        different = dict.fromkeys(map(_base, in_python))
+        named = listed(f"{name} (defined at {places[name]})" for name in different)
+        yield Finding(
+            rule=RULE.name,
+            effect=Effect.NOTE,
+            message=f"{linkage.name} has kernels for operators that Python code of the package defines: {named}",
+            evidence=tuple(_evidence(reaction, places[_base(reaction)]) for reaction in in_python),
+            fix="no action needed: the package defines them",
+        )
+
+
+def _base(reaction: Reaction) -> str:
+    """The operator, without its overload."""
+    return reaction.outcome.subject.partition(".")[0]
+
 
 def _names(reactions: list[Reaction]) -> str:
     return listed(dict.fromkeys(reaction.outcome.subject for reaction in reactions))
 
 
-def _evidence(reaction: Reaction) -> Evidence:
+def _evidence(reaction: Reaction, defined: str | None = None) -> Evidence:
     place = place_of(reaction.outcome.event)
+    places = [*([f"registered at {place}"] if place else []), *([f"defined at {defined}"] if defined else [])]
     return Evidence(
         subject=reaction.outcome.subject,
-        readable=reaction.outcome.subject + (f", registered at {place}" if place else ""),
+        readable=", ".join([reaction.outcome.subject, *places]),
         object=reaction.object,
     )
 

@@ -10,9 +10,8 @@ so does an entry of higher priority in a `c10::Registry`: the earlier entry is n
 
 **Fix.** Load only one of the two. In the source: use a key of your own.
 
-**Limits.** Torch's own entries are not known for all embedded releases; where they are not, that is reported as a
-gap, and only entries of extensions are compared. Entries made in Python code, such as a name for the backend, are not
-seen.
+**Limits.** If torch's own entries are unknown, that is reported as a gap, and only entries of extensions are compared.
+Entries made in Python code, such as a name for the backend, are not seen.
 
 **Example.** `Key already registered with the same priority: C10`.
 """

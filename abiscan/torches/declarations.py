@@ -4,7 +4,7 @@ Nothing is compiled. A class is reduced to what its layout depends on: its bases
 of its virtual functions, and the conditions of the preprocessor around them. Whatever these name (other classes,
 aliases, enumerations, constants, macros) counts too, unless it is only pointed to. So two torches with the same hash
 for a class lay it out alike, on the same machine and with the same ``std::string``; with different hashes, they may
-still do so. ``tools/build_declaration_data.py`` checks this against what a compiler says about every release.
+still do so. ``tools/release.py`` checks this against what a compiler says about every release.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TOKEN: Final = re.compile(r"[{};]")
 _BRACE: Final = re.compile(r"[{}]")
 _SPACE: Final = re.compile(r"\s+")
 _ACCESS: Final = re.compile(r"\b(?:public|private|protected)\s*:(?!:)")
-_ATTRIBUTE: Final = re.compile(r"\[\[.*?\]\]|\b(?:__attribute__|__declspec)\s*\((?:[^()]|\([^()]*\))*\)")
+_ATTRIBUTE: Final = re.compile(r"\[\[[^\[\]]*\]\]|\b(?:__attribute__|__declspec)\s*\((?:[^()]|\([^()]*\))*\)")
 _TEMPLATE: Final = re.compile(r"^\s*template\s*<")
 _NAMESPACE: Final = re.compile(r"\bnamespace\b([\w\s:]*)$")
 _CLASS: Final = re.compile(

@@ -1,6 +1,6 @@
 """The embedded torch releases, by number; nothing needs to be installed.
 
-``data/exports.bin`` is made by ``tools/build_release_data.py`` from the wheels of the releases. It has what the model
+``data/exports.bin`` is made by ``tools/release.py`` from the wheels of the releases. It has what the model
 of a load needs to know about torch: its libraries, their dependencies, and the names that they export.
 """
 
@@ -38,6 +38,14 @@ def builds() -> tuple[tuple[TorchVersion, Machine, str], ...]:
     return tuple(
         (_version_of(record), Machine(record["machine"]), record["build"]) for record in _table().meta["releases"]
     )
+
+
+def libraries(text: str, machine: Machine) -> tuple[str, ...]:
+    """The base names of the libraries of an embedded release.
+
+    :raises InputError: it is not embedded
+    """
+    return tuple(description(text, machine)["libraries"])
 
 
 def sizes() -> dict[str, int]:
@@ -149,6 +157,7 @@ def exports(text: str, machine: Machine) -> dict[str, frozenset[str]]:
     return {library: frozenset(names) for library, names in exported.items()}
 
 
+@functools.cache
 def uses_cxx11_strings(text: str, machine: Machine) -> bool | None:
     """Whether an embedded release was built with the C++11 ``std::string``; None if it is not embedded."""
     record = next((record for record in _records(machine) if str(_version_of(record)) == text), None)
@@ -166,7 +175,9 @@ def description(text: str, machine: Machine) -> dict[str, Any]:
     if not candidates:
         problem = f"not among the embedded releases for {machine.value}"
         if same:
-            raise InputError(f"torch {text}", problem, f"available: {', '.join(record['build'] for record in same)}")
+            builds = ", ".join(record["build"] for record in same)
+            # Builds of one release can differ in everything that matters, the string ABI included.
+            raise InputError(f"torch {text}", problem, f"pass {builds}, or the folder or the wheel of this build")
         fix = f"the nearest are {', '.join(_nearest(version, machine))}; abiscan releases lists all"
         raise InputError(f"torch {text}", problem, fix)
     return min(candidates, key=lambda record: ("libtorch_cuda.so" in record["libraries"], record["build"]))

@@ -1,6 +1,6 @@
 """The hashes of the declarations of torch's classes, release by release.
 
-``data/declarations.bin`` is made by ``tools/build_declaration_data.py`` from the headers of the releases. A torch whose
+``data/declarations.bin`` is made by ``tools/release.py`` from the headers of the releases. A torch whose
 headers give the same hash for a class lays it out as these releases do: see ``declarations``.
 """
 

@@ -1,15 +1,15 @@
 """The operators of the embedded torch releases, by number; nothing needs to be installed.
 
-``data/operators.bin`` is made by ``tools/build_release_data.py`` from the libraries of each build. Most of the data are
+``data/operators.bin`` is made by ``tools/release.py`` from the libraries of each build. Most of the data are
 the same from one release to the next, so each item is stored once, with the set of builds that have it. Operators are
 sorted by name and compressed in blocks: looking one up decompresses one block, which has it for all releases.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from importlib import resources
 
 from abiscan.binary.elf import Machine
@@ -28,7 +28,15 @@ def operators(text: str, machine: Machine, names: Collection[str] | None = None)
     """
     build = embedded.build(text, machine)
     operators = table().operators(_number(build, machine), names)
-    return replace(operators, build=build, assertions=assertions(build, machine))
+    return dataclasses.replace(operators, build=build, assertions=assertions(build, machine))
+
+
+def names(text: str, machine: Machine) -> frozenset[str]:
+    """The names of all operators of an embedded release.
+
+    :raises InputError: it is not embedded
+    """
+    return table().names(_number(embedded.build(text, machine), machine))
 
 
 def find(libraries: Mapping[str, str], machine: Machine) -> str | None:

@@ -1,6 +1,6 @@
 """The entries in torch's other registries, for some of the embedded builds.
 
-``data/registries.json.gz`` is made by ``tools/build_registry_data.py``: each entry once, with the set of builds that
+``data/registries.json.gz`` is made by ``tools/release.py``: each entry once, with the set of builds that
 have it. A set is a number with one bit for each of ``builds``.
 """
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import dataclasses
 import posixpath
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from abiscan.dispatch import assertions
+from abiscan.binary.elf import ElfFile
+from abiscan.dispatch import assertions, tags
 from abiscan.dispatch.keys import keys_of_minor
 from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place, RegistryEntry
-from abiscan.dispatch.tags import Tags, tags_of
+from abiscan.dispatch.tags import Tags
+from abiscan.dispatch.wordings import unworded
 from abiscan.errors import InputError
 from abiscan.inputs.files import Files, Wheel
 from abiscan.inputs.interpreter import PythonTag
@@ -98,8 +101,15 @@ def read_operators(release: TorchRelease, files: Files) -> Operators:
     # The emulator is imported only when needed: that takes longer than reading what an earlier run has stored.
     from abiscan.emulation import recover_torch
 
-    operators = _named(recover_torch(libraries, release.machine), release.torch_version)
-    return dataclasses.replace(operators, assertions=read_assertions(release, files))
+    operators = _named(recover_torch(libraries, release.machine), release.torch_version, _tags(release, files))
+    return dataclasses.replace(
+        operators, assertions=read_assertions(release, files), unworded=_unworded(release, list(libraries.values()))
+    )
+
+
+def _unworded(release: TorchRelease, libraries: Collection[ElfFile]) -> frozenset[str]:
+    version = release.torch_version
+    return unworded(libraries, version.minor_version) if version is not None else frozenset()
 
 
 def read_assertions(release: TorchRelease, files: Files) -> dict[str, str]:
@@ -112,14 +122,24 @@ def read_assertions(release: TorchRelease, files: Files) -> dict[str, str]:
     return assertions.places(source.open()) if source is not None else {}
 
 
-def _named(recovered: TorchRegistrations, version: TorchVersion | None) -> Operators:
+def _tags(release: TorchRelease, files: Files) -> Tags:
+    """The tags of a torch: those in its own headers, if it has them."""
+    for header in tags.HEADERS:
+        source = files.source(posixpath.join(release.package, "include", header))
+        found = tags.tags_in(source.head(1 << 16).decode("utf-8", "replace")) if source is not None else None
+        if found is not None:
+            return found
+    version = release.torch_version
+    return tags.tags_of(version) if version is not None else Tags(names=())
+
+
+def _named(recovered: TorchRegistrations, version: TorchVersion | None, known_tags: Tags) -> Operators:
     """The registrations, with names of dispatch keys and tags instead of numbers."""
     from abiscan.dispatch.adapters import entry_key
     from abiscan.dispatch.agreement import agreeing
     from abiscan.emulation import LibraryKind
 
     libraries = {name: agreeing(library) for name, library in recovered.libraries.items()}
-    tags = tags_of(version) if version is not None else Tags(names=())
     # For keys that are missing in torch's own table of names: QuantizedCUDA in 1.6, AutocastCPU in 1.10.
     unnamed = keys_of_minor(version.minor_version if version else (0, 0))
     names = set(recovered.keys.values())
@@ -134,7 +154,7 @@ def _named(recovered: TorchRegistrations, version: TorchVersion | None) -> Opera
     for library in libraries.values():
         for operator in library.operators:
             if not operator.jit_only:
-                tag_names = tuple(map(tags.name, operator.tags))
+                tag_names = tuple(map(known_tags.name, operator.tags))
                 defined = Operator(operator.name, operator.schema, tag_names, operator.file, operator.line)
                 operators.setdefault(operator.name, defined)
     namespaces: dict[str, Place] = {}

@@ -3,7 +3,7 @@
 Code that an extension inlines from a header contains the text of its assertions, which has the source line:
 ``… INTERNAL ASSERT FAILED at "…/torch/include/c10/core/TensorImpl.h":1733``. Line numbers change with every release, so
 a few of them identify the headers that the extension was compiled with. ``data/headers.bin`` is made by
-``tools/build_header_data.py``.
+``tools/release.py``.
 """
 
 from __future__ import annotations
@@ -33,6 +33,11 @@ def releases_asserting(place: SourceLine) -> tuple[str, frozenset[TorchVersion]]
         if columns := _table().columns(text):
             return text, _versions(columns)
     return None
+
+
+def releases() -> tuple[str, ...]:
+    """The numbers of all releases in the data, oldest first."""
+    return tuple(_table().meta["releases"])
 
 
 def assertions(text: str) -> Iterator[int]:

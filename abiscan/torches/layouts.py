@@ -112,6 +112,7 @@ class _Table:
         (size,) = struct.unpack_from("<I", data, len(MAGIC))
         start = len(MAGIC) + 4
         header = json.loads(lzma.decompress(data[start : start + size]))
+        self.builds = [(str(version), str(machine)) for version, machine in header["builds"]]
         self._columns = {
             (TorchVersion(version), machine): column for column, (version, machine) in enumerate(header["builds"])
         }
@@ -174,6 +175,21 @@ def pack(
     header = json.dumps({"builds": list(builds), "blocks": index})
     packed = lzma.compress(header.encode(), preset=9)
     return b"".join([MAGIC, struct.pack("<I", len(packed)), packed, *blocks])
+
+
+def unpack(data: bytes) -> tuple[list[tuple[str, str]], dict[str, tuple[dict[Any, int], dict[Any, int]]]]:
+    """The arguments of ``pack`` that give a file."""
+    table = _Table(data)
+    variants = {name: tuple(map(_variants, packed)) for name, packed in table.items()}
+    return table.builds, {name: (rows, slots) for name, (rows, slots) in variants.items()}
+
+
+def _variants(packed: Sequence[Sequence[Any]]) -> dict[Any, int]:
+    return {_frozen(value): int(bits, 16) for bits, value in packed}
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 def _sorted(variants: Mapping[Any, int]) -> list[tuple[str, Any]]:

@@ -22,7 +22,7 @@ from abiscan.torches import embedded_operators
 from abiscan.torches.from_libs import identities, operator_libraries, read_operators
 from abiscan.torches.model import TorchRelease
 
-FORMAT: Final = 5
+FORMAT: Final = 6
 """Part of every key: raise it when the stored data, or the way they are recovered, change."""
 
 SUFFIX: Final = ".operators"
@@ -94,6 +94,7 @@ def pack(operators: Operators) -> bytes:
         "entries": operators.entries,
         "build": operators.build,
         "assertions": operators.assertions,
+        "unworded": sorted(operators.unworded),
         "texts": list(texts),
     }
     return zlib.compress(json.dumps(content, separators=(",", ":")).encode(), 6)
@@ -125,6 +126,7 @@ def unpack(data: bytes) -> Operators:
         aliases={alias: frozenset(members) for alias, members in content["aliases"].items()},
         gaps=tuple(content["gaps"]),
         entries=None if content["entries"] is None else tuple(map(RegistryEntry._make, content["entries"])),
-        build=content["build"],
+        build=content.get("build"),
         assertions=content["assertions"],
+        unworded=frozenset(content.get("unworded", ())),
     )

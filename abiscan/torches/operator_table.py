@@ -70,6 +70,16 @@ class OperatorTable:
             gaps=view.gaps,
         )
 
+    def names(self, build: int) -> frozenset[str]:
+        """The names of all operators of one build, in less time than the operators themselves take."""
+        has = [bool(builds >> build & 1) for builds in self._sets]
+        return frozenset(name for name, sets in self._defined.items() if any(has[one] for one in sets))
+
+    @functools.cached_property
+    def _defined(self) -> dict[str, tuple[SetNumber, ...]]:
+        """The operators of all builds, each with the sets of builds that define it."""
+        return {row.name: tuple(builds for *_, builds in row.definitions) for row in self._rows(None)}
+
     def _rows(self, names: Collection[str] | None) -> Iterator[OperatorRow]:
         if names is None:
             for number in range(len(self._first)):

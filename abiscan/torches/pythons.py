@@ -17,6 +17,11 @@ def runs_in(release: TorchVersion, python: str | None) -> bool:
     return python is None or pythons is None or python in pythons
 
 
+def is_known(release: str) -> bool:
+    """Whether the Pythons of a release are listed."""
+    return release in _pythons()
+
+
 @functools.cache
 def _pythons() -> dict[str, frozenset[str]]:
     text = resources.files("abiscan.torches").joinpath("data/pythons.txt").read_text("utf-8")

@@ -66,6 +66,12 @@ class Torch(Protocol):
         :param names: the operators that are needed, others may be left out; all for None
         """
 
+    def operator_names(self, release: TorchRelease) -> frozenset[str]:
+        """The names of all operators in its dispatcher, with overloads.
+
+        :param release: the result of ``release_for``
+        """
+
     def exports(self, release: TorchRelease) -> Mapping[str, frozenset[str]]:
         """All names that its own libraries export, by library.
 
@@ -115,6 +121,10 @@ class EmbeddedTorch:
         """The operators in its dispatcher, from the embedded data."""
         return embedded_operators.operators(self.build, release.machine, names)
 
+    def operator_names(self, release: TorchRelease) -> frozenset[str]:
+        """The names of all operators in its dispatcher, from the embedded data."""
+        return embedded_operators.names(self.build, release.machine)
+
     def exports(self, release: TorchRelease) -> Mapping[str, frozenset[str]]:
         """All names that its own libraries export, by library."""
         return embedded.exports(self.build, release.machine)
@@ -155,6 +165,10 @@ class InstalledTorch:
     def operators_of(self, release: TorchRelease, names: Collection[str] | None = None) -> Operators:
         """The operators in its dispatcher: embedded, cached, or read from its libraries."""
         return operators_of(release, self.files, self.session, names)
+
+    def operator_names(self, release: TorchRelease) -> frozenset[str]:
+        """The names of all operators in its dispatcher."""
+        return frozenset(self.operators_of(release).operators)
 
     def exports(self, release: TorchRelease) -> Mapping[str, frozenset[str]]:
         """All names that its own libraries export, by library."""

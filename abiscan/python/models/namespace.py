@@ -39,3 +39,8 @@ def natives(prefix: str, **functions: Function) -> dict[str, object]:
 def argument(args: list[object], kwargs: dict[str, object], index: int, name: str, default: object = None) -> object:
     """An argument, by its place or its name."""
     return args[index] if len(args) > index else kwargs.get(name, default)
+
+
+def namespace(name: str, **values: object) -> Callable[[Machine], object]:
+    """What makes a module of some names."""
+    return lambda _machine: Namespace(name, values)

@@ -1,14 +1,10 @@
-"""Small models of the standard library: what code uses on its way to a library, a warning or a version."""
+"""Small models of the standard library: what code uses on its way to a library or a warning."""
 
 from __future__ import annotations
 
-import json
-import re
 from collections import namedtuple
 from collections.abc import Callable
 from typing import NamedTuple
-
-from packaging.version import InvalidVersion, Version
 
 from abiscan.python import loading
 from abiscan.python.contexts import Suppress
@@ -16,9 +12,9 @@ from abiscan.python.machine import Machine
 from abiscan.python.model import Answer, Loader, Told
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Function as Model
-from abiscan.python.models.namespace import Namespace, argument, natives
-from abiscan.python.operations import FAITHFUL, attempt, described
-from abiscan.python.values import Failure, Function, Module, Thrown, Unknown, Why, Wrapped, concrete, thrown
+from abiscan.python.models.namespace import Namespace, argument, namespace, natives
+from abiscan.python.operations import attempt, described
+from abiscan.python.values import Function, Module, Unknown, Why, Wrapped, concrete, thrown
 
 Args = list[object]
 Kwargs = dict[str, object]
@@ -273,130 +269,26 @@ def _namedtuple(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
     return attempt("namedtuple()", namedtuple, args[0], names)  # noqa: PYI024 - its fields are the package's
 
 
-# ---- versions, regular expressions
-
-
-class PlainVersion(Version):
-    """A version, compared as packaging does."""
-
-    is_plain = True
-
-
-def _parse_version(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
-    if not args or not isinstance(args[0], str):
-        return Unknown("Version()", args[0].why) if args and isinstance(args[0], Unknown) else Unknown("Version()")
-    try:
-        return PlainVersion(args[0][:200])
-    except InvalidVersion as error:
-        raise Thrown(Failure(ValueError, error.args)) from None
-
-
-def _version_class(name: str) -> dict[str, object]:
-    return {
-        **natives(name, Version=_parse_version, parse=_parse_version, LooseVersion=_parse_version),
-        "InvalidVersion": ValueError,
-    }
-
-
-class PlainMatch(Modelled):
-    """A match of a regular expression."""
-
-    is_plain = True
-    __slots__ = ("match",)
-
-    def __init__(self, match: re.Match[str]) -> None:
-        self.match = match
-
-    def attribute(self, machine: Machine, name: str) -> object:
-        """Its methods, and its groups by number."""
-        name = "group" if name == "__getitem__" else name
-        if name not in {"group", "groups", "groupdict", "start", "end", "span"}:
-            return Unknown(f"match.{name}")
-        return Native(name, lambda _machine, args, _kwargs: attempt(name, getattr(self.match, name), *args))
-
-
-class Pattern(Modelled):
-    """A compiled regular expression."""
-
-    __slots__ = ("text",)
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def attribute(self, machine: Machine, name: str) -> object:
-        """Its methods."""
-        return Native(name, lambda m, args, kwargs: _regular(name)(m, [self.text, *args], kwargs))
-
-
-def _harmless(pattern: str, text: str) -> bool:
-    """Whether matching takes few steps: little text, few repetitions, none of them around others."""
-    repeats = len(re.findall(r"[*+?{]", pattern))
-    nested = re.search(r"\)[*+{]", pattern) is not None
-    return (
-        len(pattern) <= 200 and len(text) <= (16 if nested else 2000) and (len(text) + 1) ** min(repeats, 20) <= 10**9
-    )
-
-
-def _regular(name: str) -> Model:
-    def call(_machine: Machine, args: Args, kwargs: Kwargs) -> object:
-        args = [one.text if isinstance(one, Pattern) else one for one in args]
-        texts = [one for one in args if isinstance(one, str)]
-        if name == "compile" and texts:
-            return Pattern(texts[0])
-        if len(texts) < 2 or not concrete(args) or kwargs or not _harmless(texts[0], texts[-1]):
-            return Unknown(f"re.{name}()")
-        try:
-            found = getattr(re, name)(*args)
-        except (re.error, *FAITHFUL, TypeError, AttributeError):
-            return Unknown(f"re.{name}()")
-        return (
-            PlainMatch(found) if isinstance(found, re.Match) else found if concrete(found) else Unknown(f"re.{name}()")
-        )
-
-    return call
-
-
-def _namespace(name: str, **values: object) -> Callable[[Machine], object]:
-    return lambda _machine: Namespace(name, values)
-
-
-def _json(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
-    source = args[0] if args else None
-    content = source if isinstance(source, str) else machine.call(machine.attribute(source, "read"), [], {})
-    return attempt("json.load()", json.loads, content) if isinstance(content, str) else Unknown("json.load()")
-
-
 MODELS: dict[str, Callable[[Machine], object]] = {
     "sys": _sys,
     "platform": _platform,
     "logging": _logging,
-    "warnings": _namespace(
+    "warnings": namespace(
         "warnings", **natives("warnings", warn=_telling(Told.WARNING), warn_explicit=_telling(Told.WARNING))
     ),
-    "functools": _namespace(
+    "functools": namespace(
         "functools", **natives("functools", wraps=_wraps, partial=_partial, lru_cache=_lru_cache, cache=_cache)
     ),
-    "contextlib": _namespace(
+    "contextlib": namespace(
         "contextlib",
         **natives("contextlib", contextmanager=_context_manager, suppress=lambda _m, args, _k: Suppress(tuple(args))),
     ),
-    "collections": _namespace("collections", OrderedDict=dict, **natives("collections", namedtuple=_namedtuple)),
+    "collections": namespace("collections", OrderedDict=dict, **natives("collections", namedtuple=_namedtuple)),
     "ctypes": _ctypes,
-    "json": _namespace("json", **natives("json", load=_json, loads=_json)),
-    "ctypes.util": _namespace("ctypes.util", **natives("ctypes.util", find_library=_find_library)),
-    "typing": _namespace(
+    "ctypes.util": namespace("ctypes.util", **natives("ctypes.util", find_library=_find_library)),
+    "typing": namespace(
         "typing", TYPE_CHECKING=False, **natives("typing", cast=lambda _m, args, _k: args[-1] if args else None)
     ),
-    "typing_extensions": _namespace("typing_extensions", TYPE_CHECKING=False),
-    "packaging": _namespace("packaging"),
-    "packaging.version": _namespace("packaging.version", **_version_class("packaging.version")),
-    "distutils.version": _namespace("distutils.version", **_version_class("distutils.version")),
-    "re": _namespace(
-        "re",
-        **{
-            name: Native(f"re.{name}", _regular(name))
-            for name in ("match", "search", "fullmatch", "sub", "split", "findall", "compile")
-        },
-    ),
+    "typing_extensions": namespace("typing_extensions", TYPE_CHECKING=False),
 }
 """Modules by name."""

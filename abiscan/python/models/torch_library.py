@@ -73,7 +73,7 @@ def _kernel(machine: Machine, name: str, key: str) -> None:
 
 
 def _define(machine: Machine, name: str, schema: str) -> None:
-    if name in machine.defined or (exists(machine, name) is True and machine.world.operator(name) is True):
+    if name in machine.defined or machine.operator(name) is True:
         text = f"Tried to register an operator ({schema}) with the same name and overload name multiple times."
         raise Thrown(Failure(RuntimeError, (Unknown(text),)))
     register(machine, Registers.DEFINITION, name)

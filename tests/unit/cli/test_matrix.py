@@ -176,9 +176,10 @@ def test_what_cannot_be_read_is_3(tmp_path: Path) -> None:
 
 
 def test_a_missing_target_is_named(tmp_path: Path) -> None:
-    result = run("matrix", tmp_path / "none.whl")
-    assert result.exit_code == 2
-    assert "none.whl" in result.stderr
+    for words in ((), ("--torch", "nowhere")):  # before a missing torch
+        result = run("matrix", tmp_path / "none.whl", *words)
+        assert result.exit_code == 2
+        assert "none.whl" in result.stderr
 
 
 def test_each_target_gets_its_own_row(old: Path, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from abiscan.dispatch.schema import (
     parse_name_or_schema,
 )
 from abiscan.inputs.version import MinorVersion
+from abiscan.torches import embedded
 from tests.clock import grows_linearly
 
 DATA: Final = Path(__file__).parents[2] / "data"
@@ -317,4 +318,7 @@ def test_schemas_are_values() -> None:
     assert {schema: 1}[parse(str(schema))] == 1
     with pytest.raises(AttributeError):
         schema.is_vararg = True
-    assert NEWEST == (2, 13)
+
+
+def test_schemas_are_printed_as_by_the_newest_release() -> None:
+    assert embedded.versions()[-1].minor_version == NEWEST

@@ -22,7 +22,7 @@ from abiscan.torches.embedded_operators import operators
 
 DATA: Final = Path(__file__).parents[2] / "data" / "dispatch_tables.json.xz"
 RECORDED: Final[dict[str, Any]] = json.loads(lzma.decompress(DATA.read_bytes()))
-# Keys for which the release has no name (see tools/build_key_data.py).
+# Keys for which the release has no name.
 NUMBERS: Final = {"1.9.1": "Unknown(37)", "1.10.2": "Unknown(52)"}
 
 

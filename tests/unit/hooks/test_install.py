@@ -6,23 +6,19 @@ import dataclasses
 import io
 import os
 import platform
-import re
-import shutil
 import subprocess
 import sys
 import tarfile
 import venv
-from collections.abc import Iterator
 from pathlib import Path
 
 import click.testing
 import pytest
-from packaging.version import Version
 
 from abiscan.cli import main
-from abiscan.hooks.pip import index_options
+from abiscan.hooks.arguments import index_options
 from tests.elf_builder import exports, uses
-from tests.fakes import extension, install, package_wheel, torch_libraries, torch_package
+from tests.fakes import extension, install, package_wheel, site_of, torch_libraries
 
 pytestmark = pytest.mark.skipif(
     (platform.system(), platform.machine()) != ("Linux", "x86_64"),
@@ -30,30 +26,6 @@ pytestmark = pytest.mark.skipif(
 )
 GONE = uses("_ZN2at4goneEv")
 THREADS = uses("_ZN2at15get_num_threadsEv")
-
-
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment with torch 9.9.0 and no pip."""
-    folder = tmp_path_factory.mktemp("environment")
-    venv.create(folder, with_pip=False)
-    torch_package(site(folder))
-    (site(folder) / "torch" / "__init__.py").touch()
-    install(site(folder), "torch", {}, version="9.9.0", requires="")
-    return folder
-
-
-@pytest.fixture
-def python(environment: Path) -> Iterator[str]:
-    """Its Python. What a test installs is gone after the test."""
-    before = set(site(environment).iterdir())
-    yield str(environment / "bin" / "python")
-    for path in set(site(environment).iterdir()) - before:
-        shutil.rmtree(path)
-
-
-def site(environment: Path) -> Path:
-    return environment / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
 
 
 @pytest.fixture(autouse=True)
@@ -82,7 +54,11 @@ def run(python: str, *words: str, code: int = 0) -> str:
     result = click.testing.CliRunner().invoke(main, ["pip", "--python", python, *words])
     assert result.exit_code == code, result.output
     assert result.stdout == ""
-    return result.stderr
+    first, _, rest = result.stderr.partition("\n")
+    if words[0] != "install" or "--help" in words:
+        return result.stderr
+    assert first == f"abiscan: environment {Path(python).parent.parent} (--python)"
+    return rest
 
 
 def test_what_fits_goes_to_pip_unchanged(python: str, handed_over: list[list[str]]) -> None:
@@ -93,29 +69,16 @@ def test_what_fits_goes_to_pip_unchanged(python: str, handed_over: list[list[str
 
 def test_what_does_not_fit_is_refused_in_one_line(python: str, handed_over: list[list[str]]) -> None:
     lines = run(python, "install", "good", "bad==1.0", code=1).splitlines()
-    assert lines[0].startswith(
-        "abiscan: bad 1.0 will not work with torch 9.9.0+cpu: _C.so: undefined symbol: _ZN2at4goneEv; "
-    )
-    assert lines[1:] == ["abiscan: nothing was installed; use --force to install anyway"]
+    assert lines == [
+        "abiscan: bad 1.0 will not work with torch 9.9.0+cpu: _C.so: undefined symbol: _ZN2at4goneEv",
+        "abiscan: found no versions on the index that work together: looked for bad, and for other releases of torch",
+        "abiscan: nothing was installed; use --force to install anyway",
+    ]
     assert handed_over == []
 
 
-def test_the_torch_that_fits_is_named(python: str, index: Path) -> None:
-    # sample_binaries/README.md: torch 2.13.0 has at::_ops::align_as no longer.
-    old = extension(undefined=uses("_ZN2at4_ops8align_as4callERKNS_6TensorES4_"))
-    package_wheel(index, "old", {"old/_C.so": old})
-    line = run(python, "install", "old", code=1).splitlines()[0]
-    match = re.search(r"; it works with torch ([0-9., ]+) \(abiscan pip install old==1.0 torch==([0-9.]+)\)", line)
-    assert match
-    fits = [Version(text) for text in match[1].split(", ")]
-    assert fits == sorted(fits, reverse=True)
-    assert Version("2.6.0") < fits[0] < Version("2.13.0")
-    assert match[2] == str(fits[0])
-
-
 def test_force_says_it_and_installs(python: str, handed_over: list[list[str]]) -> None:
-    (line,) = run(python, "install", "--force", "bad").splitlines()
-    assert "bad 1.0 will not work" in line
+    assert "bad 1.0 will not work" in run(python, "install", "--force", "bad")
     assert handed_over[0][-2:] == ["install", "bad"]
 
 
@@ -127,7 +90,6 @@ def test_requirements_and_constraints_are_honoured(python: str, index: Path, tmp
     assert run(python, "install", "-r", str(requirements)) == ""
     error = run(python, "install", "-r", str(requirements), "-c", str(constraints), code=1)
     assert "bad 1.0 will not work" in error
-    assert "bad 2.0 works with torch 9.9.0+cpu" in error
 
 
 def test_other_commands_and_help_go_to_pip(python: str, handed_over: list[list[str]]) -> None:
@@ -161,7 +123,7 @@ def test_the_torch_of_afterwards_counts(python: str, index: Path) -> None:
 
 
 def test_what_is_installed_must_fit_a_new_torch(python: str, index: Path, environment: Path) -> None:
-    install(site(environment), "there", {"there/_C.so": extension(undefined=THREADS)}, requires="")
+    install(site_of(environment), "there", {"there/_C.so": extension(undefined=THREADS)}, requires="")
     torch_wheel(index)
     assert run(python, "install", "torch==9.9.1") == ""
     torch_wheel(index, with_threads=False)
@@ -204,7 +166,7 @@ def test_as_a_program(environment: Path) -> None:
         command = [sys.executable, "-m", "abiscan", "pip", "install", *words]
         variables = {**os.environ, "VIRTUAL_ENV": str(environment)}
         done = subprocess.run(command, env=variables, capture_output=True, check=False)
-        return done.returncode, {path.parent.name for path in site(environment).glob("*/_C.so")}
+        return done.returncode, {path.parent.name for path in site_of(environment).glob("*/_C.so")}
 
     assert installed("bad", "good") == (1, set())
     assert installed("--dry-run", "good") == (0, set())
@@ -249,7 +211,8 @@ def test_uv_says_what_it_would_do(
     result = runner.invoke(main, ["uv", "pip", "install", "bad", "good", "--force"])
     assert handed_over == [[str(uv), "pip", "install", "bad", "good"]]
     result = runner.invoke(main, ["uv", "pip", "install", "fail"])
-    assert (result.exit_code, result.stderr) == (1, said.read_text("utf-8"))
+    first = f"abiscan: environment {Path(python).parent.parent} (chosen by uv)\n"
+    assert (result.exit_code, result.stderr) == (1, first + said.read_text("utf-8"))
 
 
 def test_without_uv(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

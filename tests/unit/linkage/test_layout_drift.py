@@ -128,7 +128,7 @@ def test_what_it_makes_tells_what_it_was_built_for() -> None:
 
 
 def test_unknown_releases() -> None:
-    assert drift(IMPL, built_for=()) is None
+    assert drift(IMPL, built_for=()) is None  # nothing is known to be registered while it is loaded
     unlisted = drift(IMPL, target="99.0")
     assert unlisted is not None
     assert "torch::CppFunction" in unlisted.unknown

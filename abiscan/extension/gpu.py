@@ -1,0 +1,167 @@
+"""The code for GPUs in one extension: which operator launches which kernels, and what each container has for them."""
+
+from __future__ import annotations
+
+import functools
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from abiscan.binary.elf import SharedObject
+from abiscan.binary.ownership import gpu_library
+from abiscan.emulation.model import GpuKernel, RegisteredKernel, Registrations
+from abiscan.gpu import drivers
+from abiscan.gpu.devices import Gpu
+from abiscan.gpu.drivers import Driver
+from abiscan.gpu.model import Compression, Container, GpuCode, targets_of
+from abiscan.gpu.outcome import GpuOutcome, outcome_of
+from abiscan.gpu.reader import gpu_code
+from abiscan.inputs.files import ElfSource, random_access
+from abiscan.words import listed
+
+if TYPE_CHECKING:
+    from abiscan.extension.inventory import Inventory
+
+_KEYS: Final = ("CUDA", "HIP")
+_NEWEST_OF: Final = {"10": (10, 2), "11": (11, 8), "12": (12, 9)}  # major versions without further releases
+_RUNTIMES: Final = ("cudart", "amdhip64")
+_LOADERS: Final = {
+    "code made at run time is not in the file": ("nvrtcCompileProgram", "hiprtcCompileProgram"),
+    "code that is loaded as data is not recognised": (
+        *("cuModuleLoadData", "cuModuleLoadDataEx", "cuModuleLoadFatBinary", "cuModuleLoad", "cuLibraryLoadData"),
+        *("cudaLibraryLoadData", "hipModuleLoad", "hipModuleLoadData", "hipModuleLoadDataEx"),
+    ),
+}
+
+
+@dataclass(frozen=True, kw_only=True)  # no slots: a property is cached
+class ExtensionGpu:
+    """The code for GPUs in one extension, and its kernels.
+
+    ``kernels`` are the registered kernels, by their stubs on the host; ``launches`` has, for each kernel of an
+    operator that launches any, their stubs. ``runtime`` is the major version of the runtime that the extension is
+    linked with, ``driver`` the first driver that runs it. ``gaps`` say what could not be told.
+    """
+
+    code: GpuCode
+    kernels: Mapping[int, tuple[GpuKernel, ...]]
+    launches: Mapping[RegisteredKernel, frozenset[int]]
+    runtime: str | None
+    driver: Driver | None
+    gaps: tuple[str, ...]
+
+    @functools.cached_property
+    def _containers(self) -> dict[int, Container]:
+        return {container.address: container for container in self.code.containers}
+
+    def is_for_maker_of(self, gpu: Gpu) -> bool:
+        """Whether it is code for NVIDIA's or AMD's GPUs as this one is: code for others says nothing about it."""
+        return any((entry.gfx is None) == (gpu.gfx is None) for entry in self.code.entries)
+
+    def containers_of(self, stub: int) -> tuple[Container, ...]:
+        """The containers with the code of a GPU kernel."""
+        addresses = dict.fromkeys(kernel.container for kernel in self.kernels.get(stub, ()))
+        return tuple(self._containers[address] for address in addresses if address in self._containers)
+
+    def targets(self, kernel: RegisteredKernel) -> tuple[str, ...] | None:
+        """The targets that a kernel of an operator has code for; None if it launches nothing, as far as is known."""
+        stubs = self.launches.get(kernel, frozenset())
+        return targets_of(container for stub in stubs for container in self.containers_of(stub)) if stubs else None
+
+    @functools.cached_property
+    def operators(self) -> dict[str, tuple[tuple[Container, ...], ...]]:
+        """The operators that launch GPU kernels, and the containers of each of those kernels."""
+        stubs: dict[str, set[int]] = defaultdict(set)
+        for kernel, launched in self.launches.items():
+            stubs[kernel.operator] |= launched
+        return {operator: tuple(map(self.containers_of, sorted(launched))) for operator, launched in stubs.items()}
+
+    @functools.cached_property
+    def _outcomes(self) -> dict[tuple[Gpu, Driver | None], GpuOutcome]:
+        return {}
+
+    def on(self, gpu: Gpu, driver: Driver | None = None) -> GpuOutcome:
+        """What runs on a GPU.
+
+        :param driver: its driver; None for one that knows everything
+        """
+        if (gpu, driver) not in self._outcomes:
+            toolkit = self.code.toolkit
+            if toolkit is None and self.runtime is not None:
+                toolkit = _NEWEST_OF.get(self.runtime)
+            self._outcomes[gpu, driver] = outcome_of(self.operators, self.code.containers, toolkit, gpu, driver)
+        return self._outcomes[gpu, driver]
+
+
+def extension_gpu(source: ElfSource, facts: SharedObject, inventory: Inventory | None) -> ExtensionGpu | None:
+    """The code for GPUs in an extension; None if it has none.
+
+    :param inventory: what the extension registers; None to leave its operators out
+    """
+    registrations = inventory.registrations if inventory else None
+    with random_access(source) as read:
+        code = gpu_code(read, source.size)
+    if not code.containers and not code.gaps:
+        return None
+    kernels: dict[int, list[GpuKernel]] = defaultdict(list)
+    for kernel in registrations.gpu_kernels if registrations else ():
+        kernels[kernel.stub].append(kernel)
+    reached = _reached(source, facts, registrations.kernels, kernels.keys()) if registrations and kernels else {}
+    libraries = map(gpu_library, facts.needed)
+    runtime = next((library.version for library in libraries if library and library.stem in _RUNTIMES), None)
+    return ExtensionGpu(
+        code=code,
+        kernels={stub: tuple(of_stub) for stub, of_stub in kernels.items()},
+        launches=reached,
+        runtime=runtime.partition(".")[0] if runtime else None,
+        driver=_driver(code, runtime),
+        gaps=(*_gaps(code, facts, registrations), *_unconnected(inventory, reached)),
+    )
+
+
+def _reached(
+    source: ElfSource, facts: SharedObject, kernels: Sequence[RegisteredKernel], wanted: Iterable[int]
+) -> dict[RegisteredKernel, frozenset[int]]:
+    # The graph needs the emulator's loader, which takes long to import.
+    from abiscan.emulation.call_graph import reached_functions
+
+    functions = [kernel.functions for kernel in kernels]
+    reached = reached_functions(source.open(), facts.machine, functions, frozenset(wanted))
+    return {kernel: stubs for kernel, stubs in zip(kernels, reached, strict=True) if stubs}
+
+
+def _driver(code: GpuCode, runtime: str | None) -> Driver | None:
+    """The first driver that runs the file at all: its runtime's, and one that knows how its code is compressed."""
+    major = runtime.partition(".")[0] if runtime else str(code.toolkit[0]) if code.toolkit else ""
+    is_cuda = any(entry.gfx is None for entry in code.entries)
+    needed = [drivers.driver_for_runtime(int(major))] if is_cuda and major.isdigit() else []
+    if is_cuda and any(entry.compression is Compression.ZSTD for entry in code.entries):
+        needed.append(drivers.ZSTD)
+    return max(filter(None, needed), default=None)
+
+
+def _unconnected(inventory: Inventory | None, reached: Collection[RegisteredKernel]) -> Iterable[str]:
+    """A gap for the operators with a kernel for GPUs that launches nothing, as far as is known."""
+    if inventory is None or not reached:
+        return
+    for_gpus = {number for number, name in inventory.keys.names.items() if name in _KEYS}
+    connected = {kernel.operator for kernel in reached}
+    left = dict.fromkeys(
+        kernel.operator
+        for kernel in inventory.registrations.kernels
+        if (kernel.dispatch_key in for_gpus or kernel.dispatch_key in _KEYS) and kernel.operator not in connected
+    )
+    if left:
+        yield f"no kernel was found that {listed(left)} launch: whether they have code for a GPU is not known"
+
+
+def _gaps(code: GpuCode, facts: SharedObject, registrations: Registrations | None) -> Iterable[str]:
+    yield from code.gaps
+    for reason, functions in _LOADERS.items():
+        if used := next((name for name in functions if name in facts.imports), None):
+            yield f"calls {used}: {reason}"
+    if any(container.relocatable for container in code.containers):
+        yield "has relocatable code for GPUs, which may be linked at run time"
+    if registrations is not None and code.containers and not registrations.gpu_kernels:
+        yield "has code for GPUs, but no kernel was seen to be registered: operators were not connected with it"

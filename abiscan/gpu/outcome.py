@@ -1,0 +1,94 @@
+"""What a GPU runs of an extension, operator by operator."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from abiscan.gpu.compatibility import Choice, Fit, choose
+from abiscan.gpu.devices import Gpu
+from abiscan.gpu.drivers import Driver
+from abiscan.gpu.model import Container
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuOutcome:
+    """What one GPU runs of an extension: for each operator the GPU kernels that it launches, and all containers.
+
+    ``driver`` is None for one that knows everything; ``code`` has the containers of each operator, ``every`` all that
+    a GPU could run.
+    """
+
+    gpu: Gpu
+    driver: Driver | None
+    operators: Mapping[str, tuple[Choice, ...]]
+    containers: tuple[Choice, ...]
+    code: Mapping[str, tuple[Container, ...]]
+    every: tuple[Container, ...]
+
+    @property
+    def failing(self) -> dict[str, Choice]:
+        """The operators none of whose kernels run, with the best that the runtime finds for them."""
+        return {
+            operator: best(choices)
+            for operator, choices in self.operators.items()
+            if not any(choice.fit.runs for choice in choices)
+        }
+
+    @property
+    def partial(self) -> dict[str, int]:
+        """The operators some of whose kernels do not run, and how many."""
+        counts = {name: sum(not choice.fit.runs for choice in choices) for name, choices in self.operators.items()}
+        return {name: count for name, count in counts.items() if 0 < count < len(self.operators[name])}
+
+    @property
+    def translated(self) -> dict[str, Choice]:
+        """The operators whose kernels run, but none of them without translation by the driver."""
+        bests = {operator: best(choices) for operator, choices in self.operators.items()}
+        return {operator: choice for operator, choice in bests.items() if choice.fit is Fit.JIT}
+
+    @property
+    def file(self) -> Choice:
+        """The best of all containers: if even that does not run, nothing in the file does."""
+        return best(self.containers)
+
+
+def outcome_of(
+    operators: Mapping[str, tuple[tuple[Container, ...], ...]],
+    containers: Sequence[Container],
+    toolkit: tuple[int, int] | None,
+    gpu: Gpu,
+    driver: Driver | None,
+) -> GpuOutcome:
+    """What a GPU runs.
+
+    :param operators: for each operator, the containers of each kernel that it launches
+    :param containers: all of the extension
+    :param toolkit: the CUDA that compiled them, None if that is not known
+    """
+    known: dict[tuple[int, ...], Choice] = {}
+
+    def choice(same: tuple[Container, ...]) -> Choice:
+        key = tuple(container.address for container in same)
+        if key not in known:
+            known[key] = choose(same, gpu, driver, toolkit)
+        return known[key]
+
+    runnable = tuple(container for container in containers if container.entries and not container.relocatable)
+    return GpuOutcome(
+        gpu=gpu,
+        driver=driver,
+        operators={operator: tuple(map(choice, kernels)) for operator, kernels in operators.items()},
+        containers=tuple(choice((container,)) for container in runnable),
+        code={
+            operator: tuple(dict.fromkeys(itertools.chain.from_iterable(kernels)))
+            for operator, kernels in operators.items()
+        },
+        every=runnable,
+    )
+
+
+def best(choices: Iterable[Choice]) -> Choice:
+    """The best of some choices."""
+    return min(choices, key=lambda choice: list(Fit).index(choice.fit), default=Choice(fit=Fit.NONE))

@@ -1,0 +1,163 @@
+"""The arguments of ``pip install`` and ``uv pip install``: which are options, and which name packages."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+_INDEX_VALUES: Final = {
+    *("-i", "--index-url", "--pypi-url", "--extra-index-url", "-f", "--find-links", "--trusted-host", "--cert"),
+    *("--client-cert", "--proxy", "--timeout", "--default-timeout", "--retries", "--cache-dir", "--keyring-provider"),
+}
+_INDEX_FLAGS: Final = {"--no-index", "--no-cache-dir", "--no-input", "--isolated"}
+_FILE_VALUES: Final = {"-r", "--requirement", "--requirements", "-c", "--constraint", "--constraints", "--override"}
+# The other options of pip and of uv that take a value as the next word.
+_OTHER_VALUES: Final = {
+    *("-e", "--editable", "-t", "--target", "--platform", "--python-version", "--implementation", "--abi", "--root"),
+    *("--prefix", "--src", "--upgrade-strategy", "-C", "--config-settings", "--config-setting", "--global-option"),
+    *("--install-option", "--no-binary", "--only-binary", "--progress-bar", "--root-user-action", "--report", "--log"),
+    *("--exists-action", "--use-feature", "--use-deprecated", "--python", "--build-constraint", "--group", "--extra"),
+    *("-p", "-P", "--upgrade-package", "--reinstall-package", "--refresh-package", "--index", "--default-index"),
+    *("--index-strategy", "--resolution", "--prerelease", "--fork-strategy", "--exclude-newer", "--link-mode", "-b"),
+    *("--no-build-package", "--no-build-isolation-package", "--python-platform", "--torch-backend", "--color"),
+    *("--config-file", "--directory", "--project", "--allow-insecure-host", "--excludes", "--build-constraints"),
+    *("--uploaded-prior-to", "--python-preference", "--exclude-newer-package", "--overrides"),
+}
+_VALUES: Final = _INDEX_VALUES | _FILE_VALUES | _OTHER_VALUES
+_NO_DEPENDENCIES: Final = {"--no-deps", "--no-dependencies"}
+# They make an installer ignore what is installed, torch included.
+_REINSTALL: Final = {"--force-reinstall", "-I", "--ignore-installed", "--reinstall", "-U", "--upgrade", "--exact"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstallArgument:
+    """One argument: the words of an option with its value, or one requirement."""
+
+    words: tuple[str, ...]
+
+    @property
+    def option(self) -> str | None:
+        """The name of the option; None for a requirement."""
+        word = self.words[0]
+        if not word.startswith("-"):
+            return None
+        return word.partition("=")[0] if word.startswith("--") else word[:2]
+
+    @property
+    def package(self) -> str | None:
+        """The canonical name of the package that a requirement is for; None if it does not say: a path, a URL."""
+        requirement = self.requirement
+        return canonicalize_name(requirement.name) if requirement else None
+
+    @property
+    def requirement(self) -> Requirement | None:
+        """It as a requirement, if it is one."""
+        if self.option is not None:
+            return None
+        try:
+            return Requirement(self.words[0])
+        except (InvalidRequirement, RecursionError):
+            return None
+
+
+def parsed(words: Iterable[str]) -> Iterator[InstallArgument]:
+    """The arguments in a command line."""
+    rest = iter(words)
+    for word in rest:
+        value = next(rest, None) if word in _VALUES else None
+        yield InstallArgument(words=(word,) if value is None else (word, value))
+
+
+def index_options(words: Sequence[str]) -> list[str]:
+    """The options that say where packages come from."""
+    return _words(
+        argument
+        for argument in parsed(words)
+        if argument.option in _INDEX_FLAGS or (argument.option in _INDEX_VALUES and _complete(argument))
+    )
+
+
+def without_files(words: Sequence[str]) -> list[str]:
+    """The arguments without files of requirements and constraints."""
+    return _words(argument for argument in parsed(words) if argument.option not in _FILE_VALUES)
+
+
+def without_report(words: Sequence[str]) -> list[str]:
+    """The arguments without the user's own ``--report``, which is left to the real run."""
+    return _words(argument for argument in parsed(words) if argument.option != "--report")
+
+
+def resolvable(words: Sequence[str], free: Collection[str], urls: Mapping[str, str]) -> list[str]:
+    """The arguments with which to ask what an installer could choose.
+
+    What is installed counts, dependencies count, and the packages in ``free`` may have any version.
+
+    :param free: canonical names
+    :param urls: what paths and URLs among the arguments stand for: their package, by ``file://`` address or URL
+    """
+    kept: list[str] = []
+    for argument in parsed(words):
+        package = argument.package or urls.get(_address(argument.words[0]))
+        if argument.option in _NO_DEPENDENCIES | _REINSTALL:
+            continue
+        if package in free:
+            requirement = argument.requirement
+            extras = f"[{','.join(sorted(requirement.extras))}]" if requirement and requirement.extras else ""
+            kept.append(f"{package}{extras}")
+        else:
+            kept += argument.words
+    return kept + [name for name in free if name not in _packages(kept)]
+
+
+def pinned(words: Sequence[str], pins: Mapping[str, str], urls: Mapping[str, str]) -> list[str]:
+    """The arguments with these versions of these packages: in place if they are named there, otherwise at the end.
+
+    :param pins: version by canonical name
+    :param urls: as for ``resolvable``
+    """
+    kept: list[str] = []
+    for argument in parsed(words):
+        requirement, package = argument.requirement, argument.package or urls.get(_address(argument.words[0]))
+        if package is not None and package in pins:
+            extras = f"[{','.join(sorted(requirement.extras))}]" if requirement and requirement.extras else ""
+            kept.append(f"{requirement.name if requirement else package}{extras}=={pins[package]}")
+        else:
+            kept += argument.words
+    named = _packages(kept)
+    return kept + [f"{name}=={version}" for name, version in pins.items() if name not in named]
+
+
+def ignores_dependencies(words: Sequence[str]) -> bool:
+    """Whether the user wants no dependencies."""
+    return any(argument.option in _NO_DEPENDENCIES for argument in parsed(words))
+
+
+def names(words: Sequence[str], package: str) -> bool:
+    """Whether the arguments name a package."""
+    return package in _packages(words)
+
+
+def _packages(words: Sequence[str]) -> set[str | None]:
+    return {argument.package for argument in parsed(words)}
+
+
+def _complete(argument: InstallArgument) -> bool:
+    word = argument.words[0]
+    return len(argument.words) == 2 or "=" in word or (not word.startswith("--") and len(word) > 2)
+
+
+def _address(word: str) -> str:
+    """A path as a ``file://`` address, a URL without its fragment."""
+    if "://" in word:
+        return word.partition("#")[0]
+    path = Path(word)
+    return path.absolute().as_uri() if path.suffix == ".whl" else word
+
+
+def _words(arguments: Iterable[InstallArgument]) -> list[str]:
+    return [word for argument in arguments for word in argument.words]

@@ -1,0 +1,82 @@
+"""Whether an installation may go ahead, in lines for the user."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from abiscan.hooks import arguments as arguments_of
+from abiscan.hooks.install import Inspection, Inspector, Installer, Plan, Problem
+from abiscan.hooks.judgement import MainCause, cause, fitting
+from abiscan.hooks.solution import Task, solve
+from abiscan.inputs.session import Session
+from abiscan.inputs.version import number_of
+from abiscan.words import listed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstallCheck:
+    """Messages for the user, one line each: ``problems`` prevent the install, ``notes`` do not."""
+
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def check(installer: Installer, arguments: Sequence[str], session: Session) -> InstallCheck:
+    """Check what would be installed, before it is installed.
+
+    :param arguments: the arguments of ``install``
+    :raises InstallerError: the installer itself fails
+    :raises InputError: the interpreter or its torch cannot be read
+    """
+    session.progress("resolving what would be installed")
+    plan = installer.plan(arguments)
+    with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
+        inspector = Inspector(Path(folder), installer.index_options(arguments), session)
+        inspection = inspector.inspect(plan)
+        lines: list[str] = []
+        if inspection.problems:
+            lines += _refusal(installer, arguments, plan, inspector, inspection, session)
+        return InstallCheck(problems=tuple(lines), notes=inspection.notes)
+
+
+def _refusal(
+    installer: Installer,
+    arguments: Sequence[str],
+    plan: Plan,
+    inspector: Inspector,
+    inspection: Inspection,
+    session: Session,
+) -> Iterator[str]:
+    """What will not work, then the way out."""
+    causes = [cause(problem.source, problem.judgement, inspection.torch, session) for problem in inspection.problems]
+    for problem, main_cause in zip(inspection.problems, causes, strict=True):
+        yield _line(problem, main_cause, inspection.torch)
+    names = listed(dict.fromkeys(problem.name for problem in inspection.problems))
+    if inspection.torch is None:
+        return
+    task = Task(
+        words=arguments,
+        plan=plan,
+        broken=inspection.problems,
+        torch=inspection.torch,
+    )
+    solution = solve(task, installer, inspector, session)
+    if solution is None:
+        yield f"found no versions on the index that work together: looked for {names}, and for other releases of torch"
+        for problem in inspection.problems:
+            if fits := list(dict.fromkeys(map(number_of, fitting(problem.source, session)))):
+                yield f"{problem} works with torch {', '.join(fits)}"
+        return
+    without = " without your files, which ask for other versions" if solution.without_files else ""
+    yield f"this works{without}: {installer.command(['install', *solution.words])}"
+    if solution.torch is not None and arguments_of.ignores_dependencies(solution.words):
+        yield f"torch {solution.torch} has dependencies of its own, which --no-deps leaves out"
+
+
+def _line(problem: Problem, main_cause: MainCause | None, torch: str | None) -> str:
+    error = problem.judgement.error
+    because = f"it {main_cause.text} ({error})" if main_cause else error
+    return f"{problem} will not work with torch {torch}: {because}"

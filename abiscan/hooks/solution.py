@@ -1,0 +1,264 @@
+"""The way out: versions that work together, found with the checks themselves.
+
+The installer's own resolver proposes the newest versions whose metadata fit together (``Candidates``); what it proposes
+is checked by the bytes (``Inspector``). What fails is excluded, and the resolver asked again. At the end, the command
+that the user will type is planned and checked as a whole, so it is not refused in turn.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from packaging.utils import canonicalize_name
+
+from abiscan.errors import InputError
+from abiscan.hooks import arguments
+from abiscan.hooks.candidates import Candidates
+from abiscan.hooks.install import Inspection, Inspector, Installer, InstallerError, Plan, Problem
+from abiscan.hooks.judgement import fitting
+from abiscan.inputs import interpreter, packages
+from abiscan.inputs.session import Session
+from abiscan.inputs.sources import Source
+from abiscan.inputs.version import TorchVersion, number_of
+
+# A resolver takes seconds each time, and so does a check.
+_MAX_PROPOSALS: Final = 8
+# A package of hundreds of megabytes is not worth a search: users wait for one line.
+_MAX_BYTES: Final = 600 << 20
+_PYTORCH_INDEX: Final = "https://download.pytorch.org/whl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Solution:
+    """Arguments of ``install`` that work.
+
+    ``without_files`` says that the user's files of requirements or constraints, which exclude it, are left out.
+    ``torch`` is the version of the torch that it changes to, None if it does not change it.
+    """
+
+    words: tuple[str, ...]
+    without_files: bool
+    torch: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What is to be solved.
+
+    ``words`` are the arguments of ``install`` that the user gave; ``plan`` is what they would do, and ``broken`` the
+    packages that would not work; ``torch`` is the full version of the torch that would be there.
+    """
+
+    words: Sequence[str]
+    plan: Plan
+    broken: Sequence[Problem]
+    torch: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The canonical names of the broken packages."""
+        return tuple(dict.fromkeys(canonicalize_name(problem.name) for problem in self.broken))
+
+    @property
+    def other_kind(self) -> bool:
+        """Whether something is broken because it was built for another kind of torch (CUDA, CPU)."""
+        return any(problem.judgement.torch_kind for problem in self.broken)
+
+    @property
+    def urls(self) -> dict[str, str]:
+        """What paths and URLs in the arguments stand for."""
+        return {
+            planned.url.partition("#")[0]: canonicalize_name(planned.name)
+            for planned in self.plan.packages
+            if planned.url is not None
+        }
+
+
+def solve(task: Task, installer: Installer, inspector: Inspector, session: Session) -> Solution | None:
+    """The first solution in the order of how little it changes.
+
+    With the torch that is there, or that the user asked for: other versions of the packages. Then another torch, for
+    the versions that the user asked for. Then any.
+    """
+    session.progress("looking for versions that work together")
+    with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
+        search = _Search(task, installer, inspector, session, Path(folder))
+        return next(search.solutions(), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Mode:
+    """What a search may change: the torch (``any_torch``), the versions of the broken packages (``any_version``)."""
+
+    any_torch: bool
+    any_version: bool
+
+
+class _Search:
+    def __init__(self, task: Task, installer: Installer, inspector: Inspector, session: Session, folder: Path) -> None:
+        self._task = task
+        self._installer = installer
+        self._inspector = inspector
+        self._session = session
+        self._folder = folder
+        self._proposed = False
+        self._fitting: dict[str, tuple[TorchVersion, ...]] = {}
+        self._torches = installer.versions("torch", task.words)
+        self._candidates = Candidates(folder, self._torches, task.plan.get("torch"))
+
+    def solutions(self) -> Iterator[Solution]:
+        task = self._task
+        asked = arguments.names(task.words, "torch")
+        same_torch = _Mode(any_torch=False, any_version=True)
+        same_versions = _Mode(any_torch=True, any_version=False)
+        for words in self._variants():
+            yield from self._search(words, same_torch)
+            if task.other_kind and (index := self._index_of_kind(words)):
+                yield from self._search([*words, *index], same_torch)
+            if not self._torches:
+                continue  # there is no other torch to be had
+            if not asked and any(arguments.names(task.words, name) for name in task.names):
+                yield from self._search(words, same_versions)
+            yield from self._search(words, _Mode(any_torch=True, any_version=True))
+
+    def _variants(self) -> Iterator[list[str]]:
+        """The arguments; without files that may pin what has to change."""
+        words = list(self._task.words)
+        yield words
+        if (without := arguments.without_files(words)) != words:
+            yield without
+
+    def _search(self, words: Sequence[str], mode: _Mode) -> Iterator[Solution]:
+        """The solution, if there is one: propose, check, exclude what fails."""
+        names = list(self._task.names)
+        excluded: dict[str, str] = {}
+        torch = [] if mode.any_torch else [self._same_torch()]
+        for _ in range(_MAX_PROPOSALS):
+            if self._inspector.downloaded > _MAX_BYTES:
+                return
+            plan = self._proposal(words, names, [*torch, *excluded.values()], mode)
+            if plan is None:
+                return
+            inspection = self._inspected(plan, names)
+            if inspection is None:
+                return
+            if not inspection.problems:
+                solution = self._verified(words, names, plan)
+                if solution is not None:
+                    yield solution
+                return
+            older = [self._older_torch(problem, inspection.torch) for problem in inspection.problems if mode.any_torch]
+            if any(older):
+                torch = [f"torch<={min(filter(None, older))}"]
+                continue
+            for problem in inspection.problems:
+                name = canonicalize_name(problem.name)
+                if name not in names:
+                    names.append(name)
+                elif mode.any_version:
+                    excluded[name] = f"{name}<{number_of(problem.version)}"
+                else:
+                    return
+
+    def _same_torch(self) -> str:
+        """The constraint to the torch that the task is about."""
+        if self._task.plan.get("torch") is not None:
+            return Candidates.exactly(number_of(self._task.torch))
+        # For an installer, the torch of the public index has no local tag, although it calls itself 2.9.1+cu128.
+        installed = packages.find("torch", interpreter.search_path(self._task.plan.python))
+        return f"torch=={installed.version if installed else number_of(self._task.torch)}"
+
+    def _proposal(
+        self, words: Sequence[str], names: Sequence[str], constraints: Sequence[str], mode: _Mode
+    ) -> Plan | None:
+        """What the installer would choose, without downloading a torch; None if nothing satisfies all metadata."""
+        changes_torch = mode.any_torch or self._task.plan.get("torch") is not None
+        free = [*(names if mode.any_version else ()), *(("torch",) if changes_torch else ())]
+        upgraded = [*names, "torch"] if changes_torch else names
+        file = self._folder / "constraints.txt"
+        file.write_text("".join(f"{line}\n" for line in constraints), encoding="utf-8")
+        question = [
+            *arguments.resolvable(words, free, self._task.urls),
+            *self._installer.upgrading(upgraded),
+            *("--only-binary", ":all:", "--constraint", str(file)),
+            *self._candidates.options,
+        ]
+        plan = self._planned(question)
+        if plan is None and not self._proposed and arguments.ignores_dependencies(words):
+            plan = self._planned([*question, "--no-deps"])  # the index may not have what the user does not want
+        self._proposed = self._proposed or plan is not None
+        return self._candidates.real(plan) if plan is not None else None
+
+    def _rehearsed(self, words: Sequence[str], *, changes_torch: bool) -> Plan | None:
+        """What the installer would do, as ``_planned``; without another torch if it would download that to tell."""
+        if not changes_torch or not self._installer.downloads_to_plan:
+            return self._planned(words)
+        plan = self._planned([*words, *self._candidates.options])
+        return self._candidates.real(plan) if plan is not None else None
+
+    def _inspected(self, plan: Plan, names: Collection[str]) -> Inspection | None:
+        """What would become of a plan; None if its torch cannot be read."""
+        try:
+            return self._inspector.inspect(plan, wanted=names)
+        except InputError:
+            return None
+
+    def _planned(self, words: Sequence[str]) -> Plan | None:
+        try:
+            return self._installer.plan(words, silent=True)
+        except (InstallerError, InputError):
+            return None
+
+    def _index_of_kind(self, words: Sequence[str]) -> list[str]:
+        """The option for PyTorch's own index of one kind of torch, if it can be reached and has what is broken.
+
+        The public index has only one build of each release.
+        """
+        kind = self._task.torch.partition("+")[2]
+        option = ["--index-url", f"{_PYTORCH_INDEX}/{kind}"]
+        names = self._task.names if kind else ()
+        has = (self._installer.versions(name, [*words, *option]) for name in names)
+        return option if any(version.endswith(f"+{kind}") for versions in has for version in versions) else []
+
+    def _older_torch(self, problem: Problem, torch: str | None) -> TorchVersion | None:
+        """The newest release on which a package works, if it is older than the torch on which it does not."""
+        here = TorchVersion.parse(torch) if torch else None
+        older = [version for version in self._fits(problem.source) if here is None or version < here.of_release]
+        return max(older, default=None)
+
+    def _fits(self, source: Source) -> tuple[TorchVersion, ...]:
+        """The releases on which a package works."""
+        key = str(source)
+        if key not in self._fitting:
+            try:
+                self._fitting[key] = tuple(TorchVersion(build).of_release for build in fitting(source, self._session))
+            except InputError:
+                self._fitting[key] = ()
+        return self._fitting[key]
+
+    def _verified(self, words: Sequence[str], names: Collection[str], proposal: Plan) -> Solution | None:
+        """The solution that a proposal leads to, if what the user will type does the same."""
+        pins: dict[str, str] = {
+            canonicalize_name(planned.name): planned.version
+            for planned in proposal.packages
+            if canonicalize_name(planned.name) in names
+        }
+        torch = proposal.get("torch")
+        if torch is not None and torch != self._task.plan.get("torch"):
+            pins["torch"] = torch.version
+        pinned = arguments.pinned(words, pins, self._task.urls)
+        self._session.progress(f"trying {self._installer.command(['install', *pinned])}")
+        plan = self._rehearsed(pinned, changes_torch="torch" in pins)
+        inspection = self._inspected(plan, names) if plan is not None else None
+        if inspection is None or inspection.problems:
+            return None
+        return self._solution(words, pinned, pins.get("torch"))
+
+    def _solution(self, words: Sequence[str], pinned: Sequence[str], torch: str | None) -> Solution:
+        asked = self._task.words
+        without = arguments.without_files(words) == list(words) and arguments.without_files(asked) != list(asked)
+        return Solution(words=tuple(pinned), without_files=without, torch=torch)

@@ -1,0 +1,143 @@
+"""Which Python environment a command is about, and how to name it to the user."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from abiscan.errors import InputError
+from abiscan.inputs import interpreter
+
+_QUERY_SECONDS: Final = 60
+# What marks an environment that a tool was installed into: pipx and uv tool install; uvx has none of its own.
+_TOOL_MARKERS: Final = ("pipx_metadata.json", "uv-receipt.toml")
+_UVX_FOLDERS: Final = ("archive-v", "environments-v")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonEnvironment:
+    """A Python environment.
+
+    ``python`` is its executable, None for the running one; ``origin`` says why it was chosen: ``VIRTUAL_ENV``.
+    """
+
+    python: str | None
+    origin: str
+
+    @property
+    def prefix(self) -> Path:
+        """Its folder, or its executable if that is not in the ``bin`` of an environment."""
+        if self.python is None:
+            return Path(sys.prefix)
+        executable = Path(os.path.abspath(self.python))  # noqa: PTH100 - links are how environments share a Python
+        folder = executable.parent.parent
+        return folder if (folder / "pyvenv.cfg").exists() or (folder / "conda-meta").exists() else executable
+
+    def __str__(self) -> str:
+        return f"{self.prefix} ({self.origin})"
+
+
+def environment(python: str | None = None) -> PythonEnvironment:
+    """The environment that the user means.
+
+    It is that of ``python``, or else the one that is active (``VIRTUAL_ENV``, ``CONDA_PREFIX``), or else that of the
+    ``python`` on the search path, or else the one that abiscan is installed in.
+
+    :param python: the path or name of an executable, or the folder of a virtual environment
+    :raises InputError: it is a folder without a Python
+    """
+    if python is not None:
+        return PythonEnvironment(python=executable_in(python), origin="--python")
+    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        folder = os.environ.get(variable)
+        if folder and _same(folder, sys.prefix):
+            return PythonEnvironment(python=None, origin=variable)
+        if folder and (executable := _python_of(folder)):
+            return PythonEnvironment(python=executable, origin=variable)
+    return _on_search_path() or PythonEnvironment(python=None, origin="where abiscan is installed")
+
+
+def with_torch(python: str | None = None) -> PythonEnvironment:
+    """The same, except that the torch next to abiscan is preferred to a ``python`` that is merely on the search path.
+
+    :raises InputError: ``python`` is a folder without a Python
+    """
+    active = os.environ.get("VIRTUAL_ENV") or os.environ.get("CONDA_PREFIX")
+    if python is None and not active and interpreter.installed_torch() is not None:
+        return PythonEnvironment(python=None, origin="where abiscan is installed")
+    return environment(python)
+
+
+def executable_in(python: str) -> str:
+    """The executable of a Python, which may be given as the folder of its environment.
+
+    :raises InputError: it is a folder without a Python
+    """
+    if not Path(python).is_dir():
+        return python
+    executable = _python_of(python)
+    if executable is None:
+        raise InputError(python, "is a folder without bin/python", "pass a Python, or the folder of an environment")
+    return executable
+
+
+def refuse_tool_environment(chosen: PythonEnvironment) -> None:
+    """Refuse to install into an environment that a tool manager made for one tool, such as abiscan.
+
+    :raises InputError: it is one
+    """
+    prefix = chosen.prefix
+    if any((prefix / marker).exists() for marker in _TOOL_MARKERS) or _is_of_uvx(prefix):
+        raise InputError(
+            str(prefix),
+            "is the environment of a tool (pipx, uv tool), and the next update of the tool would undo an installation",
+            "activate the environment that you mean, or name its Python with --python",
+        )
+
+
+def _is_of_uvx(prefix: Path) -> bool:
+    return prefix.parent.name.startswith(_UVX_FOLDERS) and "uv" in prefix.parts
+
+
+def _python_of(folder: str) -> str | None:
+    for name in ("python", "python3"):
+        executable = Path(folder, "bin", name)
+        if executable.is_file():
+            return str(executable)
+    return None
+
+
+def _same(folder: str, other: str) -> bool:
+    return os.path.realpath(folder) == os.path.realpath(other)
+
+
+@functools.lru_cache(maxsize=1)
+def _asked(executable: str) -> tuple[str, str] | None:
+    """The real executable and the prefix of a Python, which may be a wrapper that chooses one; None if it fails."""
+    query = "import sys; print(sys.executable); print(sys.prefix)"
+    try:
+        answer = subprocess.run(  # noqa: S603 - what the user would run
+            [executable, "-c", query], capture_output=True, text=True, timeout=_QUERY_SECONDS, check=True
+        )
+        path, prefix = answer.stdout.splitlines()
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return None
+    return path, prefix
+
+
+def _on_search_path() -> PythonEnvironment | None:
+    for name in ("python", "python3"):
+        executable = shutil.which(name)
+        answer = _asked(executable) if executable else None
+        if answer is not None:
+            path, prefix = answer
+            return PythonEnvironment(
+                python=None if _same(prefix, sys.prefix) else path, origin=f"{name} on the search path"
+            )
+    return None

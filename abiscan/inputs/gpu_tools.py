@@ -1,0 +1,54 @@
+"""The GPUs of this machine, as the tools of their drivers list them; none is required."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+_SECONDS: Final = 20
+_QUERY: Final = ("nvidia-smi", "--query-gpu=name,compute_cap,driver_version", "--format=csv,noheader")
+_DRIVER_FILE: Final = Path("/sys/module/nvidia/version")
+_HOST: Final = "gfx000"  # how rocm_agent_enumerator lists the processor
+
+
+class NativeGpu(NamedTuple):
+    """A GPU: its compute capability (``8.9``) or target (``gfx942``), and the version of NVIDIA's driver."""
+
+    name: str
+    target: str
+    driver: str | None
+
+
+def native_gpus() -> list[NativeGpu]:
+    """The GPUs of this machine, without repetition; none if no tool knows any."""
+    found = []
+    for line in _output(_QUERY):
+        fields = [field.strip() for field in line.split(",")]
+        if len(fields) == 3:
+            found.append(NativeGpu(*fields))
+    found += [NativeGpu(line, line, None) for line in _output(("rocm_agent_enumerator",)) if line != _HOST]
+    return list(dict.fromkeys(found))
+
+
+def native_driver() -> str | None:
+    """The version of NVIDIA's driver on this machine; None if there is none."""
+    try:
+        return _DRIVER_FILE.read_text("ascii").strip() or None
+    except (OSError, UnicodeError):
+        return None
+
+
+def _output(command: Sequence[str]) -> list[str]:
+    program = shutil.which(command[0])
+    if program is None:
+        return []
+    try:
+        done = subprocess.run(  # noqa: S603 - a program of the user's own PATH, without arguments from elsewhere
+            [program, *command[1:]], capture_output=True, text=True, check=False, timeout=_SECONDS
+        )
+    except (OSError, subprocess.TimeoutExpired, UnicodeError):
+        return []
+    return [line.strip() for line in done.stdout.splitlines() if line.strip()] if done.returncode == 0 else []

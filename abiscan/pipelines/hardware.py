@@ -1,0 +1,60 @@
+"""From what the user calls a GPU and a driver to what is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from abiscan.errors import InputError
+from abiscan.gpu.devices import Gpu, Hardware, gpu
+from abiscan.gpu.drivers import Driver
+from abiscan.inputs.gpu_tools import native_driver, native_gpus
+
+NATIVE: Final = "native"
+
+
+def hardware_of(gpus: Sequence[str], driver: str | None) -> Hardware:
+    """The GPUs, and the driver of those of NVIDIA; ``native`` for those of this machine.
+
+    :raises InputError: one of them is not known
+    """
+    found: dict[Gpu, None] = {}
+    own_driver: Driver | None = None
+    for text in gpus:
+        if text == NATIVE:
+            native = native_hardware()
+            if not native.gpus:
+                problem = "no GPU of this machine was found: neither nvidia-smi nor rocm_agent_enumerator lists one"
+                raise InputError(text, problem, "name the GPU: --gpu 9.0")
+            found.update(dict.fromkeys(native.gpus))
+            own_driver = native.driver
+        else:
+            found[_gpu(text)] = None
+    return Hardware(gpus=tuple(found), driver=own_driver if driver is None else _driver(driver))
+
+
+def native_hardware() -> Hardware:
+    """The GPUs of this machine, as far as the tools of their drivers list them."""
+    natives = native_gpus()
+    driver = next((native.driver for native in natives if native.driver), native_driver())
+    known = filter(None, (_named(native.name, native.target) for native in natives))
+    return Hardware(gpus=tuple(dict.fromkeys(known)), driver=Driver.parse(driver) if driver else None)
+
+
+def _named(name: str, target: str) -> Gpu | None:
+    known = gpu(target)
+    return Gpu(name=name, capability=known.capability, gfx=known.gfx) if known else None
+
+
+def _gpu(text: str) -> Gpu:
+    known = gpu(text)
+    if known is None:
+        raise InputError(text or '""', "is not a GPU that abiscan knows", "pass its compute capability: --gpu 12.0")
+    return known
+
+
+def _driver(text: str) -> Driver:
+    version = Driver.parse(text)
+    if version is None:
+        raise InputError(text or '""', "is not a version of NVIDIA's driver", "pass one like 570.26")
+    return version

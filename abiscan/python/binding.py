@@ -1,0 +1,85 @@
+"""What stands on the left of ``=``: names, attributes and items that get a value."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from abiscan.python import attributes
+from abiscan.python.expressions import Expressions
+from abiscan.python.modelled import Modelled
+from abiscan.python.values import Instance, Scope, Unknown, thrown
+
+
+class Binding(Expressions):
+    """Binds values."""
+
+    def bind(self, name: str, value: object, scope: Scope) -> None:
+        """Bind a name."""
+        scope.outer_names.get(name, scope).names[name] = value
+
+    def assign(self, target: ast.expr, value: object, scope: Scope) -> None:
+        """Bind a value to what stands on the left of ``=``."""
+        if isinstance(target, ast.Name):
+            self.bind(target.id, value, scope)
+        elif isinstance(target, ast.Attribute):
+            attributes.put(self.evaluate(target.value, scope), target.attr, value)
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            self._unpack(target.elts, value, scope)
+        elif isinstance(target, ast.Starred):
+            self.assign(target.value, value, scope)
+        elif isinstance(target, ast.Subscript):
+            self._set_item(self.evaluate(target.value, scope), self.evaluate(target.slice, scope), value)
+
+    def _unpack(self, targets: Sequence[ast.expr], value: object, scope: Scope) -> None:
+        values = self.items(value)
+        starred = next((index for index, one in enumerate(targets) if isinstance(one, ast.Starred)), None)
+        if isinstance(values, Unknown):
+            values = [values.part(f"[{index}]") for index in range(len(targets))]
+        elif starred is not None:
+            end = len(values) - (len(targets) - starred - 1)
+            values = [*values[:starred], values[starred:end], *values[end:]]
+        if len(values) != len(targets):
+            few = len(values) < len(targets)
+            text = (
+                f"not enough values to unpack (expected {len(targets)}, got {len(values)})"
+                if few
+                else f"too many values to unpack (expected {len(targets)})"
+            )
+            raise thrown(ValueError, text)
+        for target, one in zip(targets, values, strict=True):
+            self.assign(target, one, scope)
+
+    def _set_item(self, container: object, index: object, value: object) -> None:
+        if isinstance(container, dict):
+            if not isinstance(index, (list, dict, set)):
+                container[index] = value
+        elif isinstance(container, list):
+            if isinstance(index, int) and -len(container) <= index < len(container):
+                container[index] = value
+        elif isinstance(container, (Modelled, Instance)):
+            self.call(self.attribute(container, "__setitem__"), [index, value], {})
+
+    def weaken(self, bodies: Sequence[ast.stmt], scope: Scope, unknown: Unknown) -> None:
+        """Forget the names that some statements bind: which of them ran is not known."""
+        for name in bound_names(bodies):
+            self.bind(name, unknown, scope)
+
+
+def bound_names(bodies: Sequence[ast.stmt]) -> set[str]:
+    """The names that statements bind, functions inside them apart."""
+    found: set[str] = set()
+    waiting: list[ast.AST] = list(bodies)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found.add(node.name)
+            continue
+        if isinstance(node, ast.Lambda):
+            continue
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        if isinstance(node, ast.alias):
+            found.add((node.asname or node.name).split(".")[0])
+        waiting.extend(ast.iter_child_nodes(node))
+    return found - {"*"}

@@ -1,0 +1,76 @@
+"""Which GPUs the code of an extension runs on: the second table of ``abiscan matrix --gpus``."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from abiscan.gpu.compatibility import Choice, Fit
+from abiscan.gpu.devices import Gpu
+
+
+class GpuMark(enum.Enum):
+    """What a GPU runs of an operator, or of a whole file."""
+
+    NATIVE = "native"
+    """Its kernels have machine code for it."""
+
+    JIT = "jit"
+    """Some of its kernels only have PTX for it, which the driver translates."""
+
+    SOME = "some"
+    """Some of its kernels have code for it, others have none."""
+
+    NONE = "none"
+    """None of its kernels run on it."""
+
+
+SYMBOLS: Final = {GpuMark.NATIVE: "✓", GpuMark.JIT: "P", GpuMark.SOME: "◐", GpuMark.NONE: "✗"}
+LEGEND: Final = "✓ has code  P has PTX, which the driver translates  ◐ some kernels have code  ✗ has no code"
+
+
+def mark_of(choices: Sequence[Choice]) -> GpuMark:
+    """The mark for kernels, or containers."""
+    fits = {choice.fit for choice in choices}
+    if not any(fit.runs for fit in fits):
+        return GpuMark.NONE
+    if not all(fit.runs for fit in fits):
+        return GpuMark.SOME
+    return GpuMark.JIT if Fit.JIT in fits else GpuMark.NATIVE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuRow:
+    """One extension with code for GPUs: the marks for each GPU, of the file and of each operator that launches any."""
+
+    target: str
+    path: str
+    gpus: tuple[Gpu, ...]
+    file: tuple[GpuMark, ...]
+    operators: Mapping[str, tuple[GpuMark, ...]]
+    gaps: tuple[str, ...]
+
+    @property
+    def groups(self) -> dict[tuple[GpuMark, ...], list[str]]:
+        """The operators by their marks, those that run on most GPUs last."""
+        groups: dict[tuple[GpuMark, ...], list[str]] = {}
+        for operator, marks in self.operators.items():
+            groups.setdefault(marks, []).append(operator)
+        return dict(sorted(groups.items(), key=lambda group: -sum(mark is GpuMark.NONE for mark in group[0])))
+
+    def to_document(self) -> dict[str, Any]:
+        """Its part of the JSON document."""
+        names = [gpu.target for gpu in self.gpus]
+        return {
+            "target": self.target,
+            "path": self.path,
+            "file": _document(names, self.file),
+            "operators": {operator: _document(names, marks) for operator, marks in self.operators.items()},
+            "gaps": [{"stage": "gpu", "reason": reason} for reason in self.gaps],
+        }
+
+
+def _document(names: Sequence[str], marks: Sequence[GpuMark]) -> dict[str, str]:
+    return dict(zip(names, (mark.value for mark in marks), strict=True))

@@ -1,0 +1,72 @@
+"""What the rules on code for GPUs share: one finding for each GPU and cause, with every operator as evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from abiscan.findings import Effect, Evidence, Finding
+from abiscan.gpu.compatibility import Choice, Fit
+from abiscan.gpu.devices import Gpu
+from abiscan.gpu.model import targets_of
+from abiscan.gpu.outcome import GpuOutcome
+from abiscan.linkage.linkage import Linkage
+from abiscan.words import listed, plural
+
+_SHOWN: Final = 4
+
+
+def failures(
+    rule: str,
+    fit: Fit,
+    linkage: Linkage,
+    cause: Callable[[GpuOutcome, Choice], str],
+    fix: Callable[[GpuOutcome, Choice, Mapping[str, tuple[str, ...]]], str],
+    says: str | None,
+) -> Iterator[Finding]:
+    """A finding for each GPU on which operators fail in one way, or else the whole file does.
+
+    :param cause: why, for the best code that the runtime finds
+    :param says: the first line of torch's error with CUDA; with ROCm its text depends on the version
+    """
+    for outcome in linkage.gpus:
+        what = f"{linkage.name} on {outcome.gpu}"
+        failing = {name: choice for name, choice in outcome.failing.items() if choice.fit is fit}
+        if failing:
+            first = next(iter(failing.values()))
+            which = f": {plural(len(failing), 'operator')}: {listed(failing, _SHOWN)}"
+        elif not outcome.operators and outcome.containers and outcome.file.fit is fit:
+            first, which = outcome.file, ""
+        else:
+            continue
+        targets = {name: targets_of(outcome.code[name]) for name in failing}
+        evidence = tuple(Evidence(subject=name, object=linkage.name, instead=_had(targets[name])) for name in failing)
+        yield Finding(
+            rule=rule,
+            effect=Effect.CALL_FAILS,
+            message=f"{what}: {cause(outcome, first)}{_torch_too(linkage, outcome.gpu)}{which}",
+            evidence=evidence or (Evidence(subject=linkage.name, instead=_had(targets_of(outcome.every))),),
+            fix=fix(outcome, first, targets or {linkage.name: targets_of(outcome.every)}),
+            says=says if outcome.gpu.gfx is None else None,
+        )
+
+
+def _had(targets: tuple[str, ...]) -> str:
+    return f"code for {', '.join(targets)}" if targets else "no code"
+
+
+def _torch_too(linkage: Linkage, gpu: Gpu) -> str:
+    runs = linkage.torch_runs.get(gpu)
+    if runs is None:
+        return ""
+    return f"; {linkage.release} itself has {'code' if runs else 'none'} for it"
+
+
+def architecture(gpu: Gpu, targets: Mapping[str, tuple[str, ...]]) -> str:
+    """How to compile for a GPU: what ``TORCH_CUDA_ARCH_LIST``, or ``PYTORCH_ROCM_ARCH``, needs to have."""
+    if gpu.gfx is not None:
+        return f"build the extension with {gpu.gfx} in PYTORCH_ROCM_ARCH"
+    every = [target for of_operator in targets.values() for target in of_operator]
+    exact = bool(every) and all(target.endswith(("a", "f")) for target in every)
+    name = f"{gpu.capability // 10}.{gpu.capability % 10}{'a' if exact else ''}"
+    return f"build the extension with {name} in TORCH_CUDA_ARCH_LIST"

@@ -1,0 +1,68 @@
+"""The extension has no code for this GPU.
+
+**What it finds.** With `--gpu`: operators none of whose kernels have code that the GPU runs. If no operator could be
+connected with its kernels, the whole file. Operators only some of whose kernels lack code are a `note`: they may choose
+another kernel on that GPU.
+
+**Why it fails.** Machine code runs on GPUs of the same major compute capability, from the minor version on that it was
+compiled for (`sm_80` on 8.6, but not on 9.0); code for `sm_90a` runs on 9.0 alone, that for `sm_100f` on its family.
+PTX (`compute_80`) is translated for every newer GPU. Loading the extension does not show this: the first launch of such
+a kernel raises.
+
+**Fix.** Build the extension with the GPU's architecture in `TORCH_CUDA_ARCH_LIST` (`PYTORCH_ROCM_ARCH` for ROCm), or
+install a version of the package that has code for it.
+
+**Limits.** Which kernels an operator launches is told from its machine code: all that it can reach count. That a
+kernel has code for a GPU does not mean that it works there: it may consist of an error message. Code that is made at
+run time (NVRTC, Triton) is not in the file, and Python code may choose another implementation.
+
+**Example.** `CUDA error: no kernel image is available for execution on the device`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from abiscan.findings import Effect, Evidence, Finding, rule
+from abiscan.gpu.compatibility import Choice, Fit
+from abiscan.gpu.outcome import GpuOutcome
+from abiscan.linkage.linkage import Linkage
+from abiscan.rules.gpu_code import architecture, failures
+from abiscan.words import listed, plural
+
+_SAYS = "CUDA error: no kernel image is available for execution on the device"
+
+
+def check(linkage: Linkage) -> Iterator[Finding]:
+    """One finding for each GPU on which operators fail, and a note on those of which only some kernels lack code."""
+    yield from failures(RULE.name, Fit.NONE, linkage, _cause, _fix, _SAYS)
+    for outcome in linkage.gpus:
+        if partial := outcome.partial:
+            yield Finding(
+                rule=RULE.name,
+                effect=Effect.NOTE,
+                message=(
+                    f"{plural(len(partial), 'operator')} of {linkage.name} can launch kernels without code for "
+                    f"{outcome.gpu}, besides others that have it: {listed(partial)}"
+                ),
+                evidence=tuple(
+                    Evidence(
+                        subject=name,
+                        object=linkage.name,
+                        instead=f"{len(outcome.operators[name]) - count} of {len(outcome.operators[name])} kernels run",
+                    )
+                    for name, count in partial.items()
+                ),
+                fix="no action needed if the operator chooses by the GPU at hand",
+            )
+
+
+def _cause(outcome: GpuOutcome, choice: Choice) -> str:  # noqa: ARG001 - there is nothing to say about no code
+    return "no code that this GPU runs"
+
+
+def _fix(outcome: GpuOutcome, choice: Choice, targets: Mapping[str, tuple[str, ...]]) -> str:  # noqa: ARG001
+    return f"{architecture(outcome.gpu, targets)}, or install a version that has code for it"
+
+
+RULE = rule("no-kernel-image", __doc__, check)

@@ -1,0 +1,75 @@
+"""The only code that fits this GPU is PTX, and the driver must be new enough to translate it.
+
+**What it finds.** With `--gpu`: operators whose kernels have no machine code for the GPU, but PTX. With `--driver`, if
+that driver does not know the version of PTX, they fail; without, a `note` says which driver is needed.
+
+**Why it fails.** The driver translates PTX when a kernel is loaded, and knows the versions of PTX up to that of its own
+CUDA. That a driver runs programs of newer minor versions of CUDA does not include PTX.
+
+**Fix.** Update the driver, or build the extension with the GPU's own architecture, which needs no translation.
+
+**Limits.** A `cuda-compat` package can make an older driver translate newer PTX. The first driver for PTX 9.2 and later
+is not known.
+
+**Example.** `CUDA error: the provided PTX was compiled with an unsupported toolchain.`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from abiscan.findings import Effect, Evidence, Finding, rule
+from abiscan.gpu.compatibility import Choice, Fit
+from abiscan.gpu.drivers import driver_for_ptx
+from abiscan.gpu.outcome import GpuOutcome
+from abiscan.linkage.linkage import Linkage
+from abiscan.rules.gpu_code import architecture, failures
+from abiscan.words import listed, plural
+
+_SAYS = "CUDA error: the provided PTX was compiled with an unsupported toolchain."
+
+
+def check(linkage: Linkage) -> Iterator[Finding]:
+    """One finding for each GPU on which operators need translation."""
+    yield from failures(RULE.name, Fit.PTX_TOO_NEW, linkage, _cause, _fix, _SAYS)
+    for outcome in linkage.gpus:
+        translated = outcome.translated
+        if not translated and not outcome.operators and outcome.file.fit is Fit.JIT:
+            translated = {linkage.name: outcome.file}
+        if translated and outcome.driver is None:
+            newest = max(translated.values(), key=_version)
+            which = f": {plural(len(translated), 'operator')}: {listed(translated)}" if outcome.operators else ""
+            yield Finding(
+                rule=RULE.name,
+                effect=Effect.NOTE,
+                message=(
+                    f"{linkage.name} on {outcome.gpu}: only PTX fits, which the driver translates when it is first "
+                    f"used; {_needs(newest)}{which}"
+                ),
+                evidence=tuple(Evidence(subject=name, object=linkage.name) for name in translated),
+                fix=f"pass --driver to have it checked, or {architecture(outcome.gpu, {})}",
+            )
+
+
+def _version(choice: Choice) -> tuple[int, int]:
+    return choice.entry.ptx_isa if choice.entry and choice.entry.ptx_isa else (0, 0)
+
+
+def _needs(choice: Choice) -> str:
+    major, minor = _version(choice)
+    driver = driver_for_ptx((major, minor))
+    needed = f"needs driver {driver} or newer" if driver else "needs a driver of the same CUDA"
+    return f"PTX {major}.{minor} {needed}"
+
+
+def _cause(outcome: GpuOutcome, choice: Choice) -> str:
+    return f"only PTX fits, and {_needs(choice)}, not {outcome.driver}"
+
+
+def _fix(outcome: GpuOutcome, choice: Choice, targets: Mapping[str, tuple[str, ...]]) -> str:  # noqa: ARG001
+    driver = driver_for_ptx(_version(choice))
+    update = f"update the driver to {driver} or newer" if driver else "update the driver"
+    return f"{update}, or {architecture(outcome.gpu, {})}"
+
+
+RULE = rule("ptx-too-new", __doc__, check)

@@ -1,0 +1,54 @@
+"""The GPUs that a torch itself has code for: what ``torch.cuda.get_arch_list()`` returns.
+
+``data/architectures.txt`` is made by ``tools/build_architecture_data.py``; it has a line for each embedded build with
+CUDA. The list of any other torch is a text in its ``libtorch_python.so``.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from importlib import resources
+from typing import Final
+
+from abiscan.errors import AbiscanError
+from abiscan.gpu.compatibility import fits
+from abiscan.gpu.devices import Gpu
+from abiscan.gpu.model import CodeKind, Entry
+from abiscan.inputs.files import Files
+from abiscan.torches.model import TorchRelease
+
+LIST: Final = re.compile(rb"((?:sm|compute)_[0-9]{2,3}[af]?(?: (?:sm|compute)_[0-9]{2,3}[af]?){0,40})\0")
+_CUDA: Final = re.compile(r"\+cu([0-9]{2})([0-9])$")
+_TARGET: Final = re.compile(r"(sm|compute)_([0-9]+)([af]?)")
+
+
+def architectures(release: TorchRelease, files: Files) -> tuple[str, ...] | None:
+    """The targets (``sm_90``, ``compute_90``) that a torch has code for; None if they are not known."""
+    known = _embedded().get((release.build or "", release.machine.value))
+    if known is not None:
+        return known
+    source = files.source(release.own_libraries.get("libtorch_python.so", ""))
+    if source is None:
+        return None
+    try:
+        found = LIST.search(source.open().data)
+    except AbiscanError:
+        return None
+    return tuple(found[1].decode().split()) if found else None
+
+
+def has_code_for(gpu: Gpu, targets: tuple[str, ...], build: str | None) -> bool:
+    """Whether a GPU runs code for one of the targets of a build of torch."""
+    version = _CUDA.search(build or "")
+    toolkit = (int(version[1]), int(version[2])) if version else None
+    kinds = {"sm": CodeKind.CUBIN, "compute": CodeKind.PTX}
+    matches = filter(None, map(_TARGET.fullmatch, targets))
+    entries = (Entry(kind=kinds[m[1]], architecture=int(m[2]), variant=m[3]) for m in matches)
+    return any(fits(entry, gpu, toolkit) for entry in entries)
+
+
+@functools.cache
+def _embedded() -> dict[tuple[str, str], tuple[str, ...]]:
+    text = resources.files("abiscan.torches").joinpath("data/architectures.txt").read_text("utf-8")
+    return {(words[0], words[1]): tuple(words[2:]) for words in map(str.split, text.splitlines())}

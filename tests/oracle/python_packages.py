@@ -1,0 +1,283 @@
+"""Packages in miniature, one for each way of loading a library. A value ``@sample`` is a library among the samples."""
+
+from __future__ import annotations
+
+GOOD = "@loads/loads.so"
+"""Loads, and defines ``abiscan_loads::double_it``."""
+BAD = "@undefined_symbol_not_linked/undefined_symbol_not_linked.so"
+NO_CUDA = "@missing_torch_library/missing_torch_library.so"
+MODULE = "@registrations/pybind.so"
+OLD_MODULE = "@python_abi_tag/python_abi_tag.cpython-312-x86_64-linux-gnu.so"
+
+_LOAD = """\
+import os
+import torch
+
+def _load(name):
+    path = os.path.join(os.path.dirname(__file__), name)
+    torch.ops.load_library(path)
+
+"""
+
+PACKAGES: dict[str, dict[str, str]] = {
+    # ---- how a failure ends
+    "plain": {"__init__.py": _LOAD + "_load('lib.so')\n", "lib.so": GOOD},
+    "uncaught": {"__init__.py": _LOAD + "_load('lib.so')\n", "lib.so": BAD},
+    "two_libraries": {"__init__.py": _LOAD + "for n in ('a', 'b'):\n    _load(f'{n}.so')\n", "a.so": GOOD, "b.so": BAD},
+    "classes": {
+        "__init__.py": "import torch\nfrom pathlib import Path\n"
+        "torch.classes.load_library(str(Path(__file__).parent / 'lib' / 'x.so'))\n",
+        "lib/x.so": NO_CUDA,
+    },
+    "warned": {
+        "__init__.py": _LOAD + "import warnings\ntry:\n    _load('lib.so')\n"
+        "except OSError as error:\n    warnings.warn(f'no extension: {error}')\n",
+        "lib.so": BAD,
+    },
+    "logged": {
+        "__init__.py": _LOAD + "import logging\nlogger = logging.getLogger(__name__)\n"
+        "try:\n    _load('lib.so')\nexcept Exception as e:\n    logger.warning('failed: %s', e)\n",
+        "lib.so": BAD,
+    },
+    "printed": {"__init__.py": _LOAD + "try:\n    _load('lib.so')\nexcept:\n    print('no')\n", "lib.so": BAD},
+    "suppressed": {
+        "__init__.py": _LOAD + "import contextlib\nwith contextlib.suppress(OSError, ImportError):\n"
+        "    _load('lib.so')\n    raise RuntimeError('not reached')\n",
+        "lib.so": BAD,
+    },
+    "wrong_handler": {
+        "__init__.py": _LOAD + "try:\n    _load('lib.so')\nexcept ImportError:\n    pass\n",
+        "lib.so": BAD,
+    },
+    "raised_from": {
+        "__init__.py": _LOAD + "try:\n    _load('lib.so')\nexcept OSError as error:\n"
+        "    raise ImportError(\n        f'rebuild me: {error}'\n    ) from error\n",
+        "lib.so": BAD,
+    },
+    "raised_while": {
+        "__init__.py": _LOAD + "class BrokenInstallation(RuntimeError):\n"
+        "    def __init__(self, what):\n        super().__init__(f'broken: {what}')\n\n"
+        "def start():\n    try:\n        _load('lib.so')\n    except OSError:\n"
+        "        raise BrokenInstallation('lib')\n\nstart()\n",
+        "lib.so": BAD,
+    },
+    "raised_from_none": {
+        "__init__.py": _LOAD + "try:\n    _load('lib.so')\nexcept OSError:\n    raise ImportError('gone') from None\n",
+        "lib.so": BAD,
+    },
+    "reraised": {
+        "__init__.py": _LOAD + "def start():\n    try:\n        _load('lib.so')\n    except OSError as e:\n"
+        "        if 'undefined symbol' in str(e.__cause__):\n            raise\n        return False\n\nstart()\n",
+        "lib.so": BAD,
+    },
+    "text_of_exception": {
+        "__init__.py": _LOAD + "class LibraryError(Exception):\n    def __init__(self, name, reason):\n"
+        "        self.name = name\n        self.reason = reason\n\n"
+        "    def __str__(self):\n        return f'{self.name}: {self.reason}'\n\n"
+        "try:\n    _load('lib.so')\nexcept OSError as e:\n    raise LibraryError('lib', type(e).__name__) from e\n",
+        "lib.so": BAD,
+    },
+    "finally_and_else": {
+        "__init__.py": _LOAD
+        + "steps = []\ntry:\n    _load('good.so')\nexcept OSError:\n    steps.append('no')\nelse:\n"
+        "    steps.append('yes')\nfinally:\n    steps.append('end')\nraise RuntimeError(', '.join(steps))\n",
+        "good.so": GOOD,
+    },
+    "context_manager": {
+        "__init__.py": _LOAD + "from contextlib import contextmanager\n\n@contextmanager\ndef explained(name):\n"
+        "    try:\n        yield name\n    except OSError as error:\n"
+        "        raise ImportError(f'{name} does not load') from error\n\n"
+        "with explained('lib') as what:\n    _load(what + '.so')\n",
+        "lib.so": BAD,
+    },
+    # ---- which file is chosen
+    "by_torch_version": {
+        "__init__.py": "import os, re, torch\nhere = os.path.realpath(os.path.dirname(__file__))\n"
+        "major, minor = re.match(r'(\\d+)\\.(\\d+)', torch.__version__).groups()\n"
+        "prefix = os.path.join(here, f'torch-{major}.{minor}')\n"
+        "torch.ops.load_library(os.path.join(prefix, 'lib.so'))\n",
+        "torch-2.12/lib.so": BAD,
+        "torch-2.13/lib.so": GOOD,
+    },
+    "no_version_fits": {
+        "__init__.py": "import glob, os, torch\nhere = os.path.dirname(__file__)\n"
+        "wanted = '.'.join(torch.__version__.split('.')[:2])\n"
+        "found = sorted(os.path.basename(p)[6:] for p in glob.glob(os.path.join(here, 'torch-*')))\n"
+        "if wanted not in found:\n    raise ImportError(f'built for {\", \".join(found)}, here is {wanted}')\n"
+        "torch.ops.load_library(os.path.join(here, 'torch-' + wanted, 'lib.so'))\n",
+        "torch-2.7/lib.so": GOOD,
+        "torch-2.8/lib.so": GOOD,
+    },
+    "dictionary": {
+        "__init__.py": "import torch\nfrom pathlib import Path\nBUILDS = {'2.12': 'a.so', '2.11': 'b.so'}\n"
+        "version = torch.__version__.rsplit('.', 1)[0]\n"
+        "torch.ops.load_library(Path(__file__).with_name(BUILDS[version]))\n",
+        "a.so": GOOD,
+        "b.so": GOOD,
+    },
+    "first_that_exists": {
+        "__init__.py": "import torch\nfrom pathlib import Path\nhere = Path(__file__).resolve().parent\n"
+        "names = ('_C_cuda.so', '_C.so', '_C_cpu.so')\n"
+        "torch.ops.load_library(next(here / n for n in names if (here / n).exists()))\n",
+        "_C.so": GOOD,
+        "_C_cpu.so": BAD,
+    },
+    "none_exists": {
+        "__init__.py": "import torch\nfrom pathlib import Path\nhere = Path(__file__).parent\n"
+        "paths = [p for p in here.glob('*.so') if p.stem.startswith('_gpu')]\npath = paths[0]\n",
+        "_C.so": GOOD,
+    },
+    "cuda_or_cpu": {
+        "__init__.py": _LOAD + "kind = 'cpu' if torch.version.cuda is None else 'cu' + torch.version.cuda\n"
+        "_load(f'_C_{kind}.so')\n",
+        "_C_cpu.so": BAD,
+        "_C_cu126.so": GOOD,
+    },
+    "text_comparison": {
+        "__init__.py": _LOAD
+        + "if str(torch.__version__) >= '2.9':\n    raise ImportError('too new')\n_load('lib.so')\n",
+        "lib.so": BAD,
+    },
+    "version_comparison": {
+        "__init__.py": _LOAD + "if torch.__version__ >= (2, 9):\n    raise ImportError('too new')\n_load('lib.so')\n",
+        "lib.so": GOOD,
+    },
+    "python_version": {
+        "__init__.py": _LOAD
+        + "import sys\nif sys.version_info[:2] < (3, 99):\n    _load(f'py{sys.version_info.major}.so')\n",
+        "py3.so": BAD,
+    },
+    "absent_file": {"__init__.py": _LOAD + "_load('lib.so')\n", "other.so": GOOD},
+    # ---- extension modules
+    "module": {"__init__.py": "import torch\nfrom . import pybind_sample\n", "pybind_sample.so": MODULE},
+    "module_for_other_python": {
+        "__init__.py": "import torch\nfrom . import python_abi_tag\n",
+        "python_abi_tag.cpython-39-x86_64-linux-gnu.so": OLD_MODULE,
+    },
+    "module_by_name": {
+        "__init__.py": "import importlib, torch\ntry:\n    _C = importlib.import_module('._C', __name__)\n"
+        "except ImportError as e:\n    raise ImportError(f'{e.name!r} is missing') from e\n",
+        "_C.cpython-39-x86_64-linux-gnu.so": OLD_MODULE,
+    },
+    "not_a_module": {
+        "__init__.py": "import torch\ntry:\n    from ._C import run\nexcept ImportError:\n    run = None\n"
+        "if run is None:\n    raise RuntimeError('no _C')\n",
+        "_C.so": GOOD,
+    },
+    "spec": {
+        "__init__.py": "import importlib.util, os, torch\nhere = os.path.dirname(__file__)\n"
+        "spec = importlib.util.spec_from_file_location('ext', os.path.join(here, 'ext.so'))\n"
+        "module = importlib.util.module_from_spec(spec)\nspec.loader.exec_module(module)\n",
+        "ext.so": BAD,
+    },
+    "found_spec": {
+        "__init__.py": "import importlib.util, torch\nspec = importlib.util.find_spec('found_spec._C')\n"
+        "if spec is None:\n    raise ImportError('not built')\ntorch.ops.load_library(spec.origin)\n",
+        "_C.so": BAD,
+    },
+    "ctypes": {
+        "__init__.py": "import ctypes, os, torch\n"
+        "here = os.path.abspath(os.path.dirname(__file__))\n"
+        "dll = ctypes.CDLL(os.path.join(here, 'lib.so'), mode=ctypes.RTLD_GLOBAL)\n",
+        "lib.so": BAD,
+    },
+    # ---- modules of the package, of torch and of others
+    "submodules": {
+        "__init__.py": "from .a import *\nfrom . import b\nassert b.name == 'b'\nrun()\n",
+        "a.py": "from .c.deep import start as run, hidden as _hidden\n__all__ = ['run']\n",
+        "b.py": "name = __name__.split('.')[-1]\n",
+        "c/deep.py": _LOAD.replace("dirname(__file__)", "dirname(os.path.dirname(__file__))")
+        + "hidden = 1\ndef start():\n    _load('lib.so')\n",
+        "lib.so": BAD,
+    },
+    "circular": {
+        "__init__.py": "from .a import one\n",
+        "a.py": "from .b import two\none = 1\n",
+        "b.py": "from .a import one\ntwo = 2\n",
+    },
+    "absent_name": {"__init__.py": "import torch\nfrom .a import nothing\n", "a.py": "something = 1\n"},
+    "absent_module": {"__init__.py": "import torch\nfrom .a import b\nimport absent_module.c\n", "a.py": "b = 1\n"},
+    "absent_attribute": {"__init__.py": "import torch\nfrom . import a\na.nothing\n", "a.py": "something = 1\n"},
+    "absent_in_torch": {"__init__.py": "from torch.nn.functional import NoSuchFunction\n"},
+    "absent_torch_module": {"__init__.py": "import torch\nimport torch.nn.no_such_module\n"},
+    "absent_package": {"__init__.py": "import torch\nimport no_such_package_of_abiscan\n"},
+    "optional_package": {
+        "__init__.py": _LOAD
+        + "try:\n    import no_such_package_of_abiscan\n    HAS = True\nexcept ImportError:\n    HAS = False\n"
+        "_load('a.so' if HAS else 'b.so')\n",
+        "a.so": GOOD,
+        "b.so": BAD,
+    },
+    "module_getattr": {
+        "__init__.py": "import importlib, torch\n_lazy = {'run': '.a'}\n\ndef __getattr__(name):\n"
+        "    if name in _lazy:\n        return getattr(importlib.import_module(_lazy[name], __name__), name)\n"
+        "    raise AttributeError(f'module {__name__} has no {name}')\n\nfrom . import user\n",
+        "user.py": "import module_getattr\ntry:\n    module_getattr.run()\n    module_getattr.walk()\n"
+        "except ValueError:\n    raise\n",
+        "a.py": "def run():\n    return 1\n",
+    },
+    # ---- operators
+    "registers": {
+        "__init__.py": _LOAD + "_load('lib.so')\nfrom . import ops\n",
+        "ops.py": "import torch\n\n"
+        "@torch.library.register_fake('abiscan_loads::double_it')\ndef _(x):\n    return x\n\n"
+        "NAMES = ('one', 'two')\nlib = torch.library.Library('abiscan_python', 'DEF')\n"
+        "for name in NAMES:\n    lib.define(name + '(Tensor x) -> Tensor')\n    lib.impl(name, lambda x: x, 'CPU')\n\n"
+        "def custom(name, **kw):\n    return torch.library.custom_op(f'abiscan_python::{name}', **kw)\n\n"
+        "@custom('three', mutates_args=())\ndef three(x: torch.Tensor) -> torch.Tensor:\n    return x.clone()\n\n"
+        "@custom('four', mutates_args={'x'}, device_types='cpu')\ndef four(x: torch.Tensor) -> None:\n    pass\n\n"
+        "@three.register_kernel('cuda')\ndef _(x):\n    return x\n\n"
+        "@torch.library.impl(lib, 'two', 'Meta')\ndef two_meta(x):\n    return x\n\n"
+        "torch.library.define('abiscan_python::five', '(Tensor x) -> Tensor')\n\n"
+        "@torch.library.impl('abiscan_python::five', ('cpu', 'cuda'))\ndef five(x):\n    return x\n\n"
+        "@torch.library.register_kernel('abiscan_python::one', 'xpu')\ndef one_xpu(x):\n    return x\n",
+        "lib.so": GOOD,
+    },
+    "fake_without_operator": {
+        "__init__.py": _LOAD + "try:\n    _load('lib.so')\nexcept OSError:\n    pass\n\n"
+        "@torch.library.register_fake('abiscan_loads::double_it')\ndef fake(\n    x,\n):\n    return x\n",
+        "lib.so": BAD,
+    },
+    "autograd_without_operator": {
+        "__init__.py": "import torch\n\ndef backward(ctx, grad):\n    return grad\n\n"
+        "torch.library.register_autograd('abiscan_none::gone', backward)\n",
+    },
+    "meta_without_operator": {
+        "__init__.py": "import torch\nlib = torch.library.Library('abiscan_none', 'IMPL', 'Meta')\n"
+        "lib.impl('gone', lambda x: x)\n",
+    },
+    "kernel_without_operator": {
+        "__init__.py": "import torch\nlib = torch.library.Library('abiscan_none', 'IMPL')\n"
+        "lib.impl('gone', lambda x: x, 'CPU')\n",
+    },
+    "operator_lookup": {
+        "__init__.py": "import torch\nif hasattr(torch.ops.abiscan_none, 'gone'):\n    raise RuntimeError('there')\n"
+        "gone = torch.ops.abiscan_none.gone\n",
+    },
+    "operator_after_load": {
+        "__init__.py": _LOAD + "_load('lib.so')\ndouble_it = torch.ops.abiscan_loads.double_it.default\n"
+        "triple_it = torch.ops.abiscan_loads.triple_it\n",
+        "lib.so": GOOD,
+    },
+    "wrong_kind": {"__init__.py": "import torch\ntorch.library.Library('x', 'NEW')\n"},
+    # ---- Python
+    "classes_and_closures": {
+        "__init__.py": _LOAD + "import functools\n\nclass Base:\n    suffix = '.so'\n\n    def __init__(self, name):\n"
+        "        self._name = name\n\n    @property\n    def file(self):\n        return self._name + self.suffix\n\n"
+        "    @classmethod\n    def make(cls, *names):\n        return [cls(n) for n in names]\n\n"
+        "class Loader(Base):\n    loaded = []\n\n    def __init__(self, name, *, strict=True):\n"
+        "        super().__init__(name.lower())\n        self.strict = strict\n\n    def __call__(self):\n"
+        "        _load(self.file)\n        Loader.loaded.append(self.file)\n\n"
+        "@functools.lru_cache(maxsize=None)\ndef once():\n    count = 0\n\n    def step():\n        nonlocal count\n"
+        "        count += 1\n        return count\n\n"
+        "    for one in Loader.make('A', 'B'):\n        one()\n        step()\n"
+        "    return count\n\nassert once() == 2 and once() == 2, 'two'\n"
+        "raise RuntimeError(f'{Loader.loaded!r} {once():03d}')\n",
+        "a.so": GOOD,
+        "b.so": MODULE,
+    },
+    "exits": {"__init__.py": "import sys, torch\nif not sys.argv:\n    pass\nsys.exit('cannot run here')\n"},
+    "asserts": {"__init__.py": "import torch\nx = {'a': [1, 2, 3]}\nassert len(x['a']) == 4, f\"{x['a'][-1]}\"\n"},
+    "key_error": {"__init__.py": "import os, torch\nos.environ['ABISCAN_TESTS_UNSET']\n"},
+    "value_error": {"__init__.py": "import torch\nmajor, minor = [int(n) for n in '2.13'.split('.')] + [0]\n"},
+}

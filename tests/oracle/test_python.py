@@ -1,0 +1,114 @@
+"""What the reading of Python code says about packages in miniature, against what importing them does."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from abiscan.inputs import interpreter
+from abiscan.python.library import Surroundings
+from abiscan.python.model import Answer, Loader, Raised, Registers
+from abiscan.python.reading import read
+from tests import live_torch
+from tests.oracle.python_packages import PACKAGES
+from tests.unit.python.packages import FolderSources
+
+SAMPLES = Path(__file__).parents[2] / "sample_binaries"
+IMPORTER = Path(__file__).with_name("import_packages.py")
+pytestmark = pytest.mark.skipif(
+    live_torch.version() != "2.13.0" or sys.version_info[:2] != (3, 11), reason="the samples are for torch 2.13.0"
+)
+
+
+def _write(folder: Path, files: dict[str, str]) -> None:
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if content.startswith("@"):
+            shutil.copyfile(SAMPLES / content[1:], path)
+        else:
+            path.write_text(content, "utf-8")
+
+
+@pytest.fixture(scope="session")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """What importing each package does, and the folder that has it."""
+    root = tmp_path_factory.mktemp("packages")
+    for name, files in PACKAGES.items():
+        _write(root / name / name, files)
+    folders = [str(root / name) for name in PACKAGES]
+    command = [sys.executable, str(IMPORTER), *folders]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    operators, *lines = [json.loads(line) for line in done.stdout.splitlines()]
+    return {line["module"]: {**line, "folder": root / line["module"], "of_torch": set(operators)} for line in lines}
+
+
+class RecordedWorld:
+    """The interpreter that the packages were imported by, with what their loads did."""
+
+    def __init__(self, record: dict[str, Any]) -> None:
+        self.torch_version: str | Answer = live_torch.build() or Answer.UNKNOWN
+        self.cuda: str | Answer | None = None
+        self.python: tuple[int, int] | Answer = (3, 11)
+        self.machine = "x86_64"
+        self._errors = {load["path"]: load.get("error") for load in record["loads"]}
+        self._operators = {name for name in record["operators"] if name not in record["registered"]}
+        self._operators |= {name for name in record["operators"] if name.startswith("abiscan_loads")}
+        self._of_torch = record["of_torch"]
+        self._loaded = False
+
+    def load(self, path: str, loader: Loader) -> Raised | Answer | None:
+        """What the load raised."""
+        assert path in self._errors, f"{path} was not loaded"
+        error = self._errors[path]
+        self._loaded = self._loaded or error is None
+        kind = "ImportError" if loader is Loader.IMPORT else "OSError"
+        return None if error is None else Raised(exception=kind, message=error, at=None)
+
+    def operator(self, name: str) -> bool | Answer:
+        """Whether there was such an operator."""
+        return name in self._of_torch or (self._loaded and name in self._operators)
+
+
+def _chain(raised: Raised | None) -> list[list[object]]:
+    return [] if raised is None else [[raised.exception, raised.message], *_chain(raised.cause)]
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_ends_as_the_import_does(name: str, recorded: dict[str, dict[str, Any]]) -> None:
+    record = recorded[name]
+    installed = interpreter.installed_torch()
+    around = Surroundings(torch_folder=installed, installed=lambda module: importlib.util.find_spec(module) is not None)
+    reading = read(FolderSources(record["folder"]), (), lambda: RecordedWorld(record), surroundings=around)
+    outcome = reading.imports[0]
+    assert not isinstance(outcome.raised, Answer), outcome
+    assert _chain(outcome.raised) == record["chain"]
+    assert (str(outcome.raised.at) if outcome.raised else None) == record["at"]
+    loads = [(load.path, str(load.at), load.raised is None) for load in outcome.loads]
+    assert loads == [(load["path"], load["at"], "error" not in load) for load in record["loads"]]
+    assert not outcome.gaps
+    assert not outcome.conditions
+
+
+def test_registers_what_the_dispatcher_gets(recorded: dict[str, dict[str, Any]]) -> None:
+    record = recorded["registers"]
+    reading = read(FolderSources(record["folder"]), (), lambda: RecordedWorld(record))
+    said = reading.imports[0].registrations
+    real = {
+        (name, re.split(r"\W", line)[0])
+        for name, lines in record["registered"].items()
+        for line in lines
+        if "registered at" in line and not line.startswith(("schema", "debug"))
+    }
+    assert {(one.operator, one.key) for one in said if one.key} == real
+    defined = {name for name in record["operators"] if name.startswith("abiscan_python")}
+    assert {one.operator for one in said if one.what is Registers.DEFINITION} == defined
+    assert not any(one.perhaps for one in said)

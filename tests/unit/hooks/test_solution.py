@@ -1,0 +1,224 @@
+"""The way out: with the real pip, an index that is a folder, and an environment that is really changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shlex
+import subprocess
+from pathlib import Path
+
+import click.testing
+import pytest
+
+from abiscan.cli import main
+from abiscan.inputs import interpreter, packages
+from tests.elf_builder import uses
+from tests.fakes import extension, install, package_wheel, site_of
+
+pytestmark = pytest.mark.skipif(
+    (platform.system(), platform.machine()) != ("Linux", "x86_64"),
+    reason="needs x86_64 Linux",
+)
+GONE = uses("_ZN2at4goneEv")
+THREADS = uses("_ZN2at15get_num_threadsEv")
+# sample_binaries/README.md: torch 2.13.0 has at::_ops::align_as no longer; 2.12.1 is the last release with it.
+REMOVED = uses("_ZN2at4_ops8align_as4callERKNS_6TensorES4_")
+
+
+@pytest.fixture(autouse=True)
+def index(wheel_index: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The index; what abiscan hands over to runs, but does not replace the tests."""
+
+    def execvp(_: str, program: list[str]) -> None:
+        done = subprocess.run(program, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        raise SystemExit(0)
+
+    monkeypatch.setattr(os, "execvp", execvp)
+    return wheel_index
+
+
+def torch_on(index: Path, *versions: str) -> None:
+    """Empty wheels of torches that are embedded, so nothing in them is read."""
+    for version in versions:
+        package_wheel(index, "torch", {}, version=version)
+
+
+def abiscan(*words: str) -> click.testing.Result:
+    result = click.testing.CliRunner().invoke(main, list(words))
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def refusal(python: str, *words: str) -> list[str]:
+    """What is printed if an installation is refused, between the environment and the last line."""
+    result = abiscan("pip", "--python", python, "install", *words)
+    assert result.exit_code == 1, result.output
+    lines = [line.removeprefix("abiscan: ") for line in result.stderr.splitlines()]
+    assert lines[0].startswith("environment ")
+    assert lines[-1] == "nothing was installed; use --force to install anyway"
+    return lines[1:-1]
+
+
+def command(line: str) -> list[str]:
+    """The words of the command that a line says to type."""
+    words = shlex.split(line.partition("this works: ")[2] or line)
+    assert words[0] == "abiscan"
+    return words[1:]
+
+
+def typed(words: list[str]) -> None:
+    """Run such a command to its end: the real pip installs."""
+    result = abiscan(*words)
+    assert result.exit_code == 0, result.output
+
+
+def installed(python: str) -> dict[str, str]:
+    return {each.name: each.version for each in packages.installed(interpreter.search_path(python))}
+
+
+def test_the_newest_version_that_works_is_found(python: str, index: Path) -> None:
+    for version, elf, requires in (
+        ("1.0", extension(undefined=GONE), "torch"),
+        ("2.0", extension(), "torch"),
+        ("3.0", extension(), "torch>=9"),
+        ("4.0", extension(undefined=GONE), "torch"),  # whose metadata promise too much
+        ("5.0", extension(), "torch>=10"),
+    ):
+        package_wheel(index, "pkg", {"pkg/_C.so": elf}, version=version, metadata={"Requires-Dist": requires})
+    _, way = refusal(python, "pkg==1.0", "--no-deps", "--progress-bar", "off")
+    assert way == f"this works: abiscan pip --python {python} install pkg==3.0 --no-deps --progress-bar off"
+    typed(command(way))
+    assert installed(python)["pkg"] == "3.0"
+
+
+def test_extras_and_other_packages_stay(python: str, index: Path) -> None:
+    package_wheel(index, "other", {"other.so": extension()})
+    for version, elf in (("1.0", extension()), ("2.0", extension(undefined=GONE))):
+        package_wheel(index, "Pkg", {"pkg/_C.so": elf}, version=version, metadata={"Provides-Extra": "more"})
+    _, way = refusal(python, "Pkg[more]>=1", "other<2")
+    assert way == f"this works: abiscan pip --python {python} install 'Pkg[more]==1.0' 'other<2'"
+
+
+def test_a_wheel_by_its_path_is_replaced_by_its_version(python: str, index: Path, tmp_path: Path) -> None:
+    package_wheel(index, "pkg", {"pkg/_C.so": extension()}, version="1.0")
+    path = package_wheel(tmp_path / "a folder", "pkg", {"pkg/_C.so": extension(undefined=GONE)}, version="2.0")
+    _, way = refusal(python, str(path))
+    assert way == f"this works: abiscan pip --python {python} install pkg==1.0"
+
+
+def test_another_torch_for_the_version_that_was_asked_for(python: str, index: Path) -> None:
+    package_wheel(index, "pkg", {"pkg/_C.so": extension(undefined=REMOVED)})
+    torch_on(index, "2.13.0", "2.12.1", "2.12.0", "2.5.1")
+    problem, way = refusal(python, "pkg==1.0")
+    assert problem.startswith("pkg 1.0 will not work with torch 9.9.0+cpu: ")
+    assert way == f"this works: abiscan pip --python {python} install pkg==1.0 torch==2.12.1"
+    _, way, note = refusal(python, "pkg", "--no-deps")
+    assert command(way)[-2:] == ["--no-deps", "torch==2.12.1"]
+    assert note == "torch 2.12.1 has dependencies of its own, which --no-deps leaves out"
+
+
+def test_without_a_torch_on_the_index_it_is_said_what_would_work(python: str, index: Path) -> None:
+    package_wheel(index, "pkg", {"pkg/_C.so": extension(undefined=REMOVED)})
+    _, none, fits = refusal(python, "pkg")
+    assert none == "found no versions on the index that work together: looked for pkg, and for other releases of torch"
+    assert fits.startswith("pkg 1.0 works with torch 2.12.1, 2.12.0, ")
+
+
+def test_the_main_cause_comes_first(python: str, index: Path) -> None:
+    needed = ("libtorch_cpu.so", "libtorch_cuda.so")
+    package_wheel(index, "pkg", {"pkg/_C.so": extension(needed=needed)}, metadata={"Requires-Dist": "torch==2.5.1"})
+    problem = refusal(python, "pkg", "--no-deps")[0]
+    assert problem == (
+        "pkg 1.0 will not work with torch 9.9.0+cpu: it was built for torch 2.5.1 "
+        "(libtorch_cuda.so: cannot open shared object file: No such file or directory)"
+    )
+
+
+def test_a_torch_that_was_asked_for_stays(python: str, index: Path, environment: Path) -> None:
+    # What torch 9.9.0 exports here is in no real torch.
+    of_old_torch = extension(undefined=uses("_ZN2at4_ops5zeros4callEl"))
+    install(site_of(environment), "there", {"there/_C.so": of_old_torch}, requires="")
+    package_wheel(index, "there", {"there/_C.so": extension(undefined=THREADS)}, version="2.0")
+    package_wheel(index, "there", {"there/_C.so": extension(undefined=GONE)}, version="3.0")
+    torch_on(index, "2.14.1", "2.13.0", "2.12.1")
+    problem, way = refusal(python, "torch==2.13.0")
+    assert problem.startswith("the installed there 1.0 will not work with torch 2.13.0+cpu: ")
+    assert way == f"this works: abiscan pip --python {python} install torch==2.13.0 there==2.0"
+
+
+def test_what_is_broken_already_is_no_reason_to_refuse(python: str, index: Path, environment: Path) -> None:
+    install(site_of(environment), "there", {"there/_C.so": extension(undefined=GONE)}, requires="")
+    package_wheel(index, "good", {"good/_C.so": extension()})
+    torch_on(index, "2.13.0")
+    typed(["pip", "--python", python, "install", "good"])
+    result = abiscan("pip", "--python", python, "install", "--dry-run", "torch==2.13.0", "good", "--force")
+    assert "the installed there 1.0 does not work now, and will not work with torch 2.13.0" in result.stderr
+    assert "nothing was installed" not in result.stderr
+
+
+def test_files_that_exclude_every_solution_are_left_out(python: str, index: Path, tmp_path: Path) -> None:
+    for version, elf in (("1.0", extension(undefined=GONE)), ("2.0", extension())):
+        package_wheel(index, "pkg", {"pkg/_C.so": elf}, version=version)
+    constraints = tmp_path / "constraints.txt"
+    constraints.write_text("pkg<2\n", encoding="utf-8")
+    _, way = refusal(python, "pkg", "-c", str(constraints))
+    works = f"abiscan pip --python {python} install pkg==2.0"
+    assert way == f"this works without your files, which ask for other versions: {works}"
+
+
+def test_a_circle_of_refusals_ends_in_one_command(python: str, index: Path, environment: Path) -> None:
+    """Two packages, each for a torch of its own: whatever either alone recommends would be refused for the other."""
+    for name, old, requires in (("vision", "0.20.1", "torch==2.5.1"), ("audio", "2.8.0", "torch==2.8.0")):
+        broken = extension(undefined=GONE)
+        install(site_of(environment), name, {f"{name}/_C.so": broken}, version=old, requires=requires)
+        for version, elf, needs in ((old, broken, requires), ("3.0", extension(), "torch"), ("4.0", broken, "torch")):
+            package_wheel(index, name, {f"{name}/_C.so": elf}, version=version, metadata={"Requires-Dist": needs})
+    diagnosis = json.loads(abiscan("doctor", "--python", python, "--format", "json").stdout)
+    works = f"abiscan pip --python {python} install audio==3.0 vision==3.0"
+    assert sorted(command(diagnosis["solution"])) == sorted(command(works))
+    assert [each["commands"] for each in diagnosis["ailments"]] == [[diagnosis["solution"]]] * 2
+    assert {each["cause"] for each in diagnosis["ailments"]} == {
+        "was built for torch 2.5.1",
+        "was built for torch 2.8.0",
+    }
+    text = abiscan("doctor", "--python", python).stdout
+    assert text.count(diagnosis["solution"]) == 1
+    # Each refusal on the way leads out as well.
+    for name in ("vision", "audio"):
+        way = refusal(python, "--force-reinstall", "--no-deps", f"{name}=={diagnosis_version(diagnosis, name)}")[1]
+        assert way == f"this works: abiscan pip --python {python} install --force-reinstall --no-deps {name}==3.0"
+    typed(command(diagnosis["solution"]))
+    assert abiscan("doctor", "--python", python).stdout.splitlines()[-1] == "all 2 extensions fit torch 9.9.0+cpu"
+
+
+def diagnosis_version(diagnosis: dict[str, object], name: str) -> str:
+    ailments = diagnosis["ailments"]
+    assert isinstance(ailments, list)
+    return str(next(each["subject"].partition("==")[2] for each in ailments if each["subject"].startswith(name)))
+
+
+def test_uv_stays_uv(python: str, index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for version, elf in (("1.0", extension()), ("2.0", extension(undefined=GONE))):
+        package_wheel(index, "pkg", {"pkg/_C.so": elf}, version=version)
+    # As uv answers: the version that is pinned, or the newest one; with a constraint file, the older one.
+    answer = "*--constraint*pkg\\<2*) v=1.0;; *pkg==1.0*) v=1.0;; *) v=2.0;;"
+    script = f"""#!/bin/sh
+case "$1" in python) echo {python}; exit;; esac
+words="$*"
+for word in "$@"; do case "$word" in */constraints.txt) words="$words $(cat $word)";; esac; done
+case "$words" in {answer} esac
+echo " + pkg==$v" >&2
+"""
+    uv = tmp_path / "bin" / "uv"
+    uv.parent.mkdir()
+    uv.write_text(script, encoding="utf-8")
+    uv.chmod(0o755)
+    monkeypatch.setenv("PATH", str(uv.parent), prepend=":")
+    result = abiscan("uv", "pip", "install", "--python", python, "--no-deps", "pkg")
+    assert result.exit_code == 1, result.output
+    lines = result.stderr.splitlines()
+    assert lines[0] == f"abiscan: environment {Path(python).parent.parent} (chosen by uv)"
+    assert lines[2] == f"abiscan: this works: abiscan uv pip install --python {python} --no-deps pkg==1.0"

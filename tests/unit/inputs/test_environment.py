@@ -1,0 +1,145 @@
+"""Which environment is meant, and that it is not the one of a tool."""
+
+from __future__ import annotations
+
+import os
+import sys
+import venv
+from pathlib import Path
+
+import click.testing
+import pytest
+
+from abiscan.cli import main
+from abiscan.errors import InputError
+from abiscan.inputs import environment as environments
+from abiscan.inputs import interpreter
+from abiscan.inputs.environment import (
+    PythonEnvironment,
+    environment,
+    executable_in,
+    refuse_tool_environment,
+    with_torch,
+)
+from tests.fakes import torch_package
+
+
+@pytest.fixture(autouse=True)
+def unasked() -> None:
+    """What one test asked of a Python on the search path is no answer for another."""
+    environments._asked.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A virtual environment."""
+    folder = tmp_path_factory.mktemp("env")
+    venv.create(folder, with_pip=False)
+    return folder
+
+
+def conda(folder: Path) -> Path:
+    """An environment as conda makes them, with a link for a Python."""
+    (folder / "bin").mkdir(parents=True)
+    (folder / "conda-meta").mkdir()
+    (folder / "bin" / "python").symlink_to(sys.executable)
+    return folder
+
+
+def test_the_order(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    of_conda, nothing = conda(tmp_path / "conda"), tmp_path / "nothing"
+    nothing.mkdir()
+    monkeypatch.setenv("PATH", str(nothing))
+    assert environment() == PythonEnvironment(python=None, origin="where abiscan is installed")
+    monkeypatch.setenv("PATH", str(folder / "bin"))
+    assert environment() == PythonEnvironment(python=str(folder / "bin" / "python"), origin="python on the search path")
+    monkeypatch.setenv("CONDA_PREFIX", str(of_conda))
+    assert environment() == PythonEnvironment(python=str(of_conda / "bin" / "python"), origin="CONDA_PREFIX")
+    monkeypatch.setenv("VIRTUAL_ENV", str(folder))
+    assert environment() == PythonEnvironment(python=str(folder / "bin" / "python"), origin="VIRTUAL_ENV")
+    assert environment(str(of_conda)) == PythonEnvironment(python=str(of_conda / "bin" / "python"), origin="--python")
+    monkeypatch.setenv("VIRTUAL_ENV", str(nothing))  # which was deleted
+    assert environment().origin == "CONDA_PREFIX"
+
+
+def test_a_program_that_chooses_a_python_is_asked_which(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shim = tmp_path / "shims" / "python"
+    shim.parent.mkdir()
+    shim.write_text(f'#!/bin/sh\nexec {folder}/bin/python "$@"\n', encoding="utf-8")
+    shim.chmod(0o755)
+    monkeypatch.setenv("PATH", str(shim.parent))
+    assert environment().python == str(folder / "bin" / "python")
+    shim.write_text("#!/bin/sh\nexit 127\n", encoding="utf-8")
+    environments._asked.cache_clear()
+    assert environment() == PythonEnvironment(python=None, origin="where abiscan is installed")
+
+
+@pytest.mark.parametrize("variable", ["VIRTUAL_ENV", "CONDA_PREFIX"])
+def test_the_one_that_abiscan_runs_in_needs_no_other_python(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, sys.prefix)
+    assert environment() == PythonEnvironment(python=None, origin=variable)
+    monkeypatch.delenv(variable)
+    monkeypatch.setenv("PATH", os.path.dirname(sys.executable))  # noqa: PTH120 - what its link points to is elsewhere
+    assert environment() == PythonEnvironment(python=None, origin="python on the search path")
+
+
+def test_the_torch_next_to_abiscan_comes_before_the_search_path(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(folder / "bin"))
+    monkeypatch.setattr(interpreter, "installed_torch", lambda: tmp_path)
+    assert with_torch().python is None
+    monkeypatch.setattr(interpreter, "installed_torch", lambda: None)
+    assert with_torch().origin == "python on the search path"
+    monkeypatch.setattr(interpreter, "installed_torch", lambda: tmp_path)
+    monkeypatch.setenv("VIRTUAL_ENV", str(folder))
+    assert with_torch().origin == "VIRTUAL_ENV"
+
+
+def test_how_it_is_named(folder: Path) -> None:
+    assert str(environment(str(folder))) == f"{folder} (--python)"
+    assert str(PythonEnvironment(python=None, origin="VIRTUAL_ENV")) == f"{sys.prefix} (VIRTUAL_ENV)"
+    assert str(environment("/usr/bin/python3.9")) == "/usr/bin/python3.9 (--python)"
+
+
+def test_a_folder_without_a_python(tmp_path: Path) -> None:
+    assert executable_in("/no/such/python") == "/no/such/python"  # whoever runs it will say so
+    with pytest.raises(InputError, match="is a folder without bin/python"):
+        executable_in(str(tmp_path))
+
+
+def test_a_folder_names_an_environment_for_every_command(folder: Path) -> None:
+    result = click.testing.CliRunner().invoke(main, ["doctor", "--python", str(folder)])
+    assert result.exit_code == 2
+    # The environment itself, not the Python that it has a link to.
+    assert result.stderr.startswith(f"abiscan: {folder}/bin/python: has no torch")
+    torch = torch_package(folder / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages")
+    (torch / "__init__.py").touch()
+    result = click.testing.CliRunner().invoke(main, ["doctor", "--python", str(folder)])
+    assert result.stdout.splitlines()[0] == f"environment {folder} (--python), torch 9.9.0+cpu"
+
+
+@pytest.mark.parametrize(
+    ("prefix", "marker"),
+    [
+        ("pipx/venvs/abiscan", "pipx_metadata.json"),
+        ("uv/tools/abiscan", "uv-receipt.toml"),
+        ("uv/archive-v0/x1", ""),
+        ("uv/environments-v2/x1", ""),
+    ],
+)
+def test_nothing_is_installed_into_the_environment_of_a_tool(prefix: str, marker: str, tmp_path: Path) -> None:
+    folder = conda(tmp_path / prefix)
+    if marker:
+        (folder / marker).touch()
+    with pytest.raises(InputError, match="is the environment of a tool"):
+        refuse_tool_environment(environment(str(folder)))
+    result = click.testing.CliRunner().invoke(main, ["pip", "--python", str(folder), "install", "anything"])
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[1].startswith(f"abiscan: {folder}: is the environment of a tool (pipx, uv tool)")
+
+
+def test_other_environments_are_no_tools(folder: Path) -> None:
+    refuse_tool_environment(environment(str(folder)))

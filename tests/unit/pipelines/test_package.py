@@ -1,0 +1,321 @@
+"""The verdict on a package: what its Python code does with its libraries, in one process of one torch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click.testing
+import jsonschema
+import pytest
+
+import abiscan
+from abiscan.cli import main
+from abiscan.inputs.package_files import of_folder
+from abiscan.results.document import schema
+from abiscan.results.package import PackageResult
+from tests.elf_builder import Elf, exports, uses
+from tests.fakes import extension, package_wheel, torch_package
+
+GOOD = extension()
+BAD = extension(undefined=uses("_ZN2at4goneEv"))
+GONE = "pkg/_C.so: undefined symbol: _ZN2at4goneEv"
+LOAD = "import torch\nfrom pathlib import Path\ntorch.ops.load_library(str(Path(__file__).parent / '_C.so'))\n"
+GUARDED = """
+import warnings, torch
+from pathlib import Path
+try:
+    torch.ops.load_library(str(Path(__file__).parent / "_C.so"))
+except OSError as error:
+    warnings.warn(f"no extension: {error}")
+"""
+
+
+@pytest.fixture
+def torch(tmp_path: Path) -> Path:
+    """A torch 9.9.0 on this machine."""
+    return torch_package(tmp_path / "site")
+
+
+@pytest.fixture
+def wheels(tmp_path: Path) -> Path:
+    return tmp_path / "wheels"
+
+
+def result(torch: Path | str, wheels: Path, objects: Mapping[str, Elf], files: Mapping[str, str]) -> PackageResult:
+    (found,) = abiscan.check(package_wheel(wheels, "pkg", objects, files=files), torch).packages
+    return found
+
+
+def run(*words: str | Path) -> click.testing.Result:
+    return click.testing.CliRunner().invoke(main, list(map(str, words)))
+
+
+def document(*words: str | Path) -> Any:
+    found = json.loads(run("check", *words, "--format", "json").stdout)
+    jsonschema.validate(found, schema("check"), cls=jsonschema.Draft202012Validator)
+    return found
+
+
+def test_what_loads_works(torch: Path, wheels: Path) -> None:
+    found = result(torch, wheels, {"pkg/_C.so": GOOD}, {"pkg/__init__.py": LOAD})
+    assert str(found) == "pkg 1.0 on torch 9.9.0+cpu: works"
+    (library,) = found.libraries
+    assert (library.path, library.loaded_at, library.how.value, library.used) == (
+        "pkg/_C.so",
+        "pkg/__init__.py:3",
+        "import",
+        True,
+    )
+
+
+def test_the_error_is_that_of_torch_with_that_of_the_loader_behind_it(torch: Path, wheels: Path) -> None:
+    error = result(torch, wheels, {"pkg/_C.so": BAD}, {"pkg/__init__.py": LOAD}).error
+    assert error is not None
+    assert (error.exception, error.message) == ("OSError", "Could not load this library: pkg/_C.so")
+    assert (error.file, error.line, error.cause) == ("pkg/__init__.py", 3, GONE)
+
+
+def test_before_2_9_the_error_is_that_of_the_loader(wheels: Path) -> None:
+    error = result("2.8.0", wheels, {"pkg/_C.so": BAD}, {"pkg/__init__.py": LOAD}).error
+    assert error is not None
+    assert (error.exception, error.message, error.cause) == ("OSError", GONE, None)
+
+
+def test_an_import_raises_an_import_error(torch: Path, wheels: Path) -> None:
+    code = "import torch\nfrom . import _C\n"
+    error = result(torch, wheels, {"pkg/_C.so": BAD}, {"pkg/__init__.py": code}).error
+    assert error is not None
+    assert (error.exception, error.message, error.line) == ("ImportError", GONE, 2)
+
+
+def test_a_package_goes_on_without_an_optional_library(torch: Path, wheels: Path) -> None:
+    found = result(torch, wheels, {"pkg/_C.so": BAD}, {"pkg/__init__.py": GUARDED})
+    assert str(found) == "pkg 1.0 on torch 9.9.0+cpu: works without pkg/_C.so (with a warning)"
+    (library,) = found.without
+    assert (library.how.value, library.error) == ("guarded", GONE)
+
+
+def test_the_library_for_this_torch_counts(wheels: Path) -> None:
+    code = """
+import os, torch
+version = ".".join(torch.__version__.split(".")[:2])
+folder = os.path.join(os.path.dirname(__file__), "torch-" + version)
+if not os.path.exists(folder):
+    raise ImportError(f"no build for torch {version}")
+torch.ops.load_library(os.path.join(folder, "lib.so"))
+"""
+    objects = {"pkg/torch-2.8/lib.so": GOOD, "pkg/torch-2.9/lib.so": BAD}
+    found = result("2.8.0", wheels, objects, {"pkg/__init__.py": code})
+    assert found.verdict.value == "works"
+    assert [(library.path, library.used) for library in found.libraries] == [
+        ("pkg/torch-2.8/lib.so", True),
+        ("pkg/torch-2.9/lib.so", False),
+    ]
+    absent = result("2.7.0", wheels, objects, {"pkg/__init__.py": code}).error
+    assert absent is not None
+    assert (absent.exception, absent.message) == ("ImportError", "no build for torch 2.7")
+
+
+def test_what_is_loaded_first_is_there_for_what_needs_it(torch: Path, wheels: Path) -> None:
+    """Without a search path that leads to it."""
+    objects = {
+        "pkg/lib/libpart.so": extension(soname="libpart.so", defined=exports("of_part")),
+        "pkg/_C.so": extension(needed=("libtorch_cpu.so", "libpart.so"), undefined=uses("of_part")),
+    }
+    code = "import ctypes, torch\nfrom pathlib import Path\nfolder = Path(__file__).parent\n"
+    code += "ctypes.CDLL(str(folder / 'lib' / 'libpart.so'))\nfrom . import _C\n"
+    found = result(torch, wheels, objects, {"pkg/__init__.py": code})
+    assert found.verdict.value == "works"
+
+
+def test_a_part_that_fails_alone_is_judged_within_what_needs_it(torch: Path, wheels: Path) -> None:
+    objects = {
+        "pkg/lib/libpart.so": extension(soname="libpart.so", undefined=uses("of_the_other")),
+        "pkg/lib/libother.so": extension(soname="libother.so", defined=exports("of_the_other")),
+        "pkg/_C.so": extension(needed=("libtorch_cpu.so", "libpart.so", "libother.so"), runpath="$ORIGIN/lib"),
+    }
+    wheel = package_wheel(wheels, "pkg", objects, files={"pkg/__init__.py": "import torch\nfrom . import _C\n"})
+    report = abiscan.check(wheel, torch)
+    verdicts = {file.path: file.verdict.value for file in report.results}
+    assert verdicts == {"pkg/_C.so": "loads", "pkg/lib/libother.so": "loads", "pkg/lib/libpart.so": "fails"}
+    assert [package.verdict.value for package in report.packages] == ["works"]
+    assert report.exit_code(abiscan.Effect.CORRUPTS, strict=False) == 0
+
+
+def test_a_library_that_this_machine_lacks_is_unknown(torch: Path, wheels: Path) -> None:
+    needy = extension(needed=("libtorch_cpu.so", "libvendor.so.1"))
+    wheel = package_wheel(wheels, "pkg", {"pkg/_C.so": needy}, files={"pkg/__init__.py": LOAD})
+    done = run("check", "-q", wheel, "--torch", torch)
+    assert (done.exit_code, done.stdout) == (
+        3,
+        "pkg 1.0 on torch 9.9.0+cpu: unknown - it needs libvendor.so.1, which this machine does not have\n",
+    )
+    assert run("check", wheel, "--torch", "2.9.1").exit_code == 0  # taken for granted against a release number
+    assert run("check", "--each-file", wheel, "--torch", torch).exit_code == 0
+
+
+def test_a_library_of_a_package_that_is_yet_to_be_installed_is_not_lacking(torch: Path, wheels: Path) -> None:
+    needy = extension(needed=("libtorch_cpu.so", "libvendor.so.1"))
+    files = {"pkg/__init__.py": LOAD, "pkg-1.0.dist-info/METADATA": "Name: pkg\nVersion: 1.0\nRequires-Dist: vendor\n"}
+    folder = wheels / "unpacked"
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    needy.write(folder / "pkg" / "_C.so")
+    (found,) = abiscan.check(folder, torch).packages
+    assert found.summary == "works if libvendor.so.1 can be found (not installed here: vendor)"
+
+
+def test_a_library_that_cannot_be_read_is_unknown(torch: Path, tmp_path: Path) -> None:
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "__init__.py").write_text(LOAD, encoding="utf-8")
+    (tmp_path / "pkg" / "_C.so").write_bytes(GOOD.build()[:200])
+    done = run("check", "-q", tmp_path / "pkg", "--torch", torch)
+    assert (done.exit_code, done.stdout) == (3, "pkg on torch 9.9.0+cpu: unknown - pkg/_C.so cannot be read\n")
+
+
+def test_the_first_library_that_is_not_found_is_named(torch: Path, wheels: Path) -> None:
+    """An external one too, where it comes before the library of torch that decides."""
+    needy = extension(needed=("libvendor.so.1", "libtorch_cuda.so", "libtorch_cpu.so"))
+    error = result(torch, wheels, {"pkg/_C.so": needy}, {"pkg/__init__.py": LOAD}).error
+    assert error is not None
+    assert error.cause == "libvendor.so.1: cannot open shared object file: No such file or directory"
+
+
+def test_an_initialiser_that_ends_the_process(wheels: Path) -> None:
+    """The sample registers a class that no library has."""
+    from tests.fakes import SAMPLES
+
+    sample = SAMPLES / "class_of_another"
+    folder = wheels / "pkg"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text(
+        "import torch\nfrom pathlib import Path\nfor name in ('libabiscan_provider.so', '_C.so'):\n"
+        "    torch.ops.load_library(str(Path(__file__).parent / name))\n",
+        encoding="utf-8",
+    )
+    Elf(soname="libabiscan_provider.so").write(folder / "libabiscan_provider.so")
+    (folder / "_C.so").write_bytes((sample / "abiscan_user.so").read_bytes())
+    (found,) = abiscan.check(folder, "2.13.0").packages
+    assert found.verdict.value == "import-fails"
+    assert found.error is not None
+    assert (found.error.how.value, found.error.exception) == ("aborts", None)
+    assert "Unknown custom class type abiscan_provider.Thing" in (found.error.message or "")
+
+
+def test_exit_codes_follow_the_package_unless_each_file_is_asked_for(torch: Path, wheels: Path) -> None:
+    objects = {"pkg/_C.so": BAD, "pkg/never.cpython-27-x86_64-linux-gnu.so": BAD}
+    wheel = package_wheel(wheels, "pkg", objects, files={"pkg/__init__.py": GUARDED})
+    assert run("check", wheel, "--torch", torch).exit_code == 0
+    assert run("check", wheel, "--torch", torch, "--each-file").exit_code == 1
+    assert run("check", wheel, "--torch", torch, "--fail-on", "note").exit_code == 1
+    found = document(wheel, "--torch", torch)
+    assert [package["verdict"] for package in found["packages"]] == ["works-without"]
+    assert {file["verdict"] for file in found["results"]} == {"fails"}
+    assert document(wheel, "--torch", torch, "--each-file")["packages"] == []
+
+
+def test_what_many_libraries_share_is_said_once(torch: Path, wheels: Path) -> None:
+    objects = {f"pkg/_{letter}.so": BAD for letter in "abcdefgh"}
+    code = "import torch\n"
+    code += "".join(f"try:\n    from . import _{x}\nexcept ImportError:\n    pass\n" for x in "abcdefgh")
+    wheel = package_wheel(wheels, "pkg", objects, files={"pkg/__init__.py": code})
+    text = run("check", wheel, "--torch", torch).stdout
+    assert text.count("[undefined-symbol]") == text.count("at::gone()\n") - 3 == 1
+    assert "  = 8 files: pkg/_a.so, pkg/_b.so, pkg/_c.so, pkg/_d.so, and 4 more\n" in text
+    assert "_ZN2at4goneEv" not in text
+    assert "_ZN2at4goneEv" in run("check", "-v", wheel, "--torch", torch).stdout
+
+
+def test_a_suppressed_cause_does_not_fail(torch: Path, wheels: Path, tmp_path: Path, monkeypatch: Any) -> None:
+    wheel = package_wheel(wheels, "pkg", {"pkg/_C.so": BAD}, files={"pkg/__init__.py": LOAD})
+    assert run("check", wheel, "--torch", torch).exit_code == 1
+    suppression = '{rule = "undefined-symbol", target = "*_C.so", reason = "known", until = 2999-01-01}'
+    (tmp_path / "pyproject.toml").write_text(f"[tool.abiscan]\nsuppress = [{suppression}]\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    done = run("check", wheel, "--torch", torch)
+    assert done.exit_code == 0
+    assert "import fails" in done.stdout
+    assert "suppressed[undefined-symbol]" in done.stdout
+
+
+def test_a_package_none_of_whose_libraries_uses_torch(torch: Path, wheels: Path) -> None:
+    code = "import torch\nfrom . import _C\n"
+    wheel = package_wheel(wheels, "pkg", {"pkg/_C.so": Elf()}, files={"pkg/__init__.py": code})
+    done = run("check", wheel, "--torch", torch)
+    assert (done.exit_code, done.stdout.count("\n")) == (0, 1)
+    assert done.stdout.startswith("pkg 1.0 on torch 9.9.0+cpu: works")
+
+
+@pytest.mark.parametrize("form", ["sarif", "junit", "github", "markdown"])
+def test_every_view_shows_the_package(form: str, torch: Path, wheels: Path) -> None:
+    wheel = package_wheel(wheels, "pkg", {"pkg/_C.so": BAD}, files={"pkg/__init__.py": LOAD})
+    done = run("check", wheel, "--torch", torch, "--format", form)
+    assert done.exit_code == 1
+    assert "Could not load this library: pkg/_C.so" in done.stdout
+
+
+def test_builds_of_a_release_share_a_column(wheels: Path) -> None:
+    needs_cuda = extension(needed=("libtorch_cpu.so", "libtorch_cuda.so"))
+    wheel = package_wheel(wheels, "pkg", {"pkg/_C.so": needs_cuda}, files={"pkg/__init__.py": LOAD})
+    words = ("matrix", wheel, "--torch", "2.12.0", "--torch", "2.13.0", "--torch", "2.13.0+cu130")
+    done = run(*words, "--format", "json")
+    found = json.loads(done.stdout)
+    jsonschema.validate(found, schema("matrix"), cls=jsonschema.Draft202012Validator)
+    (package,) = found["packages"]
+    assert {release: cell["verdict"] for release, cell in package["releases"].items()} == {
+        "2.12.0": "works",
+        "2.13.0": "works",
+    }
+    assert {build: cell["verdict"] for build, cell in package["releases"]["2.13.0"]["builds"].items()} == {
+        "2.13.0+cpu": "import-fails",
+        "2.13.0+cu130": "works",
+    }
+    assert done.exit_code == 0
+    text = run(*words).stdout
+    assert "✓ CUDA" in text
+    assert "works on torch 2.12.0-2.13.0 (torch>=2.12)" in text
+
+
+def test_metadata_are_compared_with_where_the_package_can_be_imported(wheels: Path) -> None:
+    """Its libraries for other torches fail, and nothing is wrong with that; a fact about the wheel is said once."""
+    versions = ("2.8", "2.9", "2.10", "2.11", "2.12", "2.13", "2.14", "2.15")
+    code = (
+        "import os, torch\nversion = '.'.join(torch.__version__.split('.')[:2])\n"
+        "torch.ops.load_library(os.path.join(os.path.dirname(__file__), 'torch-' + version, 'lib.so'))\n"
+    )
+    symbol = "_ZN3c1019UndefinedTensorImpl10_singletonE"
+    objects = {f"pkg/torch-{version}/lib.so": extension(undefined=uses(symbol)) for version in versions}
+    metadata = "Name: pkg\nVersion: 1.0\nRequires-Dist: torch{}\n"
+    for requirement, code_of_exit in ((">=2.8", 0), (">=2.7", 1)):
+        folder = wheels / requirement
+        files = {"pkg/__init__.py": code}
+        wheel = package_wheel(folder, "pkg", objects, files=files)
+        _replace(wheel, "pkg-1.0.dist-info/METADATA", metadata.format(requirement))
+        done = run("check", wheel, "--torch", "declared", "--format", "json")
+        (package,) = json.loads(done.stdout)["packages"]
+        assert (done.exit_code, package["verdict"]) == (code_of_exit, "works")
+        assert len(package["findings"]) == code_of_exit
+
+
+def _replace(wheel: Path, member: str, text: str) -> None:
+    import zipfile
+
+    with zipfile.ZipFile(wheel) as old:
+        members = {name: old.read(name) for name in old.namelist()}
+    members[member] = text.encode()
+    with zipfile.ZipFile(wheel, "w") as new:
+        for name, data in members.items():
+            new.writestr(name, data)
+
+
+def test_a_folder_is_a_package_if_it_has_an_init_file(tmp_path: Path) -> None:
+    (tmp_path / "pkg").mkdir()
+    assert of_folder(tmp_path / "pkg") is None
+    (tmp_path / "pkg" / "__init__.py").touch()
+    package = of_folder(tmp_path / "pkg")
+    assert package is not None
+    assert (package.name, package.root, package.members) == ("pkg", str(tmp_path), ("pkg/__init__.py",))

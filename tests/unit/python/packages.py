@@ -1,0 +1,85 @@
+"""Packages for the tests of the reading of Python code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from abiscan.python.library import Surroundings
+from abiscan.python.model import Answer, Loader, Raised, Reading
+from abiscan.python.reading import read
+
+
+@dataclass(frozen=True)
+class FolderSources:
+    """A folder that packages are installed in."""
+
+    folder: Path
+
+    def members(self) -> Sequence[str]:
+        """Its files."""
+        return [path.relative_to(self.folder).as_posix() for path in self.folder.rglob("*") if path.is_file()]
+
+    def read(self, path: str) -> bytes:
+        """The bytes of one."""
+        return (self.folder / path).read_bytes()
+
+    def needed(self, path: str) -> Sequence[str]:
+        """None of its own."""
+        return [] if path else [""]
+
+
+@dataclass(frozen=True)
+class TextSources:
+    """A package as texts; what a library needs stands in its text."""
+
+    files: Mapping[str, str | bytes]
+
+    def members(self) -> Sequence[str]:
+        """Its files."""
+        return list(self.files)
+
+    def read(self, path: str) -> bytes:
+        """The bytes of one."""
+        content = self.files[path]
+        return content if isinstance(content, bytes) else content.encode()
+
+    def needed(self, path: str) -> Sequence[str]:
+        """The names in its text."""
+        return self.read(path).decode().split()
+
+
+def _loads(_path: str) -> str | None:
+    return None
+
+
+@dataclass
+class FakeWorld:
+    """A world as a test wants it; ``error`` gives the loader's error for a path."""
+
+    torch_version: str | Answer = "2.13.0+cpu"
+    cuda: str | Answer | None = None
+    python: tuple[int, int] | Answer = (3, 11)
+    machine: str = "x86_64"
+    error: Callable[[str], str | Answer | None] = _loads
+    operators: frozenset[str] = field(default_factory=frozenset)
+
+    def load(self, path: str, loader: Loader) -> Raised | Answer | None:
+        """As the test says."""
+        answer = self.error(path)
+        if answer is None or isinstance(answer, Answer):
+            return answer
+        kind = "ImportError" if loader is Loader.IMPORT else "OSError"
+        return Raised(exception=kind, message=answer, at=None)
+
+    def operator(self, name: str) -> bool | Answer:
+        """Those of the test."""
+        return name in self.operators
+
+
+def reading_of(
+    files: Mapping[str, str | bytes], world: FakeWorld | None = None, around: Surroundings | None = None
+) -> Reading:
+    """Read a package."""
+    return read(TextSources(files), (), lambda: world or FakeWorld(), surroundings=around)

@@ -1,0 +1,73 @@
+"""Sources that mean no good, or are no Python: the reading ends in time, with a gap, and never with a traceback."""
+
+from __future__ import annotations
+
+import pytest
+
+from abiscan.python.model import Answer, Raised
+from tests.unit.python.packages import reading_of
+
+START = "import torch\n"
+CASES: dict[str, str | bytes] = {
+    "syntax error": "import torch\ndef (:\n",
+    "null bytes": b"import torch\x00\n",
+    "unknown encoding": b"# -*- coding: no-such-encoding -*-\nimport torch\n",
+    "not utf-8": b"import torch\nname = '\xff\xfe'\n",
+    "deep parentheses": START + "x = " + "(" * 5000 + ")" * 5000,
+    "deep unary": START + "x = " + "not " * 20000 + "1",
+    "long sum": START + "x = " + "1+" * 200_000 + "1",
+    "long chain": START + "x = torch" + ".a" * 20_000,
+    "deep blocks": START + "".join(" " * n + "if x:\n" for n in range(90)) + " " * 90 + "pass\n",
+    "too large": START + "x = 1\n" * 400_000,
+    "endless loop": START + "while True:\n    pass\n",
+    "endless recursion": START + "def f(n):\n    return f(n + 1)\nf(0)\n",
+    "mutual recursion": START + "def f(*a):\n    return g(*a, 1)\ndef g(*a):\n    return f(*a, *a)\nf(1)\n",
+    "doubling text": START + "s = 'x'\nfor i in range(100):\n    s = s + s\n",
+    "doubling list": START + "s = [1]\nfor i in range(100):\n    s = s + s\n    s.extend(s)\n",
+    "growing number": START + "n = 2\nfor i in range(100):\n    n = n * n\n",
+    "power": START + "n = 10 ** 10 ** 10\n",
+    "shift": START + "n = 1 << 10 ** 12\n",
+    "wide text": START + "s = 'x' * 10 ** 12\nt = f'{1:999999999}'\nu = '%999999999d' % 1\nv = 'x'.ljust(10 ** 12)\n",
+    "wide format": START + "s = '{:>999999999}'.format(1)\nt = format(1, '999999999')\n",
+    "large range": START + "for i in range(10 ** 12):\n    pass\nx = list(range(10 ** 12))\n",
+    "nested ranges": START + "x = [1 for a in range(9999) for b in range(9999) for c in range(9999)]\n",
+    "slow pattern": START + "import re\nre.match('(a+)+$', 'a' * 60 + 'b')\nre.match('(a|a)*$', 'a' * 60 + 'b')\n",
+    "itself in a list": START + "x = []\nx.append(x)\nstr(x)\nx == x\ny = {}\ny['y'] = y\nrepr(y)\nsorted([x, y])\n",
+    "classes in a circle": START + "class A: pass\nA.__bases__ = (A,)\nA.x = A\nclass B(A, B): pass\nA().q\n",
+    "getattr for ever": START
+    + "class A:\n    def __getattr__(self, n):\n        return getattr(self, n + 'x')\nA().a\n",
+    "raise for ever": START
+    + "def f():\n    try:\n        raise ValueError\n    except ValueError as e:\n        raise e from e\nf()\n",
+    "many decisions": START + "".join(f"if torch.f{n}():\n    import a{n}\n    raise X\n" for n in range(300)),
+    "imports itself": "from . import p\nfrom .p import p as q\nimport p.p.p\n",
+    "generator without end": START + "def g():\n    while True:\n        yield 1\nx = next(g())\n",
+    "wrong types": START
+    + "x = 1 + 'a'\ny = [][0:'a']\nz = {}[[]]\nw = -'a'\nv = (1)(2)\nu = 'a'.join(1)\nlen()\ngetattr()\n",
+    "star of nothing": START + "print(*1, **2)\na, *b = 1\n[*x] = y = 3\nfor *a, b in 5: pass\n",
+    "globals": START + "globals()['x'] = 1\nexec('y = 2')\nx + y\ndel x\ndel q\n",
+    "odd paths": START
+    + "import os\nos.listdir('\\0')\nos.path.join('a', '\\0')\ntorch.ops.load_library('\\0')\nopen(3)\n",
+    "version": START + "from packaging.version import parse\nparse('1' * 100000)\nparse('x')\n",
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_ends_quietly(name: str) -> None:
+    reading = reading_of({"p/__init__.py": CASES[name], "p/lib.so": ""})
+    (outcome,) = reading.imports
+    assert outcome.raised is None or isinstance(outcome.raised, (Answer, Raised))
+    assert set(reading.uses) == {"p/lib.so"}
+
+
+@pytest.mark.parametrize("name", ["syntax error", "null bytes", "too large", "endless loop"])
+def test_says_what_was_not_followed(name: str) -> None:
+    (outcome,) = reading_of({"p/__init__.py": CASES[name], "p/lib.so": ""}).imports
+    assert outcome.gaps
+    assert "p/__init__.py" in outcome.gaps[0] or "followed" in outcome.gaps[0]
+
+
+def test_paths_of_members_that_leave_the_package() -> None:
+    reading = reading_of(
+        {"../../etc/passwd": "", "/p/__init__.py": "", "p//x.so": "", "p/__init__.py": "import torch\n"}
+    )
+    assert [outcome.module for outcome in reading.imports] == ["p"]

@@ -1,0 +1,214 @@
+"""How a package uses its libraries, and what it says about a failure that it survives."""
+
+from __future__ import annotations
+
+import pytest
+
+from abiscan.python.model import PROCESS_ENDS, Answer, How, Loader, Raised, Told
+from abiscan.python.reading import read
+from tests.unit.python.packages import FakeWorld, TextSources, reading_of
+
+LOAD = """\
+import os, torch
+def load(name):
+    torch.ops.load_library(os.path.join(os.path.dirname(__file__), name))
+"""
+
+
+def _fails(path: str) -> str:
+    return f"{path}: undefined symbol: absent"
+
+
+def _how(files: dict[str, str], world: FakeWorld | None = None) -> dict[str, How]:
+    reading = reading_of(files, world)
+    return {path.removeprefix("p/"): use.how for path, use in reading.uses.items()}
+
+
+def test_what_import_loads() -> None:
+    code = LOAD + "load('a.so')\ntry:\n    load('b.so')\nexcept OSError:\n    pass\n"
+    assert _how({"p/__init__.py": code, "p/a.so": "", "p/b.so": ""}) == {"a.so": How.IMPORT, "b.so": How.GUARDED}
+
+
+def test_a_handler_that_raises_again_guards_nothing() -> None:
+    code = LOAD + "try:\n    load('a.so')\nexcept OSError as e:\n    raise ImportError('no') from e\n"
+    assert _how({"p/__init__.py": code, "p/a.so": ""}) == {"a.so": How.IMPORT}
+
+
+def test_what_is_caught_further_out_is_guarded() -> None:
+    code = LOAD + (
+        "class Invalid(Exception):\n    pass\n"
+        "def start():\n    try:\n        load('a.so')\n    except OSError as e:\n        raise Invalid from e\n"
+        "try:\n    start()\nexcept Invalid as e:\n    print(e)\n"
+    )
+    reading = reading_of({"p/__init__.py": code, "p/a.so": ""}, FakeWorld(error=_fails))
+    assert reading.imports[0].raised is None
+    assert reading.imports[0].loads[0].told is Told.PRINT
+    assert reading.uses["p/a.so"].how is How.GUARDED
+
+
+def test_what_would_be_loaded_after_a_failure() -> None:
+    files = {"p/__init__.py": LOAD + "load('a.so')\nload('b.so')\n", "p/a.so": "", "p/b.so": ""}
+    assert _how(files, FakeWorld(error=_fails)) == {"a.so": How.IMPORT, "b.so": How.IMPORT}
+
+
+def test_a_gpu_may_be_there() -> None:
+    code = LOAD + "if torch.cuda.is_available():\n    load('gpu.so')\n"
+    files = {"p/__init__.py": code, "p/gpu.so": ""}
+    assert _how(files, FakeWorld(cuda="12.6")) == {"gpu.so": How.CONDITIONAL}
+    assert _how(files, FakeWorld(cuda=None)) == {"gpu.so": How.NEVER}
+    (outcome,) = reading_of(files, FakeWorld(cuda="12.6", error=_fails)).imports
+    assert outcome.raised is Answer.UNKNOWN
+    assert [(one.text, str(one.at), one.taken) for one in outcome.conditions] == [
+        ("torch.cuda.is_available()", "p/__init__.py:4", False)
+    ]
+
+
+def test_what_is_tried_when_another_does_not_load() -> None:
+    code = (
+        LOAD
+        + "for n in '654':\n    try:\n        load(f'ffmpeg{n}.so')\n        break\n    except OSError:\n        pass\n"
+    )
+    files = {"p/__init__.py": code, "p/ffmpeg6.so": "", "p/ffmpeg5.so": "", "p/ffmpeg4.so": ""}
+    found = _how(files)
+    assert found == {"ffmpeg6.so": How.GUARDED, "ffmpeg5.so": How.CONDITIONAL, "ffmpeg4.so": How.CONDITIONAL}
+
+
+def test_on_demand() -> None:
+    files = {
+        "p/__init__.py": LOAD + "def later():\n    load('a.so')\n",
+        "p/sub.py": "from . import load\nload('b.so')\n",
+        "p/a.so": "",
+        "p/b.so": "",
+    }
+    reading = reading_of(files)
+    assert {path: (use.how, str(use.at)) for path, use in reading.uses.items()} == {
+        "p/a.so": (How.ON_DEMAND, "p/__init__.py:3"),
+        "p/b.so": (How.ON_DEMAND, "p/__init__.py:3"),
+    }
+    assert [outcome.module for outcome in reading.imports] == ["p", "p.sub"]
+
+
+def test_a_submodule_that_fails_is_told_apart() -> None:
+    files = {"p/__init__.py": "", "p/ops.py": LOAD + "load('a.so')\n", "p/a.so": ""}
+    main, apart = reading_of(files, FakeWorld(error=_fails)).imports
+    assert main.raised is None
+    assert isinstance(apart.raised, Raised)
+    assert (apart.module, apart.raised.message) == ("p.ops", "Could not load this library: p/a.so")
+
+
+def test_builds_for_other_versions() -> None:
+    code = LOAD + "load('torch-' + '.'.join(torch.__version__.split('.')[:2]) + '/lib.so')\n"
+    files = {"p/__init__.py": code, "p/torch-2.12/lib.so": "", "p/torch-2.13/lib.so": ""}
+    assert _how(files) == {"torch-2.12/lib.so": How.ALTERNATIVE, "torch-2.13/lib.so": How.IMPORT}
+
+
+@pytest.mark.parametrize(
+    ("names", "fitting"),
+    [
+        (("lib_torch2.12.so", "lib_torch2.13.so"), "lib_torch2.13.so"),
+        (("x_cpu.so", "x_cu126.so"), "x_cpu.so"),
+        (("py310/x.so", "py311/x.so"), "py311/x.so"),
+    ],
+)
+def test_names_decide_where_the_code_says_nothing(names: tuple[str, ...], fitting: str) -> None:
+    code = "import torch\nfrom somewhere import find\ntorch.ops.load_library(find())\n"
+    reading = reading_of({"p/__init__.py": code, **{f"p/{name}": "" for name in names}})
+    for name in names:
+        use = reading.uses[f"p/{name}"]
+        assert use.how is (How.IMPORT if name == fitting else How.ALTERNATIVE)
+        assert use.convention
+    assert reading.imports[0].gaps == (
+        "p/__init__.py:3: the path of a library that is loaded is not known: somewhere.find()",
+    )
+
+
+def test_never_needed_and_unknown() -> None:
+    files = {
+        "p/__init__.py": LOAD + "load('a.so')\n",
+        "p/a.so": "libb.so libtorch.so",
+        "p.libs/libb.so": "libc-1.so",
+        "p.libs/libc-1.so": "",
+        "p/old.cpython-39-x86_64-linux-gnu.so": "",
+    }
+    assert {path: use.how for path, use in reading_of(files).uses.items()} == {
+        "p/a.so": How.IMPORT,
+        "p.libs/libb.so": How.NEEDED,
+        "p.libs/libc-1.so": How.NEEDED,
+        "p/old.cpython-39-x86_64-linux-gnu.so": How.NEVER,
+    }
+    unclear = {**files, "p/__init__.py": LOAD + "load(input())\n"}
+    found = {path: use.how for path, use in reading_of(unclear).uses.items()}
+    assert found["p/a.so"] is How.UNKNOWN
+    assert found["p/old.cpython-39-x86_64-linux-gnu.so"] is How.NEVER
+
+
+@pytest.mark.parametrize(
+    ("handler", "told"),
+    [
+        ("pass", Told.NOTHING),
+        ("AVAILABLE = False", Told.NOTHING),
+        ("print(e)", Told.PRINT),
+        ("logging.getLogger(__name__).error('%s', e)", Told.LOG),
+        ("import warnings; warnings.warn(str(e))", Told.WARNING),
+        ("print(e); import warnings; warnings.warn(str(e))", Told.WARNING),
+        ("tell(e)", Told.WARNING),
+    ],
+)
+def test_what_users_are_told(handler: str, told: Told) -> None:
+    tell = "import logging\ndef tell(e):\n    from warnings import warn\n    warn(e)\n"
+    code = LOAD + tell + f"try:\n    load('a.so')\nexcept OSError as e:\n    {handler}\n"
+    (outcome,) = reading_of({"p/__init__.py": code, "p/a.so": ""}, FakeWorld(error=_fails)).imports
+    assert outcome.raised is None
+    (load,) = outcome.loads
+    assert load.told is told
+    assert isinstance(load.raised, Raised)
+    assert (load.path, load.loader, str(load.at)) == ("p/a.so", Loader.LOAD_LIBRARY, "p/__init__.py:3")
+
+
+def test_what_may_load_or_not() -> None:
+    files = {"p/__init__.py": LOAD + "load('a.so')\n", "p/a.so": ""}
+    (outcome,) = reading_of(files, FakeWorld(error=lambda _path: Answer.UNKNOWN)).imports
+    assert outcome.raised is Answer.UNKNOWN
+    assert [one.text for one in outcome.conditions] == ["p/a.so loads"]
+
+
+def test_a_load_that_ends_the_process_is_not_caught() -> None:
+    class Ending(FakeWorld):
+        def load(self, path: str, loader: Loader) -> Raised | Answer | None:
+            return Raised(exception=PROCESS_ENDS, message=f"{loader.value} of {path}", at=None)
+
+    code = LOAD + "try:\n    load('a.so')\nexcept BaseException:\n    pass\n"
+    reading = read(TextSources({"p/__init__.py": code, "p/a.so": ""}), (), Ending)
+    raised = reading.imports[0].raised
+    assert isinstance(raised, Raised)
+    assert (raised.exception, str(raised.at)) == (PROCESS_ENDS, "p/__init__.py:3")
+
+
+def test_the_error_of_torch_before_2_9_is_that_of_the_loader() -> None:
+    files = {"p/__init__.py": LOAD + "load('a.so')\n", "p/a.so": ""}
+    old, new = (
+        reading_of(files, FakeWorld(torch_version=version, error=_fails)).imports[0].raised
+        for version in ("2.8.0+cu128", "2.9.0+cu128")
+    )
+    assert isinstance(old, Raised)
+    assert isinstance(new, Raised)
+    assert (old.message, old.cause) == ("p/a.so: undefined symbol: absent", None)
+    assert new.message == "Could not load this library: p/a.so"
+    assert new.cause == old
+
+
+def test_definitions_under_a_condition_are_perhaps() -> None:
+    code = (
+        "import torch\nlib = torch.library.Library('p', 'DEF')\nlib.define('a(Tensor x) -> Tensor')\n"
+        "try:\n    import no_such_package\n    lib.define('b(Tensor x) -> Tensor')\nexcept ImportError:\n    pass\n"
+        "if torch.cuda.is_available():\n    lib.define('c(Tensor x) -> Tensor')\n"
+    )
+    (outcome,) = reading_of({"p/__init__.py": code}, FakeWorld(cuda="12.6")).imports
+    assert {one.operator: one.perhaps for one in outcome.registrations} == {"p::a": False, "p::b": True, "p::c": True}
+    assert outcome.raised is None
+
+
+def test_the_package_that_others_put_packages_into() -> None:
+    files = {"space/torch/__init__.py": LOAD + "load('a.so')\n", "space/torch/a.so": ""}
+    files["x-1.dist-info/top_level.txt"] = "space\n"
+    assert [outcome.module for outcome in reading_of(files).imports] == ["space.torch"]

@@ -1,0 +1,72 @@
+"""Every data file covers every build that the package has: what one of them lacks would be a gap in every check."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+
+from abiscan.binary.elf import Machine
+from abiscan.dispatch import acceptance, keys, tags
+from abiscan.dispatch.dispatcher import LIBRARIES
+from abiscan.torches import (
+    embedded,
+    embedded_assertions,
+    embedded_declarations,
+    embedded_operators,
+    embedded_registries,
+    headers,
+    layouts,
+    pythons,
+)
+
+BUILDS = [(full, machine.value) for _, machine, full in embedded.builds()]
+RELEASES = [str(version) for version in embedded.versions()]
+MINORS = {version.minor_version for version in embedded.versions()}
+
+
+def test_there_are_builds_for_both_machines() -> None:
+    assert len(BUILDS) >= 86
+    assert {machine for _, machine in BUILDS} == {machine.value for machine in Machine}
+
+
+def test_operators() -> None:
+    assert [(build["build"], build["machine"]) for build in embedded_operators.table().builds] == BUILDS
+
+
+def test_registries() -> None:
+    assert [tuple(name.split()) for name in embedded_registries.data()["builds"]] == BUILDS
+    for full, machine in BUILDS:
+        entries = embedded_registries.entries(full, Machine(machine))
+        assert entries is not None
+        assert len(entries) > 100, (full, machine)
+
+
+def test_places_of_assertions() -> None:
+    known = json.loads(
+        resources.files("abiscan.torches").joinpath(f"data/{embedded_assertions.NAME}").read_text("utf-8")
+    )
+    since = [full for version, _, full in embedded.builds() if version.minor_version >= LIBRARIES]
+    assert {name.split()[0] for name in known} == set(since)
+    assert len(known) == len(since)
+
+
+def test_layouts() -> None:
+    for release, machine, _ in embedded.builds():
+        assert layouts.is_known(str(release), machine), (release, machine)
+
+
+def test_what_headers_say() -> None:
+    assert headers.releases() == tuple(RELEASES)
+    assert embedded_declarations.releases() == tuple(RELEASES)
+
+
+def test_pythons() -> None:
+    assert [release for release in RELEASES if not pythons.is_known(release)] == []
+
+
+def test_keys_tags_and_what_torch_accepts() -> None:
+    assert {keys.keys_of_minor(minor).minor for minor in MINORS} == MINORS
+    assert keys.newest_minor() == max(MINORS)
+    assert {minor for minor in MINORS if not acceptance.is_known(minor)} == set()
+    with_tags = [version for version in embedded.versions() if version.minor_version >= (1, 13)]
+    assert [version for version in with_tags if not tags.tags_of(version).names] == []

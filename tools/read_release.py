@@ -1,0 +1,90 @@
+"""What is kept of a wheel of torch, read from its unpacked files: the readers behind ``tools.release``."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from abiscan.binary.elf import Machine, SymbolTable
+from abiscan.binary.ownership import is_torch_library
+from abiscan.dispatch.tags import HEADERS, tags_in
+from abiscan.emulation.aten import struct_of
+from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.libraries import Libraries
+from abiscan.torches import embedded, from_libs
+from abiscan.torches.headers import assertions
+from abiscan.torches.own_headers import read_headers
+from abiscan.torches.string_abi import uses_cxx11_strings
+from tools import build_layout_data
+from tools.build_layout_data import Toolchain
+from tools.data_files import Build, ClassLayouts, Headers
+
+_NEEDED: Final = re.compile(r"torch/(?:lib/(?P<library>[^/]+)|include/.+|_C\.[^/]+\.so|version\.py)")
+_OPERATOR_HEADERS: Final = ("_ops.h", "ATen/Operators.h")
+_STRUCT: Final = re.compile(r"struct TORCH_API (\w+) \{\n  using schema = .*?\n\};", re.DOTALL)
+# STATIC_CONSTEXPR_STR_INL_EXCEPT_WIN_CUDA(name, "aten::add"), later static constexpr const char* name = "aten::add";
+_TEXT: Final = re.compile(r'\b(name|overload_name)(?:, | = )"([^"]*)"')
+
+
+def unpack(wheel: Path, folder: Path) -> Path:
+    """Unpack what is read of a wheel: torch's own libraries and its headers. Its package folder."""
+    with zipfile.ZipFile(wheel) as archive:
+        for name in archive.namelist():
+            match = _NEEDED.fullmatch(name)
+            if match and (match["library"] is None or is_torch_library(match["library"])):
+                archive.extract(name, folder)
+    return folder / "torch"
+
+
+def read_build(package: Path) -> Build:
+    """What the libraries of a torch export and register."""
+    files = Files(read_facts)
+    release = from_libs.from_path(package, files)
+    libraries = dict(Libraries(release.own_libraries, files))
+    exported = {}
+    for name, facts in libraries.items():
+        assert isinstance(facts.symbols, SymbolTable)
+        exported[name] = sorted(facts.symbols)
+    return Build(
+        description=embedded.describe(release, libraries),
+        identities=from_libs.identities(release, files),
+        exports=exported,
+        operators=from_libs.read_operators(release, files),
+    )
+
+
+def read_include(package: Path) -> Headers:
+    """What the headers of a torch say."""
+    include = package / "include"
+    texts = {
+        path.relative_to(include).as_posix(): path.read_text("utf-8", "replace")
+        for path in sorted(include.rglob("*"))
+        if path.is_file()
+    }
+    return Headers(
+        assertions=sorted(f"{path}:{line}" for path, text in texts.items() for line in assertions(text)),
+        digests=read_headers(texts).digests,
+        tags=next((found.names for path in HEADERS if (found := tags_in(texts.get(path, "")))), ()),
+        operators=sorted({name for path, text in texts.items() for name in _operators(path, text)}),
+    )
+
+
+def _operators(path: str, text: str) -> Iterator[str]:
+    """The full names of the operators whose structs a header defines: see ``abiscan.emulation.aten``."""
+    for match in _STRUCT.finditer(text) if path.endswith(_OPERATOR_HEADERS) else ():
+        texts = dict(_TEXT.findall(match[0]))
+        name = texts["name"] + ("." if texts["overload_name"] else "") + texts["overload_name"]
+        if struct_of(name) != match[1]:
+            raise SystemExit(f"at::_ops::{match[1]} is the struct of {name}: its name is made up in a new way")
+        yield name
+
+
+def read_layouts(package: Path, version: str, machine: Machine, tools: Toolchain) -> ClassLayouts:
+    """How a compiler lays out the classes in the headers of a torch."""
+    files = Files(read_facts)
+    cxx11 = uses_cxx11_strings(Libraries(from_libs.from_path(package, files).own_libraries, files))
+    read = build_layout_data.read(package / "include", version, machine, cxx11=bool(cxx11), tools=tools)
+    return ClassLayouts(records=read["records"], vtables=read["vtables"])

@@ -1,0 +1,190 @@
+"""Put a release of torch into the package: everything that is kept of it, in all data files.
+
+    make release VERSION=2.16.0                            # the builds on the package index, for both machines
+    make release VERSION="2.16.0 2.16.0+cpu" INDEX=URL     # another build, from the index that has it
+    python -m tools.release 2.16.0 --wheels folder         # wheels that are there already
+    python -m tools.release --remove 2.16.0                # take a release out again
+
+Each wheel is fetched once with pip, unpacked as far as it is read, and deleted; all readers run over the unpacked
+files. What the package has of other releases stays as it is, so nothing else is fetched. The same wheels give the same
+bytes.
+
+Needs clang 18 or newer for the layouts of classes, and for aarch64 the headers of its C++ library (Debian:
+``libstdc++-12-dev-arm64-cross``). ``--cuda`` is a folder with ``cuda_runtime_api.h``, for the classes of ``c10/cuda``.
+What only a running torch says, which types it parses, is asked by ``tools.build_acceptance_data``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Final, TypeVar
+
+from packaging.version import Version
+
+from abiscan.binary.elf import Machine
+from abiscan.torches import embedded, layout_changes, layouts
+from tools import build_python_data, data_files
+from tools.build_layout_data import Toolchain
+from tools.build_release_data import python_of
+from tools.data_files import PACKAGE, Build, ClassLayouts, Headers, minor_of
+from tools.read_release import read_build, read_include, read_layouts, unpack
+from tools.wheels import download
+
+TORCHES: Final = PACKAGE / "torches/data"
+DISPATCH: Final = PACKAGE / "dispatch/data"
+ATEN: Final = PACKAGE / "emulation/data/aten.txt"
+
+
+_T = TypeVar("_T")
+
+
+class Found:
+    """What was read of the wheels of some releases."""
+
+    def __init__(self) -> None:
+        self.builds: list[Build] = []
+        self.headers: dict[str, Headers] = {}
+        self.layouts: dict[tuple[str, str], ClassLayouts] = {}
+
+    def read(self, package: Path, machine: Machine, tools: Toolchain) -> None:
+        """Run all readers over one unpacked torch. Its headers are read for one machine; they are the same for all."""
+        build = _timed("libraries", lambda: read_build(package))
+        self.builds.append(build)
+        release = Version(build.name[0]).public
+        if release not in self.headers:
+            self.headers[release] = _timed("headers", lambda: read_include(package))
+        if (release, machine.value) not in self.layouts:
+            classes = _timed("layouts", lambda: read_layouts(package, release, machine, tools))
+            self.layouts[release, machine.value] = classes
+        for gap in build.operators.gaps:
+            print(f"  gap: {gap}")
+
+
+def _timed(what: str, read: Callable[[], _T]) -> _T:
+    start = time.monotonic()
+    result = read()
+    print(f"  {what}: {time.monotonic() - start:.0f} s", flush=True)
+    return result
+
+
+def packages(versions: Iterable[str], wheels: Path | None, work: Path) -> Iterator[tuple[Path, Machine]]:
+    """Each build of some releases, unpacked; it is deleted when the next one is asked for.
+
+    :param wheels: a folder of wheels that need not be fetched
+    """
+    for version in versions:
+        for machine in (Machine.AARCH64, Machine.X86_64):
+            with tempfile.TemporaryDirectory(dir=work) as scratch:
+                name = f"torch-{version}-*_{machine.value}.whl"
+                kept = next(iter(sorted(wheels.glob(name))), None) if wheels else None
+                wheel = kept or download(
+                    f"torch==={version}", Path(scratch), python=python_of(version), machine=machine
+                )
+                if wheel is None:
+                    print(f"torch {version}: no wheel for {machine.value}", flush=True)
+                    continue
+                print(f"torch {version} for {machine.value}", flush=True)
+                package = unpack(wheel, Path(scratch))
+                if kept is None:
+                    wheel.unlink()
+                yield package, machine
+
+
+def write(found: Found) -> None:
+    """Put what was read into the data files."""
+    builds = found.builds
+    _rewrite(TORCHES / "exports.bin", lambda data: data_files.exports(data, builds))
+    _rewrite(TORCHES / "operators.bin", lambda data: data_files.operators(data, builds))
+    _rewrite(TORCHES / "registries.json.gz", lambda data: data_files.registries(data, builds))
+    _rewrite(TORCHES / "assertions.json", lambda data: data_files.places(data, builds))
+    _rewrite(TORCHES / "headers.bin", lambda data: data_files.headers(data, found.headers))
+    _rewrite(TORCHES / "layouts.bin", lambda data: data_files.class_layouts(data, found.layouts))
+    _forget()
+    _rewrite(TORCHES / "declarations.bin", lambda data: data_files.declarations(data, found.headers))
+    _rewrite(DISPATCH / "keys.txt", lambda data: data_files.keys(data.decode(), builds).encode())
+    minors = {minor_of(str(version)) for version in embedded.versions()}
+    _rewrite(DISPATCH / "tags.txt", lambda data: data_files.tags(data.decode(), found.headers, minors).encode())
+    _rewrite(ATEN, lambda data: data_files.aten(data.decode(), found.headers).encode())
+    build_python_data.main()
+
+
+def _forget() -> None:
+    """Read the data files again that were read before."""
+    for module in (embedded, layouts, layout_changes):
+        for value in vars(module).values():
+            if hasattr(value, "cache_clear"):
+                value.cache_clear()
+
+
+def remove(versions: Iterable[str]) -> None:
+    """Take releases out of the data files, except for what other releases need as well."""
+    gone = {Version(version).public for version in versions}
+    builds = [(full, machine.value) for version, machine, full in embedded.builds() if str(version) in gone]
+    machines = [(release, machine.value) for release in gone for machine in Machine]
+    _rewrite(TORCHES / "declarations.bin", lambda data: data_files.declarations(data, {}, gone))
+    _rewrite(TORCHES / "exports.bin", lambda data: data_files.exports(data, (), builds))
+    _rewrite(TORCHES / "operators.bin", lambda data: data_files.operators(data, (), builds))
+    _rewrite(TORCHES / "registries.json.gz", lambda data: data_files.registries(data, (), builds))
+    _rewrite(TORCHES / "assertions.json", lambda data: data_files.places(data, (), builds))
+    _rewrite(TORCHES / "headers.bin", lambda data: data_files.headers(data, {}, gone))
+    _rewrite(TORCHES / "layouts.bin", lambda data: data_files.class_layouts(data, {}, machines))
+
+
+def _rewrite(path: Path, change: Callable[[bytes], bytes]) -> None:
+    start, before = time.monotonic(), path.read_bytes()
+    after = change(before)
+    path.write_bytes(after)
+    state = "unchanged" if after == before else f"{len(before)} → {len(after)} bytes"
+    print(f"{path.name}: {state}, {time.monotonic() - start:.0f} s", flush=True)
+
+
+def drift(version: str) -> None:
+    """Print what differs from the release before."""
+    release = Version(version)
+    before = [known for known in embedded.versions() if known < release]
+    if before:
+        command = [sys.executable, "-m", "abiscan", "diff", str(before[-1]), release.public]
+        subprocess.run(command, check=False)
+
+
+def main() -> int:
+    """Read the wheels, write the data files, and print what changed in torch."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "versions", nargs="+", metavar="VERSION", help="releases; with a local tag, one of their builds"
+    )
+    parser.add_argument("--remove", action="store_true", help="take the releases out of the package instead")
+    parser.add_argument("--wheels", type=Path, help="a folder of wheels that need not be fetched")
+    parser.add_argument("--index", metavar="URL", help="where pip looks, too")
+    parser.add_argument("--work", type=Path, help="where wheels are unpacked: several GB")
+    parser.add_argument("--clang", default=shutil.which("clang++-19") or "clang++", help="the compiler")
+    parser.add_argument("--cuda", type=Path, help="where cuda_runtime_api.h lies")
+    arguments = parser.parse_args()
+    if arguments.index:
+        os.environ["PIP_EXTRA_INDEX_URL"] = arguments.index
+    if arguments.remove:
+        remove(arguments.versions)
+        return 0
+    if shutil.which(arguments.clang) is None:
+        raise SystemExit(f"{arguments.clang}: not found; install clang 18 or newer, or name it with --clang")
+    found = Found()
+    with tempfile.TemporaryDirectory(dir=arguments.work) as work:
+        for package, machine in packages(arguments.versions, arguments.wheels, Path(work)):
+            found.read(package, machine, Toolchain(arguments.clang, arguments.cuda))
+    if not found.builds:
+        raise SystemExit(f"there is no wheel of torch {' or '.join(arguments.versions)}")
+    write(found)
+    drift(arguments.versions[0])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
