@@ -14,6 +14,7 @@ from packaging.utils import canonicalize_name
 
 from abiscan.binary.elf import Machine
 from abiscan.errors import InputError
+from abiscan.findings import Effect
 from abiscan.inputs.index import Candidate, Index
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import TorchVersion
@@ -237,8 +238,8 @@ class _Attempt:
 def opinion(package: PackageResult | None, results: Sequence[Result]) -> Opinion:
     """What the verdict on a package means for a user who wants to install it.
 
-    A package that goes on without a library counts as working if that library lacks something that no version of the
-    package could change: libraries of a GPU, of the system.
+    A package that goes on without a library counts as working if that library needs others that are not there, such as
+    those of a GPU on a torch for CPUs.
     """
     if package is None:
         failing = [result for result in results if result.verdict is not Verdict.LOADS]
@@ -251,7 +252,8 @@ def opinion(package: PackageResult | None, results: Sequence[Result]) -> Opinion
         case PackageVerdict.UNKNOWN if not _certainly_failing(package):
             return Opinion(note=package.summary)
         case _:
-            cause = package.error.cause if package.error else None
+            causes = (package.error.cause if package.error else None, *(one.error for one in package.without))
+            cause = next(filter(None, causes), None)
             return Opinion(reason=f"{package.summary}; {cause}" if cause else package.summary)
 
 
@@ -263,8 +265,8 @@ def _certainly_failing(package: PackageResult) -> bool:
 
 def _is_absent(file: str | None, results: Sequence[Result]) -> bool:
     """Whether all that is wrong with a library is that one it needs is not there."""
-    rules = {finding.rule for result in results if result.path == file for finding in result.findings}
-    return bool(rules) and rules <= {"missing-library", "cuda-runtime-mismatch"}
+    findings = [finding for result in results if result.path == file for finding in result.findings]
+    return {finding.rule for finding in findings if finding.effect is not Effect.NOTE} == {"missing-library"}
 
 
 def _said(result: Result) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from abiscan.python.model import Answer
 from abiscan.python.scan import LOADING, REGISTERING, ImportLine, Outline, Scan
-from abiscan.python.sources import Files, requirements
+from abiscan.python.sources import PackageFiles, requirements
 
 _LARGEST_SOURCE = 2_000_000
 _ROUNDS = 3
@@ -47,10 +47,10 @@ _WORDS = re.compile("|".join(re.escape(word.decode().strip(".(")) for word in (*
 
 
 @dataclass
-class Library:
+class PythonCode:
     """A package's Python code, for one version of Python."""
 
-    files: Files
+    files: PackageFiles
     python: tuple[int, int] | Answer
     surroundings: Surroundings = field(default_factory=Surroundings)
     problems: dict[str, str] = field(default_factory=dict)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from abiscan.python.machine import Machine
+from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, PythonRegistration, Registers
 from abiscan.python.modelled import Modelled
-from abiscan.python.values import Unknown
+from abiscan.python.values import NotKnown
 
 _OF_TORCH = frozenset({
     "c10d", "c10d_functional", "_c10d_functional", "_c10d_functional_autograd", "_dtensor", "symm_mem", "fsdp",
@@ -18,25 +18,25 @@ _OF_TORCH = frozenset({
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Operator(Modelled):
+class OperatorValue(Modelled):
     """``torch.ops.NAMESPACE.NAME``, or one of its overloads."""
 
     name: str
 
-    def attribute(self, machine: Machine, name: str) -> object:
+    def attribute(self, machine: PythonMachine, name: str) -> object:
         """An overload, or something else of it."""
         if name in {"__name__", "_name", "_qualified_op_name"}:
             return self.name.partition("::")[2] if name == "__name__" else self.name
         if name.startswith("_") or name in {"overloads", "redispatch", "op"}:
-            return Unknown(f"{self.described()}.{name}")
-        return Operator(self.name if name == "default" else f"{self.name.partition('.')[0]}.{name}")
+            return NotKnown(f"{self.described()}.{name}")
+        return OperatorValue(self.name if name == "default" else f"{self.name.partition('.')[0]}.{name}")
 
     def described(self) -> str:
         """As Python code names it."""
         return "torch.ops." + self.name.replace("::", ".")
 
 
-def exists(machine: Machine, name: str) -> bool | Answer:
+def exists(machine: PythonMachine, name: str) -> bool | Answer:
     """Whether an operator is there: the code has defined it, torch has it, or a library that has been loaded."""
     if name in machine.defined:
         return True
@@ -47,7 +47,7 @@ def exists(machine: Machine, name: str) -> bool | Answer:
     return Answer.UNKNOWN if there is False and name.partition("::")[0] in unclear else there
 
 
-def register(machine: Machine, what: Registers, name: str, key: str | None = None) -> None:
+def register(machine: PythonMachine, what: Registers, name: str, key: str | None = None) -> None:
     """Note what the code registers."""
     if what is Registers.DEFINITION:
         machine.defined.add(name)

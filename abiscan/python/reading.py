@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from abiscan.python.explore import Explored, explore
-from abiscan.python.library import Library, Surroundings
+from abiscan.python.library import PythonCode, Surroundings
 from abiscan.python.machine import Limits
 from abiscan.python.model import Reading, World
-from abiscan.python.sources import Files, PackageSources
+from abiscan.python.sources import PackageFiles, PackageSources
 from abiscan.python.uses import Later, Willing, classify, later
 
 _SECONDS = 5.0
@@ -31,7 +31,9 @@ def read(
     ``world_factory`` gives a world in which nothing is loaded yet.
     """
     with _without_collector():
-        return _read(Files(package), modules, world_factory, surroundings or Surroundings(), Limits.seconds(seconds))
+        return _read(
+            PackageFiles(package), modules, world_factory, surroundings or Surroundings(), Limits.seconds(seconds)
+        )
 
 
 @contextmanager
@@ -47,13 +49,13 @@ def _without_collector() -> Iterator[None]:
 
 
 def _read(
-    files: Files,
+    files: PackageFiles,
     modules: Sequence[str],
     world_factory: Callable[[], World],
     surroundings: Surroundings,
     limits: Limits,
 ) -> Reading:
-    library = Library(files, world_factory().python, surroundings)
+    library = PythonCode(files, world_factory().python, surroundings)
     names = modules or files.top_level()
     main = [explore(library, world_factory, name, limits) for name in names]
     if not files.libraries:

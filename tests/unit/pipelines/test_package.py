@@ -250,6 +250,14 @@ def test_a_package_none_of_whose_libraries_uses_torch(torch: Path, wheels: Path)
     assert done.stdout.startswith("pkg 1.0 on torch 9.9.0+cpu: works")
 
 
+def test_files_that_no_code_names_are_judged_alone(torch: Path, wheels: Path) -> None:
+    """Users load such a file themselves."""
+    wheel = package_wheel(wheels, "pkg", {"pkg/_C.so": BAD}, files={"pkg/__init__.py": "version = 1\n"})
+    report = abiscan.check(wheel, torch)
+    assert report.packages == ()
+    assert report.exit_code(abiscan.Effect.CORRUPTS, strict=False) == 1
+
+
 @pytest.mark.parametrize("form", ["sarif", "junit", "github", "markdown"])
 def test_every_view_shows_the_package(form: str, torch: Path, wheels: Path) -> None:
     wheel = package_wheel(wheels, "pkg", {"pkg/_C.so": BAD}, files={"pkg/__init__.py": LOAD})
