@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from abiscan.results.check import Gap, PredictedError, Report, Result, Suppressed
     from abiscan.results.coverage import BackendReport
     from abiscan.results.diff import Comparison
-    from abiscan.results.fit import Fit, Fitting, Rejected
+    from abiscan.results.fit import FitReport, Fitting, Rejected
     from abiscan.results.matrix import Matrix, PackageRow, Row
     from abiscan.results.operators import ExtensionOperators
     from abiscan.results.package import ImportFailure, ModuleResult, PackageResult, PackageVerdict, UsedLibrary
@@ -51,7 +51,7 @@ __all__ = [
     "Evidence",
     "ExtensionOperators",
     "Finding",
-    "Fit",
+    "FitReport",
     "Fitting",
     "Gap",
     "How",
@@ -108,7 +108,7 @@ _MODULES = {
     "abiscan.results.check": ("Gap", "PredictedError", "Report", "Result", "Suppressed"),
     "abiscan.results.coverage": ("BackendReport",),
     "abiscan.results.diff": ("Comparison",),
-    "abiscan.results.fit": ("Fit", "Fitting", "Rejected"),
+    "abiscan.results.fit": ("FitReport", "Fitting", "Rejected"),
     "abiscan.results.matrix": ("Matrix", "PackageRow", "Row"),
     "abiscan.results.operators": ("ExtensionOperators",),
     "abiscan.results.package": ("ImportFailure", "ModuleResult", "PackageResult", "PackageVerdict", "UsedLibrary"),

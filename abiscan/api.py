@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from abiscan.results.check import Report
     from abiscan.results.coverage import BackendReport
     from abiscan.results.diff import Comparison
-    from abiscan.results.fit import Fit
+    from abiscan.results.fit import FitReport
     from abiscan.results.matrix import Matrix
     from abiscan.results.operators import ExtensionOperators
     from abiscan.results.stable import StableReport
@@ -263,7 +263,7 @@ def fit(
     extra_index_urls: Sequence[str] = (),
     offline: bool = False,
     session: Session | None = None,
-) -> Fit:
+) -> FitReport:
     """Find the newest versions of packages that work with a torch, and with each other.
 
     The versions come from the indexes that pip is configured for; wheels are read in place.

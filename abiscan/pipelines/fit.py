@@ -14,13 +14,14 @@ from packaging.utils import canonicalize_name
 
 from abiscan.binary.elf import Machine
 from abiscan.errors import InputError
+from abiscan.findings import Effect
 from abiscan.inputs.index import Candidate, Index
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import TorchVersion
 from abiscan.pipelines.bench import Bench
 from abiscan.pipelines.together import Search
 from abiscan.results.check import Result
-from abiscan.results.fit import Fit, Fitting, Rejected
+from abiscan.results.fit import FitReport, Fitting, Rejected
 from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.results.verdict import Verdict
 from abiscan.rules import RULES
@@ -44,7 +45,7 @@ def fit(
     *,
     installed: bool,
     constraints: Sequence[Requirement] = (),
-) -> Fit:
+) -> FitReport:
     """The newest versions that satisfy the requirements and work together with one of the torches, the first possible.
 
     :param choices: the torches, the preferred first; those that the requirements exclude are left out
@@ -54,7 +55,7 @@ def fit(
     wanted = _combined(requirements, constraints)
     of_torch = wanted.pop("torch", None)
     candidates = {name: index.candidates(requirement) for name, requirement in wanted.items()}
-    first: Fit | None = None
+    first: FitReport | None = None
     for choice in choices:
         attempt = _Attempt(choice, index, session, candidates)
         if of_torch is not None and not of_torch.specifier.contains(attempt.torch, prereleases=True):
@@ -66,7 +67,7 @@ def fit(
         first = first or found
     if first is None:
         asked = f"torch{of_torch.specifier}" if of_torch else "the torch that was asked for"
-        return Fit(torch=None, installed=installed, obstacle=f"no torch is {asked}", bytes_read=index.bytes_read)
+        return FitReport(torch=None, installed=installed, obstacle=f"no torch is {asked}", bytes_read=index.bytes_read)
     return first
 
 
@@ -137,12 +138,12 @@ class _Attempt:
         self.torch = version
         self._search = Search(candidates=candidates, reason=self._reason, conflict=self._conflict)
 
-    def fit(self) -> Fit:
+    def fit(self) -> FitReport:
         """What was found."""
         chosen = self._search.newest()
         obstacle = None if chosen is not None else self._obstacle()
         packages = [self._fitting(candidate, chosen) for candidate in chosen.values()] if chosen else []
-        return Fit(
+        return FitReport(
             torch=self.build,
             installed=False,
             packages=packages,
@@ -211,7 +212,7 @@ class _Attempt:
         megabytes = self._index.bytes_read / 1e6
         self._session.progress(f"reading {candidate} for torch {self.build} ({megabytes:.1f} MB read so far)")
         wheel = self._index.wheel(candidate)
-        bench = Bench([self._choice], self._session, [wheel])
+        bench = Bench([self._choice], self._session, [wheel], packages=True)
         (torch,) = bench.names
         results = bench.judge(wheel, torch, RULES, explained=False)
         return opinion(bench.package(wheel, torch, results), results)
@@ -237,8 +238,8 @@ class _Attempt:
 def opinion(package: PackageResult | None, results: Sequence[Result]) -> Opinion:
     """What the verdict on a package means for a user who wants to install it.
 
-    A package that goes on without a library counts as working if that library lacks something that no version of the
-    package could change: libraries of a GPU, of the system.
+    A package that goes on without a library counts as working if that library needs others that are not there, such as
+    those of a GPU on a torch for CPUs.
     """
     if package is None:
         failing = [result for result in results if result.verdict is not Verdict.LOADS]
@@ -251,7 +252,8 @@ def opinion(package: PackageResult | None, results: Sequence[Result]) -> Opinion
         case PackageVerdict.UNKNOWN if not _certainly_failing(package):
             return Opinion(note=package.summary)
         case _:
-            cause = package.error.cause if package.error else None
+            causes = (package.error.cause if package.error else None, *(one.error for one in package.without))
+            cause = next(filter(None, causes), None)
             return Opinion(reason=f"{package.summary}; {cause}" if cause else package.summary)
 
 
@@ -263,8 +265,8 @@ def _certainly_failing(package: PackageResult) -> bool:
 
 def _is_absent(file: str | None, results: Sequence[Result]) -> bool:
     """Whether all that is wrong with a library is that one it needs is not there."""
-    rules = {finding.rule for result in results if result.path == file for finding in result.findings}
-    return bool(rules) and rules <= {"missing-library", "cuda-runtime-mismatch"}
+    findings = [finding for result in results if result.path == file for finding in result.findings]
+    return {finding.rule for finding in findings if finding.effect is not Effect.NOTE} == {"missing-library"}
 
 
 def _said(result: Result) -> str:

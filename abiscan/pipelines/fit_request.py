@@ -16,7 +16,7 @@ from abiscan.inputs.index import Index, System, settings_of_pip
 from abiscan.inputs.requirements_file import read_requirements
 from abiscan.inputs.session import Session
 from abiscan.pipelines.fit import fit, release_build, torches_of_index
-from abiscan.results.fit import Fit
+from abiscan.results.fit import FitReport
 from abiscan.torches.torch import ReleaseNumber, TorchChoice, TorchOf, torch_choices
 
 _FOLDER = "wheels"
@@ -38,7 +38,7 @@ class Request:
     offline: bool = False
 
 
-def answer(request: Request, session: Session) -> Fit:
+def answer(request: Request, session: Session) -> FitReport:
     """The versions that are asked for.
 
     :raises InputError: an index, a wheel or the torch cannot be read

@@ -7,11 +7,11 @@ from rich.table import Table
 from rich.text import Text
 
 from abiscan.report.characters import clean
-from abiscan.results.fit import Fit, Fitting
+from abiscan.results.fit import FitReport, Fitting
 from abiscan.words import first_line
 
 
-def render(fit: Fit, console: Console, *, verbose: bool) -> None:
+def render(fit: FitReport, console: Console, *, verbose: bool) -> None:
     """What to install, or what stands in the way.
 
     :param verbose: show a table of all newer versions, and why each of them does not fit
@@ -39,7 +39,7 @@ def _comment(package: Fitting) -> str:
     return "; ".join(parts)
 
 
-def _table(fit: Fit) -> Table:
+def _table(fit: FitReport) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
     for title in ("\nnewer version", "\nwhy it does not fit"):
         table.add_column(title, overflow="fold")

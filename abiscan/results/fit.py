@@ -31,7 +31,7 @@ class Fitting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fit:
+class FitReport:
     """What was found.
 
     ``torch`` is its full version, as far as known; None if no torch was found that all packages have a version for.

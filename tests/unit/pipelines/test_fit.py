@@ -24,7 +24,7 @@ from abiscan.inputs.session import Session
 from abiscan.inputs.store import Store
 from abiscan.pipelines.fit import fit, release_build, torches_of_index
 from abiscan.results.document import schema
-from abiscan.results.fit import Fit
+from abiscan.results.fit import FitReport
 from tests.elf_builder import uses
 from tests.fakes import extension, package_wheel
 from tests.index_server import LocalIndex, serving
@@ -60,7 +60,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheels")
     for name, version, symbol, requires in PACKAGES:
         library = extension(undefined=uses(*filter(None, [symbol])))
-        code = f"import torch\ntorch.ops.load_library(__file__.replace('__init__.py', '{name}.so'))\n"
+        load = f"torch.ops.load_library(os.path.join(os.path.dirname(__file__), '{name}.so'))"
+        code = f"import os\nimport torch\n{load}\n"
         metadata = {"Requires-Dist": requires} if requires else {}
         files = {f"{name}/__init__.py": code}
         package_wheel(folder, name, {f"{name}/{name}.so": library}, version=version, files=files, metadata=metadata)
@@ -76,14 +77,14 @@ def server(folder: Path) -> Iterator[LocalIndex]:
         yield server
 
 
-def found(server: LocalIndex, cache: Path, names: Sequence[str], torches: Sequence[str] = ()) -> Fit:
+def found(server: LocalIndex, cache: Path, names: Sequence[str], torches: Sequence[str] = ()) -> FitReport:
     index = Index(Settings(index_urls=(server.url,)), SYSTEM, cache / "wheels")
     choices = [release_build(torch, Machine.X86_64, "cpu" if torch == "2.13.0" else None) for torch in torches]
     requirements = [Requirement(name) for name in names]
     return fit(requirements, choices or torches_of_index(index), index, Session(store=Store(cache)), installed=False)
 
 
-def versions(found: Fit) -> dict[str, str]:
+def versions(found: FitReport) -> dict[str, str]:
     return {package.name: package.version for package in found.packages}
 
 

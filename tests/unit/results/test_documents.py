@@ -16,7 +16,7 @@ import abiscan
 from abiscan.cli import main
 from abiscan.results.doctor import Diagnosis
 from abiscan.results.document import schema
-from abiscan.results.fit import Fit, Fitting, Rejected
+from abiscan.results.fit import FitReport, Fitting, Rejected
 from tests.fakes import SAMPLES
 
 LOADS: Final = str(SAMPLES / "loads" / "loads.so")
@@ -61,7 +61,7 @@ FITTING: Final = Fitting(name="a", version="1", rejected=(Rejected(version="2", 
 
 @pytest.mark.parametrize("packages", [(), (FITTING,)])
 def test_fit(packages: Sequence[Fitting]) -> None:
-    document = json.loads(Fit(torch="2.13.0+cpu", installed=False, packages=packages, obstacle=None).to_json())
+    document = json.loads(FitReport(torch="2.13.0+cpu", installed=False, packages=packages, obstacle=None).to_json())
     jsonschema.Draft202012Validator.check_schema(schema("fit"))
     jsonschema.validate(document, schema("fit"), cls=jsonschema.Draft202012Validator)
 
