@@ -35,11 +35,11 @@ class Operator(Modelled):
         """Its result, if that does not depend on arguments."""
         called = f"{self.described()}()"
         if args or kwargs:
-            return Unknown(called, Why.OPERATOR)
+            return Unknown(called, Why.TARGET)
         result = machine.call_operator(self.name)
         if isinstance(result, NoResult):
             machine.gap(f"what {called} returns is not known: {result.reason}")
-            return Unknown(called, Why.OPERATOR)
+            return Unknown(called, Why.TARGET)
         return result
 
     def described(self) -> str:
