@@ -10,7 +10,7 @@ import importlib
 
 TYPE_CHECKING = False  # what type checkers know by this name; the typing module takes longer to import than the rest
 if TYPE_CHECKING:
-    from abiscan.api import api_history, check, coverage, diff, matrix, operators, releases, torch_operators
+    from abiscan.api import api_history, check, coverage, diff, fit, matrix, operators, releases, torch_operators
     from abiscan.dispatch.coverage import Coverage, MissingKernel
     from abiscan.errors import AbiscanError, InputError
     from abiscan.findings import Effect, Evidence, Finding, Rule
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from abiscan.results.check import Gap, PredictedError, Report, Result, Suppressed
     from abiscan.results.coverage import BackendReport
     from abiscan.results.diff import Comparison
+    from abiscan.results.fit import Fit, Fitting, Rejected
     from abiscan.results.matrix import Matrix, PackageRow, Row
     from abiscan.results.operators import ExtensionOperators
     from abiscan.results.package import ImportFailure, ModuleResult, PackageResult, PackageVerdict, UsedLibrary
@@ -38,6 +39,8 @@ __all__ = [
     "Evidence",
     "ExtensionOperators",
     "Finding",
+    "Fit",
+    "Fitting",
     "Gap",
     "How",
     "ImportFailure",
@@ -49,6 +52,7 @@ __all__ = [
     "PackageRow",
     "PackageVerdict",
     "PredictedError",
+    "Rejected",
     "Report",
     "Result",
     "Row",
@@ -62,6 +66,7 @@ __all__ = [
     "check",
     "coverage",
     "diff",
+    "fit",
     "matrix",
     "operators",
     "releases",
@@ -69,7 +74,17 @@ __all__ = [
 ]
 
 _MODULES = {
-    "abiscan.api": ("api_history", "check", "coverage", "diff", "matrix", "operators", "releases", "torch_operators"),
+    "abiscan.api": (
+        "api_history",
+        "check",
+        "coverage",
+        "diff",
+        "fit",
+        "matrix",
+        "operators",
+        "releases",
+        "torch_operators",
+    ),
     "abiscan.dispatch.coverage": ("Coverage", "MissingKernel"),
     "abiscan.errors": ("AbiscanError", "InputError"),
     "abiscan.findings": ("Effect", "Evidence", "Finding", "Rule"),
@@ -78,6 +93,7 @@ _MODULES = {
     "abiscan.results.check": ("Gap", "PredictedError", "Report", "Result", "Suppressed"),
     "abiscan.results.coverage": ("BackendReport",),
     "abiscan.results.diff": ("Comparison",),
+    "abiscan.results.fit": ("Fit", "Fitting", "Rejected"),
     "abiscan.results.matrix": ("Matrix", "PackageRow", "Row"),
     "abiscan.results.operators": ("ExtensionOperators",),
     "abiscan.results.package": ("ImportFailure", "ModuleResult", "PackageResult", "PackageVerdict", "UsedLibrary"),

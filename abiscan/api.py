@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from abiscan.results.check import Report
     from abiscan.results.coverage import BackendReport
     from abiscan.results.diff import Comparison
+    from abiscan.results.fit import Fit
     from abiscan.results.matrix import Matrix
     from abiscan.results.operators import ExtensionOperators
     from abiscan.results.torch_operators import TorchOperators
@@ -219,6 +220,54 @@ def diff(
         user = next(iter(sources), None)
         choices = _choice(old, python), _choice(new, python)
         return pipeline.diff(*choices, _machine(machine), user, _session(session))
+
+
+def fit(
+    packages: str | Iterable[str],
+    torch: TorchLike | None = None,
+    *,
+    files: Sequence[str | os.PathLike[str]] = (),
+    python: str | None = None,
+    python_version: tuple[int, int] | None = None,
+    platform: str | None = None,
+    cuda: str | None = None,
+    index_url: str | None = None,
+    extra_index_urls: Sequence[str] = (),
+    offline: bool = False,
+    session: Session | None = None,
+) -> Fit:
+    """Find the newest versions of packages that work with a torch, and with each other.
+
+    The versions come from the indexes that pip is configured for; wheels are read in place.
+
+    :param packages: names or requirements; the newest version of the first counts most
+    :param torch: a specifier means the newest release that all packages have a version for; by default the torch of
+        the current environment, or any release if it has none
+    :param files: files of requirements, whose packages are looked for as well
+    :param python: the interpreter whose torch, version and pip settings are used; by default that of the environment
+    :param python_version: ``(3, 12)``, by default that of the interpreter
+    :param platform: the platform that wheels are looked for, by default this one
+    :param cuda: the CUDA of a release: ``12.6``, or ``cpu``
+    :param index_url: replaces the index of the settings
+    :param extra_index_urls: are asked as well
+    :param offline: whether only what was read before is used
+    :raises AbiscanError: an index, a wheel or the torch cannot be read
+    """
+    from abiscan.pipelines.fit_request import Request, answer
+
+    request = Request(
+        packages=(packages,) if isinstance(packages, str) else tuple(packages),
+        torch=torch if torch is None or isinstance(torch, str) else _choice(torch, None),
+        files=tuple(map(Path, files)),
+        python=_environment(python),
+        python_version=python_version,
+        platform=platform,
+        cuda=cuda,
+        index_url=index_url,
+        extra_index_urls=tuple(extra_index_urls),
+        offline=offline,
+    )
+    return answer(request, _session(session))
 
 
 def releases() -> tuple[str, ...]:

@@ -47,7 +47,17 @@ def registrations(steps: Iterable[Mapping[str, Any]], gaps: Iterable[str] = ()) 
                     library, definition.name, key, signature=mangled, inferred=inferred, definition=definition
                 )
         elif "impl" in step:
-            recorder.kernel(library, step["impl"], key, signature=mangled, inferred=inferred)
+            version = step.get("abi_version")
+            recorder.kernel(
+                library,
+                step["impl"],
+                key,
+                signature=mangled,
+                inferred=inferred,
+                boxed="abi_version" in step,
+                stable="abi_version" in step,
+                abi_version=int(version, 16) if version else None,
+            )
         elif "fallback" in step:
             recorder.fallback(library, step["fallback"], fallthrough=False)
         elif "backend" in step:
@@ -55,7 +65,10 @@ def registrations(steps: Iterable[Mapping[str, Any]], gaps: Iterable[str] = ()) 
         elif "enter" in step:
             recorder.registry(step["enter"], key, step.get("priority"))
         elif "lookup" in step:
-            recorder.lookup(step["lookup"], step.get("function", FIND_OR_THROW), 16)
+            version = step.get("abi_version")
+            recorder.lookup(
+                step["lookup"], step.get("function", FIND_OR_THROW), 16, int(version, 16) if version else None
+            )
         elif "class" in step:
             recorder.custom_class(step["class"])
         else:

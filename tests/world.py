@@ -8,12 +8,14 @@ A case in ``cases/`` says what differs from ``BASE``, the world of a CPU build o
 ``defines`` lists ``name``, ``name@@VERSION`` or ``name@VERSION`` (hidden); ``references`` lists ``name`` or
 ``name@VERSION:file``, with ``weak`` before it where it is. An object of null is taken out of the world. What is left
 out is empty. ``built_for`` are the releases that the extension can have been built for, ``classes`` those whose type
-information it has: each a name, its base (both mangled) and the number of its virtual functions.
+information it has: each a name, its base (both mangled) and the number of its virtual functions. ``gpu`` has the GPUs
+and the driver to check for, and the code for GPUs, by operator.
 """
 
 from __future__ import annotations
 
 import copy
+import itertools
 import posixpath
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -23,6 +25,10 @@ from typing import Any, Final
 from abiscan.binary.elf import Definition, Machine, Reference, SharedObject, SymbolTable, SymbolVersion
 from abiscan.binary.ownership import is_torch_library
 from abiscan.binary.typeinfo import CxxClass, Slot
+from abiscan.gpu.devices import gpu
+from abiscan.gpu.drivers import Driver
+from abiscan.gpu.model import CodeKind, Compression, Container, Entry
+from abiscan.gpu.outcome import outcome_of
 from abiscan.inputs.interpreter import Interpreter, PythonTag
 from abiscan.inputs.requirement import metadata_of
 from abiscan.inputs.version import TorchVersion
@@ -230,6 +236,41 @@ def linkage(case: Mapping[str, Any]) -> Linkage:
         defined_in_python=case.get("defined_in_python", {}),
         registering=replayed,
         drifts=drifts,
+        wheel=case.get("wheel", ""),
+        **_gpu(case.get("gpu", {})),
+    )
+
+
+def _gpu(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Code for GPUs: containers by operator, each a list of targets as ``sm_90a zstd`` or ``compute_80 8.7``."""
+    gpus = tuple(known for name in fields.get("on", ()) if (known := gpu(name)) is not None)
+    driver = Driver.parse(fields["driver"]) if "driver" in fields else None
+    numbers = itertools.count(0x1000, 16)
+    operators = {
+        operator: tuple((Container(address=next(numbers), entries=tuple(map(_entry, kernel))),) for kernel in kernels)
+        for operator, kernels in fields.get("operators", {}).items()
+    }
+    others = (Container(address=next(numbers), entries=tuple(map(_entry, each))) for each in fields.get("others", ()))
+    containers = (*(container for kernels in operators.values() for kernel in kernels for container in kernel), *others)
+    own = fields.get("torch", {})
+    return {
+        "gpus": tuple(outcome_of(operators, containers, (12, 8), each, driver) for each in gpus),
+        "torch_runs": {each: own[each.name] for each in gpus if each.name in own},
+    }
+
+
+def _entry(text: str) -> Entry:
+    name, *more = text.split()
+    if name.startswith("gfx"):
+        return Entry(kind=CodeKind.HIP, gfx=name)
+    kind, _, number = name.partition("_")
+    version = next((word for word in more if "." in word), None)
+    return Entry(
+        kind=CodeKind.PTX if kind == "compute" else CodeKind.CUBIN,
+        architecture=int(number.rstrip("af")),
+        variant=number[len(number.rstrip("af")) :],
+        ptx_isa=(int(version.partition(".")[0]), int(version.partition(".")[2])) if version else None,
+        compression=Compression.ZSTD if "zstd" in more else Compression.NONE,
     )
 
 

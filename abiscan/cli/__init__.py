@@ -19,7 +19,7 @@ class _Commands(click.Group):
     """The commands, each in the module of its name, imported only when called: none pays for another's imports."""
 
     NAMES = (
-        *("cache", "check", "coverage", "diff", "doctor", "explain"),
+        *("cache", "check", "coverage", "diff", "doctor", "explain", "fit"),
         *("guard", "matrix", "ops", "pip", "releases", "stamp", "uv"),
     )
 

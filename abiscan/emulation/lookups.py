@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from abiscan.binary.elf import Machine
 from abiscan.emulation.aten import operators_behind
@@ -34,6 +34,7 @@ _STRUCTS: Final = "at::_ops"
 _INSTRUCTIONS: Final = 3_000
 _FRAME_SIZE, _FRAME_AT = 0x4000, 0x3000  # of a frame with constants, and where its pointer points
 _UNKNOWN_TEXT: Final = b"\xff"
+_Called: TypeAlias = tuple[str, "int | None"]  # the name of an operator, and the version that the call passes
 
 
 def imported_operators(imports: Iterable[str]) -> Iterator[Lookup | EmulationGap]:
@@ -78,23 +79,23 @@ class LookupReader:
     def read(self, sites: Iterable[CallSite]) -> Iterator[Lookup | EmulationGap]:
         """The operators that these calls look up, and a gap for each call where the operator is unknown."""
         self._process.unknown_text = _UNKNOWN_TEXT
-        executed: dict[int | None, set[str]] = {}
+        executed: dict[int | None, set[_Called]] = {}
         for lookup in self._recorder.lookups:
-            executed.setdefault(lookup.address, set()).add(lookup.operator)
+            executed.setdefault(lookup.address, set()).add((lookup.operator, lookup.abi_version))
         for site in sites:
             function = function_called(site.target) or site.target
             # A call that leaves its function returns to where that one would have: nothing tells it by its address.
             names = executed.get(BASE + site.address) if not site.is_jump else None
             names = names or self._read_one(site)
-            for name in sorted(names):
+            for name, version in sorted(names, key=lambda called: (called[0], called[1] or 0)):
                 if is_operator(name):
-                    yield Lookup(operator=name, function=function, address=site.address)
+                    yield Lookup(operator=name, function=function, address=site.address, abi_version=version)
             if not names:
                 reason = f"calls {function} with a name that is not a constant"
                 symbol = self._process.image.nearest_symbol(site.address)
                 yield EmulationGap(stage=LOOKUPS, reason=reason, address=site.address, symbol=symbol)
 
-    def _read_one(self, site: CallSite) -> set[str]:
+    def _read_one(self, site: CallSite) -> set[_Called]:
         start = self._functions.containing(site.address - (not site.is_jump))
         if start is None:
             return set()
@@ -132,7 +133,7 @@ class LookupReader:
             if agreed:
                 yield head, dict(agreed)
 
-    def _names_from(self, first: int, site: CallSite, constants: Mapping[Location, int] | None = None) -> set[str]:
+    def _names_from(self, first: int, site: CallSite, constants: Mapping[Location, int] | None = None) -> set[_Called]:
         """The names that are passed to the call if the code is run from ``first``.
 
         :param constants: what is known of registers and frame there
@@ -143,7 +144,7 @@ class LookupReader:
         seen = len(self._recorder.lookups)
         self._run(BASE + first, (), _INSTRUCTIONS)
         return {
-            lookup.operator
+            (lookup.operator, lookup.abi_version)
             for lookup in self._recorder.lookups[seen:]
             if lookup.address == BASE + site.address or (site.is_jump and not self._is_own(lookup.address))
         }

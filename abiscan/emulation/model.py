@@ -21,7 +21,15 @@ ALLOCATOR: Final = "allocator"
 ALLOCATOR_SETTINGS: Final = "AcceleratorAllocatorConfig"
 """Registries, as ``Registry.what`` has them."""
 
-_THROWING: Final = ("c10::Dispatcher::findSchemaOrThrow", "aoti_torch_call_dispatcher", "torch_call_dispatcher")
+_MAJOR: Final = 2  # of every release with the stable ABI
+_STABLE_CALLS: Final = ("aoti_torch_call_dispatcher", "torch_call_dispatcher")
+_THROWING: Final = ("c10::Dispatcher::findSchemaOrThrow", *_STABLE_CALLS)
+
+
+def version_of(number: int) -> str | None:
+    """The release in a ``TORCH_ABI_VERSION``: ``2.10.0`` for 0x020A000000000000; None if it is none."""
+    major, minor, patch = number >> 56, number >> 48 & 0xFF, number >> 40 & 0xFF
+    return f"{major}.{minor}.{patch}" if major == _MAJOR and not number & 0xFF_FFFF_FFFF else None
 
 
 class Phase(enum.Enum):
@@ -88,7 +96,8 @@ class RegisteredKernel:
 
     ``signature`` is the C++ function type, mangled (``FN2at6TensorERKS0_E``), None for a kernel given boxed.
     ``inferred_schema`` is ``(Tensor _0) -> Tensor _0``, None where torch infers none. ``abi_version`` is the version
-    that a stable-ABI extension declares with its kernel. ``functions`` are where its code begins, in the file's own
+    of the torch whose headers a stable-ABI extension was compiled with; ``stable`` marks kernels that take
+    ``StableIValue``s. ``functions`` are where its code begins, in the file's own
     space: the function that torch calls, and the one that it is made from.
     """
 
@@ -105,6 +114,7 @@ class RegisteredKernel:
     order: int
     library: int | None
     functions: tuple[int, ...] = ()
+    stable: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,12 +176,19 @@ class Lookup:
     """An operator that the code fetches by name when it runs, with torch's ``function``.
 
     ``address`` is where that call returns to (where it lies, if it is a jump), in the file's own space; None for
-    ``at::_ops``, where the object imports a function of the operator's own.
+    ``at::_ops``, where the object imports a function of the operator's own. ``abi_version`` is the version of the torch
+    whose headers the call was compiled with, where the call passes it.
     """
 
     operator: str
     function: str
     address: int | None
+    abi_version: int | None = None
+
+    @property
+    def is_stable_call(self) -> bool:
+        """Whether it calls the operator with ``StableIValue``s."""
+        return self.function in _STABLE_CALLS
 
     @property
     def throws(self) -> bool:

@@ -129,6 +129,7 @@ class Recorder:
         fallthrough: bool = False,
         abi_version: int | None = None,
         functions: tuple[int, ...] = (),
+        stable: bool = False,
         definition: RegisteredOperator | None = None,
     ) -> None:
         """Record a kernel for an operator, registered separately or with the ``definition``."""
@@ -147,6 +148,7 @@ class Recorder:
                 order=self._next() if definition is None else definition.order,
                 library=library.order if library else None,
                 functions=functions,
+                stable=stable,
             )
         )
 
@@ -190,9 +192,9 @@ class Recorder:
         self.settle()
         return next(self._order)
 
-    def lookup(self, operator: str, function: str, address: int) -> None:
+    def lookup(self, operator: str, function: str, address: int, abi_version: int | None = None) -> None:
         """Record that the call that returns to ``address`` passes an operator name to ``function``."""
-        self.lookups.append(Lookup(operator=operator, function=function, address=address))
+        self.lookups.append(Lookup(operator=operator, function=function, address=address, abi_version=abi_version))
 
 
 def _qualified(library: Library | None, name: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,11 +12,10 @@ from abiscan.binary.elf import SharedObject
 from abiscan.binary.ownership import gpu_library
 from abiscan.emulation.model import GpuKernel, RegisteredKernel, Registrations
 from abiscan.gpu import drivers
-from abiscan.gpu.compatibility import Choice, choose
 from abiscan.gpu.devices import Gpu
 from abiscan.gpu.drivers import Driver
 from abiscan.gpu.model import Compression, Container, GpuCode, targets_of
-from abiscan.gpu.outcome import GpuOutcome
+from abiscan.gpu.outcome import GpuOutcome, outcome_of
 from abiscan.gpu.reader import gpu_code
 from abiscan.inputs.files import ElfSource, random_access
 from abiscan.words import listed
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
     from abiscan.extension.inventory import Inventory
 
 _KEYS: Final = ("CUDA", "HIP")
+_NEWEST_OF: Final = {"10": (10, 2), "11": (11, 8), "12": (12, 9)}  # major versions without further releases
 _RUNTIMES: Final = ("cudart", "amdhip64")
 _LOADERS: Final = {
     "code made at run time is not in the file": ("nvrtcCompileProgram", "hiprtcCompileProgram"),
@@ -88,32 +87,11 @@ class ExtensionGpu:
         :param driver: its driver; None for one that knows everything
         """
         if (gpu, driver) not in self._outcomes:
-            self._outcomes[gpu, driver] = self._on(gpu, driver)
+            toolkit = self.code.toolkit
+            if toolkit is None and self.runtime is not None:
+                toolkit = _NEWEST_OF.get(self.runtime)
+            self._outcomes[gpu, driver] = outcome_of(self.operators, self.code.containers, toolkit, gpu, driver)
         return self._outcomes[gpu, driver]
-
-    def _on(self, gpu: Gpu, driver: Driver | None) -> GpuOutcome:
-        known: dict[tuple[int, ...], Choice] = {}
-
-        def choice(containers: tuple[Container, ...]) -> Choice:
-            key = tuple(container.address for container in containers)
-            if key not in known:
-                known[key] = choose(containers, gpu, driver, self.code.toolkit)
-            return known[key]
-
-        runnable = tuple(
-            container for container in self.code.containers if container.entries and not container.relocatable
-        )
-        return GpuOutcome(
-            gpu=gpu,
-            driver=driver,
-            operators={operator: tuple(map(choice, kernels)) for operator, kernels in self.operators.items()},
-            containers=tuple(choice((container,)) for container in runnable),
-            code={
-                operator: tuple(dict.fromkeys(itertools.chain.from_iterable(kernels)))
-                for operator, kernels in self.operators.items()
-            },
-            every=runnable,
-        )
 
 
 def extension_gpu(source: ElfSource, facts: SharedObject, inventory: Inventory | None) -> ExtensionGpu | None:

@@ -22,7 +22,7 @@ _WITHOUT_ARGUMENTS = ("CompositeImplicitAutograd", "CompositeExplicitAutograd", 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Registrant:
+class OperatorProvider:
     """An object in a process, and what it registers.
 
     ``siblings`` are the libraries of the package that define functions which it imports.
@@ -50,7 +50,7 @@ class Registrant:
 
 def registrants(
     source: ElfSource, closure: Closure, registering: Registering, files: Files
-) -> Iterator[tuple[str, Registrant]]:
+) -> Iterator[tuple[str, OperatorProvider]]:
     """An extension that was loaded, and the libraries that it brings along, by their paths."""
     first, *others = closure.modules
     brought = [(module, registering.bundled[module.name]) for module in others if module.name in registering.bundled]
@@ -59,7 +59,7 @@ def registrants(
         if file is not None and module.facts is not None:
             yield (
                 module.path,
-                Registrant(
+                OperatorProvider(
                     source=file,
                     facts=module.facts,
                     registrations=registrations,
@@ -80,7 +80,7 @@ def _siblings(module: Module, closure: Closure, files: Files) -> Iterator[ElfSou
 
 
 def result(
-    registrants: Iterable[Registrant], operator: str, torch: TorchVersion | None, known: dict[object, Result]
+    registrants: Iterable[OperatorProvider], operator: str, torch: TorchVersion | None, known: dict[object, Result]
 ) -> Result:
     """What an operator returns, called without arguments.
 

@@ -14,7 +14,7 @@ from typing import Final
 from abiscan.gpu import drivers
 from abiscan.gpu.devices import Gpu
 from abiscan.gpu.drivers import Driver
-from abiscan.gpu.model import Compression, Container, Entry, Kind
+from abiscan.gpu.model import CodeKind, Compression, Container, Entry
 
 _TEGRA: Final = frozenset({53, 62, 72, 87})
 _OLD_NAME: Final = {101: 110}  # Thor, up to CUDA 12.9
@@ -68,9 +68,9 @@ class Choice:
 def fits(entry: Entry, gpu: Gpu, toolkit: tuple[int, int] | None = None) -> bool:
     """Whether a piece of code is for a GPU, whatever the driver.
 
-    :param toolkit: the CUDA that compiled it, None if that is not known
+    :param toolkit: the CUDA that compiled it; None if that is not known: then what only a newer one can is assumed
     """
-    if entry.kind is Kind.LTO or (entry.gfx is None) != (gpu.gfx is None):
+    if entry.kind is CodeKind.LTO or (entry.gfx is None) != (gpu.gfx is None):
         return False
     if entry.gfx is not None and gpu.gfx is not None:
         return _fits_hip(entry.gfx, gpu.gfx)
@@ -80,7 +80,7 @@ def fits(entry: Entry, gpu: Gpu, toolkit: tuple[int, int] | None = None) -> bool
         return gpu.capability == code
     if entry.variant == "f":
         return same_family
-    if entry.kind is Kind.PTX:
+    if entry.kind is CodeKind.PTX:
         return gpu.capability >= code
     return same_family and _same_kind_of_board(code, gpu.capability, toolkit)
 
@@ -91,7 +91,7 @@ def _same_kind_of_board(code: int, capability: int, toolkit: tuple[int, int] | N
         return capability == code
     if capability not in _TEGRA:
         return True
-    return code in _UNIFIED_CODE and toolkit is not None and toolkit >= _UNIFIED
+    return code in _UNIFIED_CODE and (toolkit is None or toolkit >= _UNIFIED)
 
 
 def _fits_hip(code: str, gpu: str) -> bool:
@@ -127,7 +127,7 @@ _ORDER: Final = tuple(Fit)
 
 def _choose(container: Container, gpu: Gpu, driver: Driver | None, toolkit: tuple[int, int] | None) -> Choice:
     fitting = [entry for entry in container.entries if fits(entry, gpu, toolkit)]
-    for kind in (Kind.HIP, Kind.CUBIN, Kind.PTX):
+    for kind in (CodeKind.HIP, CodeKind.CUBIN, CodeKind.PTX):
         of_kind = [entry for entry in fitting if entry.kind is kind]
         if of_kind:
             # That for the GPU itself before that for its family, and the newest before older ones.
@@ -137,8 +137,8 @@ def _choose(container: Container, gpu: Gpu, driver: Driver | None, toolkit: tupl
 
 
 def _fit(entry: Entry, driver: Driver | None) -> Fit:
-    native = Fit.JIT if entry.kind is Kind.PTX else Fit.NATIVE
-    if driver is None or entry.kind is Kind.HIP:
+    native = Fit.JIT if entry.kind is CodeKind.PTX else Fit.NATIVE
+    if driver is None or entry.kind is CodeKind.HIP:
         return native
     if entry.compression is Compression.ZSTD and driver < drivers.ZSTD:
         return Fit.COMPRESSION_TOO_NEW

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from abiscan.gpu.model import Compression, Container, Entry, Kind
+from abiscan.gpu.model import CodeKind, Compression, Container, Entry
 
 Read = Callable[[int, int], bytes]
 """Reads at most so many bytes at an offset of the file."""
@@ -23,7 +23,7 @@ _ALIGNMENT: Final = 8
 _WINDOW: Final = 1 << 16
 _MOST_ENTRIES: Final = 1 << 20
 _LARGEST_HEADER: Final = 1 << 20
-_KINDS: Final = {1: Kind.PTX, 2: Kind.CUBIN, 8: Kind.LTO}
+_KINDS: Final = {1: CodeKind.PTX, 2: CodeKind.CUBIN, 8: CodeKind.LTO}
 _GROUP: Final = 0x100  # several pieces of code compressed together, from CUDA 13.5 on: nvcc --concat
 _GROUP_HEAD: Final = struct.Struct("<II")
 _LZ4, _ZSTD, _EXACT, _FAMILY = 0x2000, 0x8000, 0x100000, 0x200000
@@ -41,7 +41,7 @@ def containers(read: Read, start: int, size: int, address: int, *, relocatable: 
     :raises Damaged: what follows is no container
     """
     at, end, left = start, start + size, _MOST_ENTRIES
-    while (at := _skip_zeroes(read, at, end)) < end:
+    while (at := skip_zeroes(read, at, end)) < end:
         head = read(at, _HEADER.size)
         if len(head) < _HEADER.size:
             raise Damaged(f"a container at {at:#x} ends with the file")
@@ -101,7 +101,7 @@ def _entry(head: bytes, flags: int, offset: int) -> Entry:
         kind=kind,
         architecture=architecture,
         variant="a" if own_flags & _EXACT else "f" if own_flags & _FAMILY else "",
-        ptx_isa=(major, minor) if kind is Kind.PTX else None,
+        ptx_isa=(major, minor) if kind is CodeKind.PTX else None,
         compression=_compression(flags),
         size=size,
         offset=offset,
@@ -118,7 +118,7 @@ def _aligned(at: int) -> int:
     return -(-at // _ALIGNMENT) * _ALIGNMENT
 
 
-def _skip_zeroes(read: Read, at: int, end: int) -> int:
+def skip_zeroes(read: Read, at: int, end: int) -> int:
     """Where the padding between containers ends."""
     size = _ALIGNMENT
     while at < end:

@@ -7,8 +7,8 @@ import zlib
 from collections.abc import Iterator
 from typing import Final
 
-from abiscan.gpu.cuda import Damaged, Read
-from abiscan.gpu.model import Compression, Container, Entry, Kind
+from abiscan.gpu.cuda import Damaged, Read, skip_zeroes
+from abiscan.gpu.model import CodeKind, Compression, Container, Entry
 
 _PLAIN: Final = b"__CLANG_OFFLOAD_BUNDLE__"
 _COMPRESSED: Final = b"CCOB"
@@ -37,9 +37,11 @@ def containers(read: Read, start: int, size: int, address: int) -> Iterator[Cont
     """
     at, end = start, start + size
     for _ in range(_MOST_BUNDLES):
-        head = read(at, min(_DIRECTORY, end - at)) if at < end else b""
-        if not head.strip(b"\0"):
+        if at < end:
+            at = skip_zeroes(read, at, end)
+        if at >= end:
             return
+        head = read(at, min(_DIRECTORY, end - at))
         directory, compression, length = head, Compression.NONE, 0
         if head.startswith(_COMPRESSED):
             directory, length = _decompressed(read, at, end, head)
@@ -67,7 +69,7 @@ def _entries(head: bytes, base: int, compression: Compression) -> tuple[tuple[En
         _, separator, target = name.partition(_SEPARATOR)
         if separator and not name.startswith("host") and target:
             entries.append(
-                Entry(kind=Kind.HIP, gfx=target.lstrip("-"), compression=compression, size=size, offset=base)
+                Entry(kind=CodeKind.HIP, gfx=target.lstrip("-"), compression=compression, size=size, offset=base)
             )
     return tuple(entries), reach
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 
-class Kind(enum.Enum):
+class CodeKind(enum.Enum):
     """What a piece of code is."""
 
     PTX = "ptx"
@@ -41,7 +41,7 @@ class Entry:
     in the file the code itself begins.
     """
 
-    kind: Kind
+    kind: CodeKind
     architecture: int = 0
     variant: str = ""
     gfx: str | None = None
@@ -55,7 +55,7 @@ class Entry:
         """The name of what it was compiled for: ``sm_90a``, ``compute_80``, ``gfx942``."""
         if self.gfx is not None:
             return self.gfx
-        prefix = {Kind.PTX: "compute", Kind.LTO: "lto"}.get(self.kind, "sm")
+        prefix = {CodeKind.PTX: "compute", CodeKind.LTO: "lto"}.get(self.kind, "sm")
         return f"{prefix}_{self.architecture}{self.variant}"
 
 
@@ -101,6 +101,6 @@ def targets_of(containers: Iterable[Container]) -> tuple[str, ...]:
         entry.target: entry
         for container in containers
         for entry in container.entries
-        if not container.relocatable and entry.kind is not Kind.LTO
+        if not container.relocatable and entry.kind is not CodeKind.LTO
     }
     return tuple(sorted(entries, key=lambda name: (entries[name].kind.value, entries[name].architecture, name)))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from abiscan.gpu.compatibility import Choice, Fit
+from abiscan.gpu.compatibility import Choice, Fit, choose
 from abiscan.gpu.devices import Gpu
 from abiscan.gpu.drivers import Driver
 from abiscan.gpu.model import Container
@@ -51,6 +52,41 @@ class GpuOutcome:
     def file(self) -> Choice:
         """The best of all containers: if even that does not run, nothing in the file does."""
         return best(self.containers)
+
+
+def outcome_of(
+    operators: Mapping[str, tuple[tuple[Container, ...], ...]],
+    containers: Sequence[Container],
+    toolkit: tuple[int, int] | None,
+    gpu: Gpu,
+    driver: Driver | None,
+) -> GpuOutcome:
+    """What a GPU runs.
+
+    :param operators: for each operator, the containers of each kernel that it launches
+    :param containers: all of the extension
+    :param toolkit: the CUDA that compiled them, None if that is not known
+    """
+    known: dict[tuple[int, ...], Choice] = {}
+
+    def choice(same: tuple[Container, ...]) -> Choice:
+        key = tuple(container.address for container in same)
+        if key not in known:
+            known[key] = choose(same, gpu, driver, toolkit)
+        return known[key]
+
+    runnable = tuple(container for container in containers if container.entries and not container.relocatable)
+    return GpuOutcome(
+        gpu=gpu,
+        driver=driver,
+        operators={operator: tuple(map(choice, kernels)) for operator, kernels in operators.items()},
+        containers=tuple(choice((container,)) for container in runnable),
+        code={
+            operator: tuple(dict.fromkeys(itertools.chain.from_iterable(kernels)))
+            for operator, kernels in operators.items()
+        },
+        every=runnable,
+    )
 
 
 def best(choices: Iterable[Choice]) -> Choice:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from abiscan.gpu import cuda, hip
 from abiscan.gpu.cuda import Damaged, Read
 from abiscan.gpu.drivers import cuda_of_ptx
-from abiscan.gpu.model import Compression, Container, GpuCode, Kind
+from abiscan.gpu.model import CodeKind, Compression, Container, GpuCode
 
 _SECTION: Final = struct.Struct("<IIQQQQIIQQ")
 _NO_BITS: Final = 8
@@ -95,7 +95,7 @@ def _toolkit(read: Read, containers: list[Container]) -> tuple[int, int] | None:
         for entry in container.entries:
             if entry.ptx_isa is not None and (version := cuda_of_ptx(entry.ptx_isa)):
                 versions.append(version)
-            elif entry.kind is Kind.CUBIN and entry.compression is Compression.NONE and plain < _MOST_CUBINS:
+            elif entry.kind is CodeKind.CUBIN and entry.compression is Compression.NONE and plain < _MOST_CUBINS:
                 plain += 1
                 if version := _toolkit_of_cubin(read, entry.offset, entry.size):
                     versions.append(version)

@@ -168,14 +168,15 @@ def random_access(source: ElfSource) -> Iterator[Callable[[int, int], bytes]]:
 class Wheel:
     """A wheel, open for reading.
 
+    :param stream: its bytes, if they are not on disk; ``path`` is then only its name
     :raises InputError: the file is not a zip archive, or cannot be read
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, stream: IO[bytes] | None = None) -> None:
         self.path = path
         self._members: dict[str, WheelMember] = {}
         try:
-            self._archive = zipfile.ZipFile(path)
+            self._archive = zipfile.ZipFile(stream or path)
         except OSError as error:
             raise unreadable(path, error) from error
         except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:

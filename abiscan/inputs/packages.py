@@ -9,10 +9,10 @@ import re
 import subprocess
 import sys
 import urllib.parse
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final
 
 from abiscan.errors import InputError
 from abiscan.inputs import interpreter
@@ -53,6 +53,14 @@ class FetchedWheel:
     """A downloaded wheel in a temporary folder, whose path means nothing to the user."""
 
     path: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteWheel:
+    """A wheel on a server, read in place; ``path`` has only its name, ``stream`` opens it."""
+
+    path: Path
+    stream: Callable[[], IO[bytes]] = field(compare=False)
 
 
 def installed(search_path: Sequence[str]) -> Iterator[Distribution]:

@@ -27,12 +27,14 @@ class Metadata:
     ``requires_torch`` is its torch requirement, None if it has none; ``torch_in_version`` the torch that the local tag
     of its own version names (``2.8``); ``python`` the one Python that it is for (``3.11``), None for several.
     ``requires_cuda`` says whether it requires packages of NVIDIA, which bring libraries of CUDA.
+    ``wheel`` is the file name of the wheel, empty if unknown.
     """
 
     requires_torch: TorchRequirement | None
     torch_in_version: str | None
     python: str | None
     requires_cuda: bool = False
+    wheel: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +97,7 @@ def metadata_of(requirements: Iterable[str], version: str, wheel_name: str = "")
         torch_in_version=_torch_in_version(version),
         python=_python_of(wheel_name),
         requires_cuda=requires_cuda,
+        wheel=wheel_name,
     )
 
 

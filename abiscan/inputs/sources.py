@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final
 
 from abiscan.binary.elf import MAGIC, SharedObject, SourceLine, system_of
 from abiscan.binary.ownership import is_torch_library, is_torch_symbol
@@ -16,7 +16,7 @@ from abiscan.errors import InputError, NoExtensionError
 from abiscan.inputs import package_files
 from abiscan.inputs.files import DiskFile, ElfSource, Files, Wheel, exists, installed_path
 from abiscan.inputs.package_files import Package
-from abiscan.inputs.packages import FIX, SHARED_OBJECT, Distribution, FetchedWheel
+from abiscan.inputs.packages import FIX, SHARED_OBJECT, Distribution, FetchedWheel, RemoteWheel
 from abiscan.words import plural
 
 if TYPE_CHECKING:
@@ -35,13 +35,13 @@ class Missing:
     error: InputError
 
 
-Source = Path | Distribution | FetchedWheel | Missing
-"""What can be read as a target: a path, an installed package, a wheel downloaded for the check."""
+Source = Path | Distribution | FetchedWheel | RemoteWheel | Missing
+"""What can be read as a target: a path, an installed package, a wheel downloaded for the check or read in place."""
 
 
 def name_of(source: Source) -> str:
     """How messages name a target: as the user did, if possible."""
-    if isinstance(source, FetchedWheel):
+    if isinstance(source, FetchedWheel | RemoteWheel):
         return source.path.name
     return source.name if isinstance(source, Missing) else str(source)
 
@@ -103,6 +103,8 @@ def read_target(source: Source, files: Files, site: str, torch_package: str) -> 
         return _read_distribution(source, files)
     if isinstance(source, FetchedWheel):
         return _read_wheel(source.path, files, site, name=name_of(source))
+    if isinstance(source, RemoteWheel):
+        return _read_wheel(source.path, files, site, name=name_of(source), stream=source.stream())
     path = source
     if exists(path) and path.is_dir():
         return _read_folder(path, files, torch_package)
@@ -139,12 +141,12 @@ def library_paths(source: Source, files: Files, site: str) -> list[str]:
         raise source.error
     if isinstance(source, Distribution):
         return list(source.objects)
-    path = source.path if isinstance(source, FetchedWheel) else source
+    path = source if isinstance(source, Path) else source.path
     if path.is_dir():
         return [str(path.absolute() / name) for name in _walk(path)]
     if path.suffix != ".whl":
         return [str(path.absolute())]
-    wheel = Wheel(path)
+    wheel = Wheel(path, source.stream() if isinstance(source, RemoteWheel) else None)
     files.mount(wheel, site, over=False)  # another version of a package may be what is looked at
     return [installed_path(name, site) for name in wheel.names() if SHARED_OBJECT.search(name)]
 
@@ -213,10 +215,10 @@ def _read_distribution(distribution: Distribution, files: Files) -> Target:
     return _read_members(str(distribution), distribution.site, members, files, metadata, package)
 
 
-def _read_wheel(path: Path, files: Files, site: str, *, name: str) -> Target:
+def _read_wheel(path: Path, files: Files, site: str, *, name: str, stream: IO[bytes] | None = None) -> Target:
     if system := _PLATFORM_TAG.search(path.name):
         raise _other_system(name, _OTHER_SYSTEMS[system[1]])
-    wheel = Wheel(path)
+    wheel = Wheel(path, stream)
     files.mount(wheel, site)
     paths = list(wheel.names())
     members = ((path, installed_path(path, site), wheel.member(path)) for path in paths if SHARED_OBJECT.search(path))

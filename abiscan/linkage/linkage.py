@@ -33,7 +33,8 @@ class Linkage:
     machine, so there is nothing to resolve; ``here`` says whether libraries were looked for on this system (for a
     release number they are not). ``registering`` has the registrations with torch, None if there are none;
     ``explained`` says whether rules look for what the torch has in place of what it lacks; ``declaration`` is what the
-    metadata declare, if that is checked. ``defined_in_python`` are the operators that the package's Python code
+    metadata declare, if that is checked; ``wheel`` is the file name of the wheel that it is in, empty if unknown.
+    ``defined_in_python`` are the operators that the package's Python code
     defines, and where: ``pkg/ops.py:16``. ``drifts`` say which class layouts differ from those that the extension, or a
     library that it brings along, was compiled with. ``gpus`` say what each GPU that the user named runs of the
     extension, ``gpu_gaps`` what could not be told about that; ``torch_runs`` whether torch itself has code for
@@ -55,6 +56,7 @@ class Linkage:
     declaration: Declaration | None = None
     defined_in_python: Mapping[str, str] = field(default_factory=dict)
     drifts: tuple[LayoutDrift, ...] = ()
+    wheel: str = ""
     gpus: tuple[GpuOutcome, ...] = ()
     gpu_gaps: tuple[str, ...] = ()
     torch_runs: Mapping[Gpu, bool] = field(default_factory=dict)

@@ -26,8 +26,8 @@ from abiscan.torches.torch import ReleaseNumber, TorchChoice
 class Side:
     """One of the two torches.
 
-    ``exports`` has the names that each library exports; ``release`` is the release number, None if unknown, which
-    determines the class layouts together with ``machine``.
+    ``exports`` has the names that each library exports; ``release`` is the number of the release that has its class
+    layouts on ``machine``, None if they are unknown.
     """
 
     name: str
@@ -59,7 +59,7 @@ def _side(choice: TorchChoice, machine: Machine, session: Session) -> Side:
         name=str(release),
         exports=torch.exports(release),
         operators=torch.operators_of(release),
-        release=release.version,
+        release=torch.layouts(release).release,
         machine=release.machine,
     )
 

@@ -224,6 +224,7 @@ class Judge:
             declaration=declaration,
             defined_in_python=python or {},
             drifts=drifting,
+            wheel=examined.target.metadata.wheel if examined.target.metadata else "",
             **self._on_gpus(examined, release),
         )
 
@@ -239,7 +240,9 @@ class Judge:
         return {
             "gpus": tuple(code.on(gpu, hardware.driver) for gpu in gpus),
             "gpu_gaps": code.gaps,
-            "torch_runs": {gpu: has_code_for(own, gpu) for gpu in gpus if gpu.gfx is None} if own else {},
+            "torch_runs": {gpu: has_code_for(gpu, own, release.build) for gpu in gpus if gpu.gfx is None}
+            if own
+            else {},
         }
 
     def _resolve(self, examined: ExaminedExtension, setting: Setting) -> Resolution | None:

@@ -17,7 +17,7 @@ from abiscan.pipelines.world import PROCESS_ENDS, PackageWorld
 from abiscan.python.library import Surroundings
 from abiscan.python.model import Answer, How, ImportOutcome, Load, Raised, Reading, Registers, Use
 from abiscan.python.reading import read
-from abiscan.python.sources import Files as SourceFiles
+from abiscan.python.sources import PackageFiles as SourceFiles
 from abiscan.results.check import Result
 from abiscan.results.package import (
     ImportFailure,
@@ -88,7 +88,7 @@ def read_package(judge: Judge, target: ExaminedTarget, package: Package, files: 
     surroundings = Surroundings(torch_folder=installed if judge.torch.here and installed.is_dir() else None)
     sources = _Sources(package, files)
     reading = read(sources, tuple(_modules(sources)), world.fresh, surroundings=surroundings)
-    if _says_nothing(reading) and target.extensions:
+    if target.extensions and _says_nothing(sources, reading):
         return None
     return ReadPackage(package=package, world=world, reading=reading)
 
@@ -108,11 +108,22 @@ def _modules(sources: _Sources) -> Iterable[str]:
         yield from (f"{name}.{part}" for part in sorted(parts))
 
 
-def _says_nothing(reading: Reading) -> bool:
-    """Whether the code loads nothing, as far as can be seen, and all of it can be seen."""
+def _says_nothing(sources: _Sources, reading: Reading) -> bool:
+    """Whether the code has nothing to do with the libraries, as far as can be seen, and all of it can be seen."""
     uses = reading.uses.values()
-    followed = all(outcome.raised is None and not outcome.gaps for outcome in reading.imports)
-    return followed and all(use.how is How.UNKNOWN and use.convention is None for use in uses)
+    followed = all(outcome.raised is None and not outcome.gaps and not outcome.loads for outcome in reading.imports)
+    if not followed or any(use.convention for use in uses):
+        return False
+    if all(use.how is How.UNKNOWN for use in uses):
+        return True
+    return all(use.how in (How.UNKNOWN, How.NEVER) for use in uses) and not _names_any(sources, list(reading.uses))
+
+
+def _names_any(sources: _Sources, libraries: Sequence[str]) -> bool:
+    """Whether the code has a word for loading a library, or the name of one of these."""
+    names = {re.escape(posixpath.basename(path).partition(".")[0]) for path in libraries}
+    word = re.compile(rf"(?<!torch\.)\b(load_library|import_module|{'|'.join(sorted(names))})\b".encode())
+    return any(word.search(sources.read(path)) for path in sources.members() if path.endswith(".py"))
 
 
 def package_result(read_package: ReadPackage, target: ExaminedTarget, results: Sequence[Result]) -> PackageResult:
@@ -242,7 +253,11 @@ def _by_path(package: Package, target: ExaminedTarget, results: Sequence[Result]
     inside = {
         extension.path: posixpath.relpath(extension.extension.location, package.root) for extension in target.extensions
     }
-    return {inside.get(result.path, result.path): result for result in results}
+    unread = {
+        path: posixpath.relpath(posixpath.join(target.target.root, path), package.root)
+        for path, _ in target.target.unreadable
+    }
+    return {{**unread, **inside}[result.path]: result for result in results}
 
 
 def _libraries(

@@ -27,7 +27,7 @@ from abiscan.torches.from_libs import build_of
 
 if TYPE_CHECKING:
     from abiscan.emulation.model import Registrations
-    from abiscan.extension.operator_results import Registrant
+    from abiscan.extension.operator_results import OperatorProvider
     from abiscan.extension.replay import Replayer
 
 PROCESS_ENDS: Final = "(the process ends)"
@@ -42,7 +42,7 @@ class LoadAttempt:
     """A load that was tried: the words of what went wrong, None if nothing did; ``lacking`` are external libraries.
 
     ``exact`` is false if a part of the words is unknown. ``assumed`` says that a package which is required, and not
-    installed, may bring what is lacking.
+    installed, may bring what is lacking. ``unreadable`` says that the file is damaged, or not for ``ld.so``.
     """
 
     path: str
@@ -51,6 +51,12 @@ class LoadAttempt:
     exact: bool = True
     lacking: tuple[str, ...] = ()
     assumed: bool = False
+    unreadable: bool = False
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is known what comes of it."""
+        return not self.unreadable and (self.words is not None or self.assumed or not self.lacking)
 
     @property
     def problem(self) -> str | None:
@@ -76,7 +82,7 @@ class _Moment:
     defined: frozenset[str] = frozenset()
     namespaces: frozenset[str] = frozenset()
     is_unread: bool = False
-    registrants: Mapping[str, Registrant] = field(default_factory=dict)
+    registrants: Mapping[str, OperatorProvider] = field(default_factory=dict)
     after: dict[tuple[str, Loader], tuple[LoadAttempt, _Moment]] = field(default_factory=dict)
 
 
@@ -113,7 +119,7 @@ class PackageWorld:
         self.attempts[path] = attempt
         if attempt.words is not None:
             return self._raised(attempt, loader)
-        return Answer.UNKNOWN if attempt.lacking and not attempt.assumed else None
+        return None if attempt.is_known else Answer.UNKNOWN
 
     def operator(self, name: str) -> bool | Answer:
         """Whether torch or a library loaded so far defines an operator; see ``World.operator``."""
@@ -180,7 +186,7 @@ class _Loads:
                 attempt, then = self._library(moment, location, path), moment
             else:
                 attempt, then = self._extension(moment, examined, loader)
-            if attempt.words is None and (attempt.assumed or not attempt.lacking):
+            if attempt.words is None and attempt.is_known:
                 entered = self._setting.loader.enter(moment.process, location, visible=loader is Loader.CTYPES)
                 then = dataclasses.replace(then, process=entered, loaded=moment.loaded | {location}, after={})
             moment.after[path, loader] = attempt, then
@@ -242,7 +248,7 @@ class _Loads:
             )
         return attempt, then
 
-    def _registrants(self, examined: ExaminedExtension, linkage: Linkage) -> Iterator[tuple[str, Registrant]]:
+    def _registrants(self, examined: ExaminedExtension, linkage: Linkage) -> Iterator[tuple[str, OperatorProvider]]:
         if linkage.resolution and linkage.registering:
             from abiscan.extension.operator_results import registrants  # needs the emulator
 
@@ -264,6 +270,8 @@ class _Loads:
     def _library(self, moment: _Moment, location: str, path: str) -> LoadAttempt:
         """The load of a library that does not use torch."""
         if self._files.object_at(location) is None:
+            if self._files.source(location) is not None:
+                return LoadAttempt(path=path, words=None, unreadable=True)
             return LoadAttempt(path=path, words=f"{path}: {NO_SUCH_FILE}")
         opened = self._setting.loader.open(moment.process, location)
         return self._found(path, location, resolve(moment.process, opened), moment.process)

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from abiscan.python.filesystem import path_attribute
 from abiscan.python.hosts import HostMethod, text, type_of
-from abiscan.python.machine import Machine
+from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.operations import described
 from abiscan.python.sources import ROOT
@@ -15,22 +15,22 @@ from abiscan.python.values import (
     Bound,
     Class,
     Deferred,
-    Failure,
-    Function,
     Instance,
-    Module,
+    NotKnown,
+    PythonError,
+    PythonFunction,
+    PythonModule,
     Stage,
-    Unknown,
     Wrapped,
     thrown,
 )
 
 
-def get(machine: Machine, value: object, name: str) -> object:
+def get(machine: PythonMachine, value: object, name: str) -> object:
     """``value.name``; raises AttributeError only where Python certainly would."""
-    if isinstance(value, Unknown):
+    if isinstance(value, NotKnown):
         return value.part(f".{name}")
-    if isinstance(value, Module):
+    if isinstance(value, PythonModule):
         return of_module(machine, value, name)
     if isinstance(value, Modelled):
         return value.attribute(machine, name)
@@ -38,24 +38,24 @@ def get(machine: Machine, value: object, name: str) -> object:
         return _of_instance(machine, value, name)
     if isinstance(value, Class):
         return _of_class(machine, value, name)
-    if isinstance(value, Function):
+    if isinstance(value, PythonFunction):
         return _of_function(value, name)
     if isinstance(value, (Bound, Wrapped)):
         return get(machine, value.function, name)
-    if isinstance(value, Failure):
+    if isinstance(value, PythonError):
         return _of_failure(machine, value, name)
     return _of_host(value, name)
 
 
-def of_module(machine: Machine, module: Module, name: str) -> object:
+def of_module(machine: PythonMachine, module: PythonModule, name: str) -> object:
     """An attribute of a module of the package: a name of its body, a submodule, or what its ``__getattr__`` gives."""
     if name in module.names:
         return machine.settle(module.names[name])
     known = {
         "__name__": module.name,
         "__dict__": module.names,
-        "__doc__": Unknown("__doc__"),
-        "__spec__": Unknown("__spec__"),
+        "__doc__": NotKnown("__doc__"),
+        "__spec__": NotKnown("__spec__"),
     }
     if name in known:
         return known[name]
@@ -71,23 +71,23 @@ def of_module(machine: Machine, module: Module, name: str) -> object:
         machine.settle(Deferred(module, name))
         return of_module(machine, module, name)
     if module.stage is Stage.SKIMMED:
-        return Unknown(f"{module.name}.{name}")
+        return NotKnown(f"{module.name}.{name}")
     hook = module.names.get("__getattr__")
-    if isinstance(hook, Function) and name not in module.asked:
+    if isinstance(hook, PythonFunction) and name not in module.asked:
         module.asked.add(name)
         try:
             return machine.call(hook, [name], {})
         finally:
             module.asked.discard(name)
     if module.open_ or hook is not None:
-        return Unknown(f"{module.name}.{name}")
+        return NotKnown(f"{module.name}.{name}")
     if module.stage is Stage.RUNNING:
         reason = " (most likely due to a circular import)"
         raise thrown(AttributeError, f"partially initialized module '{module.name}' has no attribute '{name}'{reason}")
     raise thrown(AttributeError, f"module '{module.name}' has no attribute '{name}'")
 
 
-def _of_instance(machine: Machine, value: Instance, name: str) -> object:
+def _of_instance(machine: PythonMachine, value: Instance, name: str) -> object:
     found = value.cls.find(name)
     if isinstance(found, Wrapped) and found.kind == "property":
         return machine.call(found.function, [value], {})
@@ -100,20 +100,20 @@ def _of_instance(machine: Machine, value: Instance, name: str) -> object:
     if found is not None:
         return _taken(machine, found, value, value.cls)
     hook = value.cls.find("__getattr__")
-    if isinstance(hook, Function):
+    if isinstance(hook, PythonFunction):
         return machine.call(hook, [value, name], {})
-    return Unknown(f"{value.cls.name}.{name}")
+    return NotKnown(f"{value.cls.name}.{name}")
 
 
-def _of_class(machine: Machine, cls: Class, name: str) -> object:
+def _of_class(machine: PythonMachine, cls: Class, name: str) -> object:
     found = cls.find(name)
     if found is not None:
         return _taken(machine, found, None, cls)
     known = {"__name__": cls.name, "__qualname__": cls.name, "__module__": cls.module, "__bases__": cls.bases}
-    return known.get(name, Unknown(f"{cls.name}.{name}"))
+    return known.get(name, NotKnown(f"{cls.name}.{name}"))
 
 
-def _taken(machine: Machine, found: object, receiver: object, cls: Class) -> object:
+def _taken(machine: PythonMachine, found: object, receiver: object, cls: Class) -> object:
     """What a name found in a class gives when it is taken from an object, or from the class itself."""
     found = machine.settle(found)
     if isinstance(found, Wrapped) and found.kind == "staticmethod":
@@ -121,13 +121,13 @@ def _taken(machine: Machine, found: object, receiver: object, cls: Class) -> obj
     if isinstance(found, Wrapped) and found.kind == "classmethod":
         return Bound(found.function, cls)
     if receiver is not None and (
-        isinstance(found, Function) or (isinstance(found, Wrapped) and found.kind != "property")
+        isinstance(found, PythonFunction) or (isinstance(found, Wrapped) and found.kind != "property")
     ):
         return Bound(found, receiver)
     return found
 
 
-def _of_function(function: Function, name: str) -> object:
+def _of_function(function: PythonFunction, name: str) -> object:
     if name in function.attributes:
         return function.attributes[name]
     known = {
@@ -137,10 +137,10 @@ def _of_function(function: Function, name: str) -> object:
         "__doc__": docstring(function.node),
         "__dict__": function.attributes,
     }
-    return known.get(name, Unknown(f"{function.name}.{name}"))
+    return known.get(name, NotKnown(f"{function.name}.{name}"))
 
 
-def _of_failure(machine: Machine, failure: Failure, name: str) -> object:
+def _of_failure(machine: PythonMachine, failure: PythonError, name: str) -> object:
     if name in failure.attributes:
         return failure.attributes[name]
     known = {"args": failure.args, "__class__": failure.cls, "__cause__": failure.cause, "__context__": failure.context}
@@ -154,7 +154,7 @@ def _of_failure(machine: Machine, failure: Failure, name: str) -> object:
         found = failure.cls.find(name)
         if found is not None:
             return _taken(machine, found, failure, failure.cls)
-    return Unknown(f"{failure.name()}.{name}")
+    return NotKnown(f"{failure.name()}.{name}")
 
 
 def _of_host(value: object, name: str) -> object:
@@ -163,7 +163,7 @@ def _of_host(value: object, name: str) -> object:
     if isinstance(value, type):
         if name in {"__name__", "__qualname__"}:
             return value.__name__
-        return HostMethod(value, name) if hasattr(value, name) else Unknown(f"{value.__name__}.{name}")
+        return HostMethod(value, name) if hasattr(value, name) else NotKnown(f"{value.__name__}.{name}")
     if isinstance(value, range) and name in {"start", "stop", "step"}:
         return getattr(value, name)
     if isinstance(value, (int, float)) and name in {"real", "imag"}:
@@ -174,12 +174,12 @@ def _of_host(value: object, name: str) -> object:
         found = getattr(value, name)
         return HostMethod(value, name) if callable(found) else found
     if name.startswith("__"):
-        return Unknown(f"{described(value)}.{name}")
+        return NotKnown(f"{described(value)}.{name}")
     if hasattr(value, name):
         return HostMethod(value, name)
     if isinstance(value, (str, bytes, int, float, list, tuple, dict, set, type(None))):
         raise thrown(AttributeError, f"'{type(value).__name__}' object has no attribute '{name}'")
-    return Unknown(f"{described(value)}.{name}")
+    return NotKnown(f"{described(value)}.{name}")
 
 
 def docstring(node: ast.AST) -> str | None:
@@ -193,9 +193,9 @@ def docstring(node: ast.AST) -> str | None:
 
 def put(value: object, name: str, new: object) -> None:
     """``value.name = new``, where that can be remembered."""
-    if isinstance(value, Module):
+    if isinstance(value, PythonModule):
         value.names[name] = new
-    elif isinstance(value, (Instance, Function, Failure)):
+    elif isinstance(value, (Instance, PythonFunction, PythonError)):
         value.attributes[name] = new
     elif isinstance(value, Class):
         value.names[name] = new

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from abiscan.python import attributes
 from abiscan.python.expressions import Expressions
 from abiscan.python.modelled import Modelled
-from abiscan.python.values import Instance, Scope, Unknown, thrown
+from abiscan.python.values import Instance, NotKnown, Scope, thrown
 
 
 class Binding(Expressions):
@@ -34,7 +34,7 @@ class Binding(Expressions):
     def _unpack(self, targets: Sequence[ast.expr], value: object, scope: Scope) -> None:
         values = self.items(value)
         starred = next((index for index, one in enumerate(targets) if isinstance(one, ast.Starred)), None)
-        if isinstance(values, Unknown):
+        if isinstance(values, NotKnown):
             values = [values.part(f"[{index}]") for index in range(len(targets))]
         elif starred is not None:
             end = len(values) - (len(targets) - starred - 1)
@@ -60,7 +60,7 @@ class Binding(Expressions):
         elif isinstance(container, (Modelled, Instance)):
             self.call(self.attribute(container, "__setitem__"), [index, value], {})
 
-    def weaken(self, bodies: Sequence[ast.stmt], scope: Scope, unknown: Unknown) -> None:
+    def weaken(self, bodies: Sequence[ast.stmt], scope: Scope, unknown: NotKnown) -> None:
         """Forget the names that some statements bind: which of them ran is not known."""
         for name in bound_names(bodies):
             self.bind(name, unknown, scope)

@@ -12,7 +12,7 @@ from abiscan.python.modelled import Modelled, Native
 from abiscan.python.operations import described
 from abiscan.python.signals import ReturnSignal
 from abiscan.python.statements import Statements
-from abiscan.python.values import Bound, Class, Failure, Function, Instance, Scope, Thrown, Unknown, Wrapped
+from abiscan.python.values import Bound, Class, Instance, NotKnown, PythonError, PythonFunction, Scope, Thrown, Wrapped
 
 
 class Super(Modelled):
@@ -28,13 +28,13 @@ class Super(Modelled):
         for base in self.owner.ancestry()[1:]:
             if isinstance(base, Class) and name in base.names:
                 found = base.names[name]
-                return Bound(found, self.receiver) if isinstance(found, Function) else found
-        if name == "__init__" and isinstance(self.receiver, Failure):
+                return Bound(found, self.receiver) if isinstance(found, PythonFunction) else found
+        if name == "__init__" and isinstance(self.receiver, PythonError):
             return Native(name, self._initialise)
-        return Unknown(f"super().{name}")
+        return NotKnown(f"super().{name}")
 
     def _initialise(self, _machine: object, args: list[object], _kwargs: dict[str, object]) -> object:
-        assert isinstance(self.receiver, Failure)
+        assert isinstance(self.receiver, PythonError)
         self.receiver.args = tuple(args)
         return None
 
@@ -47,9 +47,9 @@ class Calls(Statements):
     def call(self, function: object, args: list[object], kwargs: dict[str, object]) -> object:
         """Call a value."""
         function = self.settle(function)
-        if isinstance(function, Unknown):
+        if isinstance(function, NotKnown):
             return function.part("()")
-        if isinstance(function, Function):
+        if isinstance(function, PythonFunction):
             return self.call_function(function, args, kwargs)
         if isinstance(function, Modelled):
             return function.call(self, args, kwargs)
@@ -63,33 +63,33 @@ class Calls(Statements):
             return self.call(self.attribute(function, "__call__"), args, kwargs)
         if isinstance(function, type):
             return construct(self, function, args, kwargs)
-        return Unknown(f"{described(function)}()")
+        return NotKnown(f"{described(function)}()")
 
     def _call_wrapped(self, function: Wrapped, args: list[object], kwargs: dict[str, object]) -> object:
-        if function.kind == "contextmanager" and isinstance(function.function, Function):
+        if function.kind == "contextmanager" and isinstance(function.function, PythonFunction):
             return Manager(function.function, tuple(args), kwargs)
         return self.call(function.function, args, kwargs)
 
     def _instantiate(self, cls: Class, args: list[object], kwargs: dict[str, object]) -> object:
         host = cls.host()
-        made: Instance | Failure
+        made: Instance | PythonError
         if host is not None and issubclass(host, BaseException):
-            made = Failure(cls, tuple(args))
+            made = PythonError(cls, tuple(args))
         else:
             made = Instance(cls, dict(kwargs) if cls.find("__init__") is None else {})
         initialise = cls.find("__init__")
-        if isinstance(initialise, Function):
+        if isinstance(initialise, PythonFunction):
             self.call_function(initialise, [made, *args], kwargs)
         return made
 
-    def call_function(self, function: Function, args: list[object], kwargs: dict[str, object]) -> object:
+    def call_function(self, function: PythonFunction, args: list[object], kwargs: dict[str, object]) -> object:
         """Run a function of the package; a generator is run to its end, and gives the list of what it yields."""
         node = function.node
         if isinstance(node, ast.AsyncFunctionDef):
-            return Unknown(f"{function.name}()")
+            return NotKnown(f"{function.name}()")
         if len(self.frames) >= self.limits.depth:
             self.gap(f"{function.name} is called too deep to be followed")
-            return Unknown(f"{function.name}()")
+            return NotKnown(f"{function.name}()")
         scope = Scope(self._bind(function, args, kwargs), function.scope.module, function.scope)
         if not self.is_generator(node):
             return self._run(function, scope, None)
@@ -103,7 +103,7 @@ class Calls(Statements):
         self._run(function, scope, keep)
         return yielded
 
-    def _run(self, function: Function, scope: Scope, yields: Callable[[object], object] | None) -> object:
+    def _run(self, function: PythonFunction, scope: Scope, yields: Callable[[object], object] | None) -> object:
         node = function.node
         self.trace.called.add(node)
         self.frames.append(Frame(file=function.scope.module.file, line=node.lineno, function=function, yields=yields))
@@ -117,7 +117,7 @@ class Calls(Statements):
             error.failure.at = error.failure.at or self.place()
             raise
         except RecursionError:
-            return Unknown(f"{function.name}()")
+            return NotKnown(f"{function.name}()")
         finally:
             self.frames.pop()
         return None
@@ -139,7 +139,7 @@ class Calls(Statements):
         names = self._bind(function, list(manager.args), manager.kwargs)
         self._run(function, Scope(names, function.scope.module, function.scope), body)
 
-    def _bind(self, function: Function, args: list[object], kwargs: dict[str, object]) -> dict[str, object]:
+    def _bind(self, function: PythonFunction, args: list[object], kwargs: dict[str, object]) -> dict[str, object]:
         """The parameters by name; one that gets no argument is not known."""
         wanted = function.node.args
         names: dict[str, object] = {}
@@ -150,7 +150,7 @@ class Calls(Statements):
             if name in rest:
                 names[name] = rest.pop(name)
             elif name not in names:
-                names[name] = function.defaults.get(name, Unknown(name))
+                names[name] = function.defaults.get(name, NotKnown(name))
         if wanted.vararg:
             names[wanted.vararg.arg] = tuple(args[len(positional) :])
         if wanted.kwarg:
@@ -168,9 +168,9 @@ class Calls(Statements):
         if name == "super":
             return self._super(args, scope)
         if name in {"vars", "locals"} and (args or scope.around is not None):
-            return self.attribute(args[0], "__dict__") if args else Unknown(f"{name}()")
+            return self.attribute(args[0], "__dict__") if args else NotKnown(f"{name}()")
         scope.module.open_ = True
-        return scope.module.names if name in {"globals", "vars", "locals"} else Unknown(f"{name}()")
+        return scope.module.names if name in {"globals", "vars", "locals"} else NotKnown(f"{name}()")
 
     def _super(self, args: list[object], scope: Scope) -> object:
         function = self.frames[-1].function
@@ -178,7 +178,7 @@ class Calls(Statements):
         parameters = function.node.args if function is not None else None
         first = next(iter((*parameters.posonlyargs, *parameters.args)), None) if parameters else None
         receiver = args[1] if len(args) > 1 else scope.names.get(first.arg) if first else None
-        return Super(owner, receiver) if isinstance(owner, Class) else Unknown("super()")
+        return Super(owner, receiver) if isinstance(owner, Class) else NotKnown("super()")
 
 
 def _yields(node: ast.AST) -> bool:

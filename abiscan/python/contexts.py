@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from abiscan.python.modelled import Modelled
-from abiscan.python.values import Function
+from abiscan.python.values import PythonFunction
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -20,7 +20,7 @@ class Suppress(Modelled):
 class Manager(Modelled):
     """What a function under ``contextlib.contextmanager`` returns: its body runs around that of the ``with``."""
 
-    function: Function
+    function: PythonFunction
     args: tuple[object, ...]
     kwargs: dict[str, object]
 

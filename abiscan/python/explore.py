@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from abiscan.python.hosts import text
-from abiscan.python.imports import Interpreter
-from abiscan.python.library import Library
-from abiscan.python.machine import Decision, Exhausted, Limits, Machine, ProcessEnded, Spot, Trace
+from abiscan.python.imports import PythonInterpreter
+from abiscan.python.library import PythonCode
+from abiscan.python.machine import Decision, Exhausted, Limits, ProcessEnded, PythonMachine, Spot, Trace
 from abiscan.python.model import Answer, Condition, ImportOutcome, Load, Raised, World
 from abiscan.python.sources import stripped
-from abiscan.python.values import Failure, Thrown, Why
+from abiscan.python.values import PythonError, Thrown, Why
 
 _MOST_RUNS = 12
 
@@ -40,7 +40,7 @@ class Explored:
     runs: tuple[Run, ...]
 
 
-def explore(library: Library, world: Callable[[], World], module: str, limits: Limits) -> Explored:
+def explore(library: PythonCode, world: Callable[[], World], module: str, limits: Limits) -> Explored:
     """Import a module in each way that matters."""
     runs = [run(library, world(), module, {}, limits)]
     # Those of the target first: none of them must go unnoticed if there are too many.
@@ -62,17 +62,17 @@ def explore(library: Library, world: Callable[[], World], module: str, limits: L
     return Explored(outcome=_summary(module, runs), runs=tuple(runs))
 
 
-def _more_at_stake(library: Library, first: Run) -> bool:
+def _more_at_stake(library: PythonCode, first: Run) -> bool:
     """Whether the code registers something, or has a library that it has not loaded."""
     loaded = {one.path for one in first.trace.attempts}
     return bool(first.trace.registrations) or not loaded.issuperset(library.files.libraries)
 
 
 def run(
-    library: Library, world: World, module: str, choices: dict[Spot, bool], limits: Limits, *, optional: bool = False
+    library: PythonCode, world: World, module: str, choices: dict[Spot, bool], limits: Limits, *, optional: bool = False
 ) -> Run:
     """Import a module once."""
-    machine = Interpreter(library, world, choices, limits)
+    machine = PythonInterpreter(library, world, choices, limits)
     machine.with_optional = optional
     raised: Raised | Answer | None = None
     try:
@@ -90,7 +90,7 @@ def run(
     return Run(raised=raised, trace=machine.trace, choices=choices, optional=optional)
 
 
-def as_raised(machine: Machine, failure: Failure, depth: int = 0) -> Raised:
+def as_raised(machine: PythonMachine, failure: PythonError, depth: int = 0) -> Raised:
     """An exception as users see it."""
     message = text(machine, failure)
     behind = failure.cause

@@ -8,17 +8,17 @@ from collections.abc import Iterator
 
 from abiscan.python import attributes
 from abiscan.python.hosts import text, truth
-from abiscan.python.machine import Machine
+from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled
 from abiscan.python.operations import attempt, binary, bounded, compare, described, subscript, unary
 from abiscan.python.targets import asks
-from abiscan.python.values import Class, Deferred, Function, Instance, Scope, Unknown, Why, concrete, thrown
+from abiscan.python.values import Class, Deferred, Instance, NotKnown, PythonFunction, Scope, Why, concrete, thrown
 
 _MOST_ITEMS = 10_000
 _LONG_EXPRESSION = 200
 
 
-class Expressions(Machine):
+class Expressions(PythonMachine):
     """Evaluates expressions."""
 
     builtins: dict[str, object]
@@ -28,7 +28,7 @@ class Expressions(Machine):
         self.tick()
         method = _EVALUATE.get(type(node))
         if method is None:
-            return Unknown(self.source_of(node))
+            return NotKnown(self.source_of(node))
         value: object = getattr(self, method)(node, scope)
         return value
 
@@ -60,22 +60,22 @@ class Expressions(Machine):
             return self.builtins[name]
         hook = scope.module.open_ or hasattr(builtins, name)
         if hook or not self.catches(NameError):
-            return Unknown(name)
+            return NotKnown(name)
         raise thrown(NameError, f"name '{name}' is not defined")
 
-    def items(self, value: object) -> list[object] | Unknown:
+    def items(self, value: object) -> list[object] | NotKnown:
         """What iterating over a value gives."""
         value = self.settle(value)
         if isinstance(value, (list, tuple, set, frozenset, dict, str, bytes, range)):
             if len(value) > _MOST_ITEMS:
-                return Unknown(f"list({described(value)})")
+                return NotKnown(f"list({described(value)})")
             ordered = sorted(value, key=described) if isinstance(value, (set, frozenset)) else value
             return [self.settle(one) if isinstance(one, Deferred) else one for one in ordered]
-        if isinstance(value, Instance) and isinstance(value.cls.find("__iter__"), Function):
+        if isinstance(value, Instance) and isinstance(value.cls.find("__iter__"), PythonFunction):
             return self.items(self.call(self.attribute(value, "__iter__"), [], {}))
-        if isinstance(value, Unknown):
+        if isinstance(value, NotKnown):
             return value
-        return Unknown(f"list({described(value)})")
+        return NotKnown(f"list({described(value)})")
 
     # ---- one method for each form
 
@@ -96,7 +96,7 @@ class Expressions(Machine):
         for arg in node.args:
             if isinstance(arg, ast.Starred):
                 more = self.items(self.evaluate(arg.value, scope))
-                args.extend([more] if isinstance(more, Unknown) else more)
+                args.extend([more] if isinstance(more, NotKnown) else more)
             else:
                 args.append(self.evaluate(arg, scope))
         kwargs: dict[str, object] = {}
@@ -112,8 +112,8 @@ class Expressions(Machine):
             node.func.end_lineno or node.lineno if isinstance(node.func, ast.Attribute) else node.lineno
         )
         result = self.call(function, args, kwargs)
-        if isinstance(result, Unknown) and result.why is Why.NOT_FOLLOWED and self._asks_for_target(node, args):
-            return Unknown(result.name, Why.TARGET)
+        if isinstance(result, NotKnown) and result.why is Why.NOT_FOLLOWED and self._asks_for_target(node, args):
+            return NotKnown(result.name, Why.TARGET)
         return result
 
     def _asks_for_target(self, node: ast.Call, args: list[object]) -> bool:
@@ -134,7 +134,7 @@ class Expressions(Machine):
 
     def _bool_op(self, node: ast.BoolOp, scope: Scope) -> object:
         decisive = isinstance(node.op, ast.Or)
-        unknown: Unknown | None = None
+        unknown: NotKnown | None = None
         value: object = not decisive
         for one in node.values:
             value = self.evaluate(one, scope)
@@ -144,16 +144,16 @@ class Expressions(Machine):
             if known is decisive:
                 return decisive
             if known is None and (unknown is None or _is_of_target(value)):
-                unknown = value if isinstance(value, Unknown) else Unknown(described(value))
-        return value if unknown is None else Unknown(self.source_of(node), unknown.why)
+                unknown = value if isinstance(value, NotKnown) else NotKnown(described(value))
+        return value if unknown is None else NotKnown(self.source_of(node), unknown.why)
 
     def _compare(self, node: ast.Compare, scope: Scope) -> object:
         left = self.evaluate(node.left, scope)
-        unknown: Unknown | None = None
+        unknown: NotKnown | None = None
         for op, comparator in zip(node.ops, node.comparators, strict=True):
             right = self.evaluate(comparator, scope)
             result = self._compared(op, left, right)
-            if isinstance(result, Unknown):
+            if isinstance(result, NotKnown):
                 unknown = unknown or result
             elif not result:
                 return False
@@ -163,10 +163,10 @@ class Expressions(Machine):
     def _compared(self, op: ast.cmpop, left: object, right: object) -> object:
         if isinstance(op, (ast.In, ast.NotIn)) and isinstance(right, (Modelled, Instance)):
             hook = self.attribute(right, "__contains__")
-            if isinstance(hook, Unknown):
+            if isinstance(hook, NotKnown):
                 return hook
             found = self.call(hook, [left], {})
-            return found if isinstance(found, Unknown) else bool(found) is isinstance(op, ast.In)
+            return found if isinstance(found, NotKnown) else bool(found) is isinstance(op, ast.In)
         return compare(op, left, right)
 
     def _binary(self, node: ast.BinOp, scope: Scope) -> object:
@@ -178,7 +178,7 @@ class Expressions(Machine):
             return unary(node.op, value)
         known = truth(value)
         if known is None:
-            return Unknown(f"not {described(value)}", value.why) if isinstance(value, Unknown) else Unknown("not …")
+            return NotKnown(f"not {described(value)}", value.why) if isinstance(value, NotKnown) else NotKnown("not …")
         return not known
 
     def _if_exp(self, node: ast.IfExp, scope: Scope) -> object:
@@ -189,7 +189,9 @@ class Expressions(Machine):
             if concrete(body) and concrete(other) and body == other:
                 return body
             return (
-                Unknown(self.source_of(node), test.why) if isinstance(test, Unknown) else Unknown(self.source_of(node))
+                NotKnown(self.source_of(node), test.why)
+                if isinstance(test, NotKnown)
+                else NotKnown(self.source_of(node))
             )
         return self.evaluate(node.body if known else node.orelse, scope)
 
@@ -198,7 +200,7 @@ class Expressions(Machine):
         for one in node.elts:
             if isinstance(one, ast.Starred):
                 more = self.items(self.evaluate(one.value, scope))
-                values.extend([more] if isinstance(more, Unknown) else more)
+                values.extend([more] if isinstance(more, NotKnown) else more)
             else:
                 values.append(self.evaluate(one, scope))
         if isinstance(node, ast.Set):
@@ -210,10 +212,10 @@ class Expressions(Machine):
         for key_node, value_node in zip(node.keys, node.values, strict=True):
             value = self.evaluate(value_node, scope)
             if key_node is None:
-                made.update(value if isinstance(value, dict) else {Unknown("**"): Unknown("**")})
+                made.update(value if isinstance(value, dict) else {NotKnown("**"): NotKnown("**")})
                 continue
             key = self.evaluate(key_node, scope)
-            made[key if not isinstance(key, (list, dict, set)) else Unknown("key")] = value
+            made[key if not isinstance(key, (list, dict, set)) else NotKnown("key")] = value
         return made
 
     def _subscript(self, node: ast.Subscript, scope: Scope) -> object:
@@ -228,29 +230,29 @@ class Expressions(Machine):
 
     def _slice(self, node: ast.Slice, scope: Scope) -> object:
         parts = [None if one is None else self.evaluate(one, scope) for one in (node.lower, node.upper, node.step)]
-        return slice(*parts) if concrete(parts) else Unknown("slice")
+        return slice(*parts) if concrete(parts) else NotKnown("slice")
 
     def _joined(self, node: ast.JoinedStr, scope: Scope) -> object:
         parts = [self.evaluate(one, scope) for one in node.values]
-        unknown = next((one for one in parts if isinstance(one, Unknown)), None)
+        unknown = next((one for one in parts if isinstance(one, NotKnown)), None)
         if unknown is not None:
-            return Unknown(self.source_of(node), unknown.why)
+            return NotKnown(self.source_of(node), unknown.why)
         return bounded("f-string", "".join(str(one) for one in parts))
 
     def _formatted(self, node: ast.FormattedValue, scope: Scope) -> object:
         value = self.evaluate(node.value, scope)
         spec = "" if node.format_spec is None else self.evaluate(node.format_spec, scope)
         if node.conversion == ord("r"):
-            return attempt("repr()", repr, value) if concrete(value) else Unknown(f"repr({described(value)})")
+            return attempt("repr()", repr, value) if concrete(value) else NotKnown(f"repr({described(value)})")
         if not isinstance(spec, str) or any(len(run) > 3 for run in spec.split(".") if run.isdigit()):
-            return Unknown(described(value))
+            return NotKnown(described(value))
         if spec and concrete(value) and node.conversion != ord("s"):
             return attempt("format()", format, value, spec)
         shown = text(self, value)
         return attempt("format()", format, shown, spec) if isinstance(shown, str) else shown
 
     def _lambda(self, node: ast.Lambda, scope: Scope) -> object:
-        return Function("<lambda>", node, scope, self.defaults(node.args, scope))
+        return PythonFunction("<lambda>", node, scope, self.defaults(node.args, scope))
 
     def defaults(self, args: ast.arguments, scope: Scope) -> dict[str, object]:
         """The values of a function's default arguments."""
@@ -275,7 +277,7 @@ class Expressions(Machine):
         try:
             found.extend(self.evaluate(element, inner) for _ in self._rounds(node.generators, inner))
         except _NotFollowed as stop:
-            return Unknown(self.source_of(node), stop.unknown.why)
+            return NotKnown(self.source_of(node), stop.unknown.why)
         if isinstance(node, ast.DictComp):
             pairs = [one for one in found if isinstance(one, tuple)]
             return attempt("dict", dict, pairs)
@@ -287,7 +289,7 @@ class Expressions(Machine):
             return
         first, *others = generators
         values = self.items(self.evaluate(first.iter, scope))
-        if isinstance(values, Unknown):
+        if isinstance(values, NotKnown):
             raise _NotFollowed(values)
         for value in values:
             self.assign(first.target, value, scope)
@@ -297,7 +299,7 @@ class Expressions(Machine):
                 continue
             if None in known:
                 test = tests[known.index(None)]
-                raise _NotFollowed(test if isinstance(test, Unknown) else Unknown(described(test)))
+                raise _NotFollowed(test if isinstance(test, NotKnown) else NotKnown(described(test)))
             yield from self._rounds(others, scope)
 
     def assign(self, target: ast.expr, value: object, scope: Scope) -> None:
@@ -308,23 +310,23 @@ class Expressions(Machine):
         value = None if node.value is None else self.evaluate(node.value, scope)
         yields = self.frames[-1].yields
         if yields is None:
-            return Unknown("yield")
+            return NotKnown("yield")
         if isinstance(node, ast.YieldFrom):
             values = self.items(value)
-            for one in [values] if isinstance(values, Unknown) else values:
+            for one in [values] if isinstance(values, NotKnown) else values:
                 yields(one)
             return None
         return yields(value)
 
 
 class _NotFollowed(Exception):  # noqa: N818 - it ends a comprehension, it is no error
-    def __init__(self, unknown: Unknown) -> None:
+    def __init__(self, unknown: NotKnown) -> None:
         super().__init__(unknown.name)
         self.unknown = unknown
 
 
 def _is_of_target(value: object) -> bool:
-    return isinstance(value, Unknown) and value.why is Why.TARGET
+    return isinstance(value, NotKnown) and value.why is Why.TARGET
 
 
 _EVALUATE: dict[type[ast.expr], str] = {

@@ -6,10 +6,10 @@ import posixpath
 from pathlib import PurePosixPath
 
 from abiscan.python.hosts import HostMethod
-from abiscan.python.machine import Machine
+from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Native
 from abiscan.python.operations import attempt, described
-from abiscan.python.values import Unknown, Why, concrete, thrown
+from abiscan.python.values import NotKnown, Why, concrete, thrown
 
 
 def as_text(path: object) -> str | None:
@@ -17,36 +17,36 @@ def as_text(path: object) -> str | None:
     return str(path) if isinstance(path, (str, PurePosixPath)) else None
 
 
-def exists(machine: Machine, path: object, kind: str = "any") -> object:
+def exists(machine: PythonMachine, path: object, kind: str = "any") -> object:
     """``os.path.exists``, ``isfile``, ``isdir``."""
     text = as_text(path)
     inside = None if text is None else machine.files.inside(text)
     if inside is None or text is None:
-        return Unknown(f"{described(path)} exists", Why.ENVIRONMENT)
+        return NotKnown(f"{described(path)} exists", Why.ENVIRONMENT)
     is_file, is_folder = inside in machine.files.members, inside in machine.files.folders
     found = {"any": is_file or is_folder, "file": is_file, "folder": is_folder}[kind]
     shared = not inside or "/" not in inside
-    return Unknown(f"{described(path)} exists", Why.ENVIRONMENT) if not found and shared else found
+    return NotKnown(f"{described(path)} exists", Why.ENVIRONMENT) if not found and shared else found
 
 
-def listing(machine: Machine, path: object) -> list[str] | Unknown:
+def listing(machine: PythonMachine, path: object) -> list[str] | NotKnown:
     """The names in a folder."""
     text = as_text(path)
     inside = None if text is None else machine.files.inside(text)
     if inside is None:
-        return Unknown(f"the files in {described(path)}", Why.ENVIRONMENT)
+        return NotKnown(f"the files in {described(path)}", Why.ENVIRONMENT)
     if inside not in machine.files.folders:
         raise thrown(FileNotFoundError, 2, "No such file or directory")
     if inside == "":
-        return Unknown(f"the files in {described(path)}", Why.ENVIRONMENT)
+        return NotKnown(f"the files in {described(path)}", Why.ENVIRONMENT)
     return sorted(machine.files.folders[inside])
 
 
-def matching(machine: Machine, folder: str, pattern: str) -> list[str] | Unknown:
+def matching(machine: PythonMachine, folder: str, pattern: str) -> list[str] | NotKnown:
     """The paths below a folder that a glob pattern finds."""
     inside = machine.files.inside(folder)
     if inside is None:
-        return Unknown(f"the files in {folder}", Why.ENVIRONMENT)
+        return NotKnown(f"the files in {folder}", Why.ENVIRONMENT)
     return [posixpath.join(folder, one) for one in machine.files.under(inside, pattern)]
 
 
@@ -85,37 +85,37 @@ def path_attribute(path: PurePosixPath, name: str) -> object:
         return Native(name, lambda machine, _args, _kwargs: _children(machine, path))
     if name == "read_text":
         return Native(name, lambda machine, _args, _kwargs: read_text(machine, path))
-    return Unknown(f"{described(path)}.{name}", Why.ENVIRONMENT)
+    return NotKnown(f"{described(path)}.{name}", Why.ENVIRONMENT)
 
 
-def read_text(machine: Machine, path: object) -> object:
+def read_text(machine: PythonMachine, path: object) -> object:
     """The text of a file of the package."""
     text = as_text(path)
     inside = None if text is None else machine.files.inside(text)
     if inside is None or inside not in machine.files.members:
-        return Unknown(f"the text of {described(path)}", Why.ENVIRONMENT)
+        return NotKnown(f"the text of {described(path)}", Why.ENVIRONMENT)
     data = machine.files.read(inside)
     return attempt("read_text()", data[:100_000].decode, "utf-8")
 
 
-def _glob(machine: Machine, path: PurePosixPath, name: str, args: list[object]) -> object:
+def _glob(machine: PythonMachine, path: PurePosixPath, name: str, args: list[object]) -> object:
     if not args or not isinstance(args[0], str):
-        return Unknown(f"{described(path)}.{name}()")
+        return NotKnown(f"{described(path)}.{name}()")
     pattern = f"**/{args[0]}" if name == "rglob" else args[0]
     found = matching(machine, str(path), pattern)
-    return found if isinstance(found, Unknown) else [PurePosixPath(one) for one in found]
+    return found if isinstance(found, NotKnown) else [PurePosixPath(one) for one in found]
 
 
-def _children(machine: Machine, path: PurePosixPath) -> object:
+def _children(machine: PythonMachine, path: PurePosixPath) -> object:
     found = listing(machine, path)
-    return found if isinstance(found, Unknown) else [path / one for one in found]
+    return found if isinstance(found, NotKnown) else [path / one for one in found]
 
 
 def join(parts: list[object]) -> object:
     """``os.path.join``."""
     if not parts or not concrete(parts):
-        unknown = next((one for one in parts if isinstance(one, Unknown)), None)
-        return Unknown(
+        unknown = next((one for one in parts if isinstance(one, NotKnown)), None)
+        return NotKnown(
             f"os.path.join({', '.join(map(described, parts))})", unknown.why if unknown else Why.NOT_FOLLOWED
         )
     return attempt("os.path.join()", posixpath.join, *[str(one) for one in parts])

@@ -11,7 +11,7 @@ from abiscan.python.hosts import truth
 from abiscan.python.machine import Frame
 from abiscan.python.model import Told
 from abiscan.python.signals import BreakSignal, ContinueSignal, ReturnSignal
-from abiscan.python.values import Class, Failure, Instance, Scope, Thrown, Unknown, Why
+from abiscan.python.values import Class, Instance, NotKnown, PythonError, Scope, Thrown, Why
 
 _LOUDEST = (Told.WARNING, Told.LOG, Told.PRINT)
 
@@ -19,7 +19,7 @@ _LOUDEST = (Told.WARNING, Told.LOG, Told.PRINT)
 class Handling(Binding):
     """Runs the statements that raise and catch."""
 
-    handling: list[Failure]
+    handling: list[PythonError]
 
     def _with(self, node: ast.With | ast.AsyncWith, scope: Scope) -> None:
         self._enter(list(node.items), node.body, scope)
@@ -44,7 +44,7 @@ class Handling(Binding):
         elif isinstance(manager, Instance) and manager.cls.find("__exit__") is not None:
             self._around_instance(manager, inside)
         else:
-            inside(manager.part(".__enter__()") if isinstance(manager, Unknown) else manager)
+            inside(manager.part(".__enter__()") if isinstance(manager, NotKnown) else manager)
 
     def _around_instance(self, manager: Instance, inside: Callable[[object], object]) -> None:
         value = self.call(self.attribute(manager, "__enter__"), [], {})
@@ -73,7 +73,7 @@ class Handling(Binding):
         finally:
             self.guards.pop()
 
-    def survived(self, failure: Failure, heard: list[Told]) -> None:
+    def survived(self, failure: PythonError, heard: list[Told]) -> None:
         """An exception was caught for good: the loads that it tells of are over, and users were told so much."""
         told = next((one for one in _LOUDEST if one in heard), Told.NOTHING)
         for number in failure.loads:
@@ -91,7 +91,7 @@ class Handling(Binding):
         catching = [(handler, self._classes(handler, scope)) for handler in node.handlers]
         swallowing = tuple(cls for handler, classes in catching if not ends_in_raise(handler.body) for cls in classes)
         self.guards.append(swallowing)
-        failure: Failure | None = None
+        failure: PythonError | None = None
         try:
             self.execute(node.body, scope)
         except Thrown as error:
@@ -113,7 +113,7 @@ class Handling(Binding):
         caught = self.evaluate(handler.type, scope)
         return tuple(caught) if isinstance(caught, tuple) else (caught,)
 
-    def _handle(self, handler: ast.ExceptHandler, failure: Failure, scope: Scope) -> None:
+    def _handle(self, handler: ast.ExceptHandler, failure: PythonError, scope: Scope) -> None:
         heard: list[Told] = []
         self.listeners.append(heard)
         self.handling.append(failure)
@@ -137,38 +137,40 @@ class Handling(Binding):
 
     def _raise(self, node: ast.Raise, scope: Scope) -> None:
         if node.exc is None:
-            failure = self.handling[-1] if self.handling else Failure(RuntimeError, ("No active exception to reraise",))
+            failure = (
+                self.handling[-1] if self.handling else PythonError(RuntimeError, ("No active exception to reraise",))
+            )
             raise Thrown(failure)
         value = self.evaluate(node.exc, scope)
         cause = None if node.cause is None else self.evaluate(node.cause, scope)
         self.frames[-1].line = node.lineno
-        failure = value if isinstance(value, Failure) else self._instance(value)
+        failure = value if isinstance(value, PythonError) else self._instance(value)
         failure.at = failure.at or self.place()
         if node.cause is not None:
-            failure.cause = cause if isinstance(cause, Failure) else None
+            failure.cause = cause if isinstance(cause, PythonError) else None
             failure.attributes["__suppress_context__"] = True
         raise Thrown(failure)
 
-    def _instance(self, value: object) -> Failure:
+    def _instance(self, value: object) -> PythonError:
         if isinstance(value, (type, Class)):
             made = self.call(value, [], {})
-            if isinstance(made, Failure):
+            if isinstance(made, PythonError):
                 return made
-        return Failure(value, (value,) if isinstance(value, Unknown) else ())
+        return PythonError(value, (value,) if isinstance(value, NotKnown) else ())
 
     def _assert(self, node: ast.Assert, scope: Scope) -> None:
         test = self.evaluate(node.test, scope)
         holds = truth(test)
-        if holds is None and isinstance(test, Unknown) and test.why is Why.TARGET:
+        if holds is None and isinstance(test, NotKnown) and test.why is Why.TARGET:
             spot = (node.lineno, node.col_offset)
             holds = self.decide(self.source_of(node.test), test.why, spot, default=True)
         if holds is False:
             args = () if node.msg is None else (self.evaluate(node.msg, scope),)
             self.frames[-1].line = node.lineno
-            raise Thrown(Failure(AssertionError, args))
+            raise Thrown(PythonError(AssertionError, args))
 
 
-def _caught(failure: Failure, classes: tuple[object, ...]) -> bool:
+def _caught(failure: PythonError, classes: tuple[object, ...]) -> bool:
     ancestry = failure.ancestry()
     known = ancestry if any(isinstance(one, type) for one in ancestry) else [*ancestry, Exception, BaseException]
     return any(one is cls for cls in classes for one in known)

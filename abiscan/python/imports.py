@@ -8,14 +8,14 @@ import sys
 
 from abiscan.python import attributes, loading
 from abiscan.python.calls import Calls
-from abiscan.python.library import Found, Library, absolute
+from abiscan.python.library import Found, PythonCode, absolute
 from abiscan.python.machine import Frame, Limits, Spot
 from abiscan.python.model import Answer, World
 from abiscan.python.modelled import Modelled
 from abiscan.python.models import MODELS
 from abiscan.python.models.builtin import BUILTINS
 from abiscan.python.scan import ImportLine
-from abiscan.python.values import Deferred, Failure, Module, Scope, Stage, Thrown, Unknown, Why, thrown
+from abiscan.python.values import Deferred, NotKnown, PythonError, PythonModule, Scope, Stage, Thrown, Why, thrown
 
 _REMOVED = {
     "distutils": (3, 12), "imp": (3, 12), "asynchat": (3, 12), "asyncore": (3, 12), "smtpd": (3, 12), "cgi": (3, 13),
@@ -29,10 +29,10 @@ _NAMED_OTHERWISE = {
 """Distributions whose module has another name."""
 
 
-class Interpreter(Calls):
+class PythonInterpreter(Calls):
     """Runs a package's Python code."""
 
-    def __init__(self, library: Library, world: World, choices: dict[Spot, bool], limits: Limits) -> None:
+    def __init__(self, library: PythonCode, world: World, choices: dict[Spot, bool], limits: Limits) -> None:
         super().__init__(library, world, choices, limits)
         self.builtins = BUILTINS
         self.models = MODELS
@@ -50,7 +50,7 @@ class Interpreter(Calls):
             full = f"{full}.{part}" if full else part
             if full not in self.modules:
                 self.modules[full] = self._load(full, parent)
-                if isinstance(parent, Module):
+                if isinstance(parent, PythonModule):
                     parent.names[part] = self.modules[full]
             parent = self.modules[full]
         return parent
@@ -59,13 +59,13 @@ class Interpreter(Calls):
         if full in MODELS:
             return MODELS[full](self)
         top = full.partition(".")[0]
-        if isinstance(parent, Module):
+        if isinstance(parent, PythonModule):
             found = self.library.find(full, parent.folders)
             if found is None and not self._is_foreign(top):
                 hint = "" if parent.folders else f"; '{parent.name}' is not a package"
-                raise Thrown(Failure(ModuleNotFoundError, (f"No module named '{full}'{hint}",), {"name": full}))
-            return Unknown(full) if found is None else self._load_found(full, found)
-        if isinstance(parent, (Modelled, Unknown)):
+                raise Thrown(PythonError(ModuleNotFoundError, (f"No module named '{full}'{hint}",), {"name": full}))
+            return NotKnown(full) if found is None else self._load_found(full, found)
+        if isinstance(parent, (Modelled, NotKnown)):
             own = self.library.locate(full)
             if own is not None:
                 return self._load_found(full, own)
@@ -83,8 +83,8 @@ class Interpreter(Calls):
     def _load_found(self, full: str, found: Found) -> object:
         if found.extension and found.file is not None:
             loading.load_extension(self, found.file)
-            return Unknown(full)
-        module = Module(full, {}, found.file, found.folders)
+            return NotKnown(full)
+        module = PythonModule(full, {}, found.file, found.folders)
         if found.file is None:
             module.open_ = True
             return module
@@ -98,7 +98,7 @@ class Interpreter(Calls):
             raise
         return module
 
-    def _run_body(self, module: Module) -> None:
+    def _run_body(self, module: PythonModule) -> None:
         assert module.file is not None
         tree = self.library.tree(module.file)
         module.stage = Stage.RUNNING
@@ -123,7 +123,7 @@ class Interpreter(Calls):
 
     # ---- modules whose body does nothing that matters
 
-    def _skim(self, module: Module, file: str) -> bool:
+    def _skim(self, module: PythonModule, file: str) -> bool:
         """Follow only the imports of a module; False if that is not enough."""
         lines = self.library.scanned(file).imports
         if any(line.nested and self._may_matter(module, line) for line in lines):
@@ -142,16 +142,16 @@ class Interpreter(Calls):
         module.stage = Stage.DEFERRED
         return True
 
-    def _skim_line(self, module: Module, line: ImportLine) -> None:
+    def _skim_line(self, module: PythonModule, line: ImportLine) -> None:
         self.frames[-1].line = line.line
         for target in self._targets(module, line):
             self.import_module(target)
         base = self.modules.get(self._absolute(module, line.module))
-        if isinstance(base, Module) and base.stage is Stage.SKIMMED:
+        if isinstance(base, PythonModule) and base.stage is Stage.SKIMMED:
             for name in line.names:
                 self._take_own(base, name)
 
-    def _check_defined(self, module: Module, name: str) -> None:
+    def _check_defined(self, module: PythonModule, name: str) -> None:
         """Raise if a module is imported in a circle, and has not come to the name that is wanted of it."""
         file = module.file
         line = next((frame.line for frame in reversed(self.frames) if frame.file == file), None)
@@ -160,19 +160,19 @@ class Interpreter(Calls):
         before = b"".join(self.library.source(file).splitlines(keepends=True)[: line - 1])
         may_have = name == "*" or name.encode() in before or b"import *" in before or b"globals()" in before
         if not may_have:
-            raise Thrown(Failure(ImportError, (f"cannot import name '{name}' from {self._described(module)}",)))
+            raise Thrown(PythonError(ImportError, (f"cannot import name '{name}' from {self._described(module)}",)))
 
-    def _targets(self, module: Module, line: ImportLine) -> list[str]:
+    def _targets(self, module: PythonModule, line: ImportLine) -> list[str]:
         base = self._absolute(module, line.module)
         found = self.library.locate(base)
         if not line.names or found is None or not found.folders:
             return [base]
         return [base, *(f"{base}.{name}" for name in line.names if self.library.find(name, found.folders))]
 
-    def _absolute(self, module: Module, name: str) -> str:
+    def _absolute(self, module: PythonModule, name: str) -> str:
         return absolute(module.name if module.folders else module.name.rpartition(".")[0], name)
 
-    def _may_matter(self, module: Module, line: ImportLine) -> bool:
+    def _may_matter(self, module: PythonModule, line: ImportLine) -> bool:
         for target in self._targets(module, line):
             found = self.library.locate(target)
             if found is not None and target not in self.modules and self.library.reaches(found):
@@ -193,7 +193,7 @@ class Interpreter(Calls):
         try:
             return attributes.of_module(self, module, value.name)
         except Thrown:
-            return Unknown(f"{module.name}.{value.name}")
+            return NotKnown(f"{module.name}.{value.name}")
 
     # ---- modules of others
 
@@ -201,24 +201,24 @@ class Interpreter(Calls):
         """A module below one that is not of the package."""
         if full.startswith("torch."):
             if self.library.torch_has(full, None) is False:
-                raise Thrown(Failure(ModuleNotFoundError, (f"No module named '{full}'",), {"name": full}))
+                raise Thrown(PythonError(ModuleNotFoundError, (f"No module named '{full}'",), {"name": full}))
             return self.attribute(parent, full.rpartition(".")[2])
-        return Unknown(full, parent.why if isinstance(parent, Unknown) else Why.NOT_FOLLOWED)
+        return NotKnown(full, parent.why if isinstance(parent, NotKnown) else Why.NOT_FOLLOWED)
 
     def _installed(self, name: str) -> object:
-        absent = Thrown(Failure(ModuleNotFoundError, (f"No module named '{name}'",), {"name": name}))
+        absent = Thrown(PythonError(ModuleNotFoundError, (f"No module named '{name}'",), {"name": name}))
         removed = _REMOVED.get(name)
         python = self.world.python
         if removed is not None and not isinstance(python, Answer) and python >= removed:
             raise absent
         if name in sys.stdlib_module_names or removed is not None:
-            return Unknown(name)
+            return NotKnown(name)
         answer = self.library.surroundings.installed(name)
-        if answer is Answer.UNKNOWN and self._is_required(name):
+        if (answer is Answer.UNKNOWN or self.library.has_requirements) and self._is_required(name):
             answer = True
         if answer is False or (answer is Answer.UNKNOWN and not self._is_optional_there()):
             raise absent
-        return Unknown(name)
+        return NotKnown(name)
 
     def _is_required(self, name: str) -> bool:
         wanted = re.sub(r"[-_.]+", "_", name).lower()
@@ -258,13 +258,13 @@ class Interpreter(Calls):
                 self.bind(alias.asname or alias.name, self._take(module, name, alias.name), scope)
 
     def _take(self, module: object, full: str, name: str) -> object:
-        if isinstance(module, Module):
+        if isinstance(module, PythonModule):
             return self._take_own(module, name)
         if f"{full}.{name}" in MODELS:
             return self.import_module(f"{full}.{name}")
         if full.startswith("torch.") and self.library.torch_has(full, name) is False:
             raise thrown(ImportError, f"cannot import name '{name}' from '{full}' ({self._torch_file(full)})")
-        if isinstance(module, Unknown) and self.library.locate(f"{full}.{name}") is not None:
+        if isinstance(module, NotKnown) and self.library.locate(f"{full}.{name}") is not None:
             return self.import_module(f"{full}.{name}")
         try:
             return self.attribute(module, name)
@@ -279,7 +279,7 @@ class Interpreter(Calls):
         base = folder.joinpath(*full.split(".")[1:])
         return str(base / "__init__.py" if base.is_dir() else base.with_suffix(".py"))
 
-    def _take_own(self, module: Module, name: str) -> object:
+    def _take_own(self, module: PythonModule, name: str) -> object:
         submodule = f"{module.name}.{name}"
         if module.stage is Stage.SKIMMED and name not in module.names:
             if self.library.find(name, module.folders) is not None:
@@ -302,10 +302,10 @@ class Interpreter(Calls):
         if module.folders and self.library.find(name, module.folders) is not None:
             return self.import_module(submodule)
         if module.open_:
-            return Unknown(submodule)
-        raise Thrown(Failure(ImportError, (f"cannot import name '{name}' from {self._described(module)}",)))
+            return NotKnown(submodule)
+        raise Thrown(PythonError(ImportError, (f"cannot import name '{name}' from {self._described(module)}",)))
 
-    def _described(self, module: Module) -> str:
+    def _described(self, module: PythonModule) -> str:
         """How an ImportError names a module."""
         if module.stage in {Stage.RUNNING, Stage.SKIMMED}:
             circular = "most likely due to a circular import"
@@ -313,7 +313,7 @@ class Interpreter(Calls):
         return f"'{module.name}' ({module.file or 'unknown location'})"
 
     def _import_all(self, module: object, scope: Scope) -> None:
-        if not isinstance(module, Module):
+        if not isinstance(module, PythonModule):
             scope.module.open_ = True
             return
         self.settle(Deferred(module, "__all__"))
@@ -323,5 +323,5 @@ class Interpreter(Calls):
         for name in names:
             if isinstance(name, str):
                 self.bind(name, self._take_own(module, name), scope)
-        if module.open_ or isinstance(listed, Unknown):
+        if module.open_ or isinstance(listed, NotKnown):
             scope.module.open_ = True

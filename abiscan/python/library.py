@@ -12,7 +12,7 @@ from pathlib import Path
 
 from abiscan.python.model import Answer
 from abiscan.python.scan import LOADING, REGISTERING, ImportLine, Outline, Scan
-from abiscan.python.sources import Files, requirements
+from abiscan.python.sources import PackageFiles, requirements
 
 _LARGEST_SOURCE = 2_000_000
 _ROUNDS = 3
@@ -47,14 +47,16 @@ _WORDS = re.compile("|".join(re.escape(word.decode().strip(".(")) for word in (*
 
 
 @dataclass
-class Library:
+class PythonCode:
     """A package's Python code, for one version of Python."""
 
-    files: Files
+    files: PackageFiles
     python: tuple[int, int] | Answer
     surroundings: Surroundings = field(default_factory=Surroundings)
     problems: dict[str, str] = field(default_factory=dict)
     """The sources that cannot be parsed, and why."""
+    has_requirements: bool = False
+    """Whether what the package requires is taken to be installed, whatever the surroundings say."""
     of_torch: dict[str, bool | Answer] = field(default_factory=dict)
     """The operators of torch that were asked for, and whether they are there."""
     _trees: dict[str, ast.Module | None] = field(default_factory=dict)
@@ -137,12 +139,12 @@ class Library:
         return tuple(sorted(path for path in self.files.members if path.endswith(".py")))
 
     @cached_property
-    def risky(self) -> frozenset[str]:
+    def risky(self) -> frozenset[bytes]:
         """The functions of the package, by bare name, that load or register something when they are called."""
-        found = {name for path in self.sources for name in self.scanned(path).risky if not name.startswith("__")}
-        new = found
+        found = {name for path in self.sources for name in self.scanned(path).risky if not name.startswith(b"__")}
+        new = set(found)
         for _ in range(_ROUNDS):  # and those that call them
-            new = {one for path in self.sources for one in self.outline(path).callers(new)} - found
+            new = {one for path in self.sources for one in self.outline(path).callers(frozenset(new))} - found
             if not new:
                 break
             found |= new
@@ -251,7 +253,9 @@ class Library:
         if isinstance(node, ast.Import):
             return any(self.find(alias.name.split(".")[0]) is not None for alias in node.names)
         name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else None
-        return name is not None and (name in self.risky or name in {"define", "impl"} or bool(_WORDS.fullmatch(name)))
+        return name is not None and (
+            name.encode() in self.risky or name in {"define", "impl"} or bool(_WORDS.fullmatch(name))
+        )
 
 
 def absolute(package: str, name: str) -> str:

@@ -7,26 +7,26 @@ from dataclasses import replace
 
 from packaging.version import InvalidVersion, Version
 
-from abiscan.python.machine import Attempt, Machine, ProcessEnded
+from abiscan.python.machine import Attempt, ProcessEnded, PythonMachine
 from abiscan.python.model import PROCESS_ENDS, Answer, Loader, Raised
 from abiscan.python.operations import described
 from abiscan.python.sources import stripped
-from abiscan.python.values import Failure, Thrown, Unknown, Why
+from abiscan.python.values import NotKnown, PythonError, Thrown, Why
 
 _WRAPPED_SINCE = Version("2.9")
 """From this release on, ``torch.ops.load_library`` raises an error of its own, caused by that of the loader."""
 
 
-def load_extension(machine: Machine, file: str) -> None:
+def load_extension(machine: PythonMachine, file: str) -> None:
     """Import an extension module of the package."""
     _load(machine, file, Loader.IMPORT)
 
 
-def load(machine: Machine, path: object, loader: Loader) -> None:
+def load(machine: PythonMachine, path: object, loader: Loader) -> None:
     """Load a library by its path, as the code gives it."""
     known = str(path) if isinstance(path, str) or hasattr(path, "as_posix") else None
     inside = None if known is None else machine.files.inside(known)
-    if isinstance(path, Unknown) and path.why is Why.ARGUMENT:
+    if isinstance(path, NotKnown) and path.why is Why.ARGUMENT:
         return
     if known is None:
         _unknown_path(machine, path, loader)
@@ -34,25 +34,25 @@ def load(machine: Machine, path: object, loader: Loader) -> None:
         _load(machine, inside, loader)
     elif inside is not None or known.startswith("./"):
         text = f"{known}: cannot open shared object file: No such file or directory"
-        _fail(machine, known, loader, Failure(OSError, (text,)))
+        _fail(machine, known, loader, PythonError(OSError, (text,)))
     elif "/" in known:
         _elsewhere(machine, known, loader)
     else:
         _by_name(machine, known, loader)
 
 
-def _unknown_path(machine: Machine, path: object, loader: Loader) -> None:
+def _unknown_path(machine: PythonMachine, path: object, loader: Loader) -> None:
     machine.gap(f"the path of a library that is loaded is not known: {described(path)}")
     machine.trace.attempts.append(
         Attempt(path=None, loader=loader, at=machine.place(), raised=Answer.UNKNOWN, guarded=machine.catches(OSError))
     )
 
 
-def _elsewhere(machine: Machine, path: str, loader: Loader) -> None:
+def _elsewhere(machine: PythonMachine, path: str, loader: Loader) -> None:
     machine.gap(f"a library outside of the package is loaded: {path} ({loader.value})")
 
 
-def _by_name(machine: Machine, name: str, loader: Loader) -> None:
+def _by_name(machine: PythonMachine, name: str, loader: Loader) -> None:
     """A name without a folder: ld.so looks for it in its own paths, where no library of the package is."""
     expected = machine.catches(OSError)
     spot = (machine.place().line, 0)
@@ -64,10 +64,10 @@ def _by_name(machine: Machine, name: str, loader: Loader) -> None:
         found = True
     if not found:
         text = f"{name}: cannot open shared object file: No such file or directory"
-        _fail(machine, name, loader, Failure(OSError, (text,)))
+        _fail(machine, name, loader, PythonError(OSError, (text,)))
 
 
-def _load(machine: Machine, file: str, loader: Loader) -> None:
+def _load(machine: PythonMachine, file: str, loader: Loader) -> None:
     kind = ImportError if loader is Loader.IMPORT else OSError
     attempt = Attempt(path=file, loader=loader, at=machine.place(), raised=None, guarded=machine.catches(kind))
     machine.trace.attempts.append(attempt)
@@ -82,7 +82,7 @@ def _load(machine: Machine, file: str, loader: Loader) -> None:
         if machine.decide(f"{file} loads", Why.ENVIRONMENT, spot, default=True):
             return
         attempt.raised = Answer.UNKNOWN
-        failure = Failure(kind, (Unknown(f"the error of {file}", Why.ENVIRONMENT),), loads={number})
+        failure = PythonError(kind, (NotKnown(f"the error of {file}", Why.ENVIRONMENT),), loads={number})
     else:
         failure = _as_failure(answer)
         failure.loads = {number}
@@ -90,14 +90,14 @@ def _load(machine: Machine, file: str, loader: Loader) -> None:
     raise Thrown(_wrapped(machine, file, loader, failure))
 
 
-def _wrapped(machine: Machine, path: str, loader: Loader, failure: Failure) -> Failure:
+def _wrapped(machine: PythonMachine, path: str, loader: Loader, failure: PythonError) -> PythonError:
     """The error as ``torch.ops.load_library`` passes it on."""
     if loader not in {Loader.LOAD_LIBRARY, Loader.LOAD_CLASSES} or not _wraps(machine.world.torch_version):
         return failure
     text = f"Could not load this library: {path}"
     if failure.args == (text,):
         return failure
-    return Failure(OSError, (text,), cause=failure, at=failure.at, loads=set(failure.loads))
+    return PythonError(OSError, (text,), cause=failure, at=failure.at, loads=set(failure.loads))
 
 
 def _wraps(version: str | Answer) -> bool:
@@ -109,7 +109,7 @@ def _wraps(version: str | Answer) -> bool:
         return True
 
 
-def _fail(machine: Machine, path: str, loader: Loader, failure: Failure) -> None:
+def _fail(machine: PythonMachine, path: str, loader: Loader, failure: PythonError) -> None:
     """A load of what is not there."""
     failure.at = machine.place()
     failure.loads = {len(machine.trace.attempts)}
@@ -121,9 +121,9 @@ def _fail(machine: Machine, path: str, loader: Loader, failure: Failure) -> None
     raise Thrown(_wrapped(machine, stripped(path), loader, failure))
 
 
-def _as_failure(raised: Raised) -> Failure:
+def _as_failure(raised: Raised) -> PythonError:
     cls = getattr(builtins, raised.exception, None)
-    known = cls if isinstance(cls, type) and issubclass(cls, BaseException) else Unknown(raised.exception)
-    message = Unknown("the text of the error") if raised.message is None else raised.message
+    known = cls if isinstance(cls, type) and issubclass(cls, BaseException) else NotKnown(raised.exception)
+    message = NotKnown("the text of the error") if raised.message is None else raised.message
     cause = None if raised.cause is None else _as_failure(raised.cause)
-    return Failure(known, (message,), cause=cause)
+    return PythonError(known, (message,), cause=cause)

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from abiscan.python.library import Library
+from abiscan.python.library import PythonCode
 from abiscan.python.model import Answer, Condition, Loader, NoResult, Place, PythonRegistration, Raised, Told, World
-from abiscan.python.values import Function, Scope, Unknown, Why
+from abiscan.python.values import NotKnown, PythonFunction, Scope, Why
 
 Spot = tuple[str, int, int]
 """A place in a source where something is decided: file, line, column."""
@@ -34,7 +34,7 @@ class Frame:
 
     file: str | None
     line: int = 0
-    function: Function | None = None
+    function: PythonFunction | None = None
     yields: Callable[[object], object] | None = None
 
 
@@ -89,10 +89,10 @@ class Limits:
         return cls(deadline=time.thread_time() + seconds)
 
 
-class Machine:
+class PythonMachine:
     """The state of a run. What runs the code is in the classes that derive from it."""
 
-    def __init__(self, library: Library, world: World, choices: dict[Spot, bool], limits: Limits) -> None:
+    def __init__(self, library: PythonCode, world: World, choices: dict[Spot, bool], limits: Limits) -> None:
         self.library = library
         self.files = library.files
         self.world = world
@@ -108,7 +108,7 @@ class Machine:
         """The operators that Python has defined."""
         self.unclear: set[str] = set()
         """The namespaces in which it has defined some whose names are not known."""
-        self.models: Mapping[str, Callable[[Machine], object]] = {}
+        self.models: Mapping[str, Callable[[PythonMachine], object]] = {}
         """The modules that are modelled."""
         self.with_optional = False
         """Whether packages are there that are not required, and that the code can do without."""
@@ -213,6 +213,6 @@ class Machine:
         """The value itself, where a name of a module that is not run yet stands for it."""
         raise NotImplementedError
 
-    def items(self, value: object) -> list[object] | Unknown:
+    def items(self, value: object) -> list[object] | NotKnown:
         """What iterating over a value gives."""
         raise NotImplementedError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from abiscan.python.machine import Machine
-from abiscan.python.values import Unknown
+from abiscan.python.machine import PythonMachine
+from abiscan.python.values import NotKnown
 
 
 class Modelled:
@@ -14,13 +14,13 @@ class Modelled:
 
     __slots__ = ()
 
-    def attribute(self, machine: Machine, name: str) -> object:
+    def attribute(self, machine: PythonMachine, name: str) -> object:
         """The attribute; raises as the library does where there is none."""
-        return Unknown(f"{self.described()}.{name}")
+        return NotKnown(f"{self.described()}.{name}")
 
-    def call(self, machine: Machine, args: list[object], kwargs: dict[str, object]) -> object:
+    def call(self, machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
         """Call it."""
-        return Unknown(f"{self.described()}()")
+        return NotKnown(f"{self.described()}()")
 
     def described(self) -> str:
         """The name that conditions show."""
@@ -32,14 +32,14 @@ class Native(Modelled):
     """A function that the reading models."""
 
     name: str
-    function: Callable[[Machine, list[object], dict[str, object]], object]
+    function: Callable[[PythonMachine, list[object], dict[str, object]], object]
     attributes: Mapping[str, object] = field(default_factory=dict)
 
-    def attribute(self, machine: Machine, name: str) -> object:
+    def attribute(self, machine: PythonMachine, name: str) -> object:
         """One of the functions that hang on this one, such as ``chain.from_iterable``."""
-        return self.attributes.get(name) or Unknown(f"{self.name}.{name}")
+        return self.attributes.get(name) or NotKnown(f"{self.name}.{name}")
 
-    def call(self, machine: Machine, args: list[object], kwargs: dict[str, object]) -> object:
+    def call(self, machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
         """Do what it does."""
         return self.function(machine, args, kwargs)
 

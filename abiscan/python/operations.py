@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import Any
 
-from abiscan.python.values import Failure, Thrown, Unknown, Why, concrete
+from abiscan.python.values import NotKnown, PythonError, Thrown, Why, concrete
 
 _LONGEST = 1_000_000
 _LARGEST_INTEGER = 1 << 4096
@@ -50,19 +50,19 @@ def attempt(name: str, function: Callable[..., object], *args: object, **kwargs:
     try:
         return bounded(name, function(*args, **kwargs))
     except FAITHFUL as error:
-        raise Thrown(Failure(type(error), error.args)) from None
+        raise Thrown(PythonError(type(error), error.args)) from None
     except (TypeError, AttributeError, RecursionError, MemoryError, NotImplementedError):
-        return Unknown(name)
+        return NotKnown(name)
 
 
 def bounded(name: str, value: object) -> object:
     """The value, unless it has grown too large."""
     if isinstance(value, (str, bytes)) and len(value) > _LONGEST:
-        return Unknown(name)
+        return NotKnown(name)
     if isinstance(value, (list, tuple, set, dict, frozenset)) and len(value) > _MOST_ITEMS:
-        return Unknown(name)
+        return NotKnown(name)
     if isinstance(value, int) and abs(value) > _LARGEST_INTEGER:
-        return Unknown(name)
+        return NotKnown(name)
     return value
 
 
@@ -70,7 +70,7 @@ def binary(op: ast.operator, left: object, right: object) -> object:
     """``left OP right``."""
     name = f"{described(left)} {type(op).__name__} {described(right)}"
     if isinstance(op, (ast.Mult, ast.Pow, ast.LShift, ast.Mod)) and _may_grow(op, left, right):
-        return Unknown(name)
+        return NotKnown(name)
     joined = isinstance(left, (list, tuple)) and isinstance(right, (list, tuple))
     if isinstance(op, ast.Add) and joined:
         return attempt(name, operator.add, left, right)
@@ -118,13 +118,13 @@ def compare(op: ast.cmpop, left: object, right: object) -> object:
         return _unknown(name, left, right) if found is None else found is isinstance(op, ast.In)
     if concrete(left) and concrete(right):
         return attempt(name, _COMPARE[type(op)], left, right)
-    if isinstance(op, (ast.Eq, ast.NotEq)) and not isinstance(left, Unknown) and left is right:
+    if isinstance(op, (ast.Eq, ast.NotEq)) and not isinstance(left, NotKnown) and left is right:
         return isinstance(op, ast.Eq)
     return _unknown(name, left, right)
 
 
 def _identical(left: object, right: object) -> bool | None:
-    if isinstance(left, Unknown) or isinstance(right, Unknown):
+    if isinstance(left, NotKnown) or isinstance(right, NotKnown):
         return None
     if left is right:
         return True
@@ -142,7 +142,7 @@ def contains(container: object, item: object) -> bool | None:
         container = list(container)
     if not isinstance(container, (list, tuple, set, frozenset, range)):
         return None
-    if isinstance(item, Unknown):
+    if isinstance(item, NotKnown):
         return None if container else False
     for one in container:
         if one is item or (concrete(one) and concrete(item) and one == item):
@@ -154,9 +154,9 @@ def subscript(value: object, index: object) -> object:
     """``value[index]``."""
     name = f"{described(value)}[{described(index)}]"
     if isinstance(value, dict):
-        if isinstance(index, Unknown) or not _hashable(index):
+        if isinstance(index, NotKnown) or not _hashable(index):
             return _unknown(name, value, index)
-        if index not in value and any(isinstance(key, Unknown) for key in value):
+        if index not in value and any(isinstance(key, NotKnown) for key in value):
             return _unknown(name, value, index)
         return attempt(name, operator.getitem, value, index)
     if isinstance(value, (list, tuple, str, bytes, range)) and isinstance(index, (int, slice)) and concrete(index):
@@ -174,14 +174,14 @@ def _hashable(value: object) -> bool:
 
 def described(value: object) -> str:
     """How a condition names a value."""
-    if isinstance(value, Unknown):
+    if isinstance(value, NotKnown):
         return value.name
     if isinstance(value, (str, int, float, type(None), PurePosixPath)):
         return repr(value) if not isinstance(value, str) or len(value) < 80 else "…"
     return str(getattr(value, "name", None) or type(value).__name__)
 
 
-def _unknown(name: str, *parts: object) -> Unknown:
-    reasons = [one.why for one in parts if isinstance(one, Unknown)]
+def _unknown(name: str, *parts: object) -> NotKnown:
+    reasons = [one.why for one in parts if isinstance(one, NotKnown)]
     why = Why.TARGET if Why.TARGET in reasons else next(iter(reasons), Why.NOT_FOLLOWED)
-    return Unknown(name[:120], why)
+    return NotKnown(name[:120], why)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from abiscan.python.machine import Machine
+from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, NoResult, PythonRegistration, Registers
 from abiscan.python.modelled import Modelled
-from abiscan.python.values import Unknown, Why
+from abiscan.python.values import NotKnown, Why
 
 _OF_TORCH = frozenset({
     "c10d", "c10d_functional", "_c10d_functional", "_c10d_functional_autograd", "_dtensor", "symm_mem", "fsdp",
@@ -18,28 +18,28 @@ _OF_TORCH = frozenset({
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Operator(Modelled):
+class OperatorValue(Modelled):
     """``torch.ops.NAMESPACE.NAME``, or one of its overloads."""
 
     name: str
 
-    def attribute(self, machine: Machine, name: str) -> object:
+    def attribute(self, machine: PythonMachine, name: str) -> object:
         """An overload, or something else of it."""
         if name in {"__name__", "_name", "_qualified_op_name"}:
             return self.name.partition("::")[2] if name == "__name__" else self.name
         if name.startswith("_") or name in {"overloads", "redispatch", "op"}:
-            return Unknown(f"{self.described()}.{name}")
-        return Operator(self.name if name == "default" else f"{self.name.partition('.')[0]}.{name}")
+            return NotKnown(f"{self.described()}.{name}")
+        return OperatorValue(self.name if name == "default" else f"{self.name.partition('.')[0]}.{name}")
 
-    def call(self, machine: Machine, args: list[object], kwargs: dict[str, object]) -> object:
+    def call(self, machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
         """Its result, if that does not depend on arguments."""
         called = f"{self.described()}()"
         if args or kwargs:
-            return Unknown(called, Why.TARGET)
+            return NotKnown(called, Why.TARGET)
         result = machine.call_operator(self.name)
         if isinstance(result, NoResult):
             machine.gap(f"what {called} returns is not known: {result.reason}")
-            return Unknown(called, Why.TARGET)
+            return NotKnown(called, Why.TARGET)
         return result
 
     def described(self) -> str:
@@ -47,7 +47,7 @@ class Operator(Modelled):
         return "torch.ops." + self.name.replace("::", ".")
 
 
-def exists(machine: Machine, name: str) -> bool | Answer:
+def exists(machine: PythonMachine, name: str) -> bool | Answer:
     """Whether an operator is there: the code has defined it, torch has it, or a library that has been loaded."""
     if name in machine.defined:
         return True
@@ -58,7 +58,7 @@ def exists(machine: Machine, name: str) -> bool | Answer:
     return Answer.UNKNOWN if there is False and name.partition("::")[0] in unclear else there
 
 
-def register(machine: Machine, what: Registers, name: str, key: str | None = None) -> None:
+def register(machine: PythonMachine, what: Registers, name: str, key: str | None = None) -> None:
     """Note what the code registers."""
     if what is Registers.DEFINITION:
         machine.defined.add(name)

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from abiscan.python.explore import Explored, explore
-from abiscan.python.library import Library, Surroundings
+from abiscan.python.library import PythonCode, Surroundings
 from abiscan.python.machine import Limits
 from abiscan.python.model import Reading, World
-from abiscan.python.sources import Files, PackageSources
+from abiscan.python.sources import PackageFiles, PackageSources
 from abiscan.python.uses import Later, Willing, classify, later
 
 _SECONDS = 5.0
@@ -31,7 +31,9 @@ def read(
     ``world_factory`` gives a world in which nothing is loaded yet.
     """
     with _without_collector():
-        return _read(Files(package), modules, world_factory, surroundings or Surroundings(), Limits.seconds(seconds))
+        return _read(
+            PackageFiles(package), modules, world_factory, surroundings or Surroundings(), Limits.seconds(seconds)
+        )
 
 
 @contextmanager
@@ -47,21 +49,23 @@ def _without_collector() -> Iterator[None]:
 
 
 def _read(
-    files: Files,
+    files: PackageFiles,
     modules: Sequence[str],
     world_factory: Callable[[], World],
     surroundings: Surroundings,
     limits: Limits,
 ) -> Reading:
-    library = Library(files, world_factory().python, surroundings)
+    library = PythonCode(files, world_factory().python, surroundings)
     names = modules or files.top_level()
     main = [explore(library, world_factory, name, limits) for name in names]
     if not files.libraries:
         return Reading(imports=tuple(one.outcome for one in main))
+    library.has_requirements = True
     cut_short = [one.outcome.module for one in main if one.outcome.raised is not None]
     whole = [explore(library, lambda: Willing(world_factory()), name, limits) for name in cut_short]
     groups = tuple(one.runs for one in (*main, *whole))
     after = later(library, world_factory(), names, [run for one in main for run in one.runs], limits)
+    library.has_requirements = False
     apart = [explore(library, world_factory, name, limits) for name in _with_own_libraries(main, after)]
     uses = classify(library, world_factory(), groups, after)
     return Reading(imports=tuple(one.outcome for one in (*main, *apart)), uses=uses)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -44,7 +44,7 @@ class Scan:
     """Whether one of the words for loading a library is in it."""
     eager: bool
     """Whether something outside of its functions may matter."""
-    risky: frozenset[str]
+    risky: frozenset[bytes]
     """Its functions and classes that have one of the words inside."""
     imports: tuple[ImportLine, ...]
 
@@ -54,6 +54,9 @@ _LINE = re.compile(rb"^(?:([ \t]+)" + _KEYWORD + rb"|(?![ \t\r\n#)\]}])(?:" + _K
 
 _LEFT = re.compile(rb"\n[^\s#)\]}]")
 _LEFT_IN_CLASS = re.compile(rb"\n {0,4}[^\s#)\]}]")
+
+_WORDS_AND_PARENTHESES = bytes(one if chr(one).isalnum() or chr(one) in "_(" else 32 for one in range(256))
+_DECORATOR = re.compile(rb"^[ \t]*@(\w+)", re.MULTILINE)
 
 Header = tuple[bytes, bytes]
 """A line that opens a block: its keyword and the name after it. At the left margin, any statement is one."""
@@ -112,23 +115,29 @@ class Outline:
         method = self.data.rfind(b"\n    def ", cls, position) if cls >= 0 else -1
         return method > 0 and not _LEFT_IN_CLASS.search(self.data, method + 1, position + 1)
 
-    def calls(self, names: Iterable[str]) -> bool:
+    @cached_property
+    def _called(self) -> frozenset[bytes]:
+        """The names before a parenthesis, and those of decorators."""
+        before = self.data.translate(_WORDS_AND_PARENTHESES).split(b"(")
+        decorators = _DECORATOR.findall(self.data) if b"@" in self.data else []
+        return frozenset([*(part.rpartition(b" ")[2] for part in before), *decorators])
+
+    def calls(self, names: frozenset[bytes]) -> bool:
         """Whether one of these functions is called, or decorates something, outside of functions."""
         return any(self.outside_functions(position) for _, position in self._calls(names))
 
-    def callers(self, names: Iterable[str]) -> set[str]:
+    def callers(self, names: frozenset[bytes]) -> set[bytes]:
         """The functions, outermost ones, that call one of these."""
         found = set()
         for name, position in self._calls(names):
             around = self.around(position)
             outermost = around[-1] if around else (b"", b"")
             if outermost[0] == b"def" and outermost[1] != name and not outermost[1].startswith(b"__"):
-                found.add(outermost[1].decode("ascii", "replace"))
+                found.add(outermost[1])
         return found
 
-    def _calls(self, names: Iterable[str]) -> Iterator[tuple[bytes, int]]:
-        for name in names:
-            word = name.encode()
+    def _calls(self, names: frozenset[bytes]) -> Iterator[tuple[bytes, int]]:
+        for word in self._called & names:
             for position in self.positions(word):
                 before = self.data[max(position - 4, 0) : position]
                 after = self.data[position + len(word) : position + len(word) + 1]
@@ -172,7 +181,7 @@ def _scan(source: Outline) -> Scan:
             outermost = around[-1] if around else (b"", b"")
             eager = eager or outermost[0] != b"def"
             if outermost[1]:
-                risky.add(outermost[1].decode("ascii", "replace"))
+                risky.add(outermost[1])
     eager = eager or any(
         source.outside_functions(position) for word in _OUTSIDE_FUNCTIONS for position in source.positions(word)
     )

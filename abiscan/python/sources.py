@@ -40,7 +40,7 @@ def stripped(text: str) -> str:
     return text.replace(ROOT + "/", "").replace(ROOT, "")
 
 
-class Files:
+class PackageFiles:
     """What the package finds when it looks at its own files."""
 
     def __init__(self, sources: PackageSources) -> None:
@@ -182,7 +182,7 @@ def accepts_tag(suffix: str, python: tuple[int, int] | Answer) -> bool:
     return isinstance(python, Answer) or (int(match[1]), int(match[2])) == python
 
 
-def requirements(files: Files) -> frozenset[str]:
+def requirements(files: PackageFiles) -> frozenset[str]:
     """The distributions that the package requires, by normalised name; those of extras are not among them."""
     found = set()
     for path in files.members:

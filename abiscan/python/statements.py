@@ -10,7 +10,7 @@ from abiscan.python.handling import Handling, ends_in_raise
 from abiscan.python.hosts import truth
 from abiscan.python.operations import binary, compare, described
 from abiscan.python.signals import BreakSignal, ContinueSignal, ReturnSignal
-from abiscan.python.values import Class, Function, Scope, Unknown, Why
+from abiscan.python.values import Class, NotKnown, PythonFunction, Scope, Why
 
 
 class Statements(Handling):
@@ -54,7 +54,7 @@ class Statements(Handling):
         if known is not None:
             self.execute(node.body if known else node.orelse, scope)
             return
-        unknown = test if isinstance(test, Unknown) else Unknown(described(test))
+        unknown = test if isinstance(test, NotKnown) else NotKnown(described(test))
         raises = [ends_in_raise(node.body), ends_in_raise(node.orelse)]
         default = likely(node.test) if raises[0] is raises[1] else raises[1]
         if any(raises) and unknown.why is Why.NOT_FOLLOWED:  # a check of what is not known here: it is passed
@@ -77,7 +77,7 @@ class Statements(Handling):
     def _for(self, node: ast.For | ast.AsyncFor, scope: Scope) -> None:
         source = self.evaluate(node.iter, scope)
         values = self.items(source)
-        if isinstance(values, Unknown):
+        if isinstance(values, NotKnown):
             if not self.library.matters(node):
                 self.weaken([node], scope, values)
                 return
@@ -103,7 +103,7 @@ class Statements(Handling):
             self.tick()
             known = truth(self.evaluate(node.test, scope))
             if known is None:
-                self.weaken([node], scope, Unknown(self.source_of(node.test)))
+                self.weaken([node], scope, NotKnown(self.source_of(node.test)))
                 return
             if not known:
                 break
@@ -117,16 +117,16 @@ class Statements(Handling):
 
     def _define(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> None:
         decorators = [(one.lineno, self.evaluate(one, scope)) for one in node.decorator_list]
-        made: object = Function(node.name, node, scope, self.defaults(node.args, scope))
+        made: object = PythonFunction(node.name, node, scope, self.defaults(node.args, scope))
         self.bind(node.name, self._decorated(made, decorators), scope)
 
     def _decorated(self, made: object, decorators: list[tuple[int, object]]) -> object:
         for line, decorator in reversed(decorators):
-            if isinstance(decorator, Unknown):
+            if isinstance(decorator, NotKnown):
                 continue  # most decorators give back something that does the same
             self.frames[-1].line = line
             result = self.call(decorator, [made], {})
-            made = made if isinstance(result, Unknown) else result
+            made = made if isinstance(result, NotKnown) else result
         return made
 
     def _class(self, node: ast.ClassDef, scope: Scope) -> None:
@@ -137,7 +137,7 @@ class Statements(Handling):
         self.execute(node.body, inner)
         for value in made.names.values():
             function = getattr(value, "function", value)
-            if isinstance(function, Function) and function.owner is None:
+            if isinstance(function, PythonFunction) and function.owner is None:
                 function.owner = made
         self.bind(node.name, self._decorated(made, decorators), scope)
 
@@ -173,7 +173,7 @@ class Statements(Handling):
             guard = True if case.guard is None else truth(self.evaluate(case.guard, scope))
             if fits is None or guard is None:
                 self.weaken(
-                    [one for other in node.cases for one in other.body], scope, Unknown(self.source_of(node.subject))
+                    [one for other in node.cases for one in other.body], scope, NotKnown(self.source_of(node.subject))
                 )
                 return
             if fits and guard:

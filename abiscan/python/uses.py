@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from abiscan.python.conventions import fits, named
 from abiscan.python.explore import Run
-from abiscan.python.imports import Interpreter
-from abiscan.python.library import Library
+from abiscan.python.imports import PythonInterpreter
+from abiscan.python.library import PythonCode
 from abiscan.python.machine import Attempt, Exhausted, Limits
 from abiscan.python.model import Answer, How, Loader, NoResult, Raised, Use, World
-from abiscan.python.values import Class, Function, Module, Thrown, Unknown, Why
+from abiscan.python.values import Class, NotKnown, PythonFunction, PythonModule, Thrown, Why
 
 _MOST_MODULES = 200
 _MOST_CHOICES = 6
@@ -65,12 +65,12 @@ class Later:
         yield from self.in_functions
 
 
-def instead(library: Library, world: World, modules: Sequence[str], limits: Limits) -> list[Attempt]:
+def instead(library: PythonCode, world: World, modules: Sequence[str], limits: Limits) -> list[Attempt]:
     """What the package tries to load as it is imported if what it can do without does not load, one after the other."""
     found: list[Attempt] = []
     refused: set[str | None] = set()
     for _ in range(_MOST_CHOICES):
-        machine = Interpreter(library, Unwilling(world, refused), {}, limits)
+        machine = PythonInterpreter(library, Unwilling(world, refused), {}, limits)
         for name in modules:
             _try_import(machine, name)
         found.extend(machine.trace.attempts)
@@ -81,7 +81,7 @@ def instead(library: Library, world: World, modules: Sequence[str], limits: Limi
     return found
 
 
-def _try_import(machine: Interpreter, name: str) -> bool:
+def _try_import(machine: PythonInterpreter, name: str) -> bool:
     try:
         machine.import_module(name)
     except (Thrown, RecursionError):
@@ -89,13 +89,13 @@ def _try_import(machine: Interpreter, name: str) -> bool:
     return True
 
 
-def later(library: Library, world: World, modules: Sequence[str], runs: Iterable[Run], limits: Limits) -> Later:
+def later(library: PythonCode, world: World, modules: Sequence[str], runs: Iterable[Run], limits: Limits) -> Later:
     """Import the modules that the package's import does not reach, and call the functions that nothing called."""
     runs = tuple(runs)
     loaded = {one.path for run in runs for one in run.trace.attempts}
     if loaded.issuperset(library.files.libraries):
         return Later(instead=[], by_module={}, in_functions=[])
-    machine = Interpreter(library, Willing(world), {}, limits)
+    machine = PythonInterpreter(library, Willing(world), {}, limits)
     imported = {file for run in runs for file in run.trace.imported}
     by_module: dict[str, list[Attempt]] = {}
     in_functions: list[Attempt] = []
@@ -115,7 +115,7 @@ def later(library: Library, world: World, modules: Sequence[str], runs: Iterable
     return Later(instead=failing, by_module=by_module, in_functions=in_functions)
 
 
-def _may_load(library: Library, path: str) -> bool:
+def _may_load(library: PythonCode, path: str) -> bool:
     if library.scanned(path).loads or library.outline(path).calls(library.risky):
         return True
     source = library.source(path)
@@ -123,28 +123,28 @@ def _may_load(library: Library, path: str) -> bool:
     return named and any(one.extension for one in library.imported_by(path))
 
 
-def _call_all(library: Library, machine: Interpreter) -> None:
+def _call_all(library: PythonCode, machine: PythonInterpreter) -> None:
     for module in list(machine.modules.values()):
-        if not isinstance(module, Module) or module.file is None or not library.scanned(module.file).loads:
+        if not isinstance(module, PythonModule) or module.file is None or not library.scanned(module.file).loads:
             continue
         for function in list(_functions(module)):
             if function.node not in machine.trace.called and library.acts(function.node):
                 try:
-                    machine.call(function, [Unknown(one.arg, Why.ARGUMENT) for one in function.node.args.args], {})
+                    machine.call(function, [NotKnown(one.arg, Why.ARGUMENT) for one in function.node.args.args], {})
                 except (Thrown, RecursionError):
                     continue
 
 
-def _functions(module: Module) -> Iterable[Function]:
+def _functions(module: PythonModule) -> Iterable[PythonFunction]:
     for value in list(module.names.values()):
         inner = getattr(value, "function", value)
-        if isinstance(inner, Function) and inner.scope.module is module:
+        if isinstance(inner, PythonFunction) and inner.scope.module is module:
             yield inner
         if isinstance(value, Class) and value.module == module.name:
-            yield from (one for one in value.names.values() if isinstance(one, Function))
+            yield from (one for one in value.names.values() if isinstance(one, PythonFunction))
 
 
-def classify(library: Library, world: World, runs: tuple[tuple[Run, ...], ...], after: Later) -> dict[str, Use]:
+def classify(library: PythonCode, world: World, runs: tuple[tuple[Run, ...], ...], after: Later) -> dict[str, Use]:
     """Each library of the package, and how it is used."""
     uses: dict[str, Use] = {}
     for path in library.files.libraries:
@@ -187,7 +187,7 @@ def _beyond_import(path: str, after: Later) -> Use | None:
     return Use(path=path, how=how, at=attempt.at)
 
 
-def _alternatives(library: Library, world: World, uses: dict[str, Use]) -> None:
+def _alternatives(library: PythonCode, world: World, uses: dict[str, Use]) -> None:
     """Libraries beside one that is used, for another version of torch, CUDA or Python."""
     names = {path: named(path) for path in library.files.libraries}
     for path in library.files.libraries:
@@ -206,7 +206,7 @@ def _alternatives(library: Library, world: World, uses: dict[str, Use]) -> None:
         uses[path] = Use(path=path, how=how, at=None, convention=f"its name says {target}")
 
 
-def _needed(library: Library, uses: dict[str, Use]) -> None:
+def _needed(library: PythonCode, uses: dict[str, Use]) -> None:
     """Libraries that others of the package need."""
     by_name: dict[str, list[str]] = {}
     for path in library.files.libraries:
@@ -220,7 +220,7 @@ def _needed(library: Library, uses: dict[str, Use]) -> None:
                     waiting.append(path)
 
 
-def _no_python_imports(library: Library, path: str) -> bool:
+def _no_python_imports(library: PythonCode, path: str) -> bool:
     name = library.files.importable_name(path)
     if name is None or ".cpython-" not in path:
         return False

@@ -29,15 +29,15 @@ class Why(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Unknown:
+class NotKnown:
     """A value that is not known; ``name`` is the expression that it comes from."""
 
     name: str
     why: Why = Why.NOT_FOLLOWED
 
-    def part(self, suffix: str) -> Unknown:
+    def part(self, suffix: str) -> NotKnown:
         """What comes out of it by an attribute, a call or an index."""
-        return Unknown(self.name + suffix, self.why) if len(self.name) < 80 else self
+        return NotKnown(self.name + suffix, self.why) if len(self.name) < 80 else self
 
 
 class Stage(enum.Enum):
@@ -52,7 +52,7 @@ class Stage(enum.Enum):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Module:
+class PythonModule:
     """A module. ``file`` is its path in the package; ``open_`` says that it may have names that are not listed."""
 
     name: str
@@ -70,7 +70,7 @@ class Module:
 class Deferred:
     """A name imported from a module whose body is not run yet."""
 
-    module: Module
+    module: PythonModule
     name: str
 
 
@@ -79,7 +79,7 @@ class Scope:
     """The names of a module, a class body or a function, and the scope around it."""
 
     names: dict[str, object]
-    module: Module
+    module: PythonModule
     around: Scope | None = None
     is_class: bool = False
     outer_names: dict[str, Scope] = field(default_factory=dict)
@@ -90,7 +90,7 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Function:
+class PythonFunction:
     """A function of the package."""
 
     name: str
@@ -159,14 +159,14 @@ class Instance:
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Failure:
+class PythonError:
     """An exception object: of a built-in class, of one of the package, or of one that is not known."""
 
     cls: object
     args: tuple[object, ...] = ()
     attributes: dict[str, object] = field(default_factory=dict)
-    cause: Failure | None = None
-    context: Failure | None = None
+    cause: PythonError | None = None
+    context: PythonError | None = None
     at: Place | None = None
     loads: set[int] = field(default_factory=set)
     """The loads, by number, whose failure this tells of."""
@@ -198,14 +198,14 @@ class Failure:
 class Thrown(Exception):  # noqa: N818 - it carries the exception of the code that is read
     """An exception of the code that is read, on its way."""
 
-    def __init__(self, failure: Failure) -> None:
+    def __init__(self, failure: PythonError) -> None:
         super().__init__(failure.name())
         self.failure = failure
 
 
 def thrown(cls: type[BaseException], *args: object) -> Thrown:
     """A new exception of a built-in class."""
-    return Thrown(Failure(cls, args))
+    return Thrown(PythonError(cls, args))
 
 
 SCALARS = (str, int, float, bool, bytes, type(None), complex, PurePosixPath, range, slice)
@@ -226,4 +226,4 @@ def concrete(value: object, depth: int = 0) -> bool:
 
 def has_unknown(values: Iterable[object]) -> bool:
     """Whether one of them is not known."""
-    return any(isinstance(one, Unknown) for one in values)
+    return any(isinstance(one, NotKnown) for one in values)

@@ -47,7 +47,7 @@ def render(matrix: Matrix, console: Console, *, verbose: bool = False) -> None:
         if number:
             console.print()
         console.print(Text(clean(target), style="bold"), soft_wrap=True)
-        for line in _origins(rows, verbose=verbose):
+        for line in _origins(rows, packaged=package is not None, verbose=verbose):
             console.print(line, soft_wrap=True)
         # What a package does with its files is what counts.
         shown: list[Row | PackageRow] = [*([package] if package else []), *(rows if verbose or not package else [])]
@@ -99,11 +99,14 @@ def _signs(names: Sequence[str], marks: Sequence[GpuMark]) -> Iterator[tuple[str
         yield f"{sign:>{len(name) + 2}}", _MARKS.get(sign, "cyan")
 
 
-def _origins(rows: Sequence[Row], *, verbose: bool) -> Iterator[Text]:
+def _origins(rows: Sequence[Row], *, packaged: bool, verbose: bool) -> Iterator[Text]:
     """What the files were built for, and the best clue to it; files with the same answer are shown together."""
     by_releases: dict[object, list[Row]] = {}
     for row in rows:
         by_releases.setdefault(row.path if verbose else row.built_for.releases, []).append(row)
+    if len(by_releases) > 1 and packaged and not verbose:
+        yield Text("  built for different torches, file by file (use -v to show them)")
+        return
     for together in by_releases.values():
         built_for = together[0].built_for
         files = clean(together[0].path) + (f" and {len(together) - 1} more" if len(together) > 1 else "")

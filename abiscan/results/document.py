@@ -19,8 +19,8 @@ def rendered(fields: Mapping[str, Any]) -> str:
 def schema(command: str) -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) that every JSON document of a command satisfies.
 
-    :param command: ``check``, ``coverage``, ``diff``, ``doctor``, ``matrix`` or ``ops``; ``ops-api-version`` and
-        ``ops-api-history`` for ``ops --api-version`` of a torch and of an extension
+    :param command: ``check``, ``coverage``, ``diff``, ``doctor``, ``fit``, ``matrix`` or ``ops``;
+        ``ops-api-version`` and ``ops-api-history`` for ``ops --api-version`` of a torch and of an extension
     """
     text = resources.files("abiscan.results").joinpath(f"schema/{command}-v1.json").read_text("utf-8")
     return json.loads(text)  # type: ignore[no-any-return]

@@ -164,6 +164,8 @@ class PackageResult:
     def _doubt(self) -> str:
         if self.lacking:
             return f"it needs {listed(self.lacking)}, which this machine does not have"
+        if unread := [library.path for library in self.libraries if library.verdict is Verdict.UNKNOWN]:
+            return f"{listed(unread)} cannot be read"
         doubtful = [library.path for library in self.libraries if library.how is Way.UNKNOWN]
         if doubtful and not self.gaps:
             return f"nothing says how it loads {listed(doubtful)}"

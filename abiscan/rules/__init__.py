@@ -6,6 +6,7 @@ from typing import Final
 
 from abiscan.findings import Rule
 from abiscan.rules import (
+    abi3_violation,
     architecture_mismatch,
     bad_schema_string,
     compression_too_new,
@@ -29,11 +30,15 @@ from abiscan.rules import (
     missing_library,
     missing_operator_lookup,
     no_kernel_image,
+    platform_tag_wrong,
     ptx_too_new,
     pybind11_internals_mismatch,
     python_abi_mismatch,
     registry_conflict,
     schema_conflict,
+    stable_abi,
+    stable_call_mismatch,
+    stable_type_unsupported,
     symbol_version_not_found,
     undefined_symbol,
     unread_registration,
@@ -68,10 +73,15 @@ RULES: Final[tuple[Rule, ...]] = (
     missing_kernel.RULE,
     missing_operator_lookup.RULE,
     lost_autograd.RULE,
+    stable_call_mismatch.RULE,
+    stable_type_unsupported.RULE,
+    stable_abi.RULE,
     no_kernel_image.RULE,
     ptx_too_new.RULE,
     compression_too_new.RULE,
     unread_registration.RULE,
+    abi3_violation.RULE,
+    platform_tag_wrong.RULE,
     declared_requirement_wrong.RULE,
 )
 """In the order in which a load would run into the problems."""

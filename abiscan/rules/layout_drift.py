@@ -14,8 +14,7 @@ inlined code reads that member, which no symbol name tells: that is a note. A cl
 by pointer, is not reported.
 
 **Fix.** Install a build of the extension made for this torch. For one build that works with later releases, use
-torch's stable ABI (`torch/csrc/stable`), which shares no classes. If an extension uses nothing else, a note says so
-and names the first torch that has everything it calls.
+torch's stable ABI (`torch/csrc/stable`), which shares no classes.
 
 **Limits.** Layouts are those of the released wheels. A torch that is not among them has the layout of a release for
 each class that its headers declare as that release does; a note says so, and the other classes are a gap. Return types
@@ -28,31 +27,19 @@ releases, only what holds for all of them counts; where they differ, that is a g
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from typing import Final
 
-from abiscan.binary.elf import SharedObject
 from abiscan.binary.mangling import demangle, demangle_type
-from abiscan.binary.ownership import is_torch_symbol
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.layout_drift import Certainty, LayoutDrift, TypeDrift
 from abiscan.linkage.linkage import Linkage
 from abiscan.rules.advice import other_build
-from abiscan.torches.embedded import releases_exporting
 from abiscan.words import listed
-
-_SHIM: Final = re.compile(r"aoti_torch_|torch_")
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
-    """One finding for the classes passed while loading, one for each class that is harmful in use, a note for the rest.
-
-    An extension that does not depend on layouts gets a note saying so.
-    """
-    if _is_stable(linkage.facts):
-        yield _exempt(linkage)
+    """One finding for classes passed while loading, one for each that is harmful in use, a note for the rest."""
     for drift in linkage.drifts:
         if drift.at_load:
             classes = " and ".join(map(_sizes, drift.at_load))
@@ -82,33 +69,6 @@ def _said_to_hold(linkage: Linkage, drift: LayoutDrift) -> Finding:
             Evidence(subject=name, readable=f"{name}, as in torch {release}", object=drift.name)
             for name, release in drift.compared
         ),
-        fix="no action needed",
-    )
-
-
-def _is_stable(facts: SharedObject) -> bool:
-    """Whether an extension uses only C functions of torch, the stable ABI among them."""
-    if any(name.startswith("_Z") and is_torch_symbol(name) for name in facts.imports):
-        return False
-    return any(map(_SHIM.match, facts.imports))
-
-
-def _exempt(linkage: Linkage) -> Finding:
-    shim = sorted(name for name in linkage.facts.imports if _SHIM.match(name))
-    exporting = [releases for name in shim if (releases := releases_exporting(name, linkage.facts.machine))]
-    first = max(map(min, exporting), default=None)
-    registrations = linkage.registering.own if linkage.registering else None
-    declared = max((kernel.abi_version or 0 for kernel in registrations.kernels), default=0) if registrations else 0
-    text = f"{linkage.name} uses only the stable ABI of torch, so class layouts do not matter"
-    if declared:
-        text += f"; it was built with TORCH_TARGET_VERSION {declared >> 56}.{declared >> 48 & 0xFF}"
-    if first:
-        text += f"; torch {first} is the first release with everything that it calls"
-    return Finding(
-        rule=RULE.name,
-        effect=Effect.NOTE,
-        message=text,
-        evidence=tuple(Evidence(subject=name, object=linkage.name) for name in shim),
         fix="no action needed",
     )
 

@@ -14,11 +14,12 @@ from typing import Final
 from abiscan.errors import AbiscanError
 from abiscan.gpu.compatibility import fits
 from abiscan.gpu.devices import Gpu
-from abiscan.gpu.model import Entry, Kind
+from abiscan.gpu.model import CodeKind, Entry
 from abiscan.inputs.files import Files
 from abiscan.torches.model import TorchRelease
 
 LIST: Final = re.compile(rb"((?:sm|compute)_[0-9]{2,3}[af]?(?: (?:sm|compute)_[0-9]{2,3}[af]?){0,40})\0")
+_CUDA: Final = re.compile(r"\+cu([0-9]{2})([0-9])$")
 _TARGET: Final = re.compile(r"(sm|compute)_([0-9]+)([af]?)")
 
 
@@ -37,13 +38,14 @@ def architectures(release: TorchRelease, files: Files) -> tuple[str, ...] | None
     return tuple(found[1].decode().split()) if found else None
 
 
-def has_code_for(targets: tuple[str, ...], gpu: Gpu) -> bool:
-    """Whether a GPU runs code for one of some targets."""
+def has_code_for(gpu: Gpu, targets: tuple[str, ...], build: str | None) -> bool:
+    """Whether a GPU runs code for one of the targets of a build of torch."""
+    version = _CUDA.search(build or "")
+    toolkit = (int(version[1]), int(version[2])) if version else None
+    kinds = {"sm": CodeKind.CUBIN, "compute": CodeKind.PTX}
     matches = filter(None, map(_TARGET.fullmatch, targets))
-    return any(
-        fits(Entry(kind=Kind.PTX if m[1] == "compute" else Kind.CUBIN, architecture=int(m[2]), variant=m[3]), gpu)
-        for m in matches
-    )
+    entries = (Entry(kind=kinds[m[1]], architecture=int(m[2]), variant=m[3]) for m in matches)
+    return any(fits(entry, gpu, toolkit) for entry in entries)
 
 
 @functools.cache

@@ -12,6 +12,7 @@ from typing import Final
 
 from abiscan.emulation.doubles import SharedDoubles
 from abiscan.emulation.emulator import Stop
+from abiscan.emulation.model import version_of
 from abiscan.emulation.process import Call
 from abiscan.emulation.recorder import operator_name
 from abiscan.emulation.torch_state import TorchState
@@ -62,8 +63,10 @@ def _find_or_throw(state: TorchState, call: Call) -> int:
 
 @TORCH_LOOKUPS.named("aoti_torch_call_dispatcher", "torch_call_dispatcher")
 def _call_dispatcher(state: TorchState, call: Call) -> int:
-    """(name, overload, stack of values, ...)."""
-    _note_pair(state, call, 0)
+    """(name, overload, stack of values), and for ``torch_call_dispatcher`` the version of the extension's headers."""
+    version = call.argument(3) if call.name == "torch_call_dispatcher" else 0
+    # Code that is run in isolation may not have set it.
+    _note_pair(state, call, 0, version if version_of(version) else None)
     return 0
 
 
@@ -117,17 +120,18 @@ def _intern(state: TorchState, call: Call) -> int:
     return state.symbol(name)
 
 
-def _note(state: TorchState, call: Call, name: str) -> None:
+def _note(state: TorchState, call: Call, name: str, abi_version: int | None = None) -> None:
     if _NAME.fullmatch(name) or _NO_OPERATOR.match(name):
-        state.recorder.lookup(name, FUNCTIONS[next(filter(call.name.startswith, FUNCTIONS))], call.return_address)
+        function = FUNCTIONS[next(filter(call.name.startswith, FUNCTIONS))]
+        state.recorder.lookup(name, function, call.return_address, abi_version)
 
 
-def _note_pair(state: TorchState, call: Call, first: int) -> bool:
+def _note_pair(state: TorchState, call: Call, first: int, abi_version: int | None = None) -> bool:
     """A name and an overload, as texts."""
     name, overload = _text(call, call.argument(first)), _text(call, call.argument(first + 1))
     if not name or "::" not in name or overload is None:
         return False
-    _note(state, call, f"{name}.{overload}" if overload else name)
+    _note(state, call, f"{name}.{overload}" if overload else name, abi_version)
     return True
 
 

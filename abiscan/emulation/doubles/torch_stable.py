@@ -63,7 +63,9 @@ def _implement(state: TorchState, call: Call) -> int:
     name = text_argument(call, 1)
     function = call.argument(2)
     functions = (function - BASE,) if call.process.image.is_code(function) else ()
-    state.recorder.kernel(_library_of(state, call), name, None, boxed=True, abi_version=version, functions=functions)
+    state.recorder.kernel(
+        _library_of(state, call), name, None, boxed=True, stable=True, abi_version=version, functions=functions
+    )
     return 0
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from abiscan.python.machine import Machine
+from abiscan.python.machine import PythonMachine
 from abiscan.python.models import importlib_, os_, plain, texts, torch_, torch_library
 
-MODELS: Mapping[str, Callable[[Machine], object]] = {
+MODELS: Mapping[str, Callable[[PythonMachine], object]] = {
     **os_.MODELS,
     **importlib_.MODELS,
     **plain.MODELS,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from abiscan.python.filesystem import as_text, read_text
 from abiscan.python.hosts import sort_values, text, truth
-from abiscan.python.machine import Machine
+from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Told
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Namespace, argument, natives
@@ -15,12 +15,12 @@ from abiscan.python.operations import attempt, described
 from abiscan.python.values import (
     Bound,
     Class,
-    Failure,
-    Function,
     Instance,
-    Module,
+    NotKnown,
+    PythonError,
+    PythonFunction,
+    PythonModule,
     Thrown,
-    Unknown,
     Why,
     Wrapped,
     concrete,
@@ -31,21 +31,21 @@ Args = list[object]
 Kwargs = dict[str, object]
 
 
-def _print(machine: Machine, _args: Args, _kwargs: Kwargs) -> object:
+def _print(machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
     machine.tell(Told.PRINT)
     return None
 
 
-def _hasattr(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+def _hasattr(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     if len(args) != 2 or not isinstance(args[1], str):
-        return Unknown("hasattr()")
+        return NotKnown("hasattr()")
     try:
         found = machine.attribute(args[0], args[1])
     except Thrown as error:
         if AttributeError not in error.failure.ancestry():
             raise
         return False
-    if not isinstance(found, Unknown) or (isinstance(args[0], Namespace) and args[1] in args[0].names):
+    if not isinstance(found, NotKnown) or (isinstance(args[0], Namespace) and args[1] in args[0].names):
         return True
     torch = described(args[0])
     if torch.startswith("torch."):
@@ -54,12 +54,12 @@ def _hasattr(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
             return there
     if isinstance(args[0], Instance) and not args[0].cls.is_open():
         return args[1] in args[0].attributes
-    return Unknown(f"hasattr({described(args[0])}, {args[1]!r})", found.why)
+    return NotKnown(f"hasattr({described(args[0])}, {args[1]!r})", found.why)
 
 
-def _getattr(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+def _getattr(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     if len(args) < 2 or not isinstance(args[1], str):
-        return Unknown("getattr()")
+        return NotKnown("getattr()")
     try:
         return machine.attribute(args[0], args[1])
     except Thrown as error:
@@ -68,62 +68,62 @@ def _getattr(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
         return args[2]
 
 
-def _setattr(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+def _setattr(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     from abiscan.python.attributes import put
 
     if len(args) == 3 and isinstance(args[1], str):
         put(args[0], args[1], args[2])
-    elif args and isinstance(args[0], Module):
+    elif args and isinstance(args[0], PythonModule):
         args[0].open_ = True
     return None
 
 
-def _isinstance(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+def _isinstance(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     if len(args) != 2:
-        return Unknown("isinstance()")
+        return NotKnown("isinstance()")
     value, classes = args
     wanted = classes if isinstance(classes, tuple) else (classes,)
-    if isinstance(value, Unknown):
-        return Unknown(f"isinstance({value.name}, {described(classes)})", value.why)
-    if isinstance(value, (Instance, Failure)):
+    if isinstance(value, NotKnown):
+        return NotKnown(f"isinstance({value.name}, {described(classes)})", value.why)
+    if isinstance(value, (Instance, PythonError)):
         ancestry = value.cls.ancestry() if isinstance(value, Instance) else value.ancestry()
         if any(one is cls for one in ancestry for cls in wanted):
             return True
-        return Unknown("isinstance()") if any(isinstance(one, Unknown) for one in (*ancestry, *wanted)) else False
-    if isinstance(value, (Modelled, Function, Bound, Class)) and not concrete(value):
-        return Unknown("isinstance()")
+        return NotKnown("isinstance()") if any(isinstance(one, NotKnown) for one in (*ancestry, *wanted)) else False
+    if isinstance(value, (Modelled, PythonFunction, Bound, Class)) and not concrete(value):
+        return NotKnown("isinstance()")
     known = tuple(one for one in wanted if isinstance(one, type))
     if known and isinstance(value, known):
         return True
-    return Unknown("isinstance()") if any(isinstance(one, (Unknown, Modelled)) for one in wanted) else False
+    return NotKnown("isinstance()") if any(isinstance(one, (NotKnown, Modelled)) for one in wanted) else False
 
 
-def _issubclass(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+def _issubclass(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     if len(args) == 2 and all(isinstance(one, type) for one in args):
         return attempt("issubclass()", issubclass, *args)
-    return Unknown("issubclass()")
+    return NotKnown("issubclass()")
 
 
-def _len(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
-    value = args[0] if args else Unknown("len()")
+def _len(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    value = args[0] if args else NotKnown("len()")
     if isinstance(value, (str, bytes, list, tuple, dict, set, frozenset, range)):
         return len(value)
-    if isinstance(value, Instance) and isinstance(value.cls.find("__len__"), Function):
+    if isinstance(value, Instance) and isinstance(value.cls.find("__len__"), PythonFunction):
         return machine.call(machine.attribute(value, "__len__"), [], {})
-    return Unknown(f"len({described(value)})", value.why) if isinstance(value, Unknown) else Unknown("len()")
+    return NotKnown(f"len({described(value)})", value.why) if isinstance(value, NotKnown) else NotKnown("len()")
 
 
-def _sorted(machine: Machine, args: Args, kwargs: Kwargs) -> object:
+def _sorted(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     values = machine.items(args[0]) if args else []
-    return values if isinstance(values, Unknown) else sort_values(machine, values, [], kwargs)
+    return values if isinstance(values, NotKnown) else sort_values(machine, values, [], kwargs)
 
 
-def _many(function: Callable[[list[list[object]]], object]) -> Callable[[Machine, Args, Kwargs], object]:
-    def call(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+def _many(function: Callable[[list[list[object]]], object]) -> Callable[[PythonMachine, Args, Kwargs], object]:
+    def call(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
         lists = []
         for arg in args:
             values = machine.items(arg)
-            if isinstance(values, Unknown):
+            if isinstance(values, NotKnown):
                 return values
             lists.append(values)
         return function(lists)
@@ -131,37 +131,37 @@ def _many(function: Callable[[list[list[object]]], object]) -> Callable[[Machine
     return call
 
 
-def _enumerate(machine: Machine, args: Args, kwargs: Kwargs) -> object:
+def _enumerate(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     values = machine.items(args[0]) if args else []
     start = argument(args, kwargs, 1, "start", 0)
-    if isinstance(values, Unknown) or not isinstance(start, int):
-        return Unknown("enumerate()")
+    if isinstance(values, NotKnown) or not isinstance(start, int):
+        return NotKnown("enumerate()")
     return [(start + index, value) for index, value in enumerate(values)]
 
 
-def _map(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
-    values = machine.items(args[1]) if len(args) == 2 else Unknown("map()")
-    return values if isinstance(values, Unknown) else [machine.call(args[0], [one], {}) for one in values]
+def _map(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    values = machine.items(args[1]) if len(args) == 2 else NotKnown("map()")
+    return values if isinstance(values, NotKnown) else [machine.call(args[0], [one], {}) for one in values]
 
 
-def _filter(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
-    values = machine.items(args[1]) if len(args) == 2 else Unknown("filter()")
-    if isinstance(values, Unknown):
+def _filter(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    values = machine.items(args[1]) if len(args) == 2 else NotKnown("filter()")
+    if isinstance(values, NotKnown):
         return values
     kept = [(one, truth(one if args[0] is None else machine.call(args[0], [one], {}))) for one in values]
-    return Unknown("filter()") if any(known is None for _, known in kept) else [one for one, known in kept if known]
+    return NotKnown("filter()") if any(known is None for _, known in kept) else [one for one, known in kept if known]
 
 
-def _quantified(*, decisive: bool) -> Callable[[Machine, Args, Kwargs], object]:
-    def call(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
-        values = machine.items(args[0]) if args else Unknown("any()")
-        if isinstance(values, Unknown):
-            return Unknown(f"any({values.name})", values.why)
+def _quantified(*, decisive: bool) -> Callable[[PythonMachine, Args, Kwargs], object]:
+    def call(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+        values = machine.items(args[0]) if args else NotKnown("any()")
+        if isinstance(values, NotKnown):
+            return NotKnown(f"any({values.name})", values.why)
         known = [truth(one) for one in values]
         if decisive in known:
             return decisive
         return (
-            next((one for one in values if isinstance(one, Unknown)), Unknown("any()"))
+            next((one for one in values if isinstance(one, NotKnown)), NotKnown("any()"))
             if None in known
             else not decisive
         )
@@ -169,9 +169,9 @@ def _quantified(*, decisive: bool) -> Callable[[Machine, Args, Kwargs], object]:
     return call
 
 
-def _next(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
-    values = machine.items(args[0]) if args else Unknown("next()")
-    if isinstance(values, Unknown):
+def _next(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    values = machine.items(args[0]) if args else NotKnown("next()")
+    if isinstance(values, NotKnown):
         return values.part("[0]")
     if values:
         first = values[0]
@@ -183,31 +183,31 @@ def _next(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
     raise thrown(StopIteration)
 
 
-def _plain(name: str) -> Callable[[Machine, Args, Kwargs], object]:
+def _plain(name: str) -> Callable[[PythonMachine, Args, Kwargs], object]:
     function = getattr(builtins, name)
 
-    def call(machine: Machine, args: Args, kwargs: Kwargs) -> object:
+    def call(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         if name in {"min", "max", "sum"} and args:
             values = machine.items(args[0]) if len(args) == 1 or name == "sum" else None
             args = [values, *args[1:]] if values is not None else args
             if callable(kwargs.get("key")) or "key" in kwargs:
-                return Unknown(f"{name}()")
+                return NotKnown(f"{name}()")
         if name == "pow" and len(args) == 2 and any(isinstance(one, int) and abs(one) > 64 for one in args):
-            return Unknown("pow()")
+            return NotKnown("pow()")
         if not concrete(args) or not concrete(kwargs):
-            unknown = next((one for one in args if isinstance(one, Unknown)), None)
-            return Unknown(f"{name}()", unknown.why) if unknown else Unknown(f"{name}()")
+            unknown = next((one for one in args if isinstance(one, NotKnown)), None)
+            return NotKnown(f"{name}()", unknown.why) if unknown else NotKnown(f"{name}()")
         return attempt(f"{name}()", function, *args, **kwargs)
 
     return call
 
 
-def _callable(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+def _callable(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     value = args[0] if args else None
     return (
-        Unknown("callable()")
-        if isinstance(value, (Unknown, Instance))
-        else isinstance(value, (Function, Bound, Class, Modelled, Wrapped, type))
+        NotKnown("callable()")
+        if isinstance(value, (NotKnown, Instance))
+        else isinstance(value, (PythonFunction, Bound, Class, Modelled, Wrapped, type))
     )
 
 
@@ -219,39 +219,39 @@ class OpenFile(Modelled):
     def __init__(self, path: object) -> None:
         self.path = path
 
-    def attribute(self, machine: Machine, name: str) -> object:
+    def attribute(self, machine: PythonMachine, name: str) -> object:
         """``read``, and its lines."""
         if name == "read":
             return Native("read", lambda m, _args, _kwargs: read_text(m, self.path))
         if name in {"readlines", "__iter__"}:
             return Native(name, lambda m, _args, _kwargs: _lines(read_text(m, self.path)))
-        return Unknown(f"file.{name}")
+        return NotKnown(f"file.{name}")
 
 
 def _lines(content: object) -> object:
     return content.splitlines(keepends=True) if isinstance(content, str) else content
 
 
-def _open(machine: Machine, args: Args, kwargs: Kwargs) -> object:
+def _open(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     path, mode = argument(args, kwargs, 0, "file"), argument(args, kwargs, 1, "mode", "r")
     known = as_text(path)
     inside = None if known is None else machine.files.inside(known)
     if known is None or inside is None or mode not in {"r", "rt"}:
-        return Unknown(f"open({described(path)})", Why.ENVIRONMENT)
+        return NotKnown(f"open({described(path)})", Why.ENVIRONMENT)
     if inside not in machine.files.members:
         raise thrown(FileNotFoundError, f"[Errno 2] No such file or directory: {known!r}")
     return OpenFile(known)
 
 
-def _import(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+def _import(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     if not args or not isinstance(args[0], str):
-        return Unknown("__import__()")
+        return NotKnown("__import__()")
     machine.import_module(args[0])
     return machine.modules[args[0].partition(".")[0]]
 
 
-def _wrapper(kind: str) -> Callable[[Machine, Args, Kwargs], object]:
-    return lambda _machine, args, _kwargs: Wrapped(kind, args[0]) if args else Unknown(kind)
+def _wrapper(kind: str) -> Callable[[PythonMachine, Args, Kwargs], object]:
+    return lambda _machine, args, _kwargs: Wrapped(kind, args[0]) if args else NotKnown(kind)
 
 
 BUILTINS: dict[str, object] = {
@@ -287,7 +287,7 @@ BUILTINS.update(
         "False": False,
         "None": None,
         "__debug__": True,
-        "NotImplemented": Unknown("NotImplemented"),
+        "NotImplemented": NotKnown("NotImplemented"),
         "Ellipsis": ...,
     }
 )
@@ -327,9 +327,9 @@ BUILTINS.update(
         oct=_plain("oct"),
         round=_plain("round"),
         divmod=_plain("divmod"),
-        hash=lambda _m, _a, _k: Unknown("hash()"),
-        id=lambda _m, _a, _k: Unknown("id()"),
-        format=lambda machine, args, _k: text(machine, args[0]) if len(args) == 1 else Unknown("format()"),
+        hash=lambda _m, _a, _k: NotKnown("hash()"),
+        id=lambda _m, _a, _k: NotKnown("id()"),
+        format=lambda machine, args, _k: text(machine, args[0]) if len(args) == 1 else NotKnown("format()"),
         pow=_plain("pow"),
     )
 )

@@ -7,13 +7,13 @@ from pathlib import PurePosixPath
 
 from abiscan.python import loading
 from abiscan.python.library import absolute
-from abiscan.python.machine import Machine
+from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, Loader
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Namespace, argument, natives
 from abiscan.python.operations import described
 from abiscan.python.sources import ROOT
-from abiscan.python.values import Module, Unknown, Why
+from abiscan.python.values import NotKnown, PythonModule, Why
 
 Args = list[object]
 Kwargs = dict[str, object]
@@ -27,13 +27,13 @@ class Spec(Modelled):
     def __init__(self, name: str, origin: str | None, folders: tuple[str, ...] = ()) -> None:
         self.name, self.origin, self.folders = name, origin, folders
 
-    def attribute(self, machine: Machine, name: str) -> object:
+    def attribute(self, machine: PythonMachine, name: str) -> object:
         """Its name and its places."""
         if name == "loader":
             return SpecLoader(self)
         places = [f"{ROOT}/{folder}" for folder in self.folders]
         known = {"name": self.name, "origin": self.origin, "submodule_search_locations": places or None}
-        return known[name] if name in known else Unknown(f"spec.{name}")
+        return known[name] if name in known else NotKnown(f"spec.{name}")
 
 
 class SpecLoader(Modelled):
@@ -44,29 +44,29 @@ class SpecLoader(Modelled):
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
 
-    def attribute(self, machine: Machine, name: str) -> object:
+    def attribute(self, machine: PythonMachine, name: str) -> object:
         """``exec_module`` runs the module; that of an extension was run as it was made."""
         return (
-            Native(name, lambda _machine, _args, _kwargs: None) if name == "exec_module" else Unknown(f"loader.{name}")
+            Native(name, lambda _machine, _args, _kwargs: None) if name == "exec_module" else NotKnown(f"loader.{name}")
         )
 
 
-def _import_module(machine: Machine, args: Args, kwargs: Kwargs) -> object:
+def _import_module(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     name, package = argument(args, kwargs, 0, "name"), argument(args, kwargs, 1, "package")
     if isinstance(name, str) and name.startswith(".") and isinstance(package, str):
         name = absolute(package, name)
     if not isinstance(name, str) or name.startswith("."):
         machine.gap(f"the name of a module that is imported is not known: {described(name)}")
-        return Unknown(f"import_module({described(name)})")
+        return NotKnown(f"import_module({described(name)})")
     return machine.import_module(name)
 
 
-def _find_spec(machine: Machine, args: Args, kwargs: Kwargs) -> object:
+def _find_spec(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     name, package = argument(args, kwargs, 0, "name"), argument(args, kwargs, 1, "package")
     if isinstance(name, str) and name.startswith(".") and isinstance(package, str):
         name = absolute(package, name)
     if not isinstance(name, str):
-        return Unknown(f"find_spec({described(name)})")
+        return NotKnown(f"find_spec({described(name)})")
     found = machine.library.locate(name)
     if found is not None:
         if "." in name:
@@ -78,30 +78,30 @@ def _find_spec(machine: Machine, args: Args, kwargs: Kwargs) -> object:
         return None
     if top == "torch":
         there = machine.library.torch_has(name, None)
-        return Unknown(f"find_spec({name!r})") if there is None else Spec(name, None) if there else None
+        return NotKnown(f"find_spec({name!r})") if there is None else Spec(name, None) if there else None
     answer = machine.library.surroundings.installed(top)
     if isinstance(answer, Answer):
         required = top.lower() in machine.library.required
-        return Spec(name, None) if required else Unknown(f"find_spec({name!r})", Why.ENVIRONMENT)
+        return Spec(name, None) if required else NotKnown(f"find_spec({name!r})", Why.ENVIRONMENT)
     return Spec(name, None) if answer else None
 
 
-def _from_location(_machine: Machine, args: Args, kwargs: Kwargs) -> object:
+def _from_location(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     name, place = argument(args, kwargs, 0, "name"), argument(args, kwargs, 1, "location")
     if isinstance(name, str) and isinstance(place, (str, PurePosixPath)):
         return Spec(name, str(place))
-    return Unknown("spec_from_file_location()")
+    return NotKnown("spec_from_file_location()")
 
 
-def _from_spec(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+def _from_spec(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     if not args or not isinstance(args[0], Spec):
-        return Unknown("module_from_spec()")
+        return NotKnown("module_from_spec()")
     if ".so" in (args[0].origin or ""):
         loading.load(machine, args[0].origin, Loader.IMPORT)
-    return Unknown(args[0].name)
+    return NotKnown(args[0].name)
 
 
-class Finder(Modelled):
+class FileFinder(Modelled):
     """``importlib.machinery.FileFinder`` on a folder of the package."""
 
     __slots__ = ("folder",)
@@ -109,40 +109,40 @@ class Finder(Modelled):
     def __init__(self, folder: str) -> None:
         self.folder = folder
 
-    def attribute(self, machine: Machine, name: str) -> object:
+    def attribute(self, machine: PythonMachine, name: str) -> object:
         """``find_spec``."""
-        return Native(name, self._find) if name == "find_spec" else Unknown(f"FileFinder.{name}")
+        return Native(name, self._find) if name == "find_spec" else NotKnown(f"FileFinder.{name}")
 
-    def _find(self, machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    def _find(self, machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
         name = args[0] if args else None
         inside = machine.files.inside(self.folder)
         if not isinstance(name, str) or inside is None:
-            return Unknown("FileFinder.find_spec()")
+            return NotKnown("FileFinder.find_spec()")
         found = machine.library.find(name, [inside])
         return None if found is None or found.file is None else Spec(name, f"{ROOT}/{found.file}", found.folders)
 
 
-def _finder(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
-    return Finder(str(args[0])) if args and isinstance(args[0], (str, PurePosixPath)) else Unknown("FileFinder()")
+def _finder(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    return FileFinder(str(args[0])) if args and isinstance(args[0], (str, PurePosixPath)) else NotKnown("FileFinder()")
 
 
 # ---- resources and metadata
 
 
-def _files(machine: Machine, args: Args, kwargs: Kwargs) -> object:
+def _files(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     anchor = argument(args, kwargs, 0, "anchor", argument(args, kwargs, 0, "package"))
-    if isinstance(anchor, Module):
+    if isinstance(anchor, PythonModule):
         anchor = anchor.name
     found = machine.library.locate(anchor) if isinstance(anchor, str) else None
     if found is None or not found.folders:
-        return Unknown(f"importlib.resources.files({described(anchor)})")
+        return NotKnown(f"importlib.resources.files({described(anchor)})")
     return PurePosixPath(f"{ROOT}/{found.folders[0]}")
 
 
-def _version(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+def _version(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     name = args[0] if args else None
     if not isinstance(name, str):
-        return Unknown("importlib.metadata.version()")
+        return NotKnown("importlib.metadata.version()")
     wanted = name.replace("-", "_").replace(".", "_").lower()
     for folder in machine.files.folders[""]:
         project, _, rest = folder.partition("-")
@@ -151,24 +151,24 @@ def _version(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
     torch = machine.world.torch_version
     if wanted == "torch" and isinstance(torch, str):
         return torch
-    return Unknown(f"the version of {name}", Why.ENVIRONMENT)
+    return NotKnown(f"the version of {name}", Why.ENVIRONMENT)
 
 
-def _pkgutil_path(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
-    return args[0] if args else Unknown("extend_path()")
+def _pkgutil_path(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    return args[0] if args else NotKnown("extend_path()")
 
 
-def _importlib(_machine: Machine) -> object:
+def _importlib(_machine: PythonMachine) -> object:
     names = natives("importlib", import_module=_import_module, invalidate_caches=lambda _m, _a, _k: None)
     return Namespace("importlib", names)
 
 
-def _metadata(_machine: Machine) -> object:
+def _metadata(_machine: PythonMachine) -> object:
     names = natives("importlib.metadata", version=_version)
     return Namespace("importlib.metadata", {**names, "PackageNotFoundError": ModuleNotFoundError})
 
 
-def _util(_machine: Machine) -> object:
+def _util(_machine: PythonMachine) -> object:
     return Namespace(
         "importlib.util",
         natives(
@@ -180,20 +180,20 @@ def _util(_machine: Machine) -> object:
     )
 
 
-def _machinery(machine: Machine) -> object:
+def _machinery(machine: PythonMachine) -> object:
     python = machine.world.python
     tag = "" if isinstance(python, Answer) else f".cpython-{python[0]}{python[1]}-{machine.world.machine}-linux-gnu.so"
     names = natives("importlib.machinery", FileFinder=_finder)
-    suffixes = [tag, ".abi3.so", ".so"] if tag else Unknown("EXTENSION_SUFFIXES")
+    suffixes = [tag, ".abi3.so", ".so"] if tag else NotKnown("EXTENSION_SUFFIXES")
     return Namespace("importlib.machinery", {**names, "EXTENSION_SUFFIXES": suffixes})
 
 
-def _resources(_machine: Machine) -> object:
+def _resources(_machine: PythonMachine) -> object:
     names = natives("importlib.resources", files=_files, as_file=lambda _m, args, _k: args[0] if args else None)
     return Namespace("importlib.resources", names)
 
 
-MODELS: dict[str, Callable[[Machine], object]] = {
+MODELS: dict[str, Callable[[PythonMachine], object]] = {
     "importlib": _importlib,
     "importlib.util": _util,
     "importlib.machinery": _machinery,

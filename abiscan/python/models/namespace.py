@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from abiscan.python.machine import Machine
+from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
-from abiscan.python.values import Unknown
+from abiscan.python.values import NotKnown
 
-Function = Callable[[Machine, list[object], dict[str, object]], object]
+Model = Callable[[PythonMachine, list[object], dict[str, object]], object]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -19,19 +19,19 @@ class Namespace(Modelled):
     name: str
     names: Mapping[str, object]
 
-    def attribute(self, machine: Machine, name: str) -> object:
+    def attribute(self, machine: PythonMachine, name: str) -> object:
         """What is known of it."""
         if name in self.names:
             return self.names[name]
         full = f"{self.name}.{name}"
-        return machine.import_module(full) if full in machine.models else machine.modules.get(full) or Unknown(full)
+        return machine.import_module(full) if full in machine.models else machine.modules.get(full) or NotKnown(full)
 
     def described(self) -> str:
         """Its name."""
         return self.name
 
 
-def natives(prefix: str, **functions: Function) -> dict[str, object]:
+def natives(prefix: str, **functions: Model) -> dict[str, object]:
     """Functions by name."""
     return {name.rstrip("_"): Native(f"{prefix}.{name.rstrip('_')}", function) for name, function in functions.items()}
 
@@ -41,6 +41,6 @@ def argument(args: list[object], kwargs: dict[str, object], index: int, name: st
     return args[index] if len(args) > index else kwargs.get(name, default)
 
 
-def namespace(name: str, **values: object) -> Callable[[Machine], object]:
+def namespace(name: str, **values: object) -> Callable[[PythonMachine], object]:
     """What makes a module of some names."""
     return lambda _machine: Namespace(name, values)

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 
 from abiscan.python.filesystem import as_text, exists, join, listing, matching, resolved
-from abiscan.python.machine import Machine
+from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
-from abiscan.python.models.namespace import Function, Namespace, argument, natives
+from abiscan.python.models.namespace import Model, Namespace, argument, natives
 from abiscan.python.operations import attempt, described
-from abiscan.python.values import Unknown, Why, concrete, thrown
+from abiscan.python.values import NotKnown, Why, concrete, thrown
 
 Args = list[object]
 Kwargs = dict[str, object]
@@ -47,9 +47,9 @@ class Environment(Modelled):
     def __init__(self) -> None:
         self.values: dict[str, object] = {}
 
-    def attribute(self, machine: Machine, name: str) -> object:
+    def attribute(self, machine: PythonMachine, name: str) -> object:
         """Its methods."""
-        methods: dict[str, Function] = {
+        methods: dict[str, Model] = {
             "get": self._get,
             "__getitem__": self._item,
             "__setitem__": self._set,
@@ -58,7 +58,7 @@ class Environment(Modelled):
             "pop": self._pop,
             "copy": lambda _m, _a, _k: self,
         }
-        return Native(f"os.environ.{name}", methods[name]) if name in methods else Unknown(f"os.environ.{name}")
+        return Native(f"os.environ.{name}", methods[name]) if name in methods else NotKnown(f"os.environ.{name}")
 
     def described(self) -> str:
         """Its name."""
@@ -69,70 +69,70 @@ class Environment(Modelled):
             return True
         return None if not isinstance(name, str) or name in _USUAL else False
 
-    def _get(self, _machine: Machine, args: Args, kwargs: Kwargs) -> object:
+    def _get(self, _machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         name, default = argument(args, kwargs, 0, "key"), argument(args, kwargs, 1, "default")
         known = self._known(name)
         if known is None:
-            return Unknown(f"the environment variable {name}", Why.ENVIRONMENT)
+            return NotKnown(f"the environment variable {name}", Why.ENVIRONMENT)
         return self.values[str(name)] if known else default
 
-    def _item(self, machine: Machine, args: Args, kwargs: Kwargs) -> object:
+    def _item(self, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         if args and self._known(args[0]) is False:
             raise thrown(KeyError, args[0])
         return self._get(machine, args, kwargs)
 
-    def _set(self, _machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    def _set(self, _machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
         if isinstance(args[0], str):
             self.values[args[0]] = args[1]
         return None
 
-    def _has(self, _machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    def _has(self, _machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
         known = self._known(args[0]) if args else None
-        return Unknown(f"{described(args[0])} in os.environ", Why.ENVIRONMENT) if known is None else known
+        return NotKnown(f"{described(args[0])} in os.environ", Why.ENVIRONMENT) if known is None else known
 
-    def _default(self, machine: Machine, args: Args, kwargs: Kwargs) -> object:
+    def _default(self, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         if self._known(args[0]) is False:
             self._set(machine, args, kwargs)
         return self._get(machine, args, kwargs)
 
-    def _pop(self, _machine: Machine, args: Args, _kwargs: Kwargs) -> object:
-        return self.values.pop(str(args[0]), args[1] if len(args) > 1 else Unknown("os.environ.pop()"))
+    def _pop(self, _machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+        return self.values.pop(str(args[0]), args[1] if len(args) > 1 else NotKnown("os.environ.pop()"))
 
 
-def _pure(function: Callable[..., object], name: str) -> Function:
-    def call(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+def _pure(function: Callable[..., object], name: str) -> Model:
+    def call(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
         texts = [as_text(one) if not isinstance(one, (list, tuple)) else one for one in args]
         if None in texts or not concrete(texts):
-            unknown = next((one for one in args if isinstance(one, Unknown)), None)
-            return Unknown(f"{name}({', '.join(map(described, args))})", unknown.why if unknown else Why.NOT_FOLLOWED)
+            unknown = next((one for one in args if isinstance(one, NotKnown)), None)
+            return NotKnown(f"{name}({', '.join(map(described, args))})", unknown.why if unknown else Why.NOT_FOLLOWED)
         return attempt(name, function, *texts)
 
     return call
 
 
-def _absolute(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+def _absolute(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     text = as_text(args[0]) if args else None
-    return Unknown("os.path.abspath()", Why.ENVIRONMENT) if text is None else resolved(text)
+    return NotKnown("os.path.abspath()", Why.ENVIRONMENT) if text is None else resolved(text)
 
 
-def _check(kind: str) -> Function:
+def _check(kind: str) -> Model:
     return lambda machine, args, _kwargs: exists(machine, args[0] if args else None, kind)
 
 
-def _expanded(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+def _expanded(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     text = as_text(args[0]) if args else None
-    return Unknown("os.path.expanduser()", Why.ENVIRONMENT) if text is None or "~" in text else text
+    return NotKnown("os.path.expanduser()", Why.ENVIRONMENT) if text is None or "~" in text else text
 
 
-def _listdir(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
-    return listing(machine, args[0] if args else Unknown("the current folder"))
+def _listdir(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    return listing(machine, args[0] if args else NotKnown("the current folder"))
 
 
-def _walk(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+def _walk(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     top = as_text(args[0]) if args else None
     inside = None if top is None else machine.files.inside(top)
     if not inside or top is None:
-        return Unknown(f"os.walk({described(args[0]) if args else ''})", Why.ENVIRONMENT)
+        return NotKnown(f"os.walk({described(args[0]) if args else ''})", Why.ENVIRONMENT)
     found: list[object] = []
     waiting = [inside]
     while waiting:
@@ -146,30 +146,30 @@ def _walk(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
     return found
 
 
-def _glob(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+def _glob(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     pattern = as_text(args[0]) if args else None
     if pattern is None or not pattern.startswith("/"):
-        return Unknown("glob.glob()", Why.ENVIRONMENT)
+        return NotKnown("glob.glob()", Why.ENVIRONMENT)
     fixed = []
     steps = pattern.split("/")
     while steps and not any(sign in steps[0] for sign in "*?["):
         fixed.append(steps.pop(0))
     if not steps:
         there = exists(machine, pattern)
-        return there if isinstance(there, Unknown) else [pattern] if there else []
+        return there if isinstance(there, NotKnown) else [pattern] if there else []
     return matching(machine, "/".join(fixed) or "/", "/".join(steps))
 
 
-def _exit(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+def _exit(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     raise thrown(SystemExit, *args[:1])
 
 
-def _fspath(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+def _fspath(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     text = as_text(args[0]) if args else None
-    return Unknown("os.fspath()") if text is None else text
+    return NotKnown("os.fspath()") if text is None else text
 
 
-def _os_path(_machine: Machine) -> object:
+def _os_path(_machine: PythonMachine) -> object:
     path = posixpath
     functions = natives(
         "os.path",
@@ -190,13 +190,13 @@ def _os_path(_machine: Machine) -> object:
         isdir=_check("folder"),
         expanduser=_expanded,
         islink=lambda _m, args, _k: (
-            False if isinstance(_check("any")(_m, args, _k), bool) else Unknown("islink()", Why.ENVIRONMENT)
+            False if isinstance(_check("any")(_m, args, _k), bool) else NotKnown("islink()", Why.ENVIRONMENT)
         ),
     )
     return Namespace("os.path", {**functions, "sep": "/", "pathsep": ":"})
 
 
-def _os(machine: Machine) -> object:
+def _os(machine: PythonMachine) -> object:
     machine.modules["os.path"] = path = _os_path(machine)
     environment = Environment()
     functions = natives(
@@ -208,8 +208,8 @@ def _os(machine: Machine) -> object:
         getenv=lambda m, args, kwargs: m.call(m.attribute(environment, "get"), args, kwargs),
         getcwd=lambda _m, _a, _k: "/cwd",
         putenv=lambda _m, _a, _k: None,
-        cpu_count=lambda _m, _a, _k: Unknown("os.cpu_count()", Why.ENVIRONMENT),
-        add_dll_directory=lambda _m, _a, _k: Unknown("os.add_dll_directory()"),
+        cpu_count=lambda _m, _a, _k: NotKnown("os.cpu_count()", Why.ENVIRONMENT),
+        add_dll_directory=lambda _m, _a, _k: NotKnown("os.add_dll_directory()"),
     )
     names = {
         **functions,
@@ -231,25 +231,25 @@ def _os(machine: Machine) -> object:
 class OsModule(Namespace):
     """``os``, where what Linux does not have is absent."""
 
-    def attribute(self, machine: Machine, name: str) -> object:
+    def attribute(self, machine: PythonMachine, name: str) -> object:
         """What is known of it."""
         if name in {"add_dll_directory", "startfile", "exit"}:
             raise thrown(AttributeError, f"module 'os' has no attribute '{name}'")
         return super().attribute(machine, name)
 
 
-def _pathlib(_machine: Machine) -> object:
+def _pathlib(_machine: PythonMachine) -> object:
     return Namespace(
         "pathlib",
         {"Path": PurePosixPath, "PurePath": PurePosixPath, "PosixPath": PurePosixPath, "PurePosixPath": PurePosixPath},
     )
 
 
-def _which(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
-    return Unknown(f"shutil.which({described(args[0]) if args else ''})", Why.ENVIRONMENT)
+def _which(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    return NotKnown(f"shutil.which({described(args[0]) if args else ''})", Why.ENVIRONMENT)
 
 
-MODELS: dict[str, Callable[[Machine], object]] = {
+MODELS: dict[str, Callable[[PythonMachine], object]] = {
     "os": _os,
     "os.path": lambda machine: machine.modules.get("os.path") or _os_path(machine),
     "posixpath": _os_path,

@@ -8,13 +8,12 @@ from typing import NamedTuple
 
 from abiscan.python import loading
 from abiscan.python.contexts import Suppress
-from abiscan.python.machine import Machine
+from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, Loader, Told
 from abiscan.python.modelled import Modelled, Native
-from abiscan.python.models.namespace import Function as Model
-from abiscan.python.models.namespace import Namespace, argument, namespace, natives
+from abiscan.python.models.namespace import Model, Namespace, argument, namespace, natives
 from abiscan.python.operations import attempt, described
-from abiscan.python.values import Function, Module, Unknown, Why, Wrapped, concrete, thrown
+from abiscan.python.values import NotKnown, PythonFunction, PythonModule, Why, Wrapped, concrete, thrown
 
 Args = list[object]
 Kwargs = dict[str, object]
@@ -36,7 +35,7 @@ class VersionInfo(NamedTuple):
 class LoadedModules(Modelled):
     """``sys.modules``."""
 
-    def attribute(self, machine: Machine, name: str) -> object:
+    def attribute(self, machine: PythonMachine, name: str) -> object:
         """Its methods; who takes a module out of it may change its names."""
         methods: dict[str, Model] = {
             "__getitem__": self._item,
@@ -44,23 +43,23 @@ class LoadedModules(Modelled):
             "__contains__": self._has,
             "__setitem__": self._set,
         }
-        return Native(f"sys.modules.{name}", methods[name]) if name in methods else Unknown(f"sys.modules.{name}")
+        return Native(f"sys.modules.{name}", methods[name]) if name in methods else NotKnown(f"sys.modules.{name}")
 
-    def _get(self, machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    def _get(self, machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
         found = machine.modules.get(str(args[0])) if args else None
-        if isinstance(found, Module):
+        if isinstance(found, PythonModule):
             found.open_ = True
-        return found or Unknown(f"sys.modules[{described(args[0]) if args else ''}]")
+        return found or NotKnown(f"sys.modules[{described(args[0]) if args else ''}]")
 
-    def _item(self, machine: Machine, args: Args, kwargs: Kwargs) -> object:
+    def _item(self, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         return self._get(machine, args, kwargs)
 
-    def _has(self, machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    def _has(self, machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
         if args and isinstance(args[0], str) and (args[0] in machine.modules or machine.library.locate(args[0])):
             return args[0] in machine.modules
-        return Unknown(f"{described(args[0]) if args else ''} in sys.modules", Why.ENVIRONMENT)
+        return NotKnown(f"{described(args[0]) if args else ''} in sys.modules", Why.ENVIRONMENT)
 
-    def _set(self, machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    def _set(self, machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
         if isinstance(args[0], str):
             machine.modules[args[0]] = args[1]
         return None
@@ -69,22 +68,22 @@ class LoadedModules(Modelled):
 class Stream(Modelled):
     """``sys.stderr`` and ``sys.stdout``."""
 
-    def attribute(self, machine: Machine, name: str) -> object:
+    def attribute(self, machine: PythonMachine, name: str) -> object:
         """``write`` tells users something."""
-        return Native(name, _telling(Told.PRINT)) if name == "write" else Unknown(f"stream.{name}")
+        return Native(name, _telling(Told.PRINT)) if name == "write" else NotKnown(f"stream.{name}")
 
 
-def _exit(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+def _exit(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     raise thrown(SystemExit, *args[:1])
 
 
-def _sys(machine: Machine) -> object:
+def _sys(machine: PythonMachine) -> object:
     python = machine.world.python
     known = not isinstance(python, Answer)
     version = (
         VersionInfo(python[0], python[1])
         if not isinstance(python, Answer)
-        else Unknown("sys.version_info", Why.ENVIRONMENT)
+        else NotKnown("sys.version_info", Why.ENVIRONMENT)
     )
     names: dict[str, object] = {
         "version_info": version,
@@ -92,21 +91,21 @@ def _sys(machine: Machine) -> object:
         "byteorder": "little",
         "maxsize": 2**63 - 1,
         "modules": LoadedModules(),
-        "path": [Unknown("sys.path[0]")],
+        "path": [NotKnown("sys.path[0]")],
         "stderr": Stream(),
         "stdout": Stream(),
-        "argv": Unknown("sys.argv", Why.ENVIRONMENT),
-        "hexversion": (python[0] << 24) + (python[1] << 16) if known else Unknown("sys.hexversion"),  # type: ignore[index]
+        "argv": NotKnown("sys.argv", Why.ENVIRONMENT),
+        "hexversion": (python[0] << 24) + (python[1] << 16) if known else NotKnown("sys.hexversion"),  # type: ignore[index]
     }
     return Namespace("sys", {**names, **natives("sys", exit=_exit)})
 
 
-def _platform(machine: Machine) -> object:
+def _platform(machine: PythonMachine) -> object:
     def given(value: object) -> Model:
         return lambda _machine, _args, _kwargs: value
 
     python = machine.world.python
-    version = Unknown("platform.python_version()") if isinstance(python, Answer) else f"{python[0]}.{python[1]}.99"
+    version = NotKnown("platform.python_version()") if isinstance(python, Answer) else f"{python[0]}.{python[1]}.99"
     names = natives(
         "platform",
         system=given("Linux"),
@@ -122,7 +121,7 @@ def _platform(machine: Machine) -> object:
 
 
 def _telling(told: Told) -> Model:
-    def call(machine: Machine, _args: Args, _kwargs: Kwargs) -> object:
+    def call(machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
         machine.tell(told)
         return None
 
@@ -132,16 +131,16 @@ def _telling(told: Told) -> Model:
 class Logger(Modelled):
     """A logger: what is said below the level of a warning is not shown unless it is asked for."""
 
-    def attribute(self, machine: Machine, name: str) -> object:
+    def attribute(self, machine: PythonMachine, name: str) -> object:
         """``warning`` and louder tell users something; so does what is quieter, where logs are looked at."""
         quiet = {"debug", "info"}
         loud = {"warning", "warn", "error", "exception", "critical", "log", "fatal", "warning_once"}
         if name in quiet | loud:
             return Native(f"logger.{name}", _telling(Told.LOG))
-        return Unknown(f"logger.{name}")
+        return NotKnown(f"logger.{name}")
 
 
-def _logging(_machine: Machine) -> object:
+def _logging(_machine: PythonMachine) -> object:
     logger = Logger()
     names = {
         name: logger.attribute(_machine, name)
@@ -154,8 +153,8 @@ def _logging(_machine: Machine) -> object:
 # ---- functools, contextlib, ctypes, types
 
 
-def _same(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
-    return args[0] if args else Unknown("decorator")
+def _same(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    return args[0] if args else NotKnown("decorator")
 
 
 class Cached(Modelled):
@@ -167,11 +166,11 @@ class Cached(Modelled):
         self.function = function
         self.results: dict[str, object] = {}
 
-    def attribute(self, machine: Machine, name: str) -> object:
+    def attribute(self, machine: PythonMachine, name: str) -> object:
         """That of the function."""
         return machine.attribute(self.function, name)
 
-    def call(self, machine: Machine, args: Args, kwargs: Kwargs) -> object:
+    def call(self, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         """What the first such call gave."""
         key = repr((args, kwargs)) if concrete(args) and concrete(kwargs) else None
         if key is None:
@@ -181,21 +180,21 @@ class Cached(Modelled):
         return self.results[key]
 
 
-def _cache(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
-    return Cached(args[0]) if args else Unknown("cache()")
+def _cache(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    return Cached(args[0]) if args else NotKnown("cache()")
 
 
-def _lru_cache(machine: Machine, args: Args, kwargs: Kwargs) -> object:
+def _lru_cache(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     if len(args) == 1 and not isinstance(args[0], (int, type(None))):
         return _cache(machine, args, kwargs)
     return Native("lru_cache()", _cache)
 
 
-def _wraps(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
-    wrapped = args[0] if args else Unknown("wraps()")
+def _wraps(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    wrapped = args[0] if args else NotKnown("wraps()")
 
-    def apply(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
-        if args and isinstance(args[0], Function):
+    def apply(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+        if args and isinstance(args[0], PythonFunction):
             for name in ("__name__", "__qualname__", "__module__", "__doc__"):
                 args[0].attributes[name] = machine.attribute(wrapped, name)
             args[0].attributes["__wrapped__"] = wrapped
@@ -204,15 +203,15 @@ def _wraps(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
     return Native("wraps()", apply)
 
 
-def _partial(_machine: Machine, args: Args, kwargs: Kwargs) -> object:
+def _partial(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     if not args:
-        return Unknown("partial()")
+        return NotKnown("partial()")
     function, *given = args
     return Native("partial", lambda machine, more, named: machine.call(function, [*given, *more], {**kwargs, **named}))
 
 
-def _context_manager(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
-    return Wrapped("contextmanager", args[0]) if args else Unknown("contextmanager()")
+def _context_manager(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    return Wrapped("contextmanager", args[0]) if args else NotKnown("contextmanager()")
 
 
 class LoadedLibrary(Modelled):
@@ -228,7 +227,7 @@ class LoadedLibrary(Modelled):
         return f"ctypes.CDLL({self.name})"
 
 
-def _cdll(machine: Machine, args: Args, kwargs: Kwargs) -> object:
+def _cdll(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     name = argument(args, kwargs, 0, "name")
     mode = argument(args, kwargs, 1, "mode", 0)
     if name is None:
@@ -244,12 +243,12 @@ def _cdll(machine: Machine, args: Args, kwargs: Kwargs) -> object:
 class CdllLoader(Modelled):
     """``ctypes.cdll``."""
 
-    def attribute(self, machine: Machine, name: str) -> object:
+    def attribute(self, machine: PythonMachine, name: str) -> object:
         """``LoadLibrary``."""
-        return Native("ctypes.cdll.LoadLibrary", _cdll) if name == "LoadLibrary" else Unknown(f"ctypes.cdll.{name}")
+        return Native("ctypes.cdll.LoadLibrary", _cdll) if name == "LoadLibrary" else NotKnown(f"ctypes.cdll.{name}")
 
 
-def _ctypes(_machine: Machine) -> object:
+def _ctypes(_machine: PythonMachine) -> object:
     names = natives("ctypes", CDLL=_cdll, PyDLL=_cdll)
     return Namespace(
         "ctypes",
@@ -257,19 +256,19 @@ def _ctypes(_machine: Machine) -> object:
     )
 
 
-def _find_library(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
-    return Unknown(f"find_library({described(args[0]) if args else ''})", Why.ENVIRONMENT)
+def _find_library(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    return NotKnown(f"find_library({described(args[0]) if args else ''})", Why.ENVIRONMENT)
 
 
-def _namedtuple(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+def _namedtuple(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     fields = argument(args, {}, 1, "field_names")
     names = fields if isinstance(fields, str) else machine.items(fields)
     if not args or not isinstance(args[0], str) or not concrete(names) or len(names) > 100:  # type: ignore[arg-type]
-        return Unknown("namedtuple()")
+        return NotKnown("namedtuple()")
     return attempt("namedtuple()", namedtuple, args[0], names)  # noqa: PYI024 - its fields are the package's
 
 
-MODELS: dict[str, Callable[[Machine], object]] = {
+MODELS: dict[str, Callable[[PythonMachine], object]] = {
     "sys": _sys,
     "platform": _platform,
     "logging": _logging,

@@ -8,12 +8,11 @@ from collections.abc import Callable
 
 from packaging.version import InvalidVersion, Version
 
-from abiscan.python.machine import Machine
+from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
-from abiscan.python.models.namespace import Function as Model
-from abiscan.python.models.namespace import namespace, natives
+from abiscan.python.models.namespace import Model, namespace, natives
 from abiscan.python.operations import FAITHFUL, attempt
-from abiscan.python.values import Failure, Thrown, Unknown, concrete
+from abiscan.python.values import NotKnown, PythonError, Thrown, concrete
 
 Args = list[object]
 Kwargs = dict[str, object]
@@ -25,13 +24,13 @@ class PlainVersion(Version):
     is_plain = True
 
 
-def _parse_version(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+def _parse_version(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     if not args or not isinstance(args[0], str):
-        return Unknown("Version()", args[0].why) if args and isinstance(args[0], Unknown) else Unknown("Version()")
+        return NotKnown("Version()", args[0].why) if args and isinstance(args[0], NotKnown) else NotKnown("Version()")
     try:
         return PlainVersion(args[0][:200])
     except InvalidVersion as error:
-        raise Thrown(Failure(ValueError, error.args)) from None
+        raise Thrown(PythonError(ValueError, error.args)) from None
 
 
 def _version_class(name: str) -> dict[str, object]:
@@ -50,11 +49,11 @@ class PlainMatch(Modelled):
     def __init__(self, match: re.Match[str]) -> None:
         self.match = match
 
-    def attribute(self, machine: Machine, name: str) -> object:
+    def attribute(self, machine: PythonMachine, name: str) -> object:
         """Its methods, and its groups by number."""
         name = "group" if name == "__getitem__" else name
         if name not in {"group", "groups", "groupdict", "start", "end", "span"}:
-            return Unknown(f"match.{name}")
+            return NotKnown(f"match.{name}")
         return Native(name, lambda _machine, args, _kwargs: attempt(name, getattr(self.match, name), *args))
 
 
@@ -66,7 +65,7 @@ class Pattern(Modelled):
     def __init__(self, text: str) -> None:
         self.text = text
 
-    def attribute(self, machine: Machine, name: str) -> object:
+    def attribute(self, machine: PythonMachine, name: str) -> object:
         """Its methods."""
         return Native(name, lambda m, args, kwargs: _regular(name)(m, [self.text, *args], kwargs))
 
@@ -81,31 +80,31 @@ def _harmless(pattern: str, text: str) -> bool:
 
 
 def _regular(name: str) -> Model:
-    def call(_machine: Machine, args: Args, kwargs: Kwargs) -> object:
+    def call(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         args = [one.text if isinstance(one, Pattern) else one for one in args]
         texts = [one for one in args if isinstance(one, str)]
         if name == "compile" and texts:
             return Pattern(texts[0])
         if len(texts) < 2 or not concrete(args) or kwargs or not _harmless(texts[0], texts[-1]):
-            return Unknown(f"re.{name}()")
+            return NotKnown(f"re.{name}()")
         try:
             found = getattr(re, name)(*args)
         except (re.error, *FAITHFUL, TypeError, AttributeError):
-            return Unknown(f"re.{name}()")
+            return NotKnown(f"re.{name}()")
         return (
-            PlainMatch(found) if isinstance(found, re.Match) else found if concrete(found) else Unknown(f"re.{name}()")
+            PlainMatch(found) if isinstance(found, re.Match) else found if concrete(found) else NotKnown(f"re.{name}()")
         )
 
     return call
 
 
-def _json(machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+def _json(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     source = args[0] if args else None
     content = source if isinstance(source, str) else machine.call(machine.attribute(source, "read"), [], {})
-    return attempt("json.load()", json.loads, content) if isinstance(content, str) else Unknown("json.load()")
+    return attempt("json.load()", json.loads, content) if isinstance(content, str) else NotKnown("json.load()")
 
 
-MODELS: dict[str, Callable[[Machine], object]] = {
+MODELS: dict[str, Callable[[PythonMachine], object]] = {
     "json": namespace("json", **natives("json", load=_json, loads=_json)),
     "packaging": namespace("packaging"),
     "packaging.version": namespace("packaging.version", **_version_class("packaging.version")),

@@ -7,18 +7,18 @@ from collections.abc import Callable
 from packaging.version import InvalidVersion, Version
 
 from abiscan.python import loading
-from abiscan.python.machine import Machine
+from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, Loader
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Namespace, argument
-from abiscan.python.operators import Operator, exists
-from abiscan.python.values import Unknown, Why, thrown
+from abiscan.python.operators import OperatorValue, exists
+from abiscan.python.values import NotKnown, Why, thrown
 
 Args = list[object]
 Kwargs = dict[str, object]
 
 
-class TorchVersion(str):
+class TorchVersionText(str):
     """``torch.__version__``: compares as a version, with versions, texts and tuples; what is no version, as text.
 
     As in torch/torch_version.py.
@@ -63,7 +63,7 @@ class TorchVersion(str):
         return str.__hash__(self)
 
 
-class Operators(Modelled):
+class OperatorsValue(Modelled):
     """``torch.ops`` and ``torch.classes``."""
 
     __slots__ = ("loader", "name")
@@ -71,19 +71,19 @@ class Operators(Modelled):
     def __init__(self, name: str, loader: Loader) -> None:
         self.name, self.loader = name, loader
 
-    def attribute(self, machine: Machine, name: str) -> object:
+    def attribute(self, machine: PythonMachine, name: str) -> object:
         """``load_library``, or a namespace."""
         if name == "load_library":
             return Native(f"{self.name}.load_library", self._load)
         if self.name == "torch.classes" or name in {"higher_order", "loaded_libraries", "import_module"}:
-            return Unknown(f"{self.name}.{name}")
+            return NotKnown(f"{self.name}.{name}")
         return OperatorNamespace(name)
 
     def described(self) -> str:
         """Its name."""
         return self.name
 
-    def _load(self, machine: Machine, args: Args, kwargs: Kwargs) -> object:
+    def _load(self, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         loading.load(machine, argument(args, kwargs, 0, "path"), self.loader)
         return None
 
@@ -96,36 +96,36 @@ class OperatorNamespace(Modelled):
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def attribute(self, machine: Machine, name: str) -> object:
+    def attribute(self, machine: PythonMachine, name: str) -> object:
         """One of its operators; one that is not there raises as in torch/_ops.py."""
         if name.startswith("__"):
-            return Unknown(f"torch.ops.{self.name}.{name}")
+            return NotKnown(f"torch.ops.{self.name}.{name}")
         if exists(machine, f"{self.name}::{name}") is False:
             raise thrown(AttributeError, f"'_OpNamespace' '{self.name}' object has no attribute '{name}'")
-        return Operator(f"{self.name}::{name}")
+        return OperatorValue(f"{self.name}::{name}")
 
 
-def _cuda(machine: Machine) -> object:
+def _cuda(machine: PythonMachine) -> object:
     """``torch.cuda``: a CPU build has no GPU, any other may have one."""
     absent = machine.world.cuda is None
 
     def given(value: object, name: str) -> Native:
-        answer = value if absent else Unknown(f"torch.cuda.{name}()", Why.ENVIRONMENT)
+        answer = value if absent else NotKnown(f"torch.cuda.{name}()", Why.ENVIRONMENT)
         return Native(f"torch.cuda.{name}", lambda _machine, _args, _kwargs: answer)
 
     names = {"is_available": given(False, "is_available"), "device_count": given(0, "device_count")}  # noqa: FBT003
     for name in ("get_device_capability", "get_device_properties", "get_device_name", "current_device"):
-        names[name] = Native(name, lambda _machine, _args, _kwargs: Unknown("torch.cuda", Why.ENVIRONMENT))
+        names[name] = Native(name, lambda _machine, _args, _kwargs: NotKnown("torch.cuda", Why.ENVIRONMENT))
     return Namespace("torch.cuda", names)
 
 
-def _absent(name: str) -> Callable[[Machine], object]:
+def _absent(name: str) -> Callable[[PythonMachine], object]:
     """A kind of device that builds for CPU or CUDA do not have."""
 
-    def make(machine: Machine) -> object:
+    def make(machine: PythonMachine) -> object:
         known = not isinstance(machine.world.cuda, Answer)
-        answer = False if known else Unknown(f"{name}.is_available()", Why.ENVIRONMENT)
-        count = 0 if known else Unknown(f"{name}.device_count()", Why.ENVIRONMENT)
+        answer = False if known else NotKnown(f"{name}.is_available()", Why.ENVIRONMENT)
+        count = 0 if known else NotKnown(f"{name}.device_count()", Why.ENVIRONMENT)
         return Namespace(
             name,
             {
@@ -138,50 +138,50 @@ def _absent(name: str) -> Callable[[Machine], object]:
     return make
 
 
-def _core(machine: Machine) -> object:
+def _core(machine: PythonMachine) -> object:
     known = not isinstance(machine.world.cuda, Answer)
-    absent = False if known else Unknown("torch._C", Why.ENVIRONMENT)
+    absent = False if known else NotKnown("torch._C", Why.ENVIRONMENT)
     return Namespace("torch._C", {"_has_xpu": absent, "_has_mps": False, "_has_mtia": absent})
 
 
-def _version(machine: Machine) -> object:
+def _version(machine: PythonMachine) -> object:
     world = machine.world
     known = not isinstance(world.cuda, Answer)
     number: object = world.torch_version
     if isinstance(number, Answer):
-        number = Unknown("torch.version.__version__", Why.ENVIRONMENT)
+        number = NotKnown("torch.version.__version__", Why.ENVIRONMENT)
     return Namespace(
         "torch.version",
         {
             "__version__": number,
-            "cuda": world.cuda if known else Unknown("torch.version.cuda", Why.ENVIRONMENT),
-            "hip": None if known else Unknown("torch.version.hip", Why.ENVIRONMENT),
-            "xpu": None if known else Unknown("torch.version.xpu", Why.ENVIRONMENT),
+            "cuda": world.cuda if known else NotKnown("torch.version.cuda", Why.ENVIRONMENT),
+            "hip": None if known else NotKnown("torch.version.hip", Why.ENVIRONMENT),
+            "xpu": None if known else NotKnown("torch.version.xpu", Why.ENVIRONMENT),
             "debug": False,
-            "git_version": Unknown("torch.version.git_version"),
+            "git_version": NotKnown("torch.version.git_version"),
         },
     )
 
 
-def _torch(machine: Machine) -> object:
+def _torch(machine: PythonMachine) -> object:
     version = machine.world.torch_version
     folder = machine.library.surroundings.torch_folder
     names: dict[str, object] = {
         "__name__": "torch",
-        "__version__": TorchVersion(version)
+        "__version__": TorchVersionText(version)
         if isinstance(version, str)
-        else Unknown("torch.__version__", Why.ENVIRONMENT),
-        "ops": Operators("torch.ops", Loader.LOAD_LIBRARY),
-        "classes": Operators("torch.classes", Loader.LOAD_CLASSES),
-        "__file__": f"{folder}/__init__.py" if folder else Unknown("torch.__file__", Why.ENVIRONMENT),
-        "__path__": [str(folder)] if folder else Unknown("torch.__path__", Why.ENVIRONMENT),
+        else NotKnown("torch.__version__", Why.ENVIRONMENT),
+        "ops": OperatorsValue("torch.ops", Loader.LOAD_LIBRARY),
+        "classes": OperatorsValue("torch.classes", Loader.LOAD_CLASSES),
+        "__file__": f"{folder}/__init__.py" if folder else NotKnown("torch.__file__", Why.ENVIRONMENT),
+        "__path__": [str(folder)] if folder else NotKnown("torch.__path__", Why.ENVIRONMENT),
     }
     module = Namespace("torch", names)
     machine.modules["torch"] = module
     return module
 
 
-MODELS: dict[str, Callable[[Machine], object]] = {
+MODELS: dict[str, Callable[[PythonMachine], object]] = {
     "torch": _torch,
     "torch.cuda": _cuda,
     "torch.version": _version,
@@ -200,7 +200,9 @@ MODELS: dict[str, Callable[[Machine], object]] = {
         {
             "TorchVersion": Native(
                 "TorchVersion",
-                lambda _m, args, _k: TorchVersion(args[0]) if isinstance(args[0], str) else Unknown("TorchVersion()"),
+                lambda _m, args, _k: (
+                    TorchVersionText(args[0]) if isinstance(args[0], str) else NotKnown("TorchVersion()")
+                ),
             )
         },
     ),

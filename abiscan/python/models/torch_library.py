@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from packaging.version import InvalidVersion, Version
 
-from abiscan.python.machine import Machine
+from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, Registers
 from abiscan.python.modelled import Modelled, Native
-from abiscan.python.models.namespace import Function, Namespace, argument, natives
+from abiscan.python.models.namespace import Model, Namespace, argument, natives
 from abiscan.python.operations import described
-from abiscan.python.operators import Operator, exists, register
-from abiscan.python.values import Failure, Thrown, Unknown, Why, thrown
+from abiscan.python.operators import OperatorValue, exists, register
+from abiscan.python.values import NotKnown, PythonError, Thrown, Why, thrown
 
 Args = list[object]
 Kwargs = dict[str, object]
@@ -38,9 +38,9 @@ def missing_kernel_target(name: str) -> Thrown:
     return thrown(RuntimeError, f"operator {name} does not exist")
 
 
-def _name(machine: Machine, value: object, what: str) -> str | None:
+def _name(machine: PythonMachine, value: object, what: str) -> str | None:
     """The operator's name, None if it is not known."""
-    if isinstance(value, Operator):
+    if isinstance(value, OperatorValue):
         return value.name
     if isinstance(value, CustomOp):
         return value.name
@@ -50,7 +50,7 @@ def _name(machine: Machine, value: object, what: str) -> str | None:
     return None
 
 
-def _require_attribute(machine: Machine, name: str) -> None:
+def _require_attribute(machine: PythonMachine, name: str) -> None:
     """Look an operator up as ``torch.ops.NAMESPACE.NAME`` does."""
     namespace, _, operator = name.partition("::")
     if exists(machine, name.partition(".")[0] if "." in operator else name) is False:
@@ -59,23 +59,23 @@ def _require_attribute(machine: Machine, name: str) -> None:
         )
 
 
-def _fake(machine: Machine, name: str) -> None:
+def _fake(machine: PythonMachine, name: str) -> None:
     if exists(machine, name) is False:
         raise missing_kernel_target(name)
     register(machine, Registers.FAKE, name, "Meta")
 
 
-def _kernel(machine: Machine, name: str, key: str) -> None:
+def _kernel(machine: PythonMachine, name: str, key: str) -> None:
     if key == "Meta":
         _fake(machine, name)
     else:
         register(machine, Registers.KERNEL, name, key or "CompositeImplicitAutograd")
 
 
-def _define(machine: Machine, name: str, schema: str) -> None:
+def _define(machine: PythonMachine, name: str, schema: str) -> None:
     if name in machine.defined or machine.operator(name) is True:
         text = f"Tried to register an operator ({schema}) with the same name and overload name multiple times."
-        raise Thrown(Failure(RuntimeError, (Unknown(text),)))
+        raise Thrown(PythonError(RuntimeError, (NotKnown(text),)))
     register(machine, Registers.DEFINITION, name)
 
 
@@ -98,22 +98,22 @@ class LibraryValue(Modelled):
     namespace: str
     key: str
 
-    def attribute(self, machine: Machine, name: str) -> object:
+    def attribute(self, machine: PythonMachine, name: str) -> object:
         """Its methods."""
-        methods: dict[str, Function] = {
+        methods: dict[str, Model] = {
             "define": self._define, "impl": self._impl, "_register_fake": self._fake,
             "_impl_with_aoti_compile": self._impl,
         }  # fmt: skip
         if name in methods:
             return Native(f"Library.{name}", methods[name])
-        return {"ns": self.namespace, "dispatch_key": self.key}.get(name, Unknown(f"Library.{name}"))
+        return {"ns": self.namespace, "dispatch_key": self.key}.get(name, NotKnown(f"Library.{name}"))
 
-    def qualified(self, machine: Machine, name: object, what: str) -> str | None:
+    def qualified(self, machine: PythonMachine, name: object, what: str) -> str | None:
         """The full name of one of its operators."""
         known = _name(machine, name, what)
         return known if known is None or "::" in known else f"{self.namespace}::{known}"
 
-    def _define(self, machine: Machine, args: Args, kwargs: Kwargs) -> object:
+    def _define(self, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         schema = argument(args, kwargs, 0, "schema")
         name = self.qualified(machine, schema.partition("(")[0] if isinstance(schema, str) else schema, "a definition")
         if name is None:
@@ -122,28 +122,28 @@ class LibraryValue(Modelled):
             _define(machine, name, f"{self.namespace}::{schema}")
         return name
 
-    def _impl(self, machine: Machine, args: Args, kwargs: Kwargs) -> object:
+    def _impl(self, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         name = self.qualified(machine, argument(args, kwargs, 0, "op_name"), "a kernel")
         key = argument(args, kwargs, 2, "dispatch_key", "") or self.key
         if name is not None:
             _kernel(machine, name, key if isinstance(key, str) else "")
         return None
 
-    def _fake(self, machine: Machine, args: Args, kwargs: Kwargs) -> object:
+    def _fake(self, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         name = self.qualified(machine, argument(args, kwargs, 0, "op_name"), "a fake kernel")
         if name is not None:
             _fake(machine, name)
         return None
 
 
-def _library(machine: Machine, args: Args, kwargs: Kwargs) -> object:
+def _library(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     namespace, kind = argument(args, kwargs, 0, "ns"), argument(args, kwargs, 1, "kind")
     key = argument(args, kwargs, 2, "dispatch_key", "")
     if isinstance(kind, str) and kind not in {"IMPL", "DEF", "FRAGMENT"}:
         raise thrown(ValueError, f"Unsupported kind: {kind}")
     if not isinstance(namespace, str):
         machine.gap(f"the namespace of a Library is not known: {described(namespace)}")
-        return Unknown("Library()")
+        return NotKnown("Library()")
     return LibraryValue(namespace, key if isinstance(key, str) else "")
 
 
@@ -156,15 +156,15 @@ class CustomOp(Modelled):
 
     name: str
 
-    def attribute(self, machine: Machine, name: str) -> object:
+    def attribute(self, machine: PythonMachine, name: str) -> object:
         """Its methods, which register more."""
         own = {"register_kernel", "register_fake", "register_autograd", "register_vmap", "register_autocast",
                "register_torch_dispatch", "register_effect"}  # fmt: skip
         if name in own:
             return Native(name, lambda m, args, kwargs: self._register(m, name, args, kwargs))
-        return self.name if name in {"_qualname", "__name__"} else Unknown(f"{self.name}.{name}")
+        return self.name if name in {"_qualname", "__name__"} else NotKnown(f"{self.name}.{name}")
 
-    def _register(self, machine: Machine, method: str, args: Args, kwargs: Kwargs) -> object:
+    def _register(self, machine: PythonMachine, method: str, args: Args, kwargs: Kwargs) -> object:
         if method == "register_fake":  # the fake kernel is there since the definition; this one stands behind it
             return _decorate(args[0] if args else None, lambda: None)
         if method == "register_kernel":
@@ -177,7 +177,7 @@ class CustomOp(Modelled):
         return _decorate(args[0] if args and not isinstance(args[0], (str, type)) else None, lambda: None)
 
 
-def _kernels(machine: Machine, name: str, keys: list[str]) -> None:
+def _kernels(machine: PythonMachine, name: str, keys: list[str]) -> None:
     for key in keys:
         register(machine, Registers.KERNEL, name, key)
 
@@ -185,7 +185,7 @@ def _kernels(machine: Machine, name: str, keys: list[str]) -> None:
 def _decorate(function: object, action: Callable[[], None], result: object = None) -> object:
     """Register now, if there is a function; else give a decorator that registers."""
 
-    def apply(_machine: Machine, args: Args, _kwargs: Kwargs) -> object:
+    def apply(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
         action()
         return result or (args[0] if args else None)
 
@@ -195,23 +195,23 @@ def _decorate(function: object, action: Callable[[], None], result: object = Non
     return result or function
 
 
-def _custom_op(machine: Machine, args: Args, kwargs: Kwargs) -> object:
+def _custom_op(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     name = argument(args, kwargs, 0, "name")
     mutates = kwargs.get("mutates_args", ())
     keys = _keys(kwargs.get("device_types"))
     if not isinstance(name, str):
         machine.gap(f"custom_op under a name that is not known: {described(name)}")
-        return Unknown("custom_op()")
+        return NotKnown("custom_op()")
     made = CustomOp(str(name))
     return _decorate(args[1] if len(args) > 1 else None, lambda: _add(machine, made.name, mutates, keys), made)
 
 
-def _add(machine: Machine, name: str, mutates: object, keys: list[str] | None) -> None:
+def _add(machine: PythonMachine, name: str, mutates: object, keys: list[str] | None) -> None:
     """What ``custom_op`` registers by itself: torch/_library/custom_ops.py, ``CustomOpDef``."""
     _define(machine, name, f"{name}(...)")
     register(machine, Registers.FAKE, name, "Meta")
     register(machine, Registers.AUTOGRAD, name, "Autograd")
-    if mutates and not isinstance(mutates, Unknown):
+    if mutates and not isinstance(mutates, NotKnown):
         register(machine, Registers.KERNEL, name, "ADInplaceOrView")
     _kernels(machine, name, keys or [])
 
@@ -219,17 +219,17 @@ def _add(machine: Machine, name: str, mutates: object, keys: list[str] | None) -
 # ---- the functions of torch.library
 
 
-def _register_fake(machine: Machine, args: Args, kwargs: Kwargs) -> object:
+def _register_fake(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     name = _name(machine, argument(args, kwargs, 0, "op"), "a fake kernel")
     if isinstance(args[0] if args else None, CustomOp) or name is None:
         return _decorate(argument(args, kwargs, 1, "func"), lambda: None)
     return _decorate(argument(args, kwargs, 1, "func"), lambda: _fake(machine, name))
 
 
-def _registering(what: Registers, key: Callable[[Args, Kwargs], str | None], place: int) -> Function:
+def _registering(what: Registers, key: Callable[[Args, Kwargs], str | None], place: int) -> Model:
     """A function that looks the operator up before it registers."""
 
-    def call(machine: Machine, args: Args, kwargs: Kwargs) -> object:
+    def call(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         name = _name(machine, argument(args, kwargs, 0, "op"), f"a registration ({what.value})")
 
         def action() -> None:
@@ -247,7 +247,7 @@ def _autocast_key(args: Args, kwargs: Kwargs) -> str | None:
     return {"cpu": "AutocastCPU", "cuda": "AutocastCUDA"}.get(str(device))
 
 
-def _register_autograd(machine: Machine, args: Args, kwargs: Kwargs) -> object:
+def _register_autograd(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     target = argument(args, kwargs, 0, "op")
     name = _name(machine, target, "autograd")
     if name is not None and not isinstance(target, CustomOp):
@@ -256,7 +256,7 @@ def _register_autograd(machine: Machine, args: Args, kwargs: Kwargs) -> object:
     return None
 
 
-def _register_autocast(machine: Machine, args: Args, kwargs: Kwargs) -> object:
+def _register_autocast(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     name = _name(machine, argument(args, kwargs, 0, "op"), "autocast")
     if name is not None:
         _require_attribute(machine, name)
@@ -264,19 +264,19 @@ def _register_autocast(machine: Machine, args: Args, kwargs: Kwargs) -> object:
     return None
 
 
-def _register_kernel(machine: Machine, args: Args, kwargs: Kwargs) -> object:
+def _register_kernel(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     name = _name(machine, argument(args, kwargs, 0, "op"), "a kernel")
     keys = _keys(argument(args, kwargs, 1, "device_types"))
     return _decorate(argument(args, kwargs, 2, "func"), lambda: _all_kernels(machine, name, keys))
 
 
-def _all_kernels(machine: Machine, name: str | None, keys: list[str] | None) -> None:
+def _all_kernels(machine: PythonMachine, name: str | None, keys: list[str] | None) -> None:
     for key in keys or []:
         if name is not None:
             _kernel(machine, name, key)
 
 
-def _impl(machine: Machine, args: Args, kwargs: Kwargs) -> object:
+def _impl(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     first = argument(args, kwargs, 0, "qualname", kwargs.get("lib"))
     if isinstance(first, LibraryValue):
         name = first.qualified(machine, argument(args, kwargs, 1, "name"), "a kernel")
@@ -288,7 +288,7 @@ def _impl(machine: Machine, args: Args, kwargs: Kwargs) -> object:
     return _decorate(argument(args, kwargs, 2, "func"), lambda: _all_kernels(machine, name, keys))
 
 
-def _define_function(machine: Machine, args: Args, kwargs: Kwargs) -> object:
+def _define_function(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     first, schema = argument(args, kwargs, 0, "qualname", kwargs.get("lib")), argument(args, kwargs, 1, "schema")
     if isinstance(first, LibraryValue):
         return _decorate(None, lambda: _define_on(machine, first, schema))
@@ -298,11 +298,11 @@ def _define_function(machine: Machine, args: Args, kwargs: Kwargs) -> object:
     return None
 
 
-def _define_on(machine: Machine, library: LibraryValue, schema: object) -> None:
+def _define_on(machine: PythonMachine, library: LibraryValue, schema: object) -> None:
     machine.call(library.attribute(machine, "define"), [schema], {})
 
 
-def _infer_schema(_machine: Machine, _args: Args, _kwargs: Kwargs) -> object:
+def _infer_schema(_machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
     """A schema without the name: what is in the parentheses does not matter here."""
     return "(...) -> ..."
 
@@ -322,17 +322,17 @@ class TorchLibrary(Modelled):
             _scoped_library=_library, infer_schema=_infer_schema,
         )  # fmt: skip
 
-    def attribute(self, machine: Machine, name: str) -> object:
+    def attribute(self, machine: PythonMachine, name: str) -> object:
         """A function of it; one that came with a later release is not there."""
         there = machine.library.torch_has("torch.library", name)
         since = _SINCE.get(name)
         if there is None and since is not None:
             there = _is_since(machine.world.torch_version, since)
             if there is None:
-                return Unknown(f"torch.library.{name}", Why.ENVIRONMENT)
+                return NotKnown(f"torch.library.{name}", Why.ENVIRONMENT)
         if there is False:
             raise thrown(AttributeError, f"module 'torch.library' has no attribute '{name}'")
-        return self.names.get(name) or Unknown(f"torch.library.{name}")
+        return self.names.get(name) or NotKnown(f"torch.library.{name}")
 
     def described(self) -> str:
         """Its name."""
@@ -348,7 +348,7 @@ def _is_since(version: str | Answer, since: str) -> bool | None:
         return None
 
 
-MODELS: dict[str, Callable[[Machine], object]] = {
+MODELS: dict[str, Callable[[PythonMachine], object]] = {
     "torch.library": lambda _machine: TorchLibrary(),
     "torch._library": lambda _machine: Namespace("torch._library", {}),
     "torch._library.infer_schema": lambda _machine: Namespace(

@@ -3,8 +3,9 @@
     pip install nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm nvidia-cuda-runtime nvidia-cuda-cccl nvidia-cuda-cuobjdump
     python tests/data/gpu/build.py FOLDER_OF_THE_TOOLKIT        # site-packages/nvidia/cu13
 
-Each sample has three kernels, each in a container of its own, and the operators of ``operators.cpp``: ``add``, ``scale``
-and ``fill`` launch one kernel, ``either`` launches one of two, ``nothing`` none. They need no GPU and no torch to build.
+Each sample has three kernels, each in a container of its own, and the operators of ``operators.cpp``: ``add``,
+``scale`` and ``fill`` launch one kernel, ``either`` launches one of two, ``nothing`` none. To build them takes no GPU
+and no torch.
 """
 
 from __future__ import annotations
@@ -27,6 +28,11 @@ def code(*targets: str) -> list[str]:
     return [f"-gencode=arch={of},code={target}" for of, target in zip(virtual, targets, strict=True)]
 
 
+def for_all(*options: str) -> dict[str, list[str]]:
+    """The same options for each kernel."""
+    return {kernel: list(options) for kernel in KERNELS}
+
+
 PLAIN: Final = "--compress-mode=none"
 SAMPLES: Final[dict[str, dict[str, list[str]]]] = {
     "mixed": {
@@ -34,11 +40,11 @@ SAMPLES: Final[dict[str, dict[str, list[str]]]] = {
         "scale": [PLAIN, *code("sm_90a")],
         "fill": [PLAIN, *code("sm_120f")],
     },
-    "ptx": dict.fromkeys(KERNELS, [PLAIN, *code("compute_75")]),
-    "zstd": dict.fromkeys(KERNELS, code("sm_80", "sm_120")),
-    "lz4": dict.fromkeys(KERNELS, ["--compress-mode=speed", *code("sm_80", "compute_80")]),
-    "group": dict.fromkeys(KERNELS, ["--concat", *code("sm_80", "sm_90a", "sm_100f", "compute_120")]),
-    "relocatable": dict.fromkeys(KERNELS, [PLAIN, "-rdc=true", *code("sm_80")]),
+    "ptx": for_all(PLAIN, *code("compute_75")),
+    "zstd": for_all("--compress-mode=size", *code("sm_80", "sm_120")),
+    "lz4": for_all("--compress-mode=speed", *code("sm_80", "compute_80")),
+    "group": for_all("--concat", *code("sm_80", "sm_90a", "sm_100f", "compute_120")),
+    "relocatable": for_all(PLAIN, "-rdc=true", *code("sm_80")),
 }
 
 
@@ -57,7 +63,13 @@ def build(name: str, options: dict[str, list[str]], toolkit: Path, scratch: Path
         objects.append(linked)
     sample = HERE / f"{name}.so"
     link = ["g++", "-std=c++17", "-O2", "-fPIC", "-shared", "-s", "-Wl,--build-id=none", "-Wl,-z,noseparate-code"]
-    libraries = [f"-L{toolkit / 'lib'}", "-lcudadevrt", "-l:libcudart.so.13"]
+    # Enough of torch to be linked with.
+    torch = scratch / "libtorch_cpu.so"
+    names = ("init_def", "init_impl", "def", "impl")
+    (scratch / "torch.c").write_text("".join(f"int aoti_torch_library_{name};\n" for name in names), "utf-8")
+    command = ["gcc", "-shared", f"-Wl,-soname,{torch.name}", "-o", str(torch), "torch.c"]
+    subprocess.run(command, cwd=scratch, check=True)
+    libraries = [f"-L{toolkit / 'lib'}", "-lcudadevrt", "-l:libcudart.so.13", str(torch)]
     subprocess.run([*link, "-o", str(sample), *objects, "operators.cpp", *libraries], cwd=HERE, check=True)
     return sample
 

@@ -169,6 +169,14 @@ def test_a_library_of_a_package_that_is_yet_to_be_installed_is_not_lacking(torch
     assert found.summary == "works if libvendor.so.1 can be found (not installed here: vendor)"
 
 
+def test_a_library_that_cannot_be_read_is_unknown(torch: Path, tmp_path: Path) -> None:
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "__init__.py").write_text(LOAD, encoding="utf-8")
+    (tmp_path / "pkg" / "_C.so").write_bytes(GOOD.build()[:200])
+    done = run("check", "-q", tmp_path / "pkg", "--torch", torch)
+    assert (done.exit_code, done.stdout) == (3, "pkg on torch 9.9.0+cpu: unknown - pkg/_C.so cannot be read\n")
+
+
 def test_the_first_library_that_is_not_found_is_named(torch: Path, wheels: Path) -> None:
     """An external one too, where it comes before the library of torch that decides."""
     needy = extension(needed=("libvendor.so.1", "libtorch_cuda.so", "libtorch_cpu.so"))
@@ -240,6 +248,14 @@ def test_a_package_none_of_whose_libraries_uses_torch(torch: Path, wheels: Path)
     done = run("check", wheel, "--torch", torch)
     assert (done.exit_code, done.stdout.count("\n")) == (0, 1)
     assert done.stdout.startswith("pkg 1.0 on torch 9.9.0+cpu: works")
+
+
+def test_files_that_no_code_names_are_judged_alone(torch: Path, wheels: Path) -> None:
+    """Users load such a file themselves."""
+    wheel = package_wheel(wheels, "pkg", {"pkg/_C.so": BAD}, files={"pkg/__init__.py": "version = 1\n"})
+    report = abiscan.check(wheel, torch)
+    assert report.packages == ()
+    assert report.exit_code(abiscan.Effect.CORRUPTS, strict=False) == 1
 
 
 @pytest.mark.parametrize("form", ["sarif", "junit", "github", "markdown"])

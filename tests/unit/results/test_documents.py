@@ -16,6 +16,7 @@ import abiscan
 from abiscan.cli import main
 from abiscan.results.doctor import Diagnosis
 from abiscan.results.document import schema
+from abiscan.results.fit import Fit, Fitting, Rejected
 from tests.fakes import SAMPLES
 
 LOADS: Final = str(SAMPLES / "loads" / "loads.so")
@@ -55,6 +56,16 @@ def test_doctor() -> None:
     jsonschema.validate(document, schema("doctor"), cls=jsonschema.Draft202012Validator)
 
 
+FITTING: Final = Fitting(name="a", version="1", rejected=(Rejected(version="2", reason="?"),))
+
+
+@pytest.mark.parametrize("packages", [(), (FITTING,)])
+def test_fit(packages: Sequence[Fitting]) -> None:
+    document = json.loads(Fit(torch="2.13.0+cpu", installed=False, packages=packages, obstacle=None).to_json())
+    jsonschema.Draft202012Validator.check_schema(schema("fit"))
+    jsonschema.validate(document, schema("fit"), cls=jsonschema.Draft202012Validator)
+
+
 def test_no_command_is_forgotten() -> None:
     context = click.Context(main)
     with_json = {
@@ -63,6 +74,6 @@ def test_no_command_is_forgotten() -> None:
         for parameter in getattr(main.get_command(context, name), "params", ())
         if parameter.name == "form" and isinstance(parameter.type, click.Choice) and "json" in parameter.type.choices
     }
-    assert with_json == {words[0] for _, words in DOCUMENTS} | {"doctor"}
+    assert with_json == {words[0] for _, words in DOCUMENTS} | {"doctor", "fit"}
     published = {path.name.removesuffix("-v1.json") for path in Path(abiscan.__file__).parent.glob("results/schema/*")}
-    assert published == {name for name, _ in DOCUMENTS} | {"doctor"}
+    assert published == {name for name, _ in DOCUMENTS} | {"doctor", "fit"}

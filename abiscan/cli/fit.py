@@ -1,0 +1,120 @@
+"""``abiscan fit``."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import TextIO
+
+import click
+
+import abiscan
+from abiscan.cli.common import console, errors_reported, working, write
+from abiscan.cli.options import python_option, refuse_both, report_options, torch_option, verbose_option
+from abiscan.inputs.session import Session
+
+
+def _python_version(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, int] | None:
+    if value is None:
+        return None
+    match = re.fullmatch(r"3\.(\d{1,2})", value)
+    if match is None:
+        raise click.BadParameter(f"{value!r} is not a version such as 3.12", ctx, param)
+    return 3, int(match[1])
+
+
+@click.command()
+@click.argument("requirements", nargs=-1, metavar="PACKAGE...")
+@click.option(
+    "-r",
+    "--requirement",
+    "files",
+    multiple=True,
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    metavar="FILE",
+    help="Also the packages in this file of requirements (repeatable).",
+)
+@torch_option(
+    "The torch that the packages have to work with: a release number, latest, a torch folder or a wheel; of a version "
+    "specifier ('>=2.7'), the newest release that all packages have a version for. Default: the torch of the current "
+    "environment; without one, any release."
+)
+@python_option("Use the torch, the version and the pip settings of this Python.")
+@click.option("--python-version", metavar="X.Y", callback=_python_version, help="Look for wheels for this Python.")
+@click.option("--platform", metavar="TAG", help="Look for wheels for this platform: manylinux_2_28_aarch64.")
+@click.option("--cuda", metavar="X.Y", help="The CUDA of the build of torch, for a release number: 12.6, or cpu.")
+@click.option("--index-url", metavar="URL", help="The package index. Default: that of pip's settings.")
+@click.option("--extra-index-url", "extra", multiple=True, metavar="URL", help="A further index (repeatable).")
+@click.option("--offline", is_flag=True, help="Use only what was read before.")
+@report_options("text", "json", "requirements")
+@verbose_option("Show a table of the newer versions, and why each does not fit.")
+def fit(
+    *,
+    requirements: tuple[str, ...],
+    files: tuple[Path, ...],
+    torch: str | None,
+    python: str | None,
+    python_version: tuple[int, int] | None,
+    platform: str | None,
+    cuda: str | None,
+    index_url: str | None,
+    extra: tuple[str, ...],
+    offline: bool,
+    form: str,
+    output: Path | None,
+    verbose: bool,
+) -> None:
+    """Find the newest versions of packages that work with a torch, and with each other.
+
+    PACKAGE is a name or a requirement: torchaudio, 'xformers>=0.0.30'. The versions come from the indexes that pip is
+    configured for. Those that the metadata exclude are left out; of the others, the wheels are read in place, as far
+    as needed, until one works. The first package's newest version counts most, then that of the second, and so on.
+
+    \b
+    Examples:
+      abiscan fit torchaudio
+      abiscan fit torchvision torchaudio xformers --torch 2.9.1
+      abiscan fit torchvision torchaudio --torch '>=2.6'
+      abiscan fit torchaudio --torch 2.7.1 --python-version 3.12 --platform manylinux_2_28_aarch64
+      abiscan fit -r requirements.txt --format requirements --output pins.txt
+
+    \b
+    Exit codes:
+      0  found
+      1  no versions work together
+      2  usage error, or an index or a wheel that cannot be read
+    """
+    if not requirements and not files:
+        raise click.UsageError("name a package, or a file of requirements with -r")
+    refuse_both("--cuda", cuda, "--python", python)
+    with errors_reported(), working("reading the index") as progress:
+        found = abiscan.fit(
+            requirements,
+            torch,
+            files=files,
+            python=python,
+            python_version=python_version,
+            platform=platform,
+            cuda=cuda,
+            index_url=index_url,
+            extra_index_urls=extra,
+            offline=offline,
+            session=Session.of_user(progress),
+        )
+
+    def text(stream: TextIO) -> None:
+        from abiscan.report import fit_text
+
+        fit_text.render(found, console(stream), verbose=verbose)
+
+    def pins(stream: TextIO) -> None:
+        stream.write(found.to_requirements())
+
+    if form == "requirements" and found.obstacle is not None:
+        click.echo(f"abiscan: {found.obstacle}", err=True)
+        sys.exit(found.exit_code)  # and the file stays as it was
+    write(found, form, output, {"text": text, "requirements": pins})
+    if form != "json":
+        click.echo(f"{found.bytes_read / 1e6:.1f} MB read", err=True)
+    sys.exit(found.exit_code)

@@ -1,0 +1,101 @@
+"""What crosses LibTorch's stable ABI: the values of a call, one ``StableIValue`` of 64 bits for each.
+
+Sources: ``from_ivalue`` and ``to_ivalue`` in ``torch/csrc/shim_common.cpp``. Kernels of the stable ABI get their
+arguments through the first and return their results through the second; calls by name go the other way. Both convert as
+many values as the schema has that the operator has *in the running torch*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from abiscan.dispatch.schema import Argument, FunctionSchema
+from abiscan.dispatch.schema_types import INT, Type, TypeKind
+from abiscan.inputs.version import MinorVersion
+
+_FIRST: Final[MinorVersion] = (2, 7)
+_CROSSING_SINCE: Final[Mapping[TypeKind, MinorVersion]] = {
+    **dict.fromkeys((TypeKind.TENSOR, TypeKind.INT, TypeKind.FLOAT, TypeKind.BOOL, TypeKind.OPTIONAL), _FIRST),
+    **dict.fromkeys((TypeKind.SCALAR_TYPE, TypeKind.LAYOUT, TypeKind.MEMORY_FORMAT, TypeKind.DEVICE), _FIRST),
+    # With torch_new_list_reserve_size and torch_new_string_handle, which these conversions need.
+    **dict.fromkeys((TypeKind.LIST, TypeKind.STRING, TypeKind.SYM_INT), (2, 10)),
+    TypeKind.GENERATOR: (2, 13),  # with torch_new_generator_handle
+}
+_TO_KERNEL: Final = "Not yet supported conversion from IValue to StableIValue for schema type: "
+_FROM_KERNEL: Final = "Not yet supported conversion from StableIValue to IValue for schema type: "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uncrossable:
+    """A value of a schema whose type does not cross.
+
+    ``place`` is the name of the argument, or ``result``; ``always`` tells that every call fails: None, and an empty
+    list, cross whatever they might have contained. ``message`` is what torch says.
+    """
+
+    place: str
+    type: Type
+    always: bool
+    message: str
+
+
+def of_kernel(schema: FunctionSchema, release: MinorVersion) -> Uncrossable | None:
+    """What a kernel of the stable ABI cannot get or return; of several values, the one that torch comes to first."""
+    # torch takes the arguments off its stack from the last to the first.
+    return _first([*reversed(schema.arguments)], schema.returns, release, _TO_KERNEL, _FROM_KERNEL)
+
+
+def of_call(schema: FunctionSchema, release: MinorVersion) -> Uncrossable | None:
+    """What a call by name cannot pass or get back."""
+    return _first(schema.arguments, schema.returns, release, _FROM_KERNEL, _TO_KERNEL)
+
+
+def _first(
+    arguments: Sequence[Argument], returns: Sequence[Argument], release: MinorVersion, there: str, back: str
+) -> Uncrossable | None:
+    found = [
+        Uncrossable(place=place, type=argument.type, always=always, message=f"{prefix}{inner}")
+        for values, prefix in ((arguments, there), (returns, back))
+        for argument in values
+        for place in [argument.name if values is arguments else "result"]
+        if (crossing := _not_crossing(argument.type, release))
+        for inner, always in [crossing]
+    ]
+    return next((value for value in found if value.always), found[0] if found else None)
+
+
+def _not_crossing(type_: Type, release: MinorVersion) -> tuple[Type, bool] | None:
+    """The part of a type that does not cross, and whether every value has that part."""
+    if _CROSSING_SINCE.get(type_.kind, (release[0] + 1, 0)) > release:
+        return type_, True
+    if type_.kind not in (TypeKind.OPTIONAL, TypeKind.LIST):
+        return None
+    inner = _not_crossing(type_.element, release)
+    return (inner[0], False) if inner else None
+
+
+def call_mismatch(built_for: FunctionSchema, now: FunctionSchema) -> str | None:
+    """What torch does wrong in a call by name that was compiled for one schema, if the operator has another one.
+
+    Values have no types of their own: torch takes what it finds in the caller's array for what the schema says.
+    """
+    room = max(len(built_for.arguments), len(built_for.returns))
+    if len(now.arguments) > room:
+        return f"torch reads {len(now.arguments)} arguments from an array of {room}"
+    for number, (old, new) in enumerate(zip(built_for.arguments, now.arguments, strict=False), 1):
+        if _as_passed(old.type) != _as_passed(new.type):
+            return f"torch takes argument {number}, of type {old.type}, for {new.name}, of type {new.type}"
+    if len(now.returns) > room:
+        return f"torch writes {len(now.returns)} results to an array of {room}"
+    return None
+
+
+def _as_passed(type_: Type) -> Type:
+    """The type without differences that a ``StableIValue`` does not show."""
+    if type_.kind is TypeKind.SYM_INT:
+        return INT
+    if not type_.contained:
+        return type_
+    return Type(kind=type_.kind, name=type_.name, contained=tuple(map(_as_passed, type_.contained)))

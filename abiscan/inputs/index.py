@@ -1,0 +1,335 @@
+"""The wheels of a package on the user's indexes, newest first, and their metadata, asked for as pip asks.
+
+pip says what its settings are; unearth reads the pages of the indexes (PEP 503, PEP 691); packaging knows which tags
+fit which system. The metadata come from the index if it has them (PEP 658), otherwise from the wheel, read in place.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final, cast
+
+from packaging import tags
+from packaging.metadata import parse_email
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.version import InvalidVersion, Version
+from unearth import Link, PackageFinder
+from unearth.evaluator import TargetPython
+
+from abiscan.binary.elf import Machine
+from abiscan.errors import InputError
+from abiscan.inputs.files import Wheel
+from abiscan.inputs.packages import RemoteWheel
+from abiscan.inputs.remote import RemoteFile, tidy
+from abiscan.inputs.requirement import Metadata, metadata_of
+from abiscan.inputs.web import Web
+
+if TYPE_CHECKING:
+    from unearth.fetchers import Fetcher
+
+_PIP_SECONDS: Final = 60
+_SECTIONS: Final = ("global", "install", ":env:")  # the later ones have precedence
+_MANYLINUX: Final = re.compile(r"manylinux_2_(\d+)_(\w+)")
+_LEGACY: Final = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
+_METADATA: Final = re.compile(r"[^/]+\.dist-info/METADATA")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What pip is configured to do about indexes."""
+
+    index_urls: tuple[str, ...] = ("https://pypi.org/simple",)
+    find_links: tuple[str, ...] = ()
+    trusted_hosts: tuple[str, ...] = ()
+    constraints: tuple[str, ...] = ()
+    certificates: str | None = None
+    proxy: str | None = None
+
+
+def settings_of_pip(python: str | None, index_url: str | None = None, extra_index_urls: Sequence[str] = ()) -> Settings:
+    """The settings of an interpreter's pip; the defaults if it has none.
+
+    :param index_url: replaces the index of the settings
+    :param extra_index_urls: are asked as well
+    """
+    known = _configuration(python)
+    urls = [] if known.get("no-index", "").lower() in ("1", "true", "yes", "on") else [known.get("index-url", "")]
+    if index_url:
+        urls = [index_url]
+    elif urls == [""]:
+        urls = list(Settings().index_urls)
+    urls += [*known.get("extra-index-url", "").split(), *extra_index_urls]
+    return Settings(
+        index_urls=tuple(dict.fromkeys(urls)),
+        find_links=tuple(link for link in known.get("find-links", "").split() if "://" in link or Path(link).exists()),
+        trusted_hosts=tuple(known.get("trusted-host", "").split()),
+        constraints=tuple(known.get("constraint", "").split()),
+        certificates=known.get("cert"),
+        proxy=known.get("proxy"),
+    )
+
+
+def _configuration(python: str | None) -> dict[str, str]:
+    command = [python or sys.executable, "-m", "pip", "config", "list"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_PIP_SECONDS, check=True)  # noqa: S603
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    found: dict[str, dict[str, str]] = {section: {} for section in _SECTIONS}
+    for line in done.stdout.splitlines():
+        name, _, value = line.partition("=")
+        section, _, key = name.rpartition(".")
+        if section in found:
+            try:
+                found[section][key] = str(ast.literal_eval(value))
+            except (ValueError, SyntaxError):
+                continue
+    return {key: value for section in _SECTIONS for key, value in found[section].items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    """The Python and the platforms that wheels are looked for."""
+
+    python: tuple[int, int]
+    platforms: tuple[str, ...]
+
+    @classmethod
+    def of(cls, python: tuple[int, int] | None = None, platform: str | None = None) -> System:
+        """That of the user, or another one.
+
+        :param python: ``(3, 12)``
+        :param platform: ``manylinux_2_28_aarch64``; it includes older systems of the kind
+        """
+        platforms = _older(platform) if platform else tags.platform_tags()
+        return cls(python=python or sys.version_info[:2], platforms=tuple(platforms))
+
+    @property
+    def machine(self) -> Machine | None:
+        """The machine; None if it is not one that torch is built for on Linux."""
+        return next((machine for machine in Machine if self.platforms[0].endswith(machine.value)), None)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """For environment markers."""
+        version = ".".join(map(str, self.python))
+        return {
+            "os_name": "posix",
+            "sys_platform": "linux",
+            "platform_system": "Linux",
+            "implementation_name": "cpython",
+            "platform_python_implementation": "CPython",
+            "platform_machine": self.machine.value if self.machine else "",
+            "python_version": version,
+            "python_full_version": f"{version}.0",
+            "extra": "",
+        }
+
+    @property
+    def tags(self) -> Mapping[tags.Tag, int]:
+        """The tags of wheels that fit, and how well: the best has the lowest number."""
+        return _tags_of(self.python, self.platforms)
+
+    def __str__(self) -> str:
+        return f"Python {self.python[0]}.{self.python[1]} on {self.platforms[0]}"
+
+
+@functools.lru_cache(maxsize=8)
+def _tags_of(python: tuple[int, int], platforms: tuple[str, ...]) -> dict[tags.Tag, int]:
+    interpreter = f"cp{python[0]}{python[1]}"
+    ordered = (*tags.cpython_tags(python, platforms=platforms), *tags.compatible_tags(python, interpreter, platforms))
+    return {tag: number for number, tag in reversed(list(enumerate(ordered)))}
+
+
+def _older(platform: str) -> Iterator[str]:
+    match = _MANYLINUX.fullmatch(platform)
+    if match is None:
+        yield platform
+        return
+    newest, machine = int(match[1]), match[2]
+    for glibc in range(newest, 4, -1):
+        yield f"manylinux_2_{glibc}_{machine}"
+        if glibc in _LEGACY:
+            yield f"{_LEGACY[glibc]}_{machine}"
+    yield f"linux_{machine}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A version of a package on an index.
+
+    ``wheel`` is the name of the file that pip would choose; ``unfit`` says why pip would choose none, and is empty if
+    it would.
+    """
+
+    name: str
+    version: Version
+    wheel: str = ""
+    unfit: str = ""
+    link: Link | None = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}"
+
+
+class Index:
+    """The user's indexes.
+
+    :param folder: of the cache
+    """
+
+    def __init__(self, settings: Settings, system: System, folder: Path, *, offline: bool = False) -> None:
+        self.settings = settings
+        self.system = system
+        self._folder = folder
+        self.web = Web(
+            folder,
+            index_urls=settings.index_urls,
+            trusted_hosts=settings.trusted_hosts,
+            verify=settings.certificates,
+            proxy=settings.proxy,
+            offline=offline,
+        )
+        self._finder = PackageFinder(
+            cast("Fetcher", self.web),  # its responses are those of httpx2, as those of unearth's own client
+            index_urls=settings.index_urls,
+            find_links=settings.find_links,
+            target_python=TargetPython(py_ver=system.python, platforms=list(system.platforms)),
+            ignore_compatibility=True,  # so that it can be said why a version does not fit
+            only_binary=[":all:"],
+        )
+        self._metadata: dict[Candidate, tuple[str, ...]] = {}
+        self._files: dict[Candidate, RemoteFile] = {}
+        tidy(folder)
+
+    @property
+    def bytes_read(self) -> int:
+        """What was received so far."""
+        return self.web.bytes_read
+
+    def candidates(self, requirement: Requirement) -> tuple[Candidate, ...]:
+        """The versions of a package that a requirement admits, newest first; pre-releases only if they are asked for.
+
+        :raises InputError: the index cannot be read, or does not have the package
+        """
+        name, specifier = canonicalize_name(requirement.name), requirement.specifier
+        exact = any(one.operator in ("==", "===") for one in specifier)
+        links: dict[Version, list[Link]] = {}
+        for package in self._finder.find_all_packages(name, allow_yanked=exact):
+            if package.version is not None:
+                links.setdefault(Version(package.version), []).append(package.link)
+        if not links:
+            raise InputError(name, "has no wheel on the index", "check the name and the index settings")
+        admitted = [version for version in links if specifier.contains(version, prereleases=True)]
+        if not specifier.prereleases and any(not version.is_prerelease for version in admitted):
+            admitted = [version for version in admitted if not version.is_prerelease]
+        if not admitted:
+            newest = max(links)
+            raise InputError(str(requirement), "no version on the index satisfies it", f"the newest there is {newest}")
+        return tuple(self._best(name, version, links[version]) for version in sorted(admitted, reverse=True))
+
+    def _best(self, name: str, version: Version, links: Iterable[Link]) -> Candidate:
+        """The wheel that pip would choose of a version."""
+        fitting: list[tuple[int, Link]] = []
+        unfit = f"has no wheel for {self.system}"
+        for link in links:
+            try:
+                priorities = [
+                    self.system.tags[tag] for tag in parse_wheel_filename(link.filename)[3] if tag in self.system.tags
+                ]
+            except (InvalidWheelFilename, InvalidVersion):
+                continue
+            if not priorities:
+                continue
+            if not self._admits_python(link.requires_python):
+                unfit = f"requires Python {link.requires_python}"
+                continue
+            fitting.append((min(priorities), link))
+        if not fitting:
+            return Candidate(name=name, version=version, unfit=unfit)
+        link = min(fitting, key=lambda pair: pair[0])[1]
+        return Candidate(name=name, version=version, wheel=link.filename, link=link)
+
+    def _admits_python(self, requires: str | None) -> bool:
+        try:
+            return SpecifierSet(requires or "").contains(".".join(map(str, self.system.python)), prereleases=True)
+        except InvalidSpecifier:
+            return True  # as pip decides
+
+    def requirements(self, candidate: Candidate) -> tuple[Requirement, ...]:
+        """What a version requires on this system, without extras.
+
+        :raises InputError: its metadata cannot be read
+        """
+        found = []
+        for line in self._requires(candidate):
+            try:
+                requirement = Requirement(line)
+            except (InvalidRequirement, RecursionError):
+                continue
+            if requirement.marker is None or requirement.marker.evaluate(self.system.environment):
+                found.append(requirement)
+        return tuple(found)
+
+    def metadata(self, candidate: Candidate) -> Metadata:
+        """What a version requires of torch.
+
+        :raises InputError: its metadata cannot be read
+        """
+        return metadata_of(self._requires(candidate), str(candidate.version), candidate.wheel)
+
+    def wheel(self, candidate: Candidate) -> RemoteWheel:
+        """The wheel of a version, to be read in place."""
+        return RemoteWheel(path=Path(candidate.wheel), stream=functools.partial(self._open, candidate))
+
+    def _requires(self, candidate: Candidate) -> tuple[str, ...]:
+        if candidate not in self._metadata:
+            raw, _ = parse_email(self._metadata_of_index(candidate) or self._metadata_of_wheel(candidate))
+            self._metadata[candidate] = tuple(raw.get("requires_dist", ()))
+        return self._metadata[candidate]
+
+    def _metadata_of_index(self, candidate: Candidate) -> bytes | None:
+        """The METADATA file that the index has beside the wheel (PEP 658); None if it has none."""
+        link = _link(candidate)
+        if not link.dist_info_metadata or link.dist_info_link is None:
+            return None
+        page = self.web.get(link.dist_info_link.normalized)
+        if page.is_error:
+            return None
+        stated = link.dist_info_metadata.get("sha256") if isinstance(link.dist_info_metadata, dict) else None
+        if stated and hashlib.sha256(page.content).hexdigest() != stated:
+            problem = "is not the file that the index describes: its hash differs"
+            raise InputError(f"{candidate.wheel}.metadata", problem, "run it again; otherwise the server is at fault")
+        return page.content
+
+    def _metadata_of_wheel(self, candidate: Candidate) -> bytes:
+        wheel = Wheel(Path(candidate.wheel), self._open(candidate))
+        name = next(filter(_METADATA.fullmatch, wheel.names()), None)
+        if name is None:
+            raise InputError(candidate.wheel, "has no metadata", "the wheel is damaged")
+        return wheel.content(name)
+
+    def _open(self, candidate: Candidate) -> IO[bytes]:
+        link = _link(candidate)
+        if link.is_file:
+            return link.file_path.open("rb")
+        if candidate not in self._files:
+            stated = (link.hash_option or {}).get("sha256", [None])[0]
+            self._files[candidate] = RemoteFile(self.web, link.url_without_fragment, stated, self._folder)
+        return self._files[candidate]  # type: ignore[return-value]  # a raw file is one that zipfile can read
+
+
+def _link(candidate: Candidate) -> Link:
+    if candidate.link is None:
+        raise ValueError(f"{candidate} has no wheel")
+    return candidate.link

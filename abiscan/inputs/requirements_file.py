@@ -1,0 +1,56 @@
+"""Files of requirements, as pip reads them: those for packages from an index."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from abiscan.errors import InputError
+
+_COMMENT: Final = re.compile(r"(^|\s)#.*$")
+_NESTED: Final = re.compile(r"(?:-r|--requirement|(?P<constraint>-c|--constraint))(?:\s+|\s*=\s*)(?P<file>\S+)")
+_HASHES: Final = re.compile(r"\s+--[a-z-]+[= ].*$")
+_FIX: Final = "abiscan fit takes requirements by name: NAME, NAME>=VERSION"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One requirement; a ``constraint`` counts only if something else requires the package."""
+
+    requirement: Requirement
+    constraint: bool
+
+
+def read_requirements(path: Path, *, constraint: bool = False) -> tuple[Line, ...]:
+    """The requirements in a file, and in those that it includes. Options for the installer are left out.
+
+    :param constraint: whether it is a file of constraints
+    :raises InputError: it cannot be read, or has requirements that name no package of an index
+    """
+    return tuple(_lines(path, (), constraint=constraint))
+
+
+def _lines(path: Path, above: tuple[Path, ...], *, constraint: bool) -> Iterator[Line]:
+    if path.resolve() in above:
+        raise InputError(str(path), "includes itself")
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(str(path), f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    for number, line in enumerate(re.sub(r"\\\r?\n", " ", text).splitlines(), 1):
+        content = _COMMENT.sub("", line).strip()
+        if nested := _NESTED.fullmatch(content):
+            inside = path.parent / nested["file"]
+            yield from _lines(inside, (*above, path.resolve()), constraint=constraint or bool(nested["constraint"]))
+        elif content and not content.startswith("--"):
+            try:
+                requirement = Requirement(_HASHES.sub("", content))
+            except (InvalidRequirement, RecursionError) as error:
+                raise InputError(f"{path}:{number}", f"is not a requirement by name: {content}", _FIX) from error
+            if requirement.marker is None or requirement.marker.evaluate():
+                yield Line(requirement=requirement, constraint=constraint)

@@ -1,0 +1,86 @@
+"""What the tags in the file name of a wheel promise: symbols of Python, and symbol versions of the system.
+
+``data/limited_api.txt`` and ``data/manylinux.txt`` are made by ``tools/build_tag_promises.py``.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from importlib import resources
+from typing import Final, TypeAlias
+
+Version: TypeAlias = tuple[int, ...]
+
+_ABI3: Final = re.compile(r"-cp3(?P<minor>[0-9]+)(?:\.cp3[0-9]+)*-abi3-[^-]+\.whl$")
+_MANYLINUX: Final = re.compile(r"manylinux(?:_(?P<major>[0-9]+)_(?P<minor>[0-9]+)|(?P<old>1|2010|2014))_")
+_OLD_NAMES: Final = {"1": (2, 5), "2010": (2, 12), "2014": (2, 17)}
+_GLIBC: Final = "GLIBC"
+_VERSION: Final = re.compile(r"(?P<family>[A-Z]+)_(?P<number>[0-9.]+)")
+_OLDEST_PYTHON: Final = (3, 2)  # of the limited API
+
+
+def abi3_python(wheel: str) -> Version | None:
+    """The oldest Python that a wheel with the tag ``abi3`` is for; None if it has no such tag."""
+    match = _ABI3.search(wheel)
+    return max((3, int(match["minor"])), _OLDEST_PYTHON) if match else None
+
+
+def manylinux(wheel: str) -> Version | None:
+    """The oldest glibc that a wheel is tagged for; None if it has no manylinux tag."""
+    platforms = wheel.removesuffix(".whl").rpartition("-")[2]
+    numbers = [
+        _OLD_NAMES[match["old"]] if match["old"] else (int(match["major"]), int(match["minor"]))
+        for match in _MANYLINUX.finditer(platforms)
+    ]
+    return min(numbers, default=None)
+
+
+def lowest_manylinux(version: str, machine: str) -> Version | None:
+    """The oldest glibc of a manylinux tag whose systems all have a symbol version, such as ``GLIBCXX_3.4.21``.
+
+    :return: None if no tag has it, or if it is of a library of which the tags say nothing
+    """
+    match = _VERSION.fullmatch(version)
+    if match is None:
+        return None
+    if match["family"] == _GLIBC:
+        return version_of(match["number"])
+    return _policies().get((machine, version))
+
+
+def has_rules_for(version: str) -> bool:
+    """Whether the manylinux tags say anything about the library of a symbol version."""
+    match = _VERSION.fullmatch(version)
+    return match is not None and match["family"] in {name.partition("_")[0] for _, name in _policies()}
+
+
+def limited_api() -> Mapping[str, Version]:
+    """The symbols of Python's stable ABI, with the Python since which they belong to it."""
+    return _limited_api()
+
+
+def version_of(text: str) -> Version:
+    """``(3, 10)`` for ``3.10``."""
+    return tuple(int(number) for number in text.split(".") if number)
+
+
+@functools.cache
+def _limited_api() -> dict[str, Version]:
+    lines = (line.split() for line in _text("limited_api.txt").splitlines())
+    return {name: version_of(version) for version, name in lines}
+
+
+@functools.cache
+def _policies() -> dict[tuple[str, str], Version]:
+    policies: dict[tuple[str, str], Version] = {}
+    for line in _text("manylinux.txt").splitlines():
+        machine, number, family, *versions = line.split()
+        for version in versions:
+            policies.setdefault((machine, f"{family}_{version}"), version_of(number))
+    return policies
+
+
+def _text(name: str) -> str:
+    return resources.files("abiscan.inputs").joinpath("data", name).read_text("utf-8")

@@ -1,0 +1,271 @@
+"""The pipeline behind ``abiscan fit``: the newest versions of packages that work together and with a torch.
+
+What the metadata exclude is not looked at; what they admit is judged by the bytes of the wheels.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from abiscan.binary.elf import Machine
+from abiscan.errors import InputError
+from abiscan.inputs.index import Candidate, Index
+from abiscan.inputs.session import Session
+from abiscan.inputs.version import TorchVersion
+from abiscan.pipelines.bench import Bench
+from abiscan.pipelines.together import Search
+from abiscan.results.check import Result
+from abiscan.results.fit import Fit, Fitting, Rejected
+from abiscan.results.package import PackageResult, PackageVerdict
+from abiscan.results.verdict import Verdict
+from abiscan.rules import RULES
+from abiscan.torches import embedded
+from abiscan.torches.torch import ReleaseNumber, TorchChoice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opinion:
+    """Whether a version works: ``reason`` says why not, ``note`` what it goes on without."""
+
+    reason: str | None = None
+    note: str | None = None
+
+
+def fit(
+    requirements: Sequence[Requirement],
+    choices: Iterable[TorchChoice],
+    index: Index,
+    session: Session,
+    *,
+    installed: bool,
+    constraints: Sequence[Requirement] = (),
+) -> Fit:
+    """The newest versions that satisfy the requirements and work together with one of the torches, the first possible.
+
+    :param choices: the torches, the preferred first; those that the requirements exclude are left out
+    :param installed: whether the torch is already there
+    :raises InputError: the index cannot be read, or does not have a package
+    """
+    wanted = _combined(requirements, constraints)
+    of_torch = wanted.pop("torch", None)
+    candidates = {name: index.candidates(requirement) for name, requirement in wanted.items()}
+    first: Fit | None = None
+    for choice in choices:
+        attempt = _Attempt(choice, index, session, candidates)
+        if of_torch is not None and not of_torch.specifier.contains(attempt.torch, prereleases=True):
+            continue
+        session.progress(f"looking for versions that work with torch {attempt.build}")
+        found = dataclasses.replace(attempt.fit(), installed=installed)
+        if found.packages:
+            return found
+        first = first or found
+    if first is None:
+        asked = f"torch{of_torch.specifier}" if of_torch else "the torch that was asked for"
+        return Fit(torch=None, installed=installed, obstacle=f"no torch is {asked}", bytes_read=index.bytes_read)
+    return first
+
+
+def torches_of_index(index: Index) -> tuple[ReleaseNumber, ...]:
+    """The releases of torch that are on the index for this system and known here, newest first.
+
+    :raises InputError: the index has no torch
+    """
+    machine = index.system.machine
+    known = set(embedded.versions(machine))
+    numbers = [
+        TorchVersion(candidate.version.public)
+        for candidate in index.candidates(Requirement("torch"))
+        if not candidate.unfit
+    ]
+    return tuple(release_build(str(number), machine) for number in dict.fromkeys(numbers) if number in known)
+
+
+def release_build(number: str, machine: Machine | None, cuda: str | None = None) -> ReleaseNumber:
+    """A release: the build of it for that CUDA, or by default the one with CUDA, which is that of the public index.
+
+    :param cuda: ``12.6``, or ``cpu``
+    :raises InputError: there is no such build
+    """
+    builds = [build for version, its, build in embedded.builds() if str(version) == number and its is machine]
+    if cuda is None:
+        return ReleaseNumber(next((build for build in builds if "+cu" in build), number))
+    local = cuda if cuda == "cpu" else f"cu{cuda.replace('.', '')}"
+    build = f"{number}+{local}"
+    if build not in builds:
+        raise InputError(build, "is not a build that is known here", f"known are {', '.join(builds) or 'none'}")
+    return ReleaseNumber(build)
+
+
+def _combined(requirements: Sequence[Requirement], constraints: Sequence[Requirement]) -> dict[str, Requirement]:
+    """The requirements by canonical name, those for one package combined."""
+    combined: dict[str, Requirement] = {}
+    for requirement in requirements:
+        name = canonicalize_name(requirement.name)
+        known = combined.setdefault(name, Requirement(requirement.name))
+        known.specifier &= requirement.specifier
+    for constraint in constraints:
+        name = canonicalize_name(constraint.name)
+        if name in combined or name == "torch":
+            combined.setdefault(name, Requirement(name)).specifier &= constraint.specifier
+    return combined
+
+
+class _Attempt:
+    """The search with one torch."""
+
+    def __init__(
+        self,
+        choice: TorchChoice,
+        index: Index,
+        session: Session,
+        candidates: dict[str, tuple[Candidate, ...]],
+    ) -> None:
+        self._choice = choice
+        self._index = index
+        self._session = session
+        self._opinions: dict[Candidate, Opinion] = {}
+        torch = choice.open(session.files(), session)
+        self.build = torch.build or "(unknown version)"
+        version = TorchVersion.parse(self.build)
+        if version is None:
+            raise InputError(torch.package, "does not state its version", "name a release with --torch")
+        self.torch = version
+        self._search = Search(candidates=candidates, reason=self._reason, conflict=self._conflict)
+
+    def fit(self) -> Fit:
+        """What was found."""
+        chosen = self._search.newest()
+        obstacle = None if chosen is not None else self._obstacle()
+        packages = [self._fitting(candidate, chosen) for candidate in chosen.values()] if chosen else []
+        return Fit(
+            torch=self.build,
+            installed=False,
+            packages=packages,
+            obstacle=obstacle,
+            bytes_read=self._index.bytes_read,
+        )
+
+    def _fitting(self, candidate: Candidate, chosen: dict[str, Candidate]) -> Fitting:
+        newer = (other for other in self._search.candidates[candidate.name] if other.version > candidate.version)
+        return Fitting(
+            name=candidate.name,
+            version=str(candidate.version),
+            note=self._opinion(candidate).note,
+            rejected=[
+                Rejected(version=str(other.version), reason=self._why_not(other, chosen) or "") for other in newer
+            ],
+        )
+
+    def _why_not(self, candidate: Candidate, chosen: dict[str, Candidate]) -> str | None:
+        """Why a version is not the one; without judging what was not judged in the search."""
+        if candidate.unfit or candidate in self._opinions:
+            reason = candidate.unfit or self._opinions[candidate].reason
+            if reason:
+                return reason
+        excluded = self._excluded(candidate)
+        if excluded:
+            return excluded
+        conflicts = (self._conflict(candidate, other) for other in chosen.values() if other.name != candidate.name)
+        return next(filter(None, conflicts), "does not go with any version of the others")
+
+    def _reason(self, candidate: Candidate) -> str | None:
+        return self._opinion(candidate).reason
+
+    def _opinion(self, candidate: Candidate) -> Opinion:
+        if candidate not in self._opinions:
+            excluded = self._excluded(candidate)
+            self._opinions[candidate] = Opinion(reason=excluded) if excluded else self._judged(candidate)
+        return self._opinions[candidate]
+
+    def _excluded(self, candidate: Candidate) -> str | None:
+        """Why a version need not be looked at."""
+        if candidate.unfit:
+            return candidate.unfit
+        required = self._index.metadata(candidate).requires_torch
+        return f"requires {required}" if required is not None and not required.admits(self.torch) else None
+
+    def _conflict(self, one: Candidate, other: Candidate) -> str | None:
+        if one.unfit or other.unfit:
+            return one.unfit or other.unfit
+        return self._demand(one, other) or self._demand(other, one)
+
+    def _demand(self, one: Candidate, other: Candidate) -> str | None:
+        """What a version requires of another package, if that version of it does not satisfy it."""
+        for requirement in self._index.requirements(one):
+            if canonicalize_name(requirement.name) == other.name and not requirement.specifier.contains(
+                other.version, prereleases=True
+            ):
+                return f"{one} requires {requirement.name}{requirement.specifier}"
+        return None
+
+    def _judged(self, candidate: Candidate) -> Opinion:
+        """The verdict of the bytes.
+
+        :raises InputError: the server cannot send the wheel
+        """
+        megabytes = self._index.bytes_read / 1e6
+        self._session.progress(f"reading {candidate} for torch {self.build} ({megabytes:.1f} MB read so far)")
+        wheel = self._index.wheel(candidate)
+        bench = Bench([self._choice], self._session, [wheel])
+        (torch,) = bench.names
+        results = bench.judge(wheel, torch, RULES, explained=False)
+        return opinion(bench.package(wheel, torch, results), results)
+
+    def _obstacle(self) -> str:
+        group = self._search.obstacle()
+        torch = f"torch {self.build}"
+        newest = [self._search.candidates[name][0] for name in group]
+        if len(group) == 1:
+            why = self._representative(self._search.candidates[group[0]])
+            return f"no version of {group[0]} works with {torch}: {why}"
+        conflicts = (self._conflict(one, other) for one in newest for other in newest if one is not other)
+        why = next(filter(None, conflicts), "each has one by itself")
+        return f"no versions of {' and '.join(group)} that work with {torch} go together: {why}"
+
+    def _representative(self, candidates: Sequence[Candidate]) -> str:
+        """The reason of the newest version that was worth a look."""
+        looked_at = [one for one in candidates if not one.unfit]
+        newest = next((one for one in looked_at if not self._excluded(one)), (*looked_at, *candidates)[0])
+        return f"{newest.version}: {self._reason(newest)}"
+
+
+def opinion(package: PackageResult | None, results: Sequence[Result]) -> Opinion:
+    """What the verdict on a package means for a user who wants to install it.
+
+    A package that goes on without a library counts as working if that library lacks something that no version of the
+    package could change: libraries of a GPU, of the system.
+    """
+    if package is None:
+        failing = [result for result in results if result.verdict is not Verdict.LOADS]
+        return Opinion(reason=_said(failing[0])) if failing else Opinion()
+    match package.verdict:
+        case PackageVerdict.WORKS:
+            return Opinion()
+        case PackageVerdict.WORKS_WITHOUT if all(_is_absent(one.file, results) for one in package.without):
+            return Opinion(note=package.summary)
+        case PackageVerdict.UNKNOWN if not _certainly_failing(package):
+            return Opinion(note=package.summary)
+        case _:
+            cause = package.error.cause if package.error else None
+            return Opinion(reason=f"{package.summary}; {cause}" if cause else package.summary)
+
+
+def _certainly_failing(package: PackageResult) -> bool:
+    """Whether a library that it may use does not load, for another reason than libraries that are not here."""
+    doubtful = [one for one in package.libraries if one.used is not False and one.verdict is not Verdict.LOADS]
+    return bool(doubtful) and not package.lacking
+
+
+def _is_absent(file: str | None, results: Sequence[Result]) -> bool:
+    """Whether all that is wrong with a library is that one it needs is not there."""
+    rules = {finding.rule for result in results if result.path == file for finding in result.findings}
+    return bool(rules) and rules <= {"missing-library", "cuda-runtime-mismatch"}
+
+
+def _said(result: Result) -> str:
+    return str(result.predicted_error or next(iter(result.gaps), result.verdict.value))

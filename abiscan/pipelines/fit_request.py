@@ -1,0 +1,93 @@
+"""What a user asks of ``abiscan fit``: which packages, which torch, which system, which indexes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from abiscan.errors import InputError
+from abiscan.inputs import interpreter
+from abiscan.inputs.files import exists
+from abiscan.inputs.index import Index, System, settings_of_pip
+from abiscan.inputs.requirements_file import read_requirements
+from abiscan.inputs.session import Session
+from abiscan.pipelines.fit import fit, release_build, torches_of_index
+from abiscan.results.fit import Fit
+from abiscan.torches.torch import ReleaseNumber, TorchChoice, TorchOf, torch_choices
+
+_FOLDER = "wheels"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is asked; see ``abiscan.fit``."""
+
+    packages: tuple[str, ...]
+    torch: str | TorchChoice | None
+    files: tuple[Path, ...] = ()
+    python: str | None = None
+    python_version: tuple[int, int] | None = None
+    platform: str | None = None
+    cuda: str | None = None
+    index_url: str | None = None
+    extra_index_urls: tuple[str, ...] = ()
+    offline: bool = False
+
+
+def answer(request: Request, session: Session) -> Fit:
+    """The versions that are asked for.
+
+    :raises InputError: an index, a wheel or the torch cannot be read
+    """
+    lines = [line for file in request.files for line in read_requirements(file)]
+    requirements = [*map(_requirement, request.packages), *(line.requirement for line in lines if not line.constraint)]
+    settings = settings_of_pip(request.python, request.index_url, request.extra_index_urls)
+    constraints = [
+        *(line.requirement for line in lines if line.constraint),
+        *(line.requirement for file in settings.constraints for line in read_requirements(Path(file), constraint=True)),
+    ]
+    version = request.python_version
+    if version is None and request.python is not None:
+        tag = interpreter.ask(request.python)[0].tag
+        version = tag.major, tag.minor
+    system = System.of(version, request.platform)
+    index = Index(settings, system, session.store.folder / _FOLDER, offline=request.offline)
+    here = request.torch is None and request.cuda is None and request.platform is None and _has_torch(request.python)
+    choices = [TorchOf(request.python)] if here else _choices(request, index)
+    found = fit(requirements, choices, index, session, installed=here, constraints=constraints)
+    return dataclasses.replace(found, options=_options(request))
+
+
+def _requirement(text: str) -> Requirement:
+    try:
+        return Requirement(text)
+    except (InvalidRequirement, RecursionError) as error:
+        raise InputError(repr(text), "is not a requirement", "pass NAME, or NAME>=VERSION") from error
+
+
+def _has_torch(python: str | None) -> bool:
+    return (interpreter.installed_torch() if python is None else interpreter.ask(python)[1]) is not None
+
+
+def _choices(request: Request, index: Index) -> Sequence[TorchChoice]:
+    """The torches to try, the newest first."""
+    if request.torch is None:
+        choices: Sequence[TorchChoice] = torches_of_index(index)
+    elif not isinstance(request.torch, str):
+        return [request.torch]
+    else:
+        choices = [*reversed(torch_choices(request.torch))]
+        if len(choices) == 1 and ("+" in request.torch or exists(Path(request.torch))):
+            return choices
+    machine = index.system.machine
+    numbers = [choice.number for choice in choices if isinstance(choice, ReleaseNumber)]
+    return [release_build(number.partition("+")[0], machine, request.cuda) for number in numbers]
+
+
+def _options(request: Request) -> tuple[str, ...]:
+    own = ("--index-url", request.index_url) if request.index_url else ()
+    return (*own, *(word for url in request.extra_index_urls for word in ("--extra-index-url", url)))

@@ -1,0 +1,57 @@
+"""The newest versions that go together: an exact search, which asks as little as it can.
+
+The newest version of the first package counts most, then that of the second, and so on. What two versions require of
+each other is cheap to know; whether one works is not, and is asked only of a version that could be part of the answer.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+_Version = TypeVar("_Version")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search(Generic[_Version]):
+    """What is searched.
+
+    ``candidates`` has the versions of each package, newest first; ``reason`` says why a version does not work, and
+    ``conflict`` why two versions of different packages do not go together; None if they do.
+    """
+
+    candidates: Mapping[str, Sequence[_Version]]
+    reason: Callable[[_Version], str | None]
+    conflict: Callable[[_Version, _Version], str | None]
+
+    def newest(self, names: Sequence[str] | None = None) -> dict[str, _Version] | None:
+        """The newest versions of these packages (by default all) that work and go together; None if there are none."""
+        return self._extend({}, list(self.candidates if names is None else names))
+
+    def _extend(self, chosen: dict[str, _Version], names: Sequence[str]) -> dict[str, _Version] | None:
+        if not names:
+            return chosen
+        name, *rest = names
+        for version in self.candidates[name]:
+            if not self._goes_with(version, chosen):
+                continue
+            extended = {**chosen, name: version}
+            if not all(any(self._goes_with(other, extended) for other in self.candidates[later]) for later in rest):
+                continue
+            if self.reason(version) is None and (found := self._extend(extended, rest)) is not None:
+                return found
+        return None
+
+    def _goes_with(self, version: _Version, chosen: Mapping[str, _Version]) -> bool:
+        return all(self.conflict(version, other) is None for other in chosen.values())
+
+    def obstacle(self) -> tuple[str, ...]:
+        """The smallest group of packages of which no versions work and go together; empty if there is none."""
+        names = list(self.candidates)
+        for size in range(1, len(names) + 1):
+            for group in itertools.combinations(names, size):
+                if self.newest(group) is None:
+                    return group
+        return ()

@@ -1,0 +1,50 @@
+"""Versions that work together, as text: one line for each package, and the command to type."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from abiscan.report.characters import clean
+from abiscan.results.fit import Fit, Fitting
+from abiscan.words import first_line
+
+
+def render(fit: Fit, console: Console, *, verbose: bool) -> None:
+    """What to install, or what stands in the way.
+
+    :param verbose: show a table of all newer versions, and why each of them does not fit
+    """
+    if fit.obstacle is not None:
+        console.print(Text(clean(first_line(fit.obstacle))), soft_wrap=True)
+    if not fit.packages:
+        return
+    console.print(Text(f"with torch {fit.torch}{' (installed)' if fit.installed else ''}:"), soft_wrap=True)
+    for package in fit.packages:
+        line = Text("  ").append(f"{package.name}=={package.version}", style="bold green")
+        console.print(line.append(f"  {clean(_comment(package))}"), soft_wrap=True)
+    if verbose and any(package.rejected for package in fit.packages):
+        console.print(_table(fit))
+    console.print(Text(f"\n{clean(fit.command or '')}"), soft_wrap=True)
+
+
+def _comment(package: Fitting) -> str:
+    parts = [package.note] if package.note else []
+    if package.rejected:
+        nearest = package.rejected[-1]
+        parts.append(f"{nearest.version} {first_line(nearest.reason)}")
+    else:
+        parts.append("the newest")
+    return "; ".join(parts)
+
+
+def _table(fit: Fit) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
+    for title in ("\nnewer version", "\nwhy it does not fit"):
+        table.add_column(title, overflow="fold")
+    for package in fit.packages:
+        for rejected in package.rejected:
+            subject = Text(f"{package.name} {rejected.version}")
+            table.add_row(subject, Text(clean(first_line(rejected.reason))))
+    return table

@@ -1,0 +1,90 @@
+"""The result of ``abiscan fit``: versions that work together. Its JSON Schema is ``schema/fit-v1.json``."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from abiscan.results.document import rendered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejected:
+    """A newer version, and why it does not fit."""
+
+    version: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitting:
+    """The version of a package that was found.
+
+    ``note`` says what it goes on without, or what could not be checked; ``rejected`` are the newer ones, newest first.
+    """
+
+    name: str
+    version: str
+    note: str | None = None
+    rejected: Sequence[Rejected] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """What was found.
+
+    ``torch`` is its full version, as far as known; None if no torch was found that all packages have a version for.
+    ``installed`` says whether it is already there. ``packages`` is empty if nothing fits; ``obstacle`` then says why.
+    ``options`` are those that pip needs to find the same versions.
+    """
+
+    torch: str | None
+    installed: bool
+    packages: Sequence[Fitting] = ()
+    obstacle: str | None = None
+    options: Sequence[str] = ()
+    bytes_read: int = 0
+
+    @property
+    def pins(self) -> tuple[str, ...]:
+        """The packages as requirements; with torch, unless it is already there."""
+        if not self.packages:
+            return ()
+        torch = () if self.installed or self.torch is None else (f"torch=={self.torch.partition('+')[0]}",)
+        return (*torch, *(f"{package.name}=={package.version}" for package in self.packages))
+
+    @property
+    def command(self) -> str | None:
+        """The command to type."""
+        return shlex.join(["pip", "install", *self.options, *self.pins]) if self.packages else None
+
+    @property
+    def exit_code(self) -> int:
+        """0: found; 1: nothing fits."""
+        return 0 if self.packages else 1
+
+    def to_requirements(self) -> str:
+        """The versions as a file of requirements."""
+        torch = f"# with torch {self.torch}\n" if self.torch else ""
+        return torch + "".join(f"{pin}\n" for pin in self.pins)
+
+    def to_json(self) -> str:
+        """The JSON document, version 1."""
+        return rendered(
+            {
+                "torch": self.torch,
+                "packages": [
+                    {
+                        "name": package.name,
+                        "version": package.version,
+                        "note": package.note,
+                        "rejected": [{"version": one.version, "reason": one.reason} for one in package.rejected],
+                    }
+                    for package in self.packages
+                ],
+                "obstacle": self.obstacle,
+                "command": self.command,
+                "bytes_read": self.bytes_read,
+            }
+        )

@@ -1,0 +1,70 @@
+"""The extension uses only torch's stable ABI, so one build works with many releases.
+
+**What it finds.** Extensions that import only C functions of torch, those of its stable ABI. The note names the first
+torch that has all of them, and the torch whose headers the extension was compiled with.
+
+**Why it fails.** It does not. The stable ABI (`torch/csrc/stable`) shares no classes, so layouts do not matter, and
+torch promises to keep its C functions for two years. The recorded version, `TORCH_ABI_VERSION`, is that of the torch
+that the extension was compiled with. It is not `TORCH_TARGET_VERSION`, the oldest torch that it is meant for: nothing
+in the file records that one, so the functions that it imports decide.
+
+**Fix.** No action needed. `abiscan stable` shows what decides the first torch.
+
+**Limits.** Operators that the extension calls by name are outside of that promise: see `stable-call-mismatch`.
+
+**Example.** `uses only the stable ABI of torch; compiled with the headers of torch 2.13.0; needs torch 2.11.0 or
+newer`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from abiscan.binary.elf import SharedObject
+from abiscan.binary.ownership import is_torch_symbol
+from abiscan.emulation.model import version_of
+from abiscan.findings import Effect, Evidence, Finding, rule
+from abiscan.linkage.linkage import Linkage
+from abiscan.torches.embedded import releases_exporting
+
+_SHIM: Final = re.compile(r"aoti_torch_|torch_")
+
+
+def check(linkage: Linkage) -> Iterator[Finding]:
+    """A note about an extension that uses nothing of torch but C functions."""
+    if not _is_stable(linkage.facts):
+        return
+    shims = sorted(name for name in linkage.facts.imports if _SHIM.match(name))
+    exporting = [releases for name in shims if (releases := releases_exporting(name, linkage.facts.machine))]
+    first = max(map(min, exporting), default=None)
+    text = f"{linkage.name} uses only the stable ABI of torch"
+    if compiled_with := _compiled_with(linkage):
+        text += f"; compiled with the headers of torch {compiled_with}"
+    if first:
+        text += f"; needs torch {first} or newer"
+    yield Finding(
+        rule=RULE.name,
+        effect=Effect.NOTE,
+        message=text,
+        evidence=tuple(Evidence(subject=name, object=linkage.name) for name in shims),
+        fix="no action needed",
+    )
+
+
+def _is_stable(facts: SharedObject) -> bool:
+    if any(name.startswith("_Z") and is_torch_symbol(name) for name in facts.imports):
+        return False
+    return any(map(_SHIM.match, facts.imports))
+
+
+def _compiled_with(linkage: Linkage) -> str | None:
+    own = linkage.registering.own if linkage.registering else None
+    if own is None:
+        return None
+    recorded = (*(kernel.abi_version for kernel in own.kernels), *(lookup.abi_version for lookup in own.lookups))
+    return version_of(max(filter(None, recorded), default=0))
+
+
+RULE = rule("stable-abi", __doc__, check)

@@ -1,0 +1,108 @@
+"""A call by name through the stable ABI was compiled for a schema that this torch has changed.
+
+**What it finds.** Calls of `torch_call_dispatcher` and `aoti_torch_call_dispatcher` for an operator that has more
+arguments in this torch than in the torch whose headers the extension was compiled with, or arguments of other types in
+the same places. The extension records the version of those headers: in the call itself, or with its kernels.
+
+**Why it fails.** It loads. The extension puts the arguments into an array and passes its address; torch reads as many
+values from it as the operator's schema has *in this torch*. It reads past the end of the array and takes what is there
+for a tensor, or takes one value for another. The process usually dies with a segmentation fault or a bus error. The
+stable ABI promises nothing about the operators that are called this way.
+
+**Fix.** Install a build of the extension made for this torch, or a torch in which the operator is as it was. If you
+build the extension, call the operator with all arguments that this torch has, or use a C function of the stable ABI.
+
+**Limits.** A name that is not a constant is not known. If the extension does not record what it was compiled with, and
+only some of the possible releases have a schema that harms, the finding is a `note`. An argument that was removed from
+the end does no harm.
+
+**Example.** `calls aten::_validate_sparse_coo_tensor_args as it was in torch 2.7.0: torch reads 5 arguments from an
+array of 4`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from abiscan.binary.elf import Machine
+from abiscan.dispatch.operators import Operator
+from abiscan.dispatch.schema import FunctionSchema, SchemaError
+from abiscan.dispatch.stable import call_mismatch
+from abiscan.emulation.model import Lookup, version_of
+from abiscan.errors import InputError
+from abiscan.findings import Effect, Evidence, Finding, rule
+from abiscan.inputs.version import MinorVersion, TorchVersion
+from abiscan.linkage.lacks import TorchData
+from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.registering import Registering
+from abiscan.rules.advice import other_build
+from abiscan.torches import embedded, embedded_operators
+
+
+def check(linkage: Linkage) -> Iterator[Finding]:
+    """One finding for each operator that is called in a way that harms."""
+    registering = linkage.registering
+    if registering is None or registering.operators is None:
+        return
+    for lookup in {lookup.operator: lookup for lookup in registering.own.lookups if lookup.is_stable_call}.values():
+        now = _parsed(registering.operators.operators.get(lookup.operator), registering.release)
+        releases = _compiled_with(lookup, registering, linkage.facts.machine)
+        if now is None or not releases:
+            continue
+        mismatches = {release: _mismatch(lookup.operator, release, linkage.facts.machine, now) for release in releases}
+        harmful = {release: mismatch for release, mismatch in mismatches.items() if mismatch}
+        if not harmful:
+            continue
+        release, mismatch = next(iter(harmful.items()))
+        certain = len(harmful) == len(mismatches)
+        calls = "calls" if certain else "may call"
+        yield Finding(
+            rule=RULE.name,
+            effect=Effect.CORRUPTS if certain else Effect.NOTE,
+            message=f"{linkage.name} {calls} {lookup.operator} as it was in torch {release}: {mismatch}",
+            evidence=(
+                Evidence(
+                    subject=lookup.operator,
+                    readable=str(_schema_of(lookup.operator, release, linkage.facts.machine)),
+                    object=linkage.name,
+                    instead=str(now),
+                ),
+            ),
+            fix=other_build(linkage),
+        )
+
+
+def _compiled_with(lookup: Lookup, registering: Registering, machine: Machine) -> list[TorchVersion]:
+    """The releases whose headers a call may have been compiled with, oldest first: recorded, or else inferred."""
+    kernels = (kernel.abi_version for kernel in registering.own.kernels)
+    recorded = version_of(lookup.abi_version or next(filter(None, kernels), 0))
+    if recorded is None:
+        return list(registering.built_for)
+    version, known = TorchVersion(recorded), embedded.versions(machine)
+    same = [release for release in known if release.minor_version == version.minor_version]
+    return [version] if version in same else same[-1:]
+
+
+def _mismatch(name: str, release: TorchVersion, machine: Machine, now: FunctionSchema) -> str | None:
+    built_for = _schema_of(name, release, machine)
+    return call_mismatch(built_for, now) if built_for else None
+
+
+def _schema_of(name: str, release: TorchVersion, machine: Machine) -> FunctionSchema | None:
+    try:
+        found = embedded_operators.operators(str(release), machine, [name])
+    except InputError:
+        return None
+    return _parsed(found.operators.get(name), release.minor_version)
+
+
+def _parsed(operator: Operator | None, release: MinorVersion) -> FunctionSchema | None:
+    if operator is None or operator.schema is None:
+        return None
+    try:
+        return FunctionSchema.parse(operator.schema, release=release)
+    except SchemaError:
+        return None
+
+
+RULE = rule("stable-call-mismatch", __doc__, check, [TorchData.OPERATORS])

@@ -1,0 +1,98 @@
+"""An operator with a kernel of the stable ABI has a type that this torch cannot pass through the stable ABI.
+
+**What it finds.** Kernels registered through the stable ABI, and operators called by name through it, whose schema has
+an argument or a result of a type that this torch does not convert: `Scalar`, `complex`, `Storage`, `Stream`,
+`SymBool`, `Dict`, tuples and classes in every release so far; lists, `str` and `SymInt` before 2.10; `Generator` before
+2.13.
+
+**Why it fails.** It registers without complaint. torch converts the arguments for the kernel when the operator is
+called, and then raises `Not yet supported conversion from IValue to StableIValue for schema type: …`. If the type is
+optional or in a list, only calls with a value raise.
+
+**Fix.** Change the schema: `float` or `Tensor` instead of `Scalar`, `int` instead of `SymBool`. Or register this
+operator with `TORCH_LIBRARY`, which ties the extension to a release.
+
+**Limits.** Only schemas that could be read. A schema in another package is not known.
+
+**Example.** `Not yet supported conversion from IValue to StableIValue for schema type: Scalar`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from abiscan.dispatch.schema import FunctionSchema, SchemaError
+from abiscan.dispatch.stable import Uncrossable, of_call, of_kernel
+from abiscan.findings import Effect, Evidence, Finding, rule
+from abiscan.inputs.version import MinorVersion
+from abiscan.linkage.lacks import TorchData
+from abiscan.linkage.linkage import Linkage
+from abiscan.linkage.registering import Registering
+from abiscan.words import listed
+
+_FIX = "use types that cross in the schema (float or Tensor for Scalar), or register the operator with TORCH_LIBRARY"
+
+
+def check(linkage: Linkage) -> Iterator[Finding]:
+    """One finding for the kernels, one for the calls."""
+    registering = linkage.registering
+    if registering is None:
+        return
+    schemas = _schemas(registering)
+    release = registering.release
+    kernels = [kernel.operator for kernel in registering.own.kernels if kernel.stable]
+    calls = [lookup.operator for lookup in registering.own.lookups if lookup.is_stable_call]
+    failing = {
+        name: value
+        for name in dict.fromkeys(kernels)
+        if (schema := _parsed(schemas.get(name), release)) and (value := of_kernel(schema, release))
+    }
+    if failing:
+        yield _finding(linkage, failing, "registers kernels through the stable ABI for operators")
+    called = {
+        name: value
+        for name in dict.fromkeys(calls)
+        if (schema := _parsed(schemas.get(name), release)) and (value := of_call(schema, release)) and value.always
+    }
+    if called:
+        yield _finding(linkage, called, "calls operators through the stable ABI")
+
+
+def _schemas(registering: Registering) -> dict[str, str | None]:
+    loaded = (registering.own, *registering.bundled.values())
+    defined = {operator.name: operator.schema for each in loaded for operator in each.operators}
+    of_torch = registering.operators.operators if registering.operators else {}
+    return {**{name: operator.schema for name, operator in of_torch.items()}, **defined}
+
+
+def _parsed(schema: str | None, release: MinorVersion) -> FunctionSchema | None:
+    try:
+        return FunctionSchema.parse(schema, release=release) if schema else None
+    except SchemaError:
+        return None
+
+
+def _finding(linkage: Linkage, failing: dict[str, Uncrossable], what: str) -> Finding:
+    types = listed(dict.fromkeys(str(value.type) for value in failing.values()))
+    return Finding(
+        rule=RULE.name,
+        effect=Effect.CALL_FAILS,
+        message=f"{linkage.name} {what} with types that {linkage.release} cannot convert ({types}): {listed(failing)}",
+        evidence=tuple(
+            Evidence(
+                subject=name,
+                readable=f"{name}: {value.place} is a {value.type}; {_which(value)} raises",
+                object=linkage.name,
+            )
+            for name, value in failing.items()
+        ),
+        fix=_FIX,
+        says=next(iter(failing.values())).message,
+    )
+
+
+def _which(value: Uncrossable) -> str:
+    return "every call" if value.always else "a call with a value"
+
+
+RULE = rule("stable-type-unsupported", __doc__, check, [TorchData.OPERATORS])

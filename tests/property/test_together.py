@@ -1,0 +1,69 @@
+"""The search for versions that go together, against trying every combination."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from abiscan.pipelines.together import Search
+
+Version = tuple[str, int]
+NAMES = ("a", "b", "c", "d")
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> tuple[dict[str, list[Version]], set[Version], set[frozenset[Version]]]:
+    """Versions of up to four packages, those that do not work, and pairs that do not go together."""
+    names = NAMES[: draw(st.integers(1, 4))]
+    candidates = {name: [(name, number) for number in reversed(range(draw(st.integers(1, 4))))] for name in names}
+    versions = [version for each in candidates.values() for version in each]
+    pairs = [frozenset(pair) for pair in itertools.combinations(versions, 2) if pair[0][0] != pair[1][0]]
+    broken = draw(st.sets(st.sampled_from(versions), max_size=5))
+    conflicts = draw(st.sets(st.sampled_from(pairs))) if pairs else set()
+    return candidates, broken, conflicts
+
+
+@given(problems())
+def test_it_finds_what_trying_everything_finds(
+    problem: tuple[dict[str, list[Version]], set[Version], set[frozenset[Version]]],
+) -> None:
+    candidates, broken, conflicts = problem
+
+    def works(combination: Sequence[Version]) -> bool:
+        pairs = map(frozenset, itertools.combinations(combination, 2))
+        return not broken & set(combination) and not any(pair in conflicts for pair in pairs)
+
+    def first(names: Sequence[str]) -> dict[str, Version] | None:
+        # product counts like an odometer: in the order of the newest first package, then the second
+        found = next(filter(works, itertools.product(*(candidates[name] for name in names))), None)
+        return None if found is None else dict(zip(names, found, strict=True))
+
+    search = Search(
+        candidates=candidates,
+        reason=lambda version: "broken" if version in broken else None,
+        conflict=lambda one, other: "conflict" if frozenset((one, other)) in conflicts else None,
+    )
+    assert search.newest() == first(list(candidates))
+    group = search.obstacle()
+    assert bool(group) is (search.newest() is None)
+    if group:
+        assert first(group) is None
+        assert all(first(smaller) is not None for smaller in itertools.combinations(group, len(group) - 1) if smaller)
+
+
+def test_only_versions_that_could_be_the_answer_are_judged() -> None:
+    judged: list[Version] = []
+
+    def reason(version: Version) -> None:
+        judged.append(version)
+
+    search = Search(
+        candidates={"a": [("a", 2), ("a", 1)], "b": [("b", 2), ("b", 1)]},
+        reason=reason,
+        conflict=lambda one, other: "conflict" if ("a", 2) in (one, other) else None,
+    )
+    assert search.newest() == {"a": ("a", 1), "b": ("b", 2)}
+    assert judged == [("a", 1), ("b", 2)]

@@ -1,0 +1,67 @@
+"""Which operator launches which kernels, and where they run: the samples, whose source says it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from abiscan.extension.examined import examine
+from abiscan.extension.gpu import ExtensionGpu
+from abiscan.gpu.devices import gpu
+from abiscan.inputs.session import Session
+from abiscan.inputs.store import Store
+from tests.unit.gpu.samples import FOLDER
+
+KERNELS = {"add": "_Z10add_kernelPf", "scale": "_Z12scale_kernelPf", "fill": "_Z11fill_kernelPf"}
+
+
+@pytest.fixture(scope="module", params=["mixed.so", "group.so", "relocatable.so"])
+def code(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ExtensionGpu:
+    return of(request.param, tmp_path_factory.mktemp("store"))
+
+
+def of(name: str, folder: Path) -> ExtensionGpu:
+    (extension,) = examine(FOLDER / name, Session(store=Store(folder))).extensions
+    assert extension.gpu is not None
+    return extension.gpu
+
+
+def test_the_kernels_that_each_operator_launches(code: ExtensionGpu) -> None:
+    launched = {
+        kernel.operator.removeprefix("gpu_sample::"): {of.name for stub in stubs for of in code.kernels[stub]}
+        for kernel, stubs in code.launches.items()
+    }
+    single = {operator: {name} for operator, name in KERNELS.items()}
+    assert launched == {**single, "either": {KERNELS["add"], KERNELS["scale"]}}
+
+
+def test_what_launches_nothing_is_a_gap(code: ExtensionGpu) -> None:
+    assert any("gpu_sample::nothing" in gap for gap in code.gaps)
+
+
+def test_where_the_operators_run(tmp_path: Path) -> None:
+    code = of("mixed.so", tmp_path)
+    targets = {kernel.operator: code.targets(kernel) for kernel in code.launches}
+    assert targets == {
+        "gpu_sample::add": ("sm_80", "compute_80"),
+        "gpu_sample::scale": ("sm_90a",),
+        "gpu_sample::fill": ("sm_120f",),
+        "gpu_sample::either": ("sm_80", "sm_90a", "compute_80"),
+    }
+    failing = {}
+    for name in ("7.5", "8.6", "9.0", "12.1"):
+        target = gpu(name)
+        assert target is not None
+        failing[name] = {operator.removeprefix("gpu_sample::") for operator in code.on(target).failing}
+    assert failing == {
+        "7.5": {"add", "scale", "fill", "either"},
+        "8.6": {"scale", "fill"},
+        "9.0": {"fill"},
+        "12.1": {"scale"},
+    }
+
+
+def test_what_the_file_needs(tmp_path: Path) -> None:
+    code = of("zstd.so", tmp_path)
+    assert (code.runtime, str(code.driver), code.code.toolkit) == ("13", "580", None)

@@ -1,0 +1,175 @@
+"""The containers in a file, held against what ``cuobjdump`` lists; hostile files."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import struct
+import subprocess
+import zlib
+from collections.abc import Iterator
+
+import pytest
+
+from abiscan.gpu import cuda, hip
+from abiscan.gpu.model import CodeKind, Compression, Container, GpuCode
+from abiscan.gpu.reader import gpu_code
+from tests.unit.gpu.samples import FOLDER, NAMES, read, read_bytes
+
+RECORD: dict[str, dict[str, list[str]]] = json.loads((FOLDER / "cuobjdump.json").read_text("utf-8"))
+
+
+def listed(code: GpuCode) -> dict[str, list[str]]:
+    """As cuobjdump lists it: it calls compute_80 sm_80, and does not show the ``f`` of a family."""
+    targets: dict[str, list[str]] = {"elf": [], "ptx": []}
+    for entry in code.entries:
+        kind = {CodeKind.CUBIN: "elf", CodeKind.PTX: "ptx"}[entry.kind]
+        targets[kind].append(f"sm_{entry.architecture}{entry.variant.replace('f', '')}")
+    return targets
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_entry_is_the_one_that_cuobjdump_lists(name: str) -> None:
+    code = read(FOLDER / name)
+    assert code.gaps == ()
+    assert listed(code) == RECORD[name]
+
+
+@pytest.mark.skipif(not shutil.which("cuobjdump"), reason="needs cuobjdump")
+@pytest.mark.parametrize("name", NAMES)
+def test_the_record_is_what_cuobjdump_says_here(name: str) -> None:
+    command = ["cuobjdump", "-all", "--list-elf", str(FOLDER / name)]
+    output = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    assert [line.split(".")[-2] for line in output.splitlines() if line.startswith("ELF")] == RECORD[name]["elf"]
+
+
+def test_targets_versions_and_compression() -> None:
+    mixed, zstd, lz4, group = (read(FOLDER / f"{name}.so") for name in ("mixed", "zstd", "lz4", "group"))
+    assert mixed.targets == ("sm_80", "sm_90a", "sm_120f", "compute_80")
+    assert {entry.ptx_isa for entry in mixed.entries if entry.kind is CodeKind.PTX} == {(9, 5)}
+    assert (mixed.toolkit, zstd.toolkit) == ((13, 5), None)  # what is compressed does not tell
+    assert {entry.compression for entry in mixed.entries} == {Compression.NONE}
+    # nvcc --compress-mode=speed is LZ4; what does not get smaller stays plain.
+    assert {entry.compression for entry in lz4.entries} <= {Compression.LZ4, Compression.NONE}
+    assert Compression.ZSTD in {entry.compression for entry in zstd.entries}
+    assert [entry.target for entry in group.containers[0].entries] == ["sm_100f", "compute_120", "sm_80", "sm_90a"]
+
+
+def test_relocatable_code_is_not_what_a_gpu_runs() -> None:
+    code = read(FOLDER / "relocatable.so")
+    assert [container.relocatable for container in code.containers] == [False, True, True, True]
+    assert code.targets == ("sm_80",)
+
+
+def test_a_file_without_code_for_gpus() -> None:
+    assert read_bytes(b"\x7fELF\x02\x01" + bytes(58)) == GpuCode()
+    assert read_bytes(b"") == GpuCode()
+
+
+def entry(kind: int, architecture: int, flags: int, payload: bytes, *, header: int = 64, isa: tuple[int, int]) -> bytes:
+    fields = (kind, 0x101, header, len(payload), 0, 0, isa[1], isa[0], architecture, 0, 0, flags, 0, 0)
+    return struct.pack("<HHIQIIHHIIIQQQ", *fields).ljust(header, b"\0") + payload
+
+
+def container(*entries: bytes) -> bytes:
+    body = b"".join(entries)
+    return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(body)) + body
+
+
+def parsed(section: bytes) -> Iterator[Container]:
+    return cuda.containers(lambda offset, size: section[offset : offset + size], 0, len(section), 0x1000)
+
+
+def test_entries_with_options_padding_and_unknown_kinds() -> None:
+    first = container(
+        entry(1, 80, 0x2011, b"x" * 24, header=120, isa=(8, 7)), entry(2, 100, 0x200011, b"y" * 8, isa=(1, 8))
+    )
+    second = container(entry(0x40, 90, 0x11, b"z" * 8, isa=(0, 0)), entry(8, 90, 0x11, b"", isa=(0, 0)))
+    one, two = parsed(first + bytes(256) + second + bytes(8))
+    assert [(each.target, each.ptx_isa, each.compression, each.size) for each in one.entries] == [
+        ("compute_80", (8, 7), Compression.LZ4, 24),
+        ("sm_100f", None, Compression.NONE, 8),
+    ]
+    assert [each.target for each in two.entries] == ["lto_90"]
+    assert (one.address, two.address) == (0x1000, 0x1000 + len(first) + 256)
+    assert (one.unknown, two.unknown) == ((), (0x40,))
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        b"not a container!",
+        container(entry(2, 80, 0, b"", isa=(1, 7)))[:40],
+        container(entry(2, 80, 0, b"12345678", isa=(1, 7)))[:-8] + bytes(8) + b"\xff" * 8,
+        struct.pack("<IHHQ", 0xBA55ED50, 1, 16, 1 << 62),
+        container(entry(0x100, 0, 0x8000, b"", header=200, isa=(0, 0))[:64] + b"\xff" * 136),
+    ],
+    ids=["no magic", "cut", "trailing bytes", "too long", "endless group"],
+)
+def test_damage_is_said(section: bytes) -> None:
+    with pytest.raises(cuda.Damaged):
+        list(parsed(section))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_damage_raises(name: str) -> None:
+    data = bytearray((FOLDER / name).read_bytes())
+    code = read_bytes(bytes(data))
+    assert code.containers
+    generator = random.Random(name)
+    for _ in range(300):
+        damaged = bytearray(data)
+        for _ in range(generator.randrange(1, 8)):
+            damaged[generator.randrange(len(data))] = generator.randrange(256)
+        found = read_bytes(bytes(damaged[: generator.randrange(len(data))] if generator.random() < 0.2 else damaged))
+        assert len(list(found.entries)) < 1 << 12
+
+
+def bundle(*targets: str, host: bool = True) -> bytes:
+    names = [*(["host-x86_64-unknown-linux-gnu-"] if host else []), *(f"hipv4-amdgcn-amd-amdhsa--{t}" for t in targets)]
+    directory = b"".join(struct.pack("<QQQ", 4096, 8, len(name)) + name.encode() for name in names)
+    return (b"__CLANG_OFFLOAD_BUNDLE__" + struct.pack("<Q", len(names)) + directory).ljust(4096, b"\0") + b"codecode"
+
+
+def bundles(section: bytes) -> list[list[str]]:
+    found = hip.containers(lambda offset, size: section[offset : offset + size], 0, len(section), 0)
+    return [[each.target for each in one.entries] for one in found]
+
+
+def test_plain_bundles_are_found_by_their_sizes() -> None:
+    first = bundle("gfx90a:sramecc+:xnack-", "gfx1100")
+    # The code of the first contains the first bytes of a bundle.
+    inside = (first[:4096] + b"__CLANG_").ljust(8192, b"\0")
+    assert bundles(inside + bundle("gfx942")) == [["gfx90a:sramecc+:xnack-", "gfx1100"], ["gfx942"]]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_compressed_bundle(version: int) -> None:
+    plain = bundle("gfx942")
+    packed = zlib.compress(plain)
+    if version == 2:
+        head = struct.pack("<4sHHIIQ", b"CCOB", 2, 0, 24 + len(packed), len(plain), 0)
+    else:
+        head = struct.pack("<4sHHQQQ", b"CCOB", 3, 0, 32 + len(packed), len(plain), 0)
+    assert bundles((head + packed).ljust(8192, b"\0") + bundle("gfx908")) == [["gfx942"], ["gfx908"]]
+
+
+@pytest.mark.parametrize(
+    "section", [b"garbage", b"__CLANG_OFFLOAD_BUNDLE__" + b"\xff" * 64, b"CCOB\x03\0\1\0", bundle("gfx942")[:100]]
+)
+def test_a_damaged_bundle_is_said(section: bytes) -> None:
+    with pytest.raises((cuda.Damaged, hip.NoZstd)):
+        bundles(section)
+
+
+def test_little_of_a_file_is_read() -> None:
+    asked: list[int] = []
+    data = (FOLDER / "mixed.so").read_bytes()
+
+    def reader(offset: int, size: int) -> bytes:
+        asked.append(size)
+        return data[offset : offset + size]
+
+    gpu_code(reader, len(data))
+    assert sum(asked) < len(data) / 3

@@ -1,0 +1,72 @@
+"""What is said about data of a torch that are missing where an extension depends on them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Final
+
+from abiscan.findings import Rule
+from abiscan.inputs.version import TorchVersion
+from abiscan.linkage.lacks import Lack, TorchData, lacks_of
+from abiscan.linkage.registering import Registering
+from abiscan.rules import RULES
+from tests.registrations import registering
+
+ENTERS: Final[dict[str, Any]] = {
+    "registers": [{"enter": "C10FlagsRegistry", "key": "my_flag", "priority": 1}],
+    "has": {},
+}
+DEFINES_AGAIN: Final[dict[str, Any]] = {
+    "registers": [{"library": "TORCH_LIBRARY", "namespace": "aten"}, {"def": "f() -> ()"}],
+    "has": {"namespaces": ["aten"], "entries": []},
+}
+
+
+def made(case: dict[str, Any], **changes: Any) -> Registering:
+    result = registering(case, "_C.so", TorchVersion("2.13.0"))
+    assert result is not None
+    assert result.operators is not None
+    return dataclasses.replace(result, operators=dataclasses.replace(result.operators, **changes))
+
+
+def lacks(registered: Registering) -> list[Lack]:
+    return list(lacks_of("torch 2.16.0", (), registered))
+
+
+def test_a_torch_of_which_everything_is_known() -> None:
+    assert lacks(made(DEFINES_AGAIN)) == []
+    assert lacks(made({**ENTERS, "has": {"entries": [["C10FlagsRegistry", "other", 1]]}})) == []
+
+
+def test_unknown_entries_decide() -> None:
+    (lack,) = lacks(made(ENTERS))
+    assert (lack.data, lack.decides) == (TorchData.ENTRIES, True)
+    assert "C10FlagsRegistry" in lack.reason
+
+
+def test_unknown_entries_of_registries_that_nobody_fills_do_not_matter() -> None:
+    assert lacks(made(DEFINES_AGAIN, entries=None)) == []
+
+
+def test_operators_that_could_not_be_read() -> None:
+    (lack,) = lacks(made(DEFINES_AGAIN, gaps=("libtorch_cpu.so: damaged",)))
+    assert (lack.data, lack.decides) == (TorchData.OPERATORS, False)
+
+
+def test_a_predicted_error_whose_text_the_torch_does_not_have() -> None:
+    registered = made(DEFINES_AGAIN)
+    assert registered.failure is not None
+    assert registered.failure.outcome.message is not None
+    id_ = registered.failure.outcome.message.id
+    (lack,) = lacks(made(DEFINES_AGAIN, unworded=frozenset({id_})))
+    assert "does not have the text of the predicted error" in lack.reason
+    assert lacks(made(DEFINES_AGAIN, unworded=frozenset({"K1"} - {id_}))) == []
+
+
+def test_each_kind_of_data_is_needed_by_some_rule() -> None:
+    needing: dict[TorchData, list[Rule]] = {data: [rule for rule in RULES if data in rule.needs] for data in TorchData}
+    assert [rule.name for rule in needing[TorchData.LAYOUTS]] == ["layout-drift", "vtable-drift"]
+    assert [rule.name for rule in needing[TorchData.ENTRIES]] == ["registry-conflict"]
+    assert {"schema-conflict", "duplicate-library", "kernel-override"} <= {
+        rule.name for rule in needing[TorchData.OPERATORS]
+    }

@@ -1,0 +1,248 @@
+"""Versions that work together, found on an index of small wheels, for four releases of torch.
+
+What a wheel works with follows from the symbol that its library needs: releases that export it are read off the
+embedded tables, by a set of the test's own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click.testing
+import jsonschema
+import pytest
+from packaging.requirements import Requirement
+
+import abiscan
+from abiscan.binary.elf import Machine
+from abiscan.cli import main
+from abiscan.inputs.index import Index, Settings, System
+from abiscan.inputs.session import Session
+from abiscan.inputs.store import Store
+from abiscan.pipelines.fit import fit, release_build, torches_of_index
+from abiscan.results.document import schema
+from abiscan.results.fit import Fit
+from tests.elf_builder import uses
+from tests.fakes import extension, package_wheel
+from tests.index_server import LocalIndex, serving
+
+TORCHES = ("2.13.0", "2.9.1", "2.8.0", "2.7.1")
+# One symbol each that some of the releases export: nm -D of their libtorch_cpu.so.
+FROM_2_13 = "torch_from_blob"
+FROM_2_8 = "aoti_torch_cpu_pad"
+UNTIL_2_9 = "_ZNK2at7Dimname5unifyES0_"
+ALWAYS = "_ZN2at6Tensor3cpuEv"
+WORKS: dict[str | None, set[str]] = {
+    FROM_2_13: {"2.13.0"},
+    FROM_2_8: {"2.8.0", "2.9.1", "2.13.0"},
+    UNTIL_2_9: {"2.7.1", "2.8.0", "2.9.1"},
+    None: set(TORCHES),
+}
+PACKAGES: list[tuple[str, str, str | None, str | None]] = [
+    ("eye", "1.0", UNTIL_2_9, None),
+    ("eye", "1.1", None, "torch==2.8.0"),
+    ("eye", "2.0", FROM_2_8, None),
+    ("eye", "3.0", FROM_2_13, "torch>=2.7"),
+    ("ear", "1.0", None, "eye<2"),
+    ("ear", "2.0", FROM_2_8, "eye>=2"),
+    ("ear", "3.0", FROM_2_13, "eye==1.1"),
+    ("nose", "1.0", UNTIL_2_9, "ear<2"),
+    ("nose", "2.0", None, "ear!=1.0"),
+]
+SYSTEM = System.of((3, 11), "linux_x86_64")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheels")
+    for name, version, symbol, requires in PACKAGES:
+        library = extension(undefined=uses(*filter(None, [symbol])))
+        code = f"import torch\ntorch.ops.load_library(__file__.replace('__init__.py', '{name}.so'))\n"
+        metadata = {"Requires-Dist": requires} if requires else {}
+        files = {f"{name}/__init__.py": code}
+        package_wheel(folder, name, {f"{name}/{name}.so": library}, version=version, files=files, metadata=metadata)
+    for version in (*TORCHES, "2.99.0"):
+        package_wheel(folder, "torch", {}, version=version, files={"torch/version.py": ""})
+    return folder
+
+
+@pytest.fixture
+def server(folder: Path) -> Iterator[LocalIndex]:
+    with serving(folder) as server:
+        server.metadata = True
+        yield server
+
+
+def found(server: LocalIndex, cache: Path, names: Sequence[str], torches: Sequence[str] = ()) -> Fit:
+    index = Index(Settings(index_urls=(server.url,)), SYSTEM, cache / "wheels")
+    choices = [release_build(torch, Machine.X86_64, "cpu" if torch == "2.13.0" else None) for torch in torches]
+    requirements = [Requirement(name) for name in names]
+    return fit(requirements, choices or torches_of_index(index), index, Session(store=Store(cache)), installed=False)
+
+
+def versions(found: Fit) -> dict[str, str]:
+    return {package.name: package.version for package in found.packages}
+
+
+def expected(names: Sequence[str], torch: str) -> dict[str, str] | None:
+    """By trying every combination."""
+    choices = [[row for row in reversed(PACKAGES) if row[0] == name] for name in names]
+    for combination in itertools.product(*choices):
+        chosen = {"torch": torch, **{row[0]: row[1] for row in combination}}
+        required = [Requirement(row[3]) for row in combination if row[3]]
+        admitted = all(chosen[one.name] in one.specifier for one in required if one.name in chosen)
+        if admitted and all(torch in WORKS[row[2]] for row in combination):
+            return {name: chosen[name] for name in names}
+    return None
+
+
+def test_the_symbols_are_where_the_test_says() -> None:
+    from abiscan.torches import embedded
+
+    for symbol, torches in WORKS.items():
+        for torch in TORCHES if symbol else ():
+            exported = embedded.exports(str(release_build(torch, Machine.X86_64).number), Machine.X86_64)
+            libraries = [names for library, names in exported.items() if "torch_cpu" in library or "c10.so" in library]
+            assert any(symbol in names for names in libraries) is (torch in torches), (symbol, torch)
+
+
+GROUPS = [names for size in (1, 2, 3) for names in itertools.permutations(("eye", "ear", "nose"), size)]
+
+
+@pytest.mark.parametrize("torch", TORCHES)
+def test_it_is_what_trying_every_combination_finds(server: LocalIndex, tmp_path: Path, torch: str) -> None:
+    for names in GROUPS:
+        fitting = found(server, tmp_path, names, [torch])
+        assert (versions(fitting) or None) == expected(names, torch), names
+        assert (fitting.obstacle is None) is bool(fitting.packages)
+
+
+def test_without_a_torch_the_newest_on_which_all_have_a_version(server: LocalIndex, tmp_path: Path) -> None:
+    for names in GROUPS:
+        fitting = found(server, tmp_path, names)
+        torch = next(torch for torch in TORCHES if expected(names, torch))
+        assert (fitting.torch or "").partition("+")[0] == torch
+        assert versions(fitting) == expected(names, torch)
+        assert (fitting.command or "").startswith(f"pip install torch=={torch} ")
+
+
+def test_why_the_newer_ones_do_not_fit(server: LocalIndex, tmp_path: Path) -> None:
+    (eye,) = found(server, tmp_path, ["eye"], ["2.9.1"]).packages
+    (rejected,) = eye.rejected
+    assert (eye.version, rejected.version) == ("2.0", "3.0")
+    assert f"undefined symbol: {FROM_2_13}" in rejected.reason
+    (eye,) = found(server, tmp_path, ["eye<2"], ["2.7.1"]).packages
+    assert [(one.version, one.reason) for one in eye.rejected] == [("1.1", "requires torch==2.8.0")]
+
+
+def test_what_the_metadata_exclude_is_not_fetched(server: LocalIndex, tmp_path: Path) -> None:
+    found(server, tmp_path, ["eye<2"], ["2.7.1"])
+    assert server.wheels_asked() == {"eye-1.0-py3-none-linux_x86_64.whl"}
+
+
+def test_the_obstacle(server: LocalIndex, tmp_path: Path) -> None:
+    fitting = found(server, tmp_path, ["eye>=3"], ["2.7.1"])
+    assert fitting.exit_code == 1
+    assert str(fitting.obstacle).startswith("no version of eye works with torch 2.7.1+cu126: 3.0: import fails")
+    fitting = found(server, tmp_path, ["eye>=2", "ear<2"], ["2.13.0"])
+    assert fitting.obstacle == (
+        "no versions of eye and ear that work with torch 2.13.0+cpu go together: ear 1.0 requires eye<2"
+    )
+    assert "no torch is torch<2" in str(found(server, tmp_path, ["eye", "torch<2"]).obstacle)
+
+
+def test_a_requirement_on_torch_counts(server: LocalIndex, tmp_path: Path) -> None:
+    fitting = found(server, tmp_path, ["eye", "torch<2.9"])
+    assert (fitting.torch, versions(fitting)) == ("2.8.0+cu128", {"eye": "2.0"})
+
+
+def run(server: LocalIndex, *words: str) -> click.testing.Result:
+    given = ["fit", *words, "--index-url", server.url, "--python-version", "3.11", "--platform", "linux_x86_64"]
+    return click.testing.CliRunner().invoke(main, given)
+
+
+@pytest.fixture
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL", "PIP_CONSTRAINT"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_the_command(server: LocalIndex) -> None:
+    printed = run(server, "eye", "ear", "--torch", "2.9.1", "-v")
+    assert printed.exit_code == 0, printed.output
+    command = f"pip install --index-url {server.url} torch==2.9.1 eye==2.0 ear==2.0"
+    assert printed.stdout.splitlines()[-1] == command
+    assert "undefined symbol: torch_from_blob" in " ".join(printed.stdout.split())
+    document = json.loads(run(server, "eye", "--torch", "2.9.1", "--format", "json").stdout)
+    jsonschema.validate(document, schema("fit"), cls=jsonschema.Draft202012Validator)
+    assert (document["torch"], document["packages"][0]["version"]) == ("2.9.1+cu128", "2.0")
+    assert document["packages"][0]["rejected"][0]["version"] == "3.0"
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_nothing_fits(server: LocalIndex) -> None:
+    printed = run(server, "eye>=3", "--torch", "2.7.1")
+    assert printed.exit_code == 1
+    assert printed.stdout.startswith("no version of eye works with torch 2.7.1+cu126")
+    printed = run(server, "eye>=3", "--torch", "2.7.1", "--format", "json")
+    document = json.loads(printed.stdout)
+    assert (printed.exit_code, document["packages"], document["command"]) == (1, [], None)
+    jsonschema.validate(document, schema("fit"), cls=jsonschema.Draft202012Validator)
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_pins_from_a_file(server: LocalIndex, tmp_path: Path) -> None:
+    asked, pins = tmp_path / "requirements.txt", tmp_path / "pins.txt"
+    asked.write_text("torch<2.10\neye\near\n", encoding="utf-8")
+    words = ("-r", str(asked), "--format", "requirements", "--output", str(pins))
+    assert run(server, *words).exit_code == 0
+    text = pins.read_text("utf-8")
+    assert text == "# with torch 2.9.1+cu128\ntorch==2.9.1\neye==2.0\near==2.0\n"
+    asked.write_text("torch<2.8\neye>=3\n", encoding="utf-8")
+    assert run(server, *words).exit_code == 1
+    assert pins.read_text("utf-8") == text, "a file is not replaced by nothing"
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_offline_it_answers_the_same(server: LocalIndex) -> None:
+    words = ("eye", "--torch", "2.9.1", "--format", "json")
+    online = json.loads(run(server, *words).stdout)
+    asked = len(server.asked)
+    offline = json.loads(run(server, *words, "--offline").stdout)
+    assert (offline.pop("bytes_read"), len(server.asked)) == (0, asked)
+    assert online.pop("bytes_read") > 0
+    assert offline == online
+
+
+@pytest.mark.usefixtures("own_cache")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "name a package, or a file of requirements with -r"),
+        (("eye", "--cuda", "9.9", "--torch", "2.9.1"), "2.9.1+cu99: is not a build that is known here"),
+        (("!", "--torch", "2.9.1"), "is not a requirement"),
+        (("unknown", "--torch", "2.9.1"), "unknown: has no wheel on the index"),
+        (("eye", "--torch", "2.9.1", "--offline"), "run it without --offline"),
+    ],
+)
+def test_wrong_usage_is_2(server: LocalIndex, words: Sequence[str], said: str) -> None:
+    printed = run(server, *words)
+    assert (printed.exit_code, said in printed.stderr) == (2, True), printed.output
+
+
+def test_it_is_a_function(server: LocalIndex, tmp_path: Path) -> None:
+    answer = abiscan.fit(
+        "eye",
+        "2.9.1",
+        index_url=server.url,
+        python_version=(3, 11),
+        platform="linux_x86_64",
+        session=Session(store=Store(tmp_path)),
+    )
+    assert answer.pins == ("torch==2.9.1", "eye==2.0")
