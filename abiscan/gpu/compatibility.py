@@ -33,7 +33,7 @@ _GENERIC: Final = (
 _SPIRV: Final = "amdgcnspirv"
 
 
-class Fit(enum.Enum):
+class CodeFit(enum.Enum):
     """How a GPU gets its code, the best first."""
 
     NATIVE = "native"
@@ -54,14 +54,14 @@ class Fit(enum.Enum):
     @property
     def runs(self) -> bool:
         """Whether a kernel can be launched."""
-        return self in (Fit.NATIVE, Fit.JIT)
+        return self in (CodeFit.NATIVE, CodeFit.JIT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
     """What the runtime chooses for a GPU: how it fits, and the piece of code, None if there is none."""
 
-    fit: Fit
+    fit: CodeFit
     entry: Entry | None = None
 
 
@@ -113,7 +113,7 @@ def choose(
 
     :param driver: the driver; None for one that knows everything
     """
-    best = Choice(fit=Fit.NONE)
+    best = Choice(fit=CodeFit.NONE)
     for container in containers:
         if not container.relocatable:
             choice = _choose(container, gpu, driver, toolkit)
@@ -122,7 +122,7 @@ def choose(
     return best
 
 
-_ORDER: Final = tuple(Fit)
+_ORDER: Final = tuple(CodeFit)
 
 
 def _choose(container: Container, gpu: Gpu, driver: Driver | None, toolkit: tuple[int, int] | None) -> Choice:
@@ -133,15 +133,15 @@ def _choose(container: Container, gpu: Gpu, driver: Driver | None, toolkit: tupl
             # That for the GPU itself before that for its family, and the newest before older ones.
             entry = max(of_kind, key=lambda entry: (entry.architecture, entry.variant == "a", entry.variant == "f"))
             return Choice(fit=_fit(entry, driver), entry=entry)
-    return Choice(fit=Fit.NONE)
+    return Choice(fit=CodeFit.NONE)
 
 
-def _fit(entry: Entry, driver: Driver | None) -> Fit:
-    native = Fit.JIT if entry.kind is CodeKind.PTX else Fit.NATIVE
+def _fit(entry: Entry, driver: Driver | None) -> CodeFit:
+    native = CodeFit.JIT if entry.kind is CodeKind.PTX else CodeFit.NATIVE
     if driver is None or entry.kind is CodeKind.HIP:
         return native
     if entry.compression is Compression.ZSTD and driver < drivers.ZSTD:
-        return Fit.COMPRESSION_TOO_NEW
+        return CodeFit.COMPRESSION_TOO_NEW
     if entry.ptx_isa is not None and drivers.knows_ptx(driver, entry.ptx_isa) is False:
-        return Fit.PTX_TOO_NEW
+        return CodeFit.PTX_TOO_NEW
     return native

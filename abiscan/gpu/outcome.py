@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from abiscan.gpu.compatibility import Choice, Fit, choose
+from abiscan.gpu.compatibility import Choice, CodeFit, choose
 from abiscan.gpu.devices import Gpu
 from abiscan.gpu.drivers import Driver
 from abiscan.gpu.model import Container
@@ -46,7 +46,7 @@ class GpuOutcome:
     def translated(self) -> dict[str, Choice]:
         """The operators whose kernels run, but none of them without translation by the driver."""
         bests = {operator: best(choices) for operator, choices in self.operators.items()}
-        return {operator: choice for operator, choice in bests.items() if choice.fit is Fit.JIT}
+        return {operator: choice for operator, choice in bests.items() if choice.fit is CodeFit.JIT}
 
     @property
     def file(self) -> Choice:
@@ -91,4 +91,4 @@ def outcome_of(
 
 def best(choices: Iterable[Choice]) -> Choice:
     """The best of some choices."""
-    return min(choices, key=lambda choice: list(Fit).index(choice.fit), default=Choice(fit=Fit.NONE))
+    return min(choices, key=lambda choice: list(CodeFit).index(choice.fit), default=Choice(fit=CodeFit.NONE))

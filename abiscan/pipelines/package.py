@@ -13,9 +13,19 @@ from abiscan.extension.examined import ExaminedTarget
 from abiscan.inputs.files import Files
 from abiscan.inputs.package_files import Package
 from abiscan.pipelines.judge import Judge
-from abiscan.pipelines.world import PROCESS_ENDS, PackageWorld
+from abiscan.pipelines.world import PackageWorld
 from abiscan.python.library import Surroundings
-from abiscan.python.model import Answer, How, ImportOutcome, Load, Raised, Reading, Registers, Use
+from abiscan.python.model import (
+    PROCESS_ENDS,
+    Answer,
+    HowLoaded,
+    ImportOutcome,
+    LibraryUse,
+    Load,
+    Raised,
+    Reading,
+    Registers,
+)
 from abiscan.python.reading import read
 from abiscan.python.sources import PackageFiles as SourceFiles
 from abiscan.results.check import Result
@@ -26,14 +36,13 @@ from abiscan.results.package import (
     PackageVerdict,
     UsedLibrary,
 )
-from abiscan.results.verdict import How as Failing
-from abiscan.results.verdict import Verdict
+from abiscan.results.verdict import How, Verdict
 
 if TYPE_CHECKING:
     from abiscan.emulation.model import RegisteredOperator
 
 # The package is imported by then, whether or not one of these loads.
-_OPTIONAL = (How.GUARDED, How.CONDITIONAL, How.ON_DEMAND, How.UNKNOWN)
+_OPTIONAL = (HowLoaded.GUARDED, HowLoaded.CONDITIONAL, HowLoaded.ON_DEMAND, HowLoaded.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +123,11 @@ def _says_nothing(sources: _Sources, reading: Reading) -> bool:
     followed = all(outcome.raised is None and not outcome.gaps and not outcome.loads for outcome in reading.imports)
     if not followed or any(use.convention for use in uses):
         return False
-    if all(use.how is How.UNKNOWN for use in uses):
+    if all(use.how is HowLoaded.UNKNOWN for use in uses):
         return True
-    return all(use.how in (How.UNKNOWN, How.NEVER) for use in uses) and not _names_any(sources, list(reading.uses))
+    return all(use.how in (HowLoaded.UNKNOWN, HowLoaded.NEVER) for use in uses) and not _names_any(
+        sources, list(reading.uses)
+    )
 
 
 def _names_any(sources: _Sources, libraries: Sequence[str]) -> bool:
@@ -190,7 +201,7 @@ def _is_doubtful(library: UsedLibrary) -> bool:
     """Whether the verdict depends on a library that could not be read, or on how the package uses it."""
     if library.verdict is Verdict.UNKNOWN:
         return library.used is True
-    return library.verdict is Verdict.FAILS and library.used is None and library.how is How.UNKNOWN
+    return library.verdict is Verdict.FAILS and library.used is None and library.how is HowLoaded.UNKNOWN
 
 
 def _failure(outcome: ImportOutcome) -> ImportFailure | None:
@@ -198,7 +209,7 @@ def _failure(outcome: ImportOutcome) -> ImportFailure | None:
     for load in outcome.loads:
         if isinstance(load.raised, Raised) and load.raised.exception == PROCESS_ENDS:
             return ImportFailure(
-                how=Failing.ABORTS,
+                how=How.ABORTS,
                 exception=None,
                 message=load.raised.message,
                 file=load.at.file,
@@ -209,7 +220,7 @@ def _failure(outcome: ImportOutcome) -> ImportFailure | None:
     if not isinstance(raised, Raised):
         return None
     return ImportFailure(
-        how=Failing.RAISES,
+        how=How.RAISES,
         exception=raised.exception,
         message=raised.message,
         file=raised.at.file if raised.at else None,
@@ -277,7 +288,7 @@ def _libraries(
         use, load, result = reading.uses.get(path), loads.get(path), results.get(path)
         if result is None and load is None:
             continue
-        how = use.how if use else How.UNKNOWN
+        how = use.how if use else HowLoaded.UNKNOWN
         attempt = world.attempts.get(path)
         failing = load is not None and load.raised is not None
         told = load.told if load and failing and how in _OPTIONAL else None
@@ -296,17 +307,17 @@ def _libraries(
         )
 
 
-def _place(use: Use | None) -> str | None:
+def _place(use: LibraryUse | None) -> str | None:
     return str(use.at) if use and use.at else None
 
 
-def _is_used(path: str, how: How, load: Load | None, world: PackageWorld) -> bool | None:
+def _is_used(path: str, how: HowLoaded, load: Load | None, world: PackageWorld) -> bool | None:
     """Whether importing the package uses a library; None if that is unknown, or depends on what is called then."""
     if load is not None or world.has(path):
         return True
-    if how in (How.ALTERNATIVE, How.NEVER):
+    if how in (HowLoaded.ALTERNATIVE, HowLoaded.NEVER):
         return False
-    return True if how in (How.IMPORT, How.GUARDED) else None
+    return True if how in (HowLoaded.IMPORT, HowLoaded.GUARDED) else None
 
 
 def _defined(operators: Iterable[RegisteredOperator]) -> set[str]:

@@ -22,7 +22,7 @@ from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence, LoadError, MissingLibrary, Module, Process, Resolution
 from abiscan.linkage.resolve import NO_SUCH_FILE, resolve, symbol_message, version_message
 from abiscan.pipelines.judge import Judge, Setting
-from abiscan.python.model import Answer, Loader, NoResult, Raised
+from abiscan.python.model import PROCESS_ENDS, Answer, LoadedBy, NoResult, Raised
 from abiscan.torches.from_libs import build_of
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from abiscan.extension.operator_results import OperatorProvider
     from abiscan.extension.replay import Replayer
 
-PROCESS_ENDS: Final = "(the process ends)"
-"""In place of the type of an exception: nothing is raised, since the load ends the process."""
 
 _WRAPPED_SINCE: Final = TorchVersion("2.9")
 """From here on, ``torch.ops.load_library`` raises an error of its own, with that of ``ld.so`` as its cause."""
@@ -83,7 +81,7 @@ class _Moment:
     namespaces: frozenset[str] = frozenset()
     is_unread: bool = False
     registrants: Mapping[str, OperatorProvider] = field(default_factory=dict)
-    after: dict[tuple[str, Loader], tuple[LoadAttempt, _Moment]] = field(default_factory=dict)
+    after: dict[tuple[str, LoadedBy], tuple[LoadAttempt, _Moment]] = field(default_factory=dict)
 
 
 class PackageWorld:
@@ -113,7 +111,7 @@ class PackageWorld:
         world._moment = self._loads.start
         return world
 
-    def load(self, path: str, loader: Loader) -> Raised | Answer | None:
+    def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
         """What loading a library of the package raises; see ``World.load``."""
         attempt, self._moment = self._loads.load(self._moment, path, loader)
         self.attempts[path] = attempt
@@ -139,14 +137,14 @@ class PackageWorld:
         """Whether a library of the package is in the process."""
         return self._loads.location(path) in self._moment.process.names
 
-    def _raised(self, attempt: LoadAttempt, loader: Loader) -> Raised:
+    def _raised(self, attempt: LoadAttempt, loader: LoadedBy) -> Raised:
         if attempt.aborts:
             return Raised(exception=PROCESS_ENDS, message=attempt.words, at=None)
-        if loader is Loader.IMPORT:
+        if loader is LoadedBy.IMPORT:
             return Raised(exception="ImportError", message=attempt.words, at=None)
         of_loader = Raised(exception="OSError", message=attempt.words, at=None)
         version = self.torch.torch_version
-        if loader is Loader.CTYPES or (version is not None and version < _WRAPPED_SINCE):
+        if loader is LoadedBy.CTYPES or (version is not None and version < _WRAPPED_SINCE):
             return of_loader
         text = f"Could not load this library: {attempt.path}"
         return Raised(exception="OSError", message=text, at=None, cause=of_loader)
@@ -175,7 +173,7 @@ class _Loads:
         """Where a library of the package is installed."""
         return posixpath.normpath(posixpath.join(self._root, path))
 
-    def load(self, moment: _Moment, path: str, loader: Loader) -> tuple[LoadAttempt, _Moment]:
+    def load(self, moment: _Moment, path: str, loader: LoadedBy) -> tuple[LoadAttempt, _Moment]:
         """What comes of a load, and the process afterwards."""
         location = self.location(path)
         if location in moment.loaded:
@@ -187,7 +185,7 @@ class _Loads:
             else:
                 attempt, then = self._extension(moment, examined, loader)
             if attempt.words is None and attempt.is_known:
-                entered = self._setting.loader.enter(moment.process, location, visible=loader is Loader.CTYPES)
+                entered = self._setting.loader.enter(moment.process, location, visible=loader is LoadedBy.CTYPES)
                 then = dataclasses.replace(then, process=entered, loaded=moment.loaded | {location}, after={})
             moment.after[path, loader] = attempt, then
         return moment.after[path, loader]
@@ -224,7 +222,7 @@ class _Loads:
         )
         return NoResult(reason=found.reason) if isinstance(found, NotRun) else found
 
-    def _extension(self, moment: _Moment, examined: ExaminedExtension, loader: Loader) -> tuple[LoadAttempt, _Moment]:
+    def _extension(self, moment: _Moment, examined: ExaminedExtension, loader: LoadedBy) -> tuple[LoadAttempt, _Moment]:
         """The load of a library that uses torch, and the process afterwards."""
         setting = dataclasses.replace(self._setting, process=moment.process)
         replayer = moment.replayer.copy() if moment.replayer else None
@@ -255,14 +253,14 @@ class _Loads:
             source, closure = examined.extension.source, linkage.resolution.closure
             yield from registrants(source, closure, linkage.registering, self._files)
 
-    def _attempt(self, location: str, linkage: Linkage, loader: Loader, process: Process) -> LoadAttempt:
+    def _attempt(self, location: str, linkage: Linkage, loader: LoadedBy, process: Process) -> LoadAttempt:
         path = self._inside(location)
         if linkage.resolution is None:
             return LoadAttempt(path=path, words=f"{path}: {NO_SUCH_FILE}")
         found = self._found(path, location, linkage.resolution, process)
         if found.words is not None:
             return found
-        error = linkage.error if loader is Loader.IMPORT else _error_of_dlopen(linkage)
+        error = linkage.error if loader is LoadedBy.IMPORT else _error_of_dlopen(linkage)
         if error is None:
             return found
         return LoadAttempt(path=path, words=error.message, aborts=error.aborts, exact=error.exact)
@@ -331,9 +329,9 @@ def _is_unread(registrations: Registrations) -> bool:
     return any(gap.stage == "emulation" for gap in registrations.gaps)
 
 
-def _defined(registrations: Iterable[Registrations], loader: Loader) -> set[str]:
+def _defined(registrations: Iterable[Registrations], loader: LoadedBy) -> set[str]:
     """The operators that are defined by a load, without overloads."""
-    phases = ("static-init", "module-init") if loader is Loader.IMPORT else ("static-init",)
+    phases = ("static-init", "module-init") if loader is LoadedBy.IMPORT else ("static-init",)
     return {
         operator.name.partition(".")[0]
         for each in registrations

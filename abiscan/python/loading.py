@@ -8,7 +8,7 @@ from dataclasses import replace
 from packaging.version import InvalidVersion, Version
 
 from abiscan.python.machine import Attempt, ProcessEnded, PythonMachine
-from abiscan.python.model import PROCESS_ENDS, Answer, Loader, Raised
+from abiscan.python.model import PROCESS_ENDS, Answer, LoadedBy, Raised
 from abiscan.python.operations import described
 from abiscan.python.sources import stripped
 from abiscan.python.values import NotKnown, PythonError, Thrown, Why
@@ -19,10 +19,10 @@ _WRAPPED_SINCE = Version("2.9")
 
 def load_extension(machine: PythonMachine, file: str) -> None:
     """Import an extension module of the package."""
-    _load(machine, file, Loader.IMPORT)
+    _load(machine, file, LoadedBy.IMPORT)
 
 
-def load(machine: PythonMachine, path: object, loader: Loader) -> None:
+def load(machine: PythonMachine, path: object, loader: LoadedBy) -> None:
     """Load a library by its path, as the code gives it."""
     known = str(path) if isinstance(path, str) or hasattr(path, "as_posix") else None
     inside = None if known is None else machine.files.inside(known)
@@ -41,18 +41,18 @@ def load(machine: PythonMachine, path: object, loader: Loader) -> None:
         _by_name(machine, known, loader)
 
 
-def _unknown_path(machine: PythonMachine, path: object, loader: Loader) -> None:
+def _unknown_path(machine: PythonMachine, path: object, loader: LoadedBy) -> None:
     machine.gap(f"the path of a library that is loaded is not known: {described(path)}")
     machine.trace.attempts.append(
         Attempt(path=None, loader=loader, at=machine.place(), raised=Answer.UNKNOWN, guarded=machine.catches(OSError))
     )
 
 
-def _elsewhere(machine: PythonMachine, path: str, loader: Loader) -> None:
+def _elsewhere(machine: PythonMachine, path: str, loader: LoadedBy) -> None:
     machine.gap(f"a library outside of the package is loaded: {path} ({loader.value})")
 
 
-def _by_name(machine: PythonMachine, name: str, loader: Loader) -> None:
+def _by_name(machine: PythonMachine, name: str, loader: LoadedBy) -> None:
     """A name without a folder: ld.so looks for it in its own paths, where no library of the package is."""
     expected = machine.catches(OSError)
     spot = (machine.place().line, 0)
@@ -67,8 +67,8 @@ def _by_name(machine: PythonMachine, name: str, loader: Loader) -> None:
         _fail(machine, name, loader, PythonError(OSError, (text,)))
 
 
-def _load(machine: PythonMachine, file: str, loader: Loader) -> None:
-    kind = ImportError if loader is Loader.IMPORT else OSError
+def _load(machine: PythonMachine, file: str, loader: LoadedBy) -> None:
+    kind = ImportError if loader is LoadedBy.IMPORT else OSError
     attempt = Attempt(path=file, loader=loader, at=machine.place(), raised=None, guarded=machine.catches(kind))
     machine.trace.attempts.append(attempt)
     number = len(machine.trace.attempts) - 1
@@ -90,9 +90,9 @@ def _load(machine: PythonMachine, file: str, loader: Loader) -> None:
     raise Thrown(_wrapped(machine, file, loader, failure))
 
 
-def _wrapped(machine: PythonMachine, path: str, loader: Loader, failure: PythonError) -> PythonError:
+def _wrapped(machine: PythonMachine, path: str, loader: LoadedBy, failure: PythonError) -> PythonError:
     """The error as ``torch.ops.load_library`` passes it on."""
-    if loader not in {Loader.LOAD_LIBRARY, Loader.LOAD_CLASSES} or not _wraps(machine.world.torch_version):
+    if loader not in {LoadedBy.LOAD_LIBRARY, LoadedBy.LOAD_CLASSES} or not _wraps(machine.world.torch_version):
         return failure
     text = f"Could not load this library: {path}"
     if failure.args == (text,):
@@ -109,7 +109,7 @@ def _wraps(version: str | Answer) -> bool:
         return True
 
 
-def _fail(machine: PythonMachine, path: str, loader: Loader, failure: PythonError) -> None:
+def _fail(machine: PythonMachine, path: str, loader: LoadedBy, failure: PythonError) -> None:
     """A load of what is not there."""
     failure.at = machine.place()
     failure.loads = {len(machine.trace.attempts)}

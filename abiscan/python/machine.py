@@ -9,7 +9,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from abiscan.python.library import PythonCode
-from abiscan.python.model import Answer, Condition, Loader, NoResult, Place, PythonRegistration, Raised, Told, World
+from abiscan.python.model import (
+    Answer,
+    Condition,
+    LoadedBy,
+    NoResult,
+    PythonLine,
+    PythonRegistration,
+    Raised,
+    Told,
+    World,
+)
 from abiscan.python.values import NotKnown, PythonFunction, Scope, Why
 
 Spot = tuple[str, int, int]
@@ -43,8 +53,8 @@ class Attempt:
     """A load that the code tried."""
 
     path: str | None
-    loader: Loader
-    at: Place
+    loader: LoadedBy
+    at: PythonLine
     raised: Raised | Answer | None
     told: Told | None = None
     guarded: bool = False
@@ -124,7 +134,7 @@ class PythonMachine:
         if self.steps % 256 == 0 and time.thread_time() > self.limits.deadline:
             raise Exhausted("out of time")
 
-    def load_library(self, path: str, loader: Loader) -> Raised | Answer | None:
+    def load_library(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
         """Ask the world to load a library; the time that takes is not that of the reading."""
         with self._not_counted():
             return self.world.load(path, loader)
@@ -155,12 +165,12 @@ class PythonMachine:
         finally:
             self.limits.deadline += time.thread_time() - began
 
-    def place(self) -> Place:
+    def place(self) -> PythonLine:
         """The innermost line of the package."""
         for frame in reversed(self.frames):
             if frame.file is not None:
-                return Place(file=frame.file, line=frame.line)
-        return Place(file="?", line=0)
+                return PythonLine(file=frame.file, line=frame.line)
+        return PythonLine(file="?", line=0)
 
     def gap(self, text: str) -> None:
         """Note what could not be followed."""
@@ -183,7 +193,7 @@ class PythonMachine:
         key = (place.file, *spot)
         taken = self.choices.get(key, default)
         if key not in self.trace.decisions:
-            condition = Condition(text=text, at=Place(file=place.file, line=spot[0]), taken=taken)
+            condition = Condition(text=text, at=PythonLine(file=place.file, line=spot[0]), taken=taken)
             self.trace.decisions[key] = Decision(spot=key, condition=condition, why=why)
         return taken
 

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 
 @dataclass(frozen=True, slots=True, order=True, kw_only=True)
-class Place:
+class PythonLine:
     """A line of a package's source."""
 
     file: str
@@ -22,7 +22,7 @@ class Place:
         return f"{self.file}:{self.line}"
 
 
-class Loader(enum.Enum):
+class LoadedBy(enum.Enum):
     """What loads a library."""
 
     IMPORT = "import"
@@ -46,7 +46,7 @@ class Raised:
 
     exception: str
     message: str | None
-    at: Place | None
+    at: PythonLine | None
     cause: Raised | None = None
 
 
@@ -76,7 +76,7 @@ class World(Protocol):
     python: tuple[int, int] | Answer
     machine: str
 
-    def load(self, path: str, loader: Loader) -> Raised | Answer | None:
+    def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
         """Load a library of the package: None if it loads, else what the load raises.
 
         Libraries that have been loaded stay in the process for the next ones.
@@ -110,8 +110,8 @@ class Load:
     """
 
     path: str | None
-    loader: Loader
-    at: Place
+    loader: LoadedBy
+    at: PythonLine
     raised: Raised | Answer | None
     told: Told | None = None
 
@@ -138,7 +138,7 @@ class PythonRegistration:
     what: Registers
     operator: str
     key: str | None
-    at: Place
+    at: PythonLine
     perhaps: bool = False
 
 
@@ -147,7 +147,7 @@ class Condition:
     """A condition that could not be decided, and what the other way leads to."""
 
     text: str
-    at: Place
+    at: PythonLine
     taken: bool
 
 
@@ -167,7 +167,7 @@ class ImportOutcome:
     gaps: tuple[str, ...]
 
 
-class How(enum.Enum):
+class HowLoaded(enum.Enum):
     """How a package loads one of its libraries."""
 
     IMPORT = "import"
@@ -188,15 +188,15 @@ class How(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Use:
+class LibraryUse:
     """How the package uses one of its libraries on this target: where it is loaded, how, and whether by convention.
 
     ``convention`` is the reason, in words, if the Python code tells nothing and a naming convention decides.
     """
 
     path: str
-    how: How
-    at: Place | None
+    how: HowLoaded
+    at: PythonLine | None
     convention: str | None = None
 
 
@@ -209,4 +209,4 @@ class Reading:
     """
 
     imports: tuple[ImportOutcome, ...]
-    uses: Mapping[str, Use] = field(default_factory=dict)
+    uses: Mapping[str, LibraryUse] = field(default_factory=dict)

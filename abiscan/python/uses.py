@@ -10,7 +10,7 @@ from abiscan.python.explore import Run
 from abiscan.python.imports import PythonInterpreter
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Attempt, Exhausted, Limits
-from abiscan.python.model import Answer, How, Loader, NoResult, Raised, Use, World
+from abiscan.python.model import Answer, HowLoaded, LibraryUse, LoadedBy, NoResult, Raised, World
 from abiscan.python.values import Class, NotKnown, PythonFunction, PythonModule, Thrown, Why
 
 _MOST_MODULES = 200
@@ -24,7 +24,7 @@ class Willing:
         self.torch_version, self.cuda, self.python = world.torch_version, world.cuda, world.python
         self.machine = world.machine
 
-    def load(self, path: str, loader: Loader) -> Raised | Answer | None:
+    def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
         """It loads."""
         return None
 
@@ -44,9 +44,9 @@ class Unwilling(Willing):
         super().__init__(world)
         self.refused = refused
 
-    def load(self, path: str, loader: Loader) -> Raised | Answer | None:
+    def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
         """It loads, unless it is one of those."""
-        error = "ImportError" if loader is Loader.IMPORT else "OSError"
+        error = "ImportError" if loader is LoadedBy.IMPORT else "OSError"
         return Raised(exception=error, message=None, at=None) if path in self.refused else None
 
 
@@ -144,9 +144,11 @@ def _functions(module: PythonModule) -> Iterable[PythonFunction]:
             yield from (one for one in value.names.values() if isinstance(one, PythonFunction))
 
 
-def classify(library: PythonCode, world: World, runs: tuple[tuple[Run, ...], ...], after: Later) -> dict[str, Use]:
+def classify(
+    library: PythonCode, world: World, runs: tuple[tuple[Run, ...], ...], after: Later
+) -> dict[str, LibraryUse]:
     """Each library of the package, and how it is used."""
-    uses: dict[str, Use] = {}
+    uses: dict[str, LibraryUse] = {}
     for path in library.files.libraries:
         use = _at_import(path, runs)
         if use is None:
@@ -161,52 +163,52 @@ def classify(library: PythonCode, world: World, runs: tuple[tuple[Run, ...], ...
     for path in library.files.libraries:
         if path not in uses:
             unimportable = _no_python_imports(library, path)
-            how = How.UNKNOWN if unclear and not unimportable else How.NEVER
-            uses[path] = Use(path=path, how=how, at=None)
+            how = HowLoaded.UNKNOWN if unclear and not unimportable else HowLoaded.NEVER
+            uses[path] = LibraryUse(path=path, how=how, at=None)
     return uses
 
 
-def _at_import(path: str, runs: tuple[tuple[Run, ...], ...]) -> Use | None:
+def _at_import(path: str, runs: tuple[tuple[Run, ...], ...]) -> LibraryUse | None:
     for group in runs:
         found = [(run, next((one for one in run.trace.attempts if one.path == path), None)) for run in group]
         known = [one for _, one in found if one is not None]
         if known:
             usual = [one for run, one in found if not run.optional]
-            how = How.IMPORT if all(usual) else How.CONDITIONAL
-            if how is How.IMPORT and any(one.guarded or one.told is not None for one in known):
-                how = How.GUARDED
-            return Use(path=path, how=how, at=known[0].at)
+            how = HowLoaded.IMPORT if all(usual) else HowLoaded.CONDITIONAL
+            if how is HowLoaded.IMPORT and any(one.guarded or one.told is not None for one in known):
+                how = HowLoaded.GUARDED
+            return LibraryUse(path=path, how=how, at=known[0].at)
     return None
 
 
-def _beyond_import(path: str, after: Later) -> Use | None:
+def _beyond_import(path: str, after: Later) -> LibraryUse | None:
     attempt = next((one for one in after.attempts() if one.path == path), None)
     if attempt is None:
         return None
-    how = How.CONDITIONAL if attempt in after.instead else How.ON_DEMAND
-    return Use(path=path, how=how, at=attempt.at)
+    how = HowLoaded.CONDITIONAL if attempt in after.instead else HowLoaded.ON_DEMAND
+    return LibraryUse(path=path, how=how, at=attempt.at)
 
 
-def _alternatives(library: PythonCode, world: World, uses: dict[str, Use]) -> None:
+def _alternatives(library: PythonCode, world: World, uses: dict[str, LibraryUse]) -> None:
     """Libraries beside one that is used, for another version of torch, CUDA or Python."""
     names = {path: named(path) for path in library.files.libraries}
     for path in library.files.libraries:
         if path in uses or not names[path].parts:
             continue
         sibling = next((one for one in uses.values() if names[one.path].pattern == names[path].pattern), None)
-        if sibling is not None and sibling.how is not How.ALTERNATIVE and sibling.convention is None:
-            uses[path] = Use(path=path, how=How.ALTERNATIVE, at=sibling.at)
+        if sibling is not None and sibling.how is not HowLoaded.ALTERNATIVE and sibling.convention is None:
+            uses[path] = LibraryUse(path=path, how=HowLoaded.ALTERNATIVE, at=sibling.at)
             continue
         siblings = [one for one in library.files.libraries if names[one].pattern == names[path].pattern]
         fitting = fits(names[path], world)
         if fitting is None or len(siblings) < 2:
             continue
         target = " and ".join(f"{kind} {value}" for kind, value in names[path].parts)
-        how = How.IMPORT if fitting else How.ALTERNATIVE
-        uses[path] = Use(path=path, how=how, at=None, convention=f"its name says {target}")
+        how = HowLoaded.IMPORT if fitting else HowLoaded.ALTERNATIVE
+        uses[path] = LibraryUse(path=path, how=how, at=None, convention=f"its name says {target}")
 
 
-def _needed(library: PythonCode, uses: dict[str, Use]) -> None:
+def _needed(library: PythonCode, uses: dict[str, LibraryUse]) -> None:
     """Libraries that others of the package need."""
     by_name: dict[str, list[str]] = {}
     for path in library.files.libraries:
@@ -216,7 +218,7 @@ def _needed(library: PythonCode, uses: dict[str, Use]) -> None:
         for name in library.files.sources.needed(waiting.pop()):
             for path in by_name.get(name, ()):
                 if path not in uses:
-                    uses[path] = Use(path=path, how=How.NEEDED, at=None)
+                    uses[path] = LibraryUse(path=path, how=HowLoaded.NEEDED, at=None)
                     waiting.append(path)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from abiscan.python.model import Place
+from abiscan.python.model import PythonLine
 
 
 class Why(enum.Enum):
@@ -167,7 +167,7 @@ class PythonError:
     attributes: dict[str, object] = field(default_factory=dict)
     cause: PythonError | None = None
     context: PythonError | None = None
-    at: Place | None = None
+    at: PythonLine | None = None
     loads: set[int] = field(default_factory=set)
     """The loads, by number, whose failure this tells of."""
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from abiscan.gpu.compatibility import Choice, Fit
+from abiscan.gpu.compatibility import Choice, CodeFit
 from abiscan.gpu.devices import Gpu
 
 
@@ -38,7 +38,7 @@ def mark_of(choices: Sequence[Choice]) -> GpuMark:
         return GpuMark.NONE
     if not all(fit.runs for fit in fits):
         return GpuMark.SOME
-    return GpuMark.JIT if Fit.JIT in fits else GpuMark.NATIVE
+    return GpuMark.JIT if CodeFit.JIT in fits else GpuMark.NATIVE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from abiscan.findings import Effect, Finding
-from abiscan.python.model import How as Way
-from abiscan.python.model import Told
+from abiscan.python.model import HowLoaded, Told
 from abiscan.results.verdict import How, Verdict
 from abiscan.words import first_line, listed, plural
 
@@ -61,7 +60,7 @@ class UsedLibrary:
 
     path: str
     loaded_at: str | None
-    how: Way
+    how: HowLoaded
     used: bool | None
     verdict: Verdict | None
     file: str | None = None
@@ -73,7 +72,7 @@ class UsedLibrary:
     @property
     def is_missing(self) -> bool:
         """Whether the package can be imported without it, but not all of it works then."""
-        return self.told is not None or (self.how is Way.ON_DEMAND and self.verdict is Verdict.FAILS)
+        return self.told is not None or (self.how is HowLoaded.ON_DEMAND and self.verdict is Verdict.FAILS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +165,7 @@ class PackageResult:
             return f"it needs {listed(self.lacking)}, which this machine does not have"
         if unread := [library.path for library in self.libraries if library.verdict is Verdict.UNKNOWN]:
             return f"{listed(unread)} cannot be read"
-        doubtful = [library.path for library in self.libraries if library.how is Way.UNKNOWN]
+        doubtful = [library.path for library in self.libraries if library.how is HowLoaded.UNKNOWN]
         if doubtful and not self.gaps:
             return f"nothing says how it loads {listed(doubtful)}"
         return next(iter((*self.gaps, *self.conditions)), "its Python code could not be followed")

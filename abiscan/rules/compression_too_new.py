@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from abiscan.findings import Finding, rule
-from abiscan.gpu.compatibility import Choice, Fit
+from abiscan.gpu.compatibility import Choice, CodeFit
 from abiscan.gpu.drivers import ZSTD
 from abiscan.gpu.outcome import GpuOutcome
 from abiscan.linkage.linkage import Linkage
@@ -29,7 +29,7 @@ _SAYS = "CUDA error: device kernel image is invalid"
 
 def check(linkage: Linkage) -> Iterator[Finding]:
     """One finding for each GPU on which operators fail."""
-    yield from failures(RULE.name, Fit.COMPRESSION_TOO_NEW, linkage, _cause, _fix, _SAYS)
+    yield from failures(RULE.name, CodeFit.COMPRESSION_TOO_NEW, linkage, _cause, _fix, _SAYS)
 
 
 def _cause(outcome: GpuOutcome, choice: Choice) -> str:

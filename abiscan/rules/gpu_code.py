@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from abiscan.findings import Effect, Evidence, Finding
-from abiscan.gpu.compatibility import Choice, Fit
+from abiscan.gpu.compatibility import Choice, CodeFit
 from abiscan.gpu.devices import Gpu
 from abiscan.gpu.model import targets_of
 from abiscan.gpu.outcome import GpuOutcome
@@ -18,7 +18,7 @@ _SHOWN: Final = 4
 
 def failures(
     rule: str,
-    fit: Fit,
+    fit: CodeFit,
     linkage: Linkage,
     cause: Callable[[GpuOutcome, Choice], str],
     fix: Callable[[GpuOutcome, Choice, Mapping[str, tuple[str, ...]]], str],

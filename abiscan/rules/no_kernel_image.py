@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from abiscan.findings import Effect, Evidence, Finding, rule
-from abiscan.gpu.compatibility import Choice, Fit
+from abiscan.gpu.compatibility import Choice, CodeFit
 from abiscan.gpu.outcome import GpuOutcome
 from abiscan.linkage.linkage import Linkage
 from abiscan.rules.gpu_code import architecture, failures
@@ -35,7 +35,7 @@ _SAYS = "CUDA error: no kernel image is available for execution on the device"
 
 def check(linkage: Linkage) -> Iterator[Finding]:
     """One finding for each GPU on which operators fail, and a note on those of which only some kernels lack code."""
-    yield from failures(RULE.name, Fit.NONE, linkage, _cause, _fix, _SAYS)
+    yield from failures(RULE.name, CodeFit.NONE, linkage, _cause, _fix, _SAYS)
     for outcome in linkage.gpus:
         if partial := outcome.partial:
             yield Finding(

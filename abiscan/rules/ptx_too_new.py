@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from abiscan.findings import Effect, Evidence, Finding, rule
-from abiscan.gpu.compatibility import Choice, Fit
+from abiscan.gpu.compatibility import Choice, CodeFit
 from abiscan.gpu.drivers import driver_for_ptx
 from abiscan.gpu.outcome import GpuOutcome
 from abiscan.linkage.linkage import Linkage
@@ -31,10 +31,10 @@ _SAYS = "CUDA error: the provided PTX was compiled with an unsupported toolchain
 
 def check(linkage: Linkage) -> Iterator[Finding]:
     """One finding for each GPU on which operators need translation."""
-    yield from failures(RULE.name, Fit.PTX_TOO_NEW, linkage, _cause, _fix, _SAYS)
+    yield from failures(RULE.name, CodeFit.PTX_TOO_NEW, linkage, _cause, _fix, _SAYS)
     for outcome in linkage.gpus:
         translated = outcome.translated
-        if not translated and not outcome.operators and outcome.file.fit is Fit.JIT:
+        if not translated and not outcome.operators and outcome.file.fit is CodeFit.JIT:
             translated = {linkage.name: outcome.file}
         if translated and outcome.driver is None:
             newest = max(translated.values(), key=_version)

@@ -15,7 +15,7 @@ import pytest
 
 from abiscan.inputs import interpreter
 from abiscan.python.library import Surroundings
-from abiscan.python.model import Answer, Loader, NoResult, Raised, Registers
+from abiscan.python.model import Answer, LoadedBy, NoResult, Raised, Registers
 from abiscan.python.reading import read
 from tests import live_torch
 from tests.oracle.python_packages import PACKAGES
@@ -65,12 +65,12 @@ class RecordedWorld:
         self._of_torch = record["of_torch"]
         self._loaded = False
 
-    def load(self, path: str, loader: Loader) -> Raised | Answer | None:
+    def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
         """What the load raised."""
         assert path in self._errors, f"{path} was not loaded"
         error = self._errors[path]
         self._loaded = self._loaded or error is None
-        kind = "ImportError" if loader is Loader.IMPORT else "OSError"
+        kind = "ImportError" if loader is LoadedBy.IMPORT else "OSError"
         return None if error is None else Raised(exception=kind, message=error, at=None)
 
     def operator(self, name: str) -> bool | Answer:

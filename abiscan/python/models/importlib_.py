@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from abiscan.python import loading
 from abiscan.python.library import absolute
 from abiscan.python.machine import PythonMachine
-from abiscan.python.model import Answer, Loader
+from abiscan.python.model import Answer, LoadedBy
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Namespace, argument, natives
 from abiscan.python.operations import described
@@ -97,7 +97,7 @@ def _from_spec(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     if not args or not isinstance(args[0], Spec):
         return NotKnown("module_from_spec()")
     if ".so" in (args[0].origin or ""):
-        loading.load(machine, args[0].origin, Loader.IMPORT)
+        loading.load(machine, args[0].origin, LoadedBy.IMPORT)
     return NotKnown(args[0].name)
 
 

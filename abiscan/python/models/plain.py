@@ -9,7 +9,7 @@ from typing import NamedTuple
 from abiscan.python import loading
 from abiscan.python.contexts import Suppress
 from abiscan.python.machine import PythonMachine
-from abiscan.python.model import Answer, Loader, Told
+from abiscan.python.model import Answer, LoadedBy, Told
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Model, Namespace, argument, namespace, natives
 from abiscan.python.operations import attempt, described
@@ -236,7 +236,7 @@ def _cdll(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
         inside = machine.files.inside(name)
         if not any(one.path == inside and one.raised is None for one in machine.trace.attempts):
             raise thrown(OSError, f"{name}: cannot open shared object file: No such file or directory")
-    loading.load(machine, name, Loader.CTYPES)
+    loading.load(machine, name, LoadedBy.CTYPES)
     return LoadedLibrary(described(name))
 
 

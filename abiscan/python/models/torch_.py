@@ -8,7 +8,7 @@ from packaging.version import InvalidVersion, Version
 
 from abiscan.python import loading
 from abiscan.python.machine import PythonMachine
-from abiscan.python.model import Answer, Loader
+from abiscan.python.model import Answer, LoadedBy
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Namespace, argument
 from abiscan.python.operators import OperatorValue, exists
@@ -68,7 +68,7 @@ class OperatorsValue(Modelled):
 
     __slots__ = ("loader", "name")
 
-    def __init__(self, name: str, loader: Loader) -> None:
+    def __init__(self, name: str, loader: LoadedBy) -> None:
         self.name, self.loader = name, loader
 
     def attribute(self, machine: PythonMachine, name: str) -> object:
@@ -171,8 +171,8 @@ def _torch(machine: PythonMachine) -> object:
         "__version__": TorchVersionText(version)
         if isinstance(version, str)
         else NotKnown("torch.__version__", Why.ENVIRONMENT),
-        "ops": OperatorsValue("torch.ops", Loader.LOAD_LIBRARY),
-        "classes": OperatorsValue("torch.classes", Loader.LOAD_CLASSES),
+        "ops": OperatorsValue("torch.ops", LoadedBy.LOAD_LIBRARY),
+        "classes": OperatorsValue("torch.classes", LoadedBy.LOAD_CLASSES),
         "__file__": f"{folder}/__init__.py" if folder else NotKnown("torch.__file__", Why.ENVIRONMENT),
         "__path__": [str(folder)] if folder else NotKnown("torch.__path__", Why.ENVIRONMENT),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.gpu.compatibility import Fit, choose, fits
+from abiscan.gpu.compatibility import CodeFit, choose, fits
 from abiscan.gpu.devices import Gpu, gpu
 from abiscan.gpu.drivers import Driver, driver_for_ptx, knows_ptx
 from abiscan.gpu.model import CodeKind, Compression, Container, Entry
@@ -80,7 +80,7 @@ def test_amd(code: str, device: str, *, runs: bool) -> None:
     assert fits(Entry(kind=CodeKind.HIP, gfx=code), target) is runs
 
 
-def chosen(entries: list[Entry], capability: int, driver: str | None = None) -> tuple[Fit, str | None]:
+def chosen(entries: list[Entry], capability: int, driver: str | None = None) -> tuple[CodeFit, str | None]:
     found = Driver.parse(driver) if driver else None
     choice = choose([Container(address=0, entries=tuple(entries))], on(capability), found)
     return choice.fit, choice.entry.target if choice.entry else None
@@ -89,26 +89,26 @@ def chosen(entries: list[Entry], capability: int, driver: str | None = None) -> 
 @pytest.mark.parametrize(
     ("entries", "driver", "expected"),
     [
-        ([ptx(80), cubin(80), cubin(86)], None, (Fit.NATIVE, "sm_86")),
-        ([cubin(90, "a"), cubin(80)], None, (Fit.NATIVE, "sm_80")),
-        ([ptx(80), ptx(75)], None, (Fit.JIT, "compute_80")),
-        ([ptx(80)], "565.10", (Fit.PTX_TOO_NEW, "compute_80")),
-        ([ptx(80), cubin(80)], "565.10", (Fit.NATIVE, "sm_80")),
-        ([cubin(80, "", Compression.ZSTD), ptx(80)], "535.54.03", (Fit.COMPRESSION_TOO_NEW, "sm_80")),
-        ([cubin(90)], None, (Fit.NONE, None)),
+        ([ptx(80), cubin(80), cubin(86)], None, (CodeFit.NATIVE, "sm_86")),
+        ([cubin(90, "a"), cubin(80)], None, (CodeFit.NATIVE, "sm_80")),
+        ([ptx(80), ptx(75)], None, (CodeFit.JIT, "compute_80")),
+        ([ptx(80)], "565.10", (CodeFit.PTX_TOO_NEW, "compute_80")),
+        ([ptx(80), cubin(80)], "565.10", (CodeFit.NATIVE, "sm_80")),
+        ([cubin(80, "", Compression.ZSTD), ptx(80)], "535.54.03", (CodeFit.COMPRESSION_TOO_NEW, "sm_80")),
+        ([cubin(90)], None, (CodeFit.NONE, None)),
     ],
 )
 def test_what_the_runtime_chooses_for_8_6(
-    entries: list[Entry], driver: str | None, expected: tuple[Fit, str | None]
+    entries: list[Entry], driver: str | None, expected: tuple[CodeFit, str | None]
 ) -> None:
     assert chosen(entries, 86, driver) == expected
 
 
 def test_of_several_containers_the_best() -> None:
     containers = [Container(address=0, entries=(cubin(90),)), Container(address=8, entries=(ptx(80),))]
-    assert choose(containers, on(86)).fit is Fit.JIT
+    assert choose(containers, on(86)).fit is CodeFit.JIT
     linked_later = Container(address=0, entries=(cubin(86),), relocatable=True)
-    assert choose([linked_later], on(86)).fit is Fit.NONE
+    assert choose([linked_later], on(86)).fit is CodeFit.NONE
 
 
 @pytest.mark.parametrize(

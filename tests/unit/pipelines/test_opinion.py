@@ -6,11 +6,10 @@ import pytest
 
 from abiscan.findings import Effect, Finding
 from abiscan.pipelines.fit import opinion
-from abiscan.python.model import How, Told
+from abiscan.python.model import HowLoaded, Told
 from abiscan.results.check import Result
 from abiscan.results.package import ImportFailure, PackageResult, PackageVerdict, UsedLibrary
-from abiscan.results.verdict import How as Failing
-from abiscan.results.verdict import Verdict
+from abiscan.results.verdict import How, Verdict
 
 
 def package(verdict: PackageVerdict, *, library: Verdict, lacking: tuple[str, ...] = ()) -> PackageResult:
@@ -18,14 +17,14 @@ def package(verdict: PackageVerdict, *, library: Verdict, lacking: tuple[str, ..
     used = UsedLibrary(
         path="a/_C.so",
         loaded_at=None,
-        how=How.GUARDED,
+        how=HowLoaded.GUARDED,
         used=True,
         verdict=library,
         file="a/_C.so",
         error="x.so: gone",
         told=told,
     )
-    failure = ImportFailure(how=Failing.RAISES, exception="OSError", message="no", file=None, line=None, cause="why")
+    failure = ImportFailure(how=How.RAISES, exception="OSError", message="no", file=None, line=None, cause="why")
     return PackageResult(
         target="a.whl",
         name="a",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from abiscan.python.library import Surroundings
-from abiscan.python.model import Answer, Loader, NoResult, Raised, Reading
+from abiscan.python.model import Answer, LoadedBy, NoResult, Raised, Reading
 from abiscan.python.reading import read
 
 
@@ -66,12 +66,12 @@ class FakeWorld:
     operators: frozenset[str] = field(default_factory=frozenset)
     results: Mapping[str, int | bool | str | NoResult | None] = field(default_factory=dict)
 
-    def load(self, path: str, loader: Loader) -> Raised | Answer | None:
+    def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
         """As the test says."""
         answer = self.error(path)
         if answer is None or isinstance(answer, Answer):
             return answer
-        kind = "ImportError" if loader is Loader.IMPORT else "OSError"
+        kind = "ImportError" if loader is LoadedBy.IMPORT else "OSError"
         return Raised(exception=kind, message=answer, at=None)
 
     def operator(self, name: str) -> bool | Answer:

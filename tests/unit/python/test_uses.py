@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.python.model import PROCESS_ENDS, Answer, How, Loader, Raised, Told
+from abiscan.python.model import PROCESS_ENDS, Answer, HowLoaded, LoadedBy, Raised, Told
 from abiscan.python.reading import read
 from tests.unit.python.packages import FakeWorld, TextSources, reading_of
 
@@ -19,19 +19,22 @@ def _fails(path: str) -> str:
     return f"{path}: undefined symbol: absent"
 
 
-def _how(files: dict[str, str], world: FakeWorld | None = None) -> dict[str, How]:
+def _how(files: dict[str, str], world: FakeWorld | None = None) -> dict[str, HowLoaded]:
     reading = reading_of(files, world)
     return {path.removeprefix("p/"): use.how for path, use in reading.uses.items()}
 
 
 def test_what_import_loads() -> None:
     code = LOAD + "load('a.so')\ntry:\n    load('b.so')\nexcept OSError:\n    pass\n"
-    assert _how({"p/__init__.py": code, "p/a.so": "", "p/b.so": ""}) == {"a.so": How.IMPORT, "b.so": How.GUARDED}
+    assert _how({"p/__init__.py": code, "p/a.so": "", "p/b.so": ""}) == {
+        "a.so": HowLoaded.IMPORT,
+        "b.so": HowLoaded.GUARDED,
+    }
 
 
 def test_a_handler_that_raises_again_guards_nothing() -> None:
     code = LOAD + "try:\n    load('a.so')\nexcept OSError as e:\n    raise ImportError('no') from e\n"
-    assert _how({"p/__init__.py": code, "p/a.so": ""}) == {"a.so": How.IMPORT}
+    assert _how({"p/__init__.py": code, "p/a.so": ""}) == {"a.so": HowLoaded.IMPORT}
 
 
 def test_what_is_caught_further_out_is_guarded() -> None:
@@ -43,19 +46,19 @@ def test_what_is_caught_further_out_is_guarded() -> None:
     reading = reading_of({"p/__init__.py": code, "p/a.so": ""}, FakeWorld(error=_fails))
     assert reading.imports[0].raised is None
     assert reading.imports[0].loads[0].told is Told.PRINT
-    assert reading.uses["p/a.so"].how is How.GUARDED
+    assert reading.uses["p/a.so"].how is HowLoaded.GUARDED
 
 
 def test_what_would_be_loaded_after_a_failure() -> None:
     files = {"p/__init__.py": LOAD + "load('a.so')\nload('b.so')\n", "p/a.so": "", "p/b.so": ""}
-    assert _how(files, FakeWorld(error=_fails)) == {"a.so": How.IMPORT, "b.so": How.IMPORT}
+    assert _how(files, FakeWorld(error=_fails)) == {"a.so": HowLoaded.IMPORT, "b.so": HowLoaded.IMPORT}
 
 
 def test_a_gpu_may_be_there() -> None:
     code = LOAD + "if torch.cuda.is_available():\n    load('gpu.so')\n"
     files = {"p/__init__.py": code, "p/gpu.so": ""}
-    assert _how(files, FakeWorld(cuda="12.6")) == {"gpu.so": How.CONDITIONAL}
-    assert _how(files, FakeWorld(cuda=None)) == {"gpu.so": How.NEVER}
+    assert _how(files, FakeWorld(cuda="12.6")) == {"gpu.so": HowLoaded.CONDITIONAL}
+    assert _how(files, FakeWorld(cuda=None)) == {"gpu.so": HowLoaded.NEVER}
     (outcome,) = reading_of(files, FakeWorld(cuda="12.6", error=_fails)).imports
     assert outcome.raised is Answer.UNKNOWN
     assert [(one.text, str(one.at), one.taken) for one in outcome.conditions] == [
@@ -70,7 +73,11 @@ def test_what_is_tried_when_another_does_not_load() -> None:
     )
     files = {"p/__init__.py": code, "p/ffmpeg6.so": "", "p/ffmpeg5.so": "", "p/ffmpeg4.so": ""}
     found = _how(files)
-    assert found == {"ffmpeg6.so": How.GUARDED, "ffmpeg5.so": How.CONDITIONAL, "ffmpeg4.so": How.CONDITIONAL}
+    assert found == {
+        "ffmpeg6.so": HowLoaded.GUARDED,
+        "ffmpeg5.so": HowLoaded.CONDITIONAL,
+        "ffmpeg4.so": HowLoaded.CONDITIONAL,
+    }
 
 
 def test_on_demand() -> None:
@@ -82,8 +89,8 @@ def test_on_demand() -> None:
     }
     reading = reading_of(files)
     assert {path: (use.how, str(use.at)) for path, use in reading.uses.items()} == {
-        "p/a.so": (How.ON_DEMAND, "p/__init__.py:3"),
-        "p/b.so": (How.ON_DEMAND, "p/__init__.py:3"),
+        "p/a.so": (HowLoaded.ON_DEMAND, "p/__init__.py:3"),
+        "p/b.so": (HowLoaded.ON_DEMAND, "p/__init__.py:3"),
     }
     assert [outcome.module for outcome in reading.imports] == ["p", "p.sub"]
 
@@ -99,7 +106,7 @@ def test_a_submodule_that_fails_is_told_apart() -> None:
 def test_builds_for_other_versions() -> None:
     code = LOAD + "load('torch-' + '.'.join(torch.__version__.split('.')[:2]) + '/lib.so')\n"
     files = {"p/__init__.py": code, "p/torch-2.12/lib.so": "", "p/torch-2.13/lib.so": ""}
-    assert _how(files) == {"torch-2.12/lib.so": How.ALTERNATIVE, "torch-2.13/lib.so": How.IMPORT}
+    assert _how(files) == {"torch-2.12/lib.so": HowLoaded.ALTERNATIVE, "torch-2.13/lib.so": HowLoaded.IMPORT}
 
 
 @pytest.mark.parametrize(
@@ -115,7 +122,7 @@ def test_names_decide_where_the_code_says_nothing(names: tuple[str, ...], fittin
     reading = reading_of({"p/__init__.py": code, **{f"p/{name}": "" for name in names}})
     for name in names:
         use = reading.uses[f"p/{name}"]
-        assert use.how is (How.IMPORT if name == fitting else How.ALTERNATIVE)
+        assert use.how is (HowLoaded.IMPORT if name == fitting else HowLoaded.ALTERNATIVE)
         assert use.convention
     assert reading.imports[0].gaps == (
         "p/__init__.py:3: the path of a library that is loaded is not known: somewhere.find()",
@@ -131,15 +138,15 @@ def test_never_needed_and_unknown() -> None:
         "p/old.cpython-39-x86_64-linux-gnu.so": "",
     }
     assert {path: use.how for path, use in reading_of(files).uses.items()} == {
-        "p/a.so": How.IMPORT,
-        "p.libs/libb.so": How.NEEDED,
-        "p.libs/libc-1.so": How.NEEDED,
-        "p/old.cpython-39-x86_64-linux-gnu.so": How.NEVER,
+        "p/a.so": HowLoaded.IMPORT,
+        "p.libs/libb.so": HowLoaded.NEEDED,
+        "p.libs/libc-1.so": HowLoaded.NEEDED,
+        "p/old.cpython-39-x86_64-linux-gnu.so": HowLoaded.NEVER,
     }
     unclear = {**files, "p/__init__.py": LOAD + "load(input())\n"}
     found = {path: use.how for path, use in reading_of(unclear).uses.items()}
-    assert found["p/a.so"] is How.UNKNOWN
-    assert found["p/old.cpython-39-x86_64-linux-gnu.so"] is How.NEVER
+    assert found["p/a.so"] is HowLoaded.UNKNOWN
+    assert found["p/old.cpython-39-x86_64-linux-gnu.so"] is HowLoaded.NEVER
 
 
 @pytest.mark.parametrize(
@@ -162,7 +169,7 @@ def test_what_users_are_told(handler: str, told: Told) -> None:
     (load,) = outcome.loads
     assert load.told is told
     assert isinstance(load.raised, Raised)
-    assert (load.path, load.loader, str(load.at)) == ("p/a.so", Loader.LOAD_LIBRARY, "p/__init__.py:3")
+    assert (load.path, load.loader, str(load.at)) == ("p/a.so", LoadedBy.LOAD_LIBRARY, "p/__init__.py:3")
 
 
 def test_what_may_load_or_not() -> None:
@@ -174,7 +181,7 @@ def test_what_may_load_or_not() -> None:
 
 def test_a_load_that_ends_the_process_is_not_caught() -> None:
     class Ending(FakeWorld):
-        def load(self, path: str, loader: Loader) -> Raised | Answer | None:
+        def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
             return Raised(exception=PROCESS_ENDS, message=f"{loader.value} of {path}", at=None)
 
     code = LOAD + "try:\n    load('a.so')\nexcept BaseException:\n    pass\n"
