@@ -10,7 +10,18 @@ import importlib
 
 TYPE_CHECKING = False  # what type checkers know by this name; the typing module takes longer to import than the rest
 if TYPE_CHECKING:
-    from abiscan.api import api_history, check, coverage, diff, fit, matrix, operators, releases, torch_operators
+    from abiscan.api import (
+        api_history,
+        check,
+        coverage,
+        diff,
+        fit,
+        matrix,
+        operators,
+        releases,
+        stable,
+        torch_operators,
+    )
     from abiscan.dispatch.coverage import Coverage, MissingKernel
     from abiscan.errors import AbiscanError, InputError
     from abiscan.findings import Effect, Evidence, Finding, Rule
@@ -23,6 +34,7 @@ if TYPE_CHECKING:
     from abiscan.results.matrix import Matrix, PackageRow, Row
     from abiscan.results.operators import ExtensionOperators
     from abiscan.results.package import ImportFailure, ModuleResult, PackageResult, PackageVerdict, UsedLibrary
+    from abiscan.results.stable import StableReport
     from abiscan.results.torch_operators import TorchOperators
     from abiscan.results.verdict import How, Verdict
     from abiscan.rules import RULES
@@ -58,6 +70,7 @@ __all__ = [
     "Row",
     "Rule",
     "Session",
+    "StableReport",
     "Suppressed",
     "TorchOperators",
     "UsedLibrary",
@@ -70,6 +83,7 @@ __all__ = [
     "matrix",
     "operators",
     "releases",
+    "stable",
     "torch_operators",
 ]
 
@@ -83,6 +97,7 @@ _MODULES = {
         "matrix",
         "operators",
         "releases",
+        "stable",
         "torch_operators",
     ),
     "abiscan.dispatch.coverage": ("Coverage", "MissingKernel"),
@@ -98,6 +113,7 @@ _MODULES = {
     "abiscan.results.operators": ("ExtensionOperators",),
     "abiscan.results.package": ("ImportFailure", "ModuleResult", "PackageResult", "PackageVerdict", "UsedLibrary"),
     "abiscan.results.torch_operators": ("TorchOperators",),
+    "abiscan.results.stable": ("StableReport",),
     "abiscan.results.verdict": ("How", "Verdict"),
     "abiscan.rules": ("RULES",),
 }

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from abiscan.results.fit import FitReport
     from abiscan.results.matrix import Matrix
     from abiscan.results.operators import ExtensionOperators
+    from abiscan.results.stable import StableReport
     from abiscan.results.torch_operators import TorchOperators
     from abiscan.torches.torch import TorchChoice
 
@@ -220,6 +221,33 @@ def diff(
         user = next(iter(sources), None)
         choices = _choice(old, python), _choice(new, python)
         return pipeline.diff(*choices, _machine(machine), user, _session(session))
+
+
+def stable(
+    targets: TargetLike | Iterable[TargetLike] = (),
+    *,
+    environment: bool = False,
+    python: str | None = None,
+    session: Session | None = None,
+) -> StableReport:
+    """Show what ties extensions to releases of torch, and what of the stable ABI would replace it.
+
+    :param environment: whether to judge every installed package that uses torch, too
+    :param python: the interpreter whose installed packages are used; by default that of the environment
+    :raises AbiscanError: no target can be read
+    """
+    from abiscan.pipelines import stable as pipeline
+
+    session = _session(session)
+    each = list(_each(targets))
+    if environment:
+        from abiscan.inputs.interpreter import search_path
+
+        each += pipeline.installed(search_path(_environment(python)), session)
+    if not each:
+        return pipeline.stable([], session)
+    with _all_sources(each, python) as sources:
+        return pipeline.stable(sources, session)
 
 
 def fit(

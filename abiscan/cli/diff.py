@@ -40,6 +40,6 @@ def diff(
     def text(stream: TextIO) -> None:
         from abiscan.report import diff_text
 
-        diff_text.render(comparison, console(stream), verbose=verbose)
+        diff_text.render(comparison, console(stream), verbose=verbose, of_extension=used_by is not None)
 
     write(comparison, form, output, {"text": text})

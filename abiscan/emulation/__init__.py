@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from abiscan.emulation.model import (
@@ -12,6 +12,7 @@ from abiscan.emulation.model import (
     Library,
     LibraryKind,
     Lookup,
+    NotRun,
     Phase,
     RegisteredFallback,
     RegisteredKernel,
@@ -31,6 +32,7 @@ __all__ = [
     "Library",
     "LibraryKind",
     "Lookup",
+    "NotRun",
     "Phase",
     "RegisteredFallback",
     "RegisteredKernel",
@@ -38,6 +40,7 @@ __all__ = [
     "Registrations",
     "Registry",
     "TorchRegistrations",
+    "call_operator",
     "recover",
     "recover_torch",
 ]
@@ -59,6 +62,30 @@ def recover(file: ElfFile, facts: SharedObject, argument_tail: int | None = None
     from abiscan.emulation import recovery
 
     return recovery.recover(file, facts, argument_tail)
+
+
+def call_operator(
+    file: ElfFile,
+    facts: SharedObject,
+    operator: str,
+    schema: str,
+    *,
+    argument_tail: int | None = None,
+    siblings: Sequence[ElfFile] = (),
+    abi_version: int | None = None,
+) -> int | bool | str | NotRun | None:
+    """What an operator without arguments returns whose kernel an object registers while it is loaded.
+
+    :param operator: ``ns::name``
+    :param schema: ``ns::name() -> int``, as it is registered
+    :param argument_tail: as for ``recover``
+    :param siblings: the libraries that define functions which the object imports
+    :param abi_version: what ``aoti_torch_abi_version()`` returns on the torch in question, None if that is not known
+    :returns: the result, or why there is none: nothing in the files raises
+    """
+    from abiscan.emulation import operator_calls
+
+    return operator_calls.call(file, facts, operator, schema, argument_tail, siblings, abi_version)
 
 
 def recover_torch(files: Mapping[str, ElfFile], machine: Machine) -> TorchRegistrations:

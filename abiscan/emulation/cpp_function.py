@@ -27,7 +27,11 @@ _STRING_WORDS: Final = range(7, 12)
 
 
 class Function(NamedTuple):
-    """A kernel. ``addresses`` are where its code begins, in the file's own space."""
+    """A kernel. ``addresses`` are where its code begins, in the file's own space.
+
+    ``unboxed`` is its functor and the function that takes that, then a set of dispatch keys, then the arguments as they
+    are in C++; None if it has none. Both are addresses of the emulated process.
+    """
 
     key: int | None
     signature: str | None
@@ -35,6 +39,7 @@ class Function(NamedTuple):
     boxed: bool
     fallthrough: bool
     addresses: tuple[int, ...] = ()
+    unboxed: tuple[int, int] | None = None
 
 
 def read_optional_key(value: int, *, flag_first: bool, wide: bool | None = None) -> int | None:
@@ -82,6 +87,7 @@ def read_function(state: TorchState, address: int, size: int, *, flag_first: boo
         schema = state.schemas.read_inlined(words[-1])
     fallthrough = _FALLTHROUGH in (state.process.name_at(words[boxed_at]) or "")
     typed = signature is not None or any(process.is_code(word) for word in words[boxed_at + 1 : boxed_at + 3])
+    unboxed = words[boxed_at + 1] if boxed_at + 1 < size else 0
     return Function(
         key=read_optional_key(words[0], flag_first=flag_first, wide=state.wide_keys),
         signature=signature,
@@ -89,6 +95,7 @@ def read_function(state: TorchState, address: int, size: int, *, flag_first: boo
         boxed=not typed and not fallthrough,
         fallthrough=fallthrough,
         addresses=tuple(_code(state, words[1 : boxed_at + 1 + _UNBOXED_WORDS])),
+        unboxed=(words[1], unboxed) if process.is_code(unboxed) else None,
     )
 
 

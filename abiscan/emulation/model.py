@@ -236,6 +236,13 @@ class Registrations:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NotRun:
+    """Why nobody knows what an operator returns."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TorchRegistrations:
     """What the libraries of a torch register, by library, and what its dispatch keys are called, by number.
 

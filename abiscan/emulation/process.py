@@ -92,6 +92,7 @@ class EmulatedProcess:
         self.attributes: dict[int, dict[bytes | int, int]] = {}
         self.python_version = "3.11"
         self.answered_with_zero: str | None = None  # the import that was called last, if it has no double
+        self.called: set[str] = set()  # the imports that were called
         self.calls = 0
         self.call_limit = 0
         self.heap_limit = HEAP_BASE + HEAP_SIZE
@@ -321,6 +322,7 @@ class EmulatedProcess:
             name = name.removeprefix(_DOUBLE_OF)
             found = self._doubles[address] = (name, self._find_double(name))
         name, double = found
+        self.called.add(name)
         self.answered_with_zero = name if double is None else None
         call = Call(self, name)
         if self.image_at(call.return_address) is not None:

@@ -52,7 +52,7 @@ _CLASS_BASE: Final = b"_ZN5torch6detail10class_baseC"
 _UNKNOWN_TYPE: Final = re.compile(r"(?<![\w\])])\?")
 _TEXT: Final = re.compile(r'"(?:\\.|[^"\\])*"')  # the default of an argument
 # What the code that reads a damaged file or emulated process may raise.
-_DAMAGE: Final = (
+DAMAGE: Final = (
     *(NotElfError, MemoryException, OverflowError, ValueError, struct.error),
     *(RecursionError, IndexError, KeyError, TypeError),
 )
@@ -61,23 +61,30 @@ _DAMAGE: Final = (
 def recover(file: ElfFile, facts: SharedObject, argument_tail: int | None) -> Registrations:
     """Recover everything that an object registers, without running it: see ``abiscan.emulation.recover``."""
     try:
-        recovery = _Recovery(file, facts, argument_tail)
-    except _DAMAGE as error:
+        recovery = Recovery(file, facts, argument_tail)
+    except DAMAGE as error:
         return Registrations(gaps=(EmulationGap(stage=_STAGE, reason=f"damaged: {error}", address=None, symbol=None),))
     with contextlib.closing(recovery.process):
         return recovery.run()
 
 
-class _Recovery:
-    def __init__(self, file: ElfFile, facts: SharedObject, argument_tail: int | None) -> None:
+class Recovery:
+    """One object in an emulated process of its own.
+
+    :param siblings: more objects of that process, which define functions that the object imports
+    """
+
+    def __init__(
+        self, file: ElfFile, facts: SharedObject, argument_tail: int | None, siblings: Sequence[ElfFile] = ()
+    ) -> None:
         self.facts = facts
         self.recorder = Recorder()
         self.gaps: list[EmulationGap] = []
         self.sites: list[CallSite] = []
         self.lookups: list[Lookup] = []
         self.find: Callable[[str], Double | None] = lambda _: None
-        self.process = EmulatedProcess(file, facts.machine, self._find_double, fill_datum)
-        state = TorchState(self.process, facts.imports, self.recorder)
+        self.process = EmulatedProcess(file, facts.machine, self._find_double, fill_datum, siblings)
+        self.state = state = TorchState(self.process, facts.imports, self.recorder)
         state.schemas.known_tail = argument_tail
         state.has_flat_class_map |= any(map(self.process.image.mentions, (_FLAT_MAP, _CLASS_BASE)))
         self.registries = FilledRegistries(state)
@@ -90,10 +97,11 @@ class _Recovery:
         return self.find(name)
 
     def run(self) -> Registrations:
+        """Recover everything, with a gap for what could not be read."""
         looking: list[CallSite] = []
         try:
             looking = self.recover()
-        except _DAMAGE as error:
+        except DAMAGE as error:
             self.report(f"damaged: {error}", None)
         registrations = self.result()
         self.look_up(looking)  # runs parts of functions: what they register then means nothing
@@ -137,6 +145,7 @@ class _Recovery:
                 self.lookups.append(result)
 
     def result(self) -> Registrations:
+        """What has been recorded so far."""
         recorder = self.recorder
         operators = [
             replace(operator, schema=self.readable(operator.name, operator.schema))
@@ -193,7 +202,7 @@ class _Recovery:
             return Stop("instruction budget for the whole object exhausted", address)
         try:
             return machine.start(address, tuple(arguments), min(left, instructions))
-        except _DAMAGE as error:
+        except DAMAGE as error:
             stop = self.placed(Stop(f"{type(error).__name__}: {error}", machine.vm.pc))
         except Stop as caught:
             stop = self.placed(caught)
@@ -238,23 +247,28 @@ class _Recovery:
     # Completeness
 
     def is_executed(self, site: CallSite) -> bool:
+        """Whether the call was reached."""
         reached = self.process.machine.reached if site.is_jump else self.process.call_sites
         return site.address + BASE in reached
 
     def missing(self, sites: list[CallSite]) -> bool:
+        """Whether a call was not reached."""
         return not all(self.is_executed(site) for site in sites)
 
     def report_missing(self, sites: list[CallSite]) -> None:
+        """A gap for each call that was not reached."""
         for site in sites:
             if not self.is_executed(site):
                 self.report(f"a call to {site.target} was not reached", site.address)
 
     def report_unknown(self) -> None:
+        """A gap for each part of torch's registration API that has no double."""
         for name in sorted(api.unknown(self.facts.imports)):
             reason = f"{name} is an unknown part of torch's registration API: what it registers was not recovered"
             self.gaps.append(EmulationGap(stage=_STAGE, reason=reason, address=None, symbol=name))
 
     def report(self, reason: str, address: int | None) -> None:
+        """A gap."""
         symbol = None if address is None else self.process.image.nearest_symbol(address)
         self.gaps.append(EmulationGap(stage=_STAGE, reason=reason, address=address, symbol=symbol))
 

@@ -17,7 +17,7 @@ from abiscan.inputs.version import TorchVersion
 from abiscan.torches import embedded
 
 if TYPE_CHECKING:
-    from abiscan.emulation.model import Registrations
+    from abiscan.emulation.model import NotRun, Registrations
     from abiscan.extension.gpu import ExtensionGpu
     from abiscan.extension.inventory import Inventory
     from abiscan.linkage.layout_drift import Shared
@@ -47,6 +47,8 @@ class ExaminedTarget:
             ExaminedExtension(self, extension, twins.get(extension.path)) for extension in target.extensions
         )
         self._libraries: dict[object, Registrations] = twin._libraries if twin else {}
+        self.operator_results: dict[object, int | bool | str | NotRun | None] = twin.operator_results if twin else {}
+        """What operators without arguments return: see ``operator_results``."""
 
     @functools.cached_property
     def origins(self) -> dict[str, BuiltFor]:

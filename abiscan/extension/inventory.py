@@ -66,10 +66,10 @@ def recover_inventory(extension: Extension, known: BuiltFor) -> Inventory:
 
 def registrations(source: ElfSource, facts: SharedObject, built_for: Sequence[TorchVersion]) -> Registrations:
     """What an object registers. Types of kernels that cannot be right are gaps, and left out."""
-    return agreeing(recover(source.open(), facts, _argument_tail(built_for, facts.machine)))
+    return agreeing(recover(source.open(), facts, argument_tail(built_for, facts.machine)))
 
 
-def _argument_tail(built_for: Sequence[TorchVersion], machine: Machine) -> int | None:
+def argument_tail(built_for: Sequence[TorchVersion], machine: Machine) -> int | None:
     """``sizeof(c10::Argument)`` without its name, a string of either ABI; None unless all releases have the same."""
     layouts = {layout("c10::Argument", str(version), machine) for version in built_for}
     tails = {argument.size - argument.fields[1].offset if argument else None for argument in layouts}

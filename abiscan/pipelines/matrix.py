@@ -13,11 +13,13 @@ from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
 from abiscan.inputs.version import TorchVersion
 from abiscan.pipelines.bench import Bench
+from abiscan.pipelines.stable import stabilities
 from abiscan.pipelines.turns import Turns
 from abiscan.results.check import Result
 from abiscan.results.gpus import GpuRow
 from abiscan.results.matrix import Matrix, PackageRow, Row, imports, works
 from abiscan.results.package import PackageResult, PackageVerdict
+from abiscan.results.stable import summary
 from abiscan.torches.torch import TorchChoice
 
 
@@ -99,11 +101,14 @@ def matrix(
     packages: list[PackageRow] = []
     gpus: list[GpuRow] = []
     suggestions: dict[str, str | None] = {}
+    stable_abi: dict[str, str] = {}
     turns = Turns(targets)
     for source in turns:
         with turns.of(source):
             judged = judge_on_all(bench, source, rules, explained=explained)
-            suggestions[bench.target(source).target.name] = judged.suggestion
+            examined = bench.target(source)
+            suggestions[examined.target.name] = judged.suggestion
+            stable_abi[examined.target.name] = summary(stabilities(examined))
             rows += judged.rows
             packages += [judged.package] if judged.package else []
             if hardware is not None:
@@ -116,6 +121,7 @@ def matrix(
         packages=tuple(packages),
         releases=tuple(filter(checked.__contains__, bench.names)),
         suggestions=suggestions,
+        stable_abi=stable_abi,
         unchecked=turns.unchecked(),
         gpus=None if hardware is None else tuple(gpus),
     )

@@ -6,7 +6,7 @@ import copy
 import dataclasses
 import functools
 import posixpath
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -22,11 +22,12 @@ from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence, LoadError, MissingLibrary, Module, Process, Resolution
 from abiscan.linkage.resolve import NO_SUCH_FILE, resolve, symbol_message, version_message
 from abiscan.pipelines.judge import Judge, Setting
-from abiscan.python.model import Answer, Loader, Raised
+from abiscan.python.model import Answer, Loader, NoResult, Raised
 from abiscan.torches.from_libs import build_of
 
 if TYPE_CHECKING:
     from abiscan.emulation.model import Registrations
+    from abiscan.extension.operator_results import OperatorProvider
     from abiscan.extension.replay import Replayer
 
 PROCESS_ENDS: Final = "(the process ends)"
@@ -71,7 +72,8 @@ class _Moment:
 
     ``loaded`` are the libraries of the package that are in it, ``replayer`` has what they registered, None if nothing.
     ``defined`` are the operators that they define, without overloads, ``namespaces`` those of all that was tried;
-    ``is_unread`` says that there may be more. ``after`` remembers what came of the loads that were tried next.
+    ``is_unread`` says that there may be more. ``registrants`` are the objects that registered them, by path.
+    ``after`` remembers what came of the loads that were tried next.
     """
 
     process: Process
@@ -80,6 +82,7 @@ class _Moment:
     defined: frozenset[str] = frozenset()
     namespaces: frozenset[str] = frozenset()
     is_unread: bool = False
+    registrants: Mapping[str, OperatorProvider] = field(default_factory=dict)
     after: dict[tuple[str, Loader], tuple[LoadAttempt, _Moment]] = field(default_factory=dict)
 
 
@@ -122,6 +125,10 @@ class PackageWorld:
         """Whether torch or a library loaded so far defines an operator; see ``World.operator``."""
         return name in self._moment.defined or self._loads.operator(self._moment, name)
 
+    def call(self, operator: str) -> int | bool | str | NoResult | None:
+        """What an operator of the package returns, called without arguments; see ``World.call``."""
+        return self._loads.call(self._moment, operator)
+
     @property
     def missing_requirements(self) -> tuple[str, ...]:
         """The packages that are required and not installed, if the libraries that are lacking may be theirs."""
@@ -157,6 +164,7 @@ class _Loads:
         self._alone = setting.loader.without_siblings()
         self._examined = {extension.extension.location: extension for extension in target.extensions}
         self._package = package
+        self._results = target.operator_results
 
     @functools.cached_property
     def missing_requirements(self) -> tuple[str, ...]:
@@ -203,6 +211,19 @@ class _Loads:
     def _namespaces_of_torch(self) -> frozenset[str]:
         return frozenset(name.partition("::")[0] for name in self._of_torch)
 
+    def call(self, moment: _Moment, operator: str) -> int | bool | str | NoResult | None:
+        """What an operator returns that the package has registered by then."""
+        if moment.is_unread:
+            return NoResult(reason="not all that the package registers could be read")
+        # The emulator takes longer to import than many checks take.
+        from abiscan.emulation.model import NotRun
+        from abiscan.extension import operator_results
+
+        found = operator_results.result(
+            moment.registrants.values(), operator, self._setting.release.torch_version, self._results
+        )
+        return NoResult(reason=found.reason) if isinstance(found, NotRun) else found
+
     def _extension(self, moment: _Moment, examined: ExaminedExtension, loader: Loader) -> tuple[LoadAttempt, _Moment]:
         """The load of a library that uses torch, and the process afterwards."""
         setting = dataclasses.replace(self._setting, process=moment.process)
@@ -223,8 +244,16 @@ class _Loads:
                 replayer=replayer,
                 defined=moment.defined | _defined(registrations, loader),
                 is_unread=moment.is_unread or any(map(_is_unread, registrations)),
+                registrants={**dict(self._registrants(examined, linkage)), **moment.registrants},
             )
         return attempt, then
+
+    def _registrants(self, examined: ExaminedExtension, linkage: Linkage) -> Iterator[tuple[str, OperatorProvider]]:
+        if linkage.resolution and linkage.registering:
+            from abiscan.extension.operator_results import registrants  # needs the emulator
+
+            source, closure = examined.extension.source, linkage.resolution.closure
+            yield from registrants(source, closure, linkage.registering, self._files)
 
     def _attempt(self, location: str, linkage: Linkage, loader: Loader, process: Process) -> LoadAttempt:
         path = self._inside(location)

@@ -11,7 +11,7 @@ from abiscan.python.library import PythonCode
 from abiscan.python.machine import Decision, Exhausted, Limits, ProcessEnded, PythonMachine, Spot, Trace
 from abiscan.python.model import Answer, Condition, ImportOutcome, Load, Raised, World
 from abiscan.python.sources import stripped
-from abiscan.python.values import PythonError, Thrown
+from abiscan.python.values import PythonError, Thrown, Why
 
 _MOST_RUNS = 12
 
@@ -43,7 +43,9 @@ class Explored:
 def explore(library: PythonCode, world: Callable[[], World], module: str, limits: Limits) -> Explored:
     """Import a module in each way that matters."""
     runs = [run(library, world(), module, {}, limits)]
-    waiting = [{spot: not one.condition.taken} for spot, one in runs[0].trace.decisions.items()]
+    # Those of the target first: none of them must go unnoticed if there are too many.
+    decisions = sorted(runs[0].trace.decisions.values(), key=lambda one: one.why is not Why.TARGET)
+    waiting = [{one.spot: not one.condition.taken} for one in decisions]
     seen = [dict[Spot, bool]()]
     while waiting and len(runs) < _MOST_RUNS:
         choices = waiting.pop(0)

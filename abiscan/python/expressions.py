@@ -11,7 +11,8 @@ from abiscan.python.hosts import text, truth
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled
 from abiscan.python.operations import attempt, binary, bounded, compare, described, subscript, unary
-from abiscan.python.values import Class, Deferred, Instance, NotKnown, PythonFunction, Scope, concrete, thrown
+from abiscan.python.targets import asks
+from abiscan.python.values import Class, Deferred, Instance, NotKnown, PythonFunction, Scope, Why, concrete, thrown
 
 _MOST_ITEMS = 10_000
 _LONG_EXPRESSION = 200
@@ -110,7 +111,22 @@ class Expressions(PythonMachine):
         self.frames[-1].line = (
             node.func.end_lineno or node.lineno if isinstance(node.func, ast.Attribute) else node.lineno
         )
-        return self.call(function, args, kwargs)
+        result = self.call(function, args, kwargs)
+        if isinstance(result, NotKnown) and result.why is Why.NOT_FOLLOWED and self._asks_for_target(node, args):
+            return NotKnown(result.name, Why.TARGET)
+        return result
+
+    def _asks_for_target(self, node: ast.Call, args: list[object]) -> bool:
+        """Whether a call that is not followed is about the version of torch or CUDA, or about an operator's result."""
+        if any(map(_is_of_target, args)):
+            return True
+        if node not in self.library.asking:
+            frame = self.frames[-1]
+            bodies: list[ast.AST] = [frame.function.node] if frame.function else []
+            if frame.file is not None and (module := self.library.tree(frame.file)) is not None:
+                bodies.append(module)
+            self.library.asking[node] = asks([node], bodies)
+        return self.library.asking[node]
 
     def special(self, name: str, args: list[object], scope: Scope) -> object:
         """The built-in functions that look at their caller."""
@@ -127,7 +143,7 @@ class Expressions(PythonMachine):
                 return value
             if known is decisive:
                 return decisive
-            if known is None and unknown is None:
+            if known is None and (unknown is None or _is_of_target(value)):
                 unknown = value if isinstance(value, NotKnown) else NotKnown(described(value))
         return value if unknown is None else NotKnown(self.source_of(node), unknown.why)
 
@@ -307,6 +323,10 @@ class _NotFollowed(Exception):  # noqa: N818 - it ends a comprehension, it is no
     def __init__(self, unknown: NotKnown) -> None:
         super().__init__(unknown.name)
         self.unknown = unknown
+
+
+def _is_of_target(value: object) -> bool:
+    return isinstance(value, NotKnown) and value.why is Why.TARGET
 
 
 _EVALUATE: dict[type[ast.expr], str] = {

@@ -11,7 +11,7 @@ from abiscan.python.hosts import truth
 from abiscan.python.machine import Frame
 from abiscan.python.model import Told
 from abiscan.python.signals import BreakSignal, ContinueSignal, ReturnSignal
-from abiscan.python.values import Class, Instance, NotKnown, PythonError, Scope, Thrown
+from abiscan.python.values import Class, Instance, NotKnown, PythonError, Scope, Thrown, Why
 
 _LOUDEST = (Told.WARNING, Told.LOG, Told.PRINT)
 
@@ -159,7 +159,12 @@ class Handling(Binding):
         return PythonError(value, (value,) if isinstance(value, NotKnown) else ())
 
     def _assert(self, node: ast.Assert, scope: Scope) -> None:
-        if truth(self.evaluate(node.test, scope)) is False:
+        test = self.evaluate(node.test, scope)
+        holds = truth(test)
+        if holds is None and isinstance(test, NotKnown) and test.why is Why.TARGET:
+            spot = (node.lineno, node.col_offset)
+            holds = self.decide(self.source_of(node.test), test.why, spot, default=True)
+        if holds is False:
             args = () if node.msg is None else (self.evaluate(node.msg, scope),)
             self.frames[-1].line = node.lineno
             raise Thrown(PythonError(AssertionError, args))

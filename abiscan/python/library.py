@@ -61,6 +61,8 @@ class PythonCode:
     """The operators of torch that were asked for, and whether they are there."""
     _trees: dict[str, ast.Module | None] = field(default_factory=dict)
     _outlines: dict[str, Outline] = field(default_factory=dict)
+    asking: dict[ast.AST, bool] = field(default_factory=dict)
+    """The calls that were looked at for whether they ask for the version of torch: see ``targets``."""
     _eager: dict[str, bool] = field(default_factory=dict)
     _mattering: dict[ast.AST, bool] = field(default_factory=dict)
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from abiscan.python.library import PythonCode
-from abiscan.python.model import Answer, Condition, Loader, Place, PythonRegistration, Raised, Told, World
+from abiscan.python.model import Answer, Condition, Loader, NoResult, Place, PythonRegistration, Raised, Told, World
 from abiscan.python.values import NotKnown, PythonFunction, Scope, Why
 
 Spot = tuple[str, int, int]
@@ -139,6 +139,13 @@ class PythonMachine:
         if name.startswith("aten::"):
             known[name] = there
         return there
+
+    def call_operator(self, name: str) -> int | bool | str | NoResult | None:
+        """Ask the world what an operator returns that is called without arguments."""
+        if any(one.operator.partition(".")[0] == name.partition(".")[0] for one in self.trace.registrations):
+            return NoResult(reason="Python code registers something for it")
+        with self._not_counted():
+            return self.world.call(name)
 
     @contextmanager
     def _not_counted(self) -> Iterator[None]:

@@ -56,6 +56,13 @@ class Answer(enum.Enum):
     UNKNOWN = "unknown"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoResult:
+    """Why the result of a call is not known."""
+
+    reason: str
+
+
 class World(Protocol):
     """What the code finds when it runs: the interpreter, torch, and how libraries load there.
 
@@ -78,6 +85,10 @@ class World(Protocol):
 
     def operator(self, name: str) -> bool | Answer:
         """Whether torch or a library loaded so far defines an operator (``torchvision::nms``)."""
+        ...
+
+    def call(self, operator: str) -> int | bool | str | NoResult | None:
+        """What an operator that a library loaded so far defines returns, called without arguments."""
         ...
 
 

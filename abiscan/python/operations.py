@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import Any
 
-from abiscan.python.values import NotKnown, PythonError, Thrown, concrete
+from abiscan.python.values import NotKnown, PythonError, Thrown, Why, concrete
 
 _LONGEST = 1_000_000
 _LARGEST_INTEGER = 1 << 4096
@@ -182,5 +182,6 @@ def described(value: object) -> str:
 
 
 def _unknown(name: str, *parts: object) -> NotKnown:
-    why = next((one.why for one in parts if isinstance(one, NotKnown)), None)
-    return NotKnown(name[:120], why) if why else NotKnown(name[:120])
+    reasons = [one.why for one in parts if isinstance(one, NotKnown)]
+    why = Why.TARGET if Why.TARGET in reasons else next(iter(reasons), Why.NOT_FOLLOWED)
+    return NotKnown(name[:120], why)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from abiscan.python.machine import PythonMachine
-from abiscan.python.model import Answer, PythonRegistration, Registers
+from abiscan.python.model import Answer, NoResult, PythonRegistration, Registers
 from abiscan.python.modelled import Modelled
-from abiscan.python.values import NotKnown
+from abiscan.python.values import NotKnown, Why
 
 _OF_TORCH = frozenset({
     "c10d", "c10d_functional", "_c10d_functional", "_c10d_functional_autograd", "_dtensor", "symm_mem", "fsdp",
@@ -30,6 +30,17 @@ class OperatorValue(Modelled):
         if name.startswith("_") or name in {"overloads", "redispatch", "op"}:
             return NotKnown(f"{self.described()}.{name}")
         return OperatorValue(self.name if name == "default" else f"{self.name.partition('.')[0]}.{name}")
+
+    def call(self, machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
+        """Its result, if that does not depend on arguments."""
+        called = f"{self.described()}()"
+        if args or kwargs:
+            return NotKnown(called, Why.TARGET)
+        result = machine.call_operator(self.name)
+        if isinstance(result, NoResult):
+            machine.gap(f"what {called} returns is not known: {result.reason}")
+            return NotKnown(called, Why.TARGET)
+        return result
 
     def described(self) -> str:
         """As Python code names it."""

@@ -59,7 +59,7 @@ class Statements(Handling):
         default = likely(node.test) if raises[0] is raises[1] else raises[1]
         if any(raises) and unknown.why is Why.NOT_FOLLOWED:  # a check of what is not known here: it is passed
             self.execute(node.body if default else node.orelse, scope)
-        elif any(raises) or self.library.acts(node) or self._leaves_what_acts(node):
+        elif any(raises) or unknown.why is Why.TARGET or self.library.acts(node) or self._leaves_what_acts(node):
             text, spot = self.source_of(node.test), (node.lineno, node.col_offset)
             taken = self.decide(text, unknown.why, spot, default=default)
             self.execute(node.body if taken else node.orelse, scope)

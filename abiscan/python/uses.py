@@ -10,7 +10,7 @@ from abiscan.python.explore import Run
 from abiscan.python.imports import PythonInterpreter
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Attempt, Exhausted, Limits
-from abiscan.python.model import Answer, How, Loader, Raised, Use, World
+from abiscan.python.model import Answer, How, Loader, NoResult, Raised, Use, World
 from abiscan.python.values import Class, NotKnown, PythonFunction, PythonModule, Thrown, Why
 
 _MOST_MODULES = 200
@@ -31,6 +31,10 @@ class Willing:
     def operator(self, name: str) -> bool | Answer:
         """It may be there."""
         return Answer.UNKNOWN
+
+    def call(self, operator: str) -> int | bool | str | NoResult | None:
+        """Whatever it returns."""
+        return NoResult(reason=f"{operator} is taken to be there")
 
 
 class Unwilling(Willing):

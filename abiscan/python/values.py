@@ -22,6 +22,8 @@ class Why(enum.Enum):
     """It comes out of code that is not read: a library's, torch's, a compiled one."""
     ENVIRONMENT = "environment"
     """The machine that the code runs on decides: its GPU, its files, what else is installed."""
+    TARGET = "target"
+    """The torch that the package is imported on decides: by its version, or by what an operator returns there."""
     ARGUMENT = "argument"
     """It is an argument of a function that is called to see what it does."""
 

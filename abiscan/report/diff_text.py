@@ -8,18 +8,23 @@ from rich.console import Console
 from rich.text import Text
 
 from abiscan.binary.mangling import demangle
+from abiscan.binary.ownership import is_torch_symbol
+from abiscan.dispatch.schema import FunctionSchema, SchemaError
 from abiscan.report.characters import clean
-from abiscan.results.diff import Comparison
+from abiscan.results.diff import Comparison, SchemaChange
 from abiscan.torches.layout_changes import LayoutChange
-from abiscan.words import plural
+from abiscan.words import listed, plural
 
 
-def render(comparison: Comparison, console: Console, *, verbose: bool) -> None:
+def render(comparison: Comparison, console: Console, *, verbose: bool, of_extension: bool = False) -> None:
     """Print the comparison.
 
     :param verbose: list every symbol, instead of only counting them
+    :param of_extension: whether it is limited to what an extension uses: then, what its author must do comes last
     """
     for line in _lines(comparison, verbose=verbose):
+        console.print(line, soft_wrap=True)
+    for line in _actions(comparison) if of_extension else ():
         console.print(line, soft_wrap=True)
 
 
@@ -58,6 +63,35 @@ def _lines(comparison: Comparison, *, verbose: bool) -> Iterator[Text]:
             f" (also in {plural(others, 'class', 'classes')} with such a member; use -v to show all)" if others else ""
         )
         yield Text.assemble(("layout", "cyan"), f" {clean(layout.name)}: {clean('; '.join(differences))}{more}")
+
+
+def _actions(comparison: Comparison) -> Iterator[Text]:
+    """What changed, grouped by what the author of an extension must do about it."""
+    called = [change.operator for change in comparison.schemas if not _still_callable(change)]
+    removed = [name for symbols in comparison.symbols for name in symbols.removed if is_torch_symbol(name)]
+    compiled = [
+        *map(demangle, removed),
+        *(layout.name for layout in comparison.layouts),
+        *(change.operator for change in comparison.schemas if _still_callable(change)),
+    ]
+    checked = [f"{change.operator}: dispatch" for change in comparison.dispatch]
+    for action, names in (
+        ("change the code that calls", [*comparison.operators_removed, *called]),
+        ("recompile, because of", compiled),
+        ("test again, nothing to compile", checked),
+    ):
+        if names:
+            yield Text.assemble((action, "bold"), f": {clean(listed(dict.fromkeys(names)))}")
+    if not (comparison.operators_removed or called or compiled or checked):
+        yield Text("nothing to do", style="green")
+
+
+def _still_callable(change: SchemaChange) -> bool:
+    """Whether code that calls the operator needs no change to compile for the new schema."""
+    try:
+        return FunctionSchema.parse(change.new).is_backward_compatible_with(FunctionSchema.parse(change.old))
+    except SchemaError:
+        return False
 
 
 def _folded(layouts: Sequence[LayoutChange], *, verbose: bool) -> Iterator[tuple[LayoutChange, int]]:

@@ -54,7 +54,7 @@ def render(matrix: Matrix, console: Console, *, verbose: bool = False) -> None:
         for table in _tables(shown, matrix.columns, console.width):
             console.print(table)
         console.print(Text(f"  {clean(advice(matrix, target, rows[0].declared))}"), soft_wrap=True)
-        for line in (*_cuda(matrix, target), *_all_gpus(matrix, target, verbose=verbose)):
+        for line in (*_stable(matrix, target), *_cuda(matrix, target), *_all_gpus(matrix, target, verbose=verbose)):
             console.print(line, soft_wrap=True)
         if verbose:
             for row in shown:
@@ -97,6 +97,11 @@ def _gpus(row: GpuRow, *, verbose: bool) -> Iterator[Text]:
 def _signs(names: Sequence[str], marks: Sequence[GpuMark]) -> Iterator[tuple[str, str]]:
     for name, sign in zip(names, map(SYMBOLS.__getitem__, marks), strict=True):
         yield f"{sign:>{len(name) + 2}}", _MARKS.get(sign, "cyan")
+
+
+def _stable(matrix: Matrix, target: str) -> Iterator[Text]:
+    if target in matrix.stable_abi:
+        yield Text(f"  {matrix.stable_abi[target]} (abiscan stable)")
 
 
 def _origins(rows: Sequence[Row], *, packaged: bool, verbose: bool) -> Iterator[Text]:

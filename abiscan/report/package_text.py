@@ -83,7 +83,8 @@ def _behind(package: PackageResult, *, verbose: bool) -> Iterator[Text]:
         if module.error:
             yield Text(f"  = import {clean(module.module)} fails: {_readable(str(module.error), verbose=verbose)}")
     if package.verdict is PackageVerdict.UNKNOWN and not verbose:
-        yield from (Text(f"  = unknown: {clean(reason)}", style="yellow") for reason in package.gaps[:_LIBRARIES_SHOWN])
+        reasons = (*package.gaps[:_LIBRARIES_SHOWN], *(f"whether {one}" for one in package.conditions))
+        yield from (Text(f"  = unknown: {clean(reason)}", style="yellow") for reason in reasons[: 2 * _LIBRARIES_SHOWN])
 
 
 def _missing(package: PackageResult, *, verbose: bool) -> Iterator[Text]:

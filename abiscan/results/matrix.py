@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from abiscan.extension.built_for import BuiltFor
@@ -58,8 +58,8 @@ class Matrix:
 
     A release with several builds is there once for each build. ``suggestions`` has, for each target, the simplest
     requirement that admits exactly those of the releases on which the whole target works; None if there are none.
-    ``unchecked`` has the targets without rows. ``gpus`` say which GPUs the extensions run on; None if that was not
-    asked for.
+    ``unchecked`` has the targets without rows. ``stable_abi`` says in one line for each target whether it is stable.
+    ``gpus`` say which GPUs the extensions run on; None if that was not asked for.
     """
 
     rows: tuple[Row, ...]
@@ -67,6 +67,7 @@ class Matrix:
     suggestions: Mapping[str, str | None]
     packages: tuple[PackageRow, ...] = ()
     unchecked: tuple[Unchecked, ...] = ()
+    stable_abi: Mapping[str, str] = field(default_factory=dict)
     gpus: tuple[GpuRow, ...] | None = None
 
     @property

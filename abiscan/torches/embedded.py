@@ -15,6 +15,7 @@ from importlib import resources
 from typing import Any, Final
 
 from abiscan.binary.elf import Machine, SharedObject
+from abiscan.binary.ownership import cuda_runtime
 from abiscan.errors import InputError
 from abiscan.inputs.files import Files
 from abiscan.inputs.version import TorchVersion
@@ -90,6 +91,43 @@ def builds_meant(text: str, machine: Machine) -> tuple[str, ...]:
 def releases_exporting(name: str, machine: Machine) -> frozenset[TorchVersion]:
     """The releases that export ``name``; for a CUDA symbol of any release, also those embedded as CPU builds."""
     return _having(_table().columns(name), machine, "cuda" in name.lower())
+
+
+@functools.lru_cache(maxsize=4096)
+def exported_by_release(name: str, machine: Machine) -> Mapping[TorchVersion, bool]:
+    """Whether each release exports a name, oldest first; a CUDA symbol counts in builds with CUDA alone."""
+    columns = _table().columns(name)
+    of_cuda = "cuda" in name.lower()
+    exported: dict[TorchVersion, bool] = {}
+    for record in _records(machine):
+        libraries = record["libraries"]
+        if of_cuda and "libtorch_cuda.so" not in libraries:
+            continue
+        has = any(columns >> library["column"] & 1 for library in libraries.values())
+        exported[_version_of(record)] = exported.get(_version_of(record), False) or has
+    return dict(sorted(exported.items()))
+
+
+def libraries_exporting(name: str, machine: Machine) -> frozenset[str]:
+    """The libraries of torch that export a name in any release."""
+    columns = _table().columns(name)
+    return frozenset(
+        library
+        for record in (_records(machine) if columns else ())
+        for library, described in record["libraries"].items()
+        if columns >> described["column"] & 1
+    )
+
+
+@functools.cache
+def cuda_majors(machine: Machine) -> Mapping[TorchVersion, frozenset[str]]:
+    """The major versions of CUDA that the builds of each release were built for, oldest first."""
+    majors: dict[TorchVersion, frozenset[str]] = {}
+    for record in _records(machine):
+        needed = (name for library in record["libraries"].values() for name in library["needed"])
+        found = {version.partition(".")[0] for name in needed if (version := cuda_runtime(name))}
+        majors[_version_of(record)] = majors.get(_version_of(record), frozenset()) | found
+    return dict(sorted(majors.items()))
 
 
 @functools.lru_cache(maxsize=4096)

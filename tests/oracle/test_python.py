@@ -15,7 +15,7 @@ import pytest
 
 from abiscan.inputs import interpreter
 from abiscan.python.library import Surroundings
-from abiscan.python.model import Answer, Loader, Raised, Registers
+from abiscan.python.model import Answer, Loader, NoResult, Raised, Registers
 from abiscan.python.reading import read
 from tests import live_torch
 from tests.oracle.python_packages import PACKAGES
@@ -76,6 +76,10 @@ class RecordedWorld:
     def operator(self, name: str) -> bool | Answer:
         """Whether there was such an operator."""
         return name in self._of_torch or (self._loaded and name in self._operators)
+
+    def call(self, operator: str) -> int | bool | str | NoResult | None:
+        """What operators return was not recorded."""
+        return NoResult(reason=f"what {operator} returns was not recorded")
 
 
 def _chain(raised: Raised | None) -> list[list[object]]:

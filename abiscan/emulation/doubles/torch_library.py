@@ -173,3 +173,5 @@ def _record_kernel(
         functions=function.addresses,
         definition=definition,
     )
+    if function.unboxed is not None:
+        state.unboxed[len(state.recorder.kernels) - 1] = function.unboxed

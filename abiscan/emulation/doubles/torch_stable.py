@@ -69,6 +69,13 @@ def _implement(state: TorchState, call: Call) -> int:
     return 0
 
 
+@TORCH_STABLE.matching(r"torch_new_stable_ivalue$")
+def _new_value(_state: TorchState, call: Call) -> int:
+    """Room for a value that an optional holds, from 2.13 on."""
+    call.machine.set_word(call.argument(0), call.process.allocate(8))
+    return 0
+
+
 def _library_of(state: TorchState, call: Call) -> Library:
     library = state.libraries.get(call.argument(0))
     if library is None:

@@ -127,3 +127,10 @@ def test_a_number_means_the_build_that_is_like_the_other_side(old: str, new: str
     document = json.loads(run(old, new, "--format", "json"))
     assert (document["old"], document["new"]) == tuple(f"torch {build}" for build in compared)
     assert document["cuda_compared"] == (compared[0].endswith("cpu") == compared[1].endswith("cpu"))
+
+
+def test_with_an_extension_the_last_lines_say_what_its_author_must_do() -> None:
+    sample = SAMPLES / "layout_drift/crossing.so"
+    run = CliRunner().invoke(main, ["diff", "2.8.0", "2.9.1", "--used-by", str(sample)])
+    assert run.stdout.splitlines()[-1] == "recompile, because of: c10::IValue, torch::CppFunction"
+    assert "recompile" not in CliRunner().invoke(main, ["diff", "2.8.0", "2.8.0"]).stdout

@@ -14,7 +14,7 @@ import pytest
 from abiscan.binary.elf import ElfFile
 from abiscan.cli import main
 from abiscan.emulation import EmulationGap, recover
-from abiscan.emulation.recovery import _Recovery
+from abiscan.emulation.recovery import Recovery
 from abiscan.results.document import schema
 
 SAMPLES = Path(__file__).parents[3] / "sample_binaries" / "registrations"
@@ -152,7 +152,7 @@ def test_a_class_of_another_length_than_was_thought() -> None:
 def test_what_an_initialiser_registers_is_in_the_functions_that_it_leads_to(name: str) -> None:
     """What a run got to must be in what the code alone says can be got to."""
     file = ElfFile.open(SAMPLES / f"{name}.so")
-    recovery = _Recovery(file, file.facts(), None)
+    recovery = Recovery(file, file.facts(), None)
     recovery.run()
     executed = [site for site in recovery.sites if recovery.is_executed(site)]
     image = recovery.process.image

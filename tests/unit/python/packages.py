@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from abiscan.python.library import Surroundings
-from abiscan.python.model import Answer, Loader, Raised, Reading
+from abiscan.python.model import Answer, Loader, NoResult, Raised, Reading
 from abiscan.python.reading import read
 
 
@@ -64,6 +64,7 @@ class FakeWorld:
     machine: str = "x86_64"
     error: Callable[[str], str | Answer | None] = _loads
     operators: frozenset[str] = field(default_factory=frozenset)
+    results: Mapping[str, int | bool | str | NoResult | None] = field(default_factory=dict)
 
     def load(self, path: str, loader: Loader) -> Raised | Answer | None:
         """As the test says."""
@@ -76,6 +77,10 @@ class FakeWorld:
     def operator(self, name: str) -> bool | Answer:
         """Those of the test."""
         return name in self.operators
+
+    def call(self, operator: str) -> int | bool | str | NoResult | None:
+        """As the test says."""
+        return self.results.get(operator, NoResult(reason="the test has none"))
 
 
 def reading_of(

@@ -1,0 +1,75 @@
+"""``abiscan stable``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TextIO
+
+import click
+
+import abiscan
+from abiscan.cli.common import console, errors_reported, report_unread, working, write
+from abiscan.cli.options import python_option, report_options, verbose_option
+from abiscan.errors import InputError
+from abiscan.inputs.session import Session
+from abiscan.inputs.version import TorchVersion
+
+
+@click.command()
+@click.argument("targets", nargs=-1, metavar="[TARGET...]")
+@click.option("--env", is_flag=True, help="Judge every package of the environment that uses torch.")
+@click.option("--against", metavar="RELEASE", help="Exit with 1 unless everything is stable and works from there on.")
+@python_option("The Python of the environment, and for installed packages.")
+@report_options("text", "json")
+@verbose_option("Show every symbol, with what replaces it.")
+def stable(
+    *,
+    targets: tuple[str, ...],
+    env: bool,
+    against: str | None,
+    python: str | None,
+    form: str,
+    output: Path | None,
+    verbose: bool,
+) -> None:
+    """Show what ties extensions to releases of torch, and what would replace it.
+
+    An extension is stable if it takes nothing of torch but C functions of its stable ABI: then one build works with all
+    releases from a first one on. Any symbol of C++ ties it to a few releases; for each kind, the report names what the
+    stable ABI has instead, and the first release that a port would run on.
+
+    \b
+    Examples:
+      abiscan stable dist/*.whl
+      abiscan stable dist/*.whl --against 2.10
+      abiscan stable _C.so -v
+      abiscan stable --env
+
+    \b
+    Exit codes:
+      0  done; with --against, everything is stable and works with that release
+      1  with --against: something is tied, or needs a newer torch
+      2  usage error, or an input that cannot be read
+    """
+    if bool(targets) == env:
+        raise click.UsageError("pass TARGETs, or --env")
+    with errors_reported(), working("looking for symbols of torch") as progress:
+        release = _release(against) if against else None
+        report = abiscan.stable(targets, environment=env, python=python, session=Session.of_user(progress))
+
+    def text(stream: TextIO) -> None:
+        from abiscan.report import stable_text
+
+        stable_text.render(report, console(stream), verbose=verbose)
+
+    write(report, form, output, {"text": text})
+    report_unread(report.unchecked)
+    sys.exit(report.exit_code(release))
+
+
+def _release(text: str) -> TorchVersion:
+    version = TorchVersion.parse(text)
+    if version is None:
+        raise InputError(text, "is not a release number", "pass one such as 2.10")
+    return version

@@ -1,0 +1,148 @@
+"""What an operator without arguments returns: its kernel is run in the emulator, after the initialisers of its object.
+
+Packages define such operators for their Python code to ask what they were built with: ``torchvision::_cuda_version``.
+A result is only given if nothing but the code of the package decides it: a kernel that asks the machine, torch or CUDA
+has none here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from abiscan.binary.elf import ElfFile, SharedObject
+from abiscan.emulation.emulator import Stop
+from abiscan.emulation.loader import BASE
+from abiscan.emulation.model import NotRun, RegisteredKernel
+from abiscan.emulation.recovery import DAMAGE, Recovery
+from abiscan.emulation.strings import COW, CXX11
+
+_INSTRUCTIONS: Final = 100_000
+_ABI_VERSION: Final = "aoti_torch_abi_version"
+_KEY_SET: Final = 0  # of a kernel without arguments that asks for it, which none does
+_STRING_SIZE: Final = 32
+_WITHOUT_ARGUMENTS: Final = re.compile(r"[\w:.]*\(\)\s*->\s*(?P<result>.*)", re.ASCII)
+_RESULT_NAME: Final = re.compile(r"(?<=[\w?)])\s+\w+$")
+
+# The functions that do here exactly what they do on every machine.
+_FAITHFUL: Final = re.compile(
+    r"(__)?(mem(cpy|move|set|cmp|chr)|bcmp|str(n?len|n?cmp|chr|rchr|str|n?cpy|cat|dup)|[mc]alloc|realloc|free)(_chk)?$"
+    r"|torch_new_stable_ivalue$|_Zn[wa]|_Zd[la]|_ZNK?S[ts]|_ZSt(?!\d+__throw)|_ZSt\w*__ostream_insert|_ZNSo|_ZNSi"
+    r"|__cxa_(guard|atexit)|__tls_get_addr$|(__)?v?snprintf(_chk)?$|sprintf$|(__isoc23_)?strtou?ll?$|ato(i|ll?)$"
+)
+_OF_THE_MACHINE: Final = re.compile(r"_ZNK?St(6thread|6chrono|13random_device|6locale)|_ZNK?St8ios_base")
+
+
+def call(
+    file: ElfFile,
+    facts: SharedObject,
+    operator: str,
+    schema: str,
+    argument_tail: int | None,
+    siblings: Sequence[ElfFile],
+    abi_version: int | None,
+) -> int | bool | str | NotRun | None:
+    """Call an operator of an object: see ``abiscan.emulation.call_operator``."""
+    takes_nothing = _WITHOUT_ARGUMENTS.fullmatch(schema)
+    if takes_nothing is None:
+        return NotRun(reason="it takes arguments")
+    returns = _RESULT_NAME.sub("", takes_nothing["result"].strip())
+    try:
+        recovery = Recovery(file, facts, argument_tail, siblings)
+    except DAMAGE as error:
+        return NotRun(reason=f"the file is damaged: {error}")
+    with contextlib.closing(recovery.process):
+        try:
+            return _Caller(recovery, abi_version).call(operator, returns)
+        except DAMAGE as error:
+            return NotRun(reason=f"the file is damaged: {error}")
+        except Stop as stop:
+            return NotRun(reason=stop.reason)
+
+
+class _Caller:
+    def __init__(self, recovery: Recovery, abi_version: int | None) -> None:
+        self._recovery = recovery
+        self._process = recovery.process
+        self._answers = {} if abi_version is None else {_ABI_VERSION: abi_version}
+        find = recovery.find
+        recovery.find = lambda name: (lambda _: self._answers[name]) if name in self._answers else find(name)
+
+    def call(self, operator: str, returns: str) -> int | bool | str | NotRun | None:
+        for image in reversed(self._process.images):  # as ld.so does: what is needed comes first
+            for address in image.initialisers():
+                self._recovery.emulate(address)
+        recorder = self._recovery.recorder
+        kernels = [number for number, kernel in enumerate(recorder.kernels) if kernel.operator == operator]
+        if len(kernels) != 1:
+            return NotRun(reason=f"it has {len(kernels)} kernels")
+        result: int | bool | str | NotRun | None
+        kernel, self._process.called = recorder.kernels[kernels[0]], set()
+        unboxed = self._recovery.state.unboxed.get(kernels[0])
+        if kernel.abi_version is not None and kernel.functions:
+            result = self._stable(kernel.functions[0] + BASE, returns)
+        elif unboxed is not None:
+            result = self._unboxed(unboxed, kernel)
+        else:
+            return NotRun(reason="its kernel is given boxed")
+        unknown = sorted(name for name in self._process.called if name not in self._answers and not _is_faithful(name))
+        return NotRun(reason=f"its kernel calls {unknown[0]}") if unknown else result
+
+    def _stable(self, function: int, returns: str) -> int | bool | NotRun | None:
+        """``void f(StableIValue* stack, uint64_t, uint64_t)``: ``torch/csrc/stable/stableivalue_conversions.h``."""
+        stack = self._process.allocate(8)
+        self._run(function, stack, 0, 1 if returns != "()" else 0)
+        value = self._process.machine.word(stack)
+        if returns.endswith("?"):  # a pointer to the value, null for none
+            if not value:
+                return None
+            value, returns = self._process.machine.word(value), returns[:-1]
+        return _of_type(value, returns)
+
+    def _unboxed(self, unboxed: tuple[int, int], kernel: RegisteredKernel) -> int | bool | str | NotRun | None:
+        """The type of the C++ function says where its result is (Itanium C++ ABI, 5.1.5)."""
+        functor, function = unboxed
+        machine, arch = self._process.machine, self._process.arch
+        match (kernel.signature or "").removeprefix("Do"):
+            case "FvvE":
+                self._run(function, functor, _KEY_SET)
+                return None
+            case "FlvE":
+                return _of_type(self._run(function, functor, _KEY_SET), "int")
+            case "FbvE":
+                return _of_type(self._run(function, functor, _KEY_SET), "bool")
+            case "FSt8optionalIlEvE":  # in two registers: the value, then whether there is one
+                value = self._run(function, functor, _KEY_SET)
+                second = arch.arguments[2 if arch.hidden_result is None else 1]
+                return _of_type(value, "int") if int(machine.vm.reg_read(second)) & 1 else None
+            case "FSsvE" | "FNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEvE" as signature:
+                place = self._process.allocate(_STRING_SIZE)
+                if arch.hidden_result is None:
+                    self._run(function, place, functor, _KEY_SET)
+                else:
+                    machine.vm.reg_write(arch.hidden_result, place)
+                    self._run(function, functor, _KEY_SET)
+                strings = COW if signature == "FSsvE" else CXX11
+                return strings.read(self._process, place).decode()
+            case signature:
+                return NotRun(reason=f"its kernel is of type {signature}")
+
+    def _run(self, function: int, *arguments: int) -> int:
+        result = self._recovery.attempt(function, arguments, _INSTRUCTIONS)
+        if isinstance(result, Stop):
+            raise result
+        return result
+
+
+def _of_type(value: int, returns: str) -> int | bool | NotRun | None:
+    if returns == "int":
+        return value - (1 << 64) if value >> 63 else value
+    if returns == "bool":
+        return bool(value & 1)
+    return None if returns == "()" else NotRun(reason=f"it returns {returns}")
+
+
+def _is_faithful(name: str) -> bool:
+    return _FAITHFUL.match(name) is not None and _OF_THE_MACHINE.match(name) is None

@@ -1,0 +1,146 @@
+"""What replaces each C++ symbol of torch if an extension moves to the stable ABI.
+
+Operators are mapped exactly: by the wrappers in torch's headers, and by whether the types of their schema cross. All
+other symbols are sorted by their names, with the table in ``torches/data/counterparts.txt``.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import re
+from dataclasses import dataclass
+from importlib import resources
+from typing import Final
+
+from abiscan.binary.elf import Machine
+from abiscan.binary.mangling import demangle
+from abiscan.dispatch.schema import FunctionSchema, SchemaError
+from abiscan.dispatch.stable import of_call
+from abiscan.emulation.aten import operators_behind
+from abiscan.inputs.version import TorchVersion
+from abiscan.torches import embedded, embedded_operators, shims
+
+_CALLS_BY_NAME: Final = TorchVersion("2.10.0")  # torch_call_dispatcher
+_SHIM_OF_EVERY_BACKEND: Final = "aoti_torch_aten_"
+_SHIM_OF_CPU: Final = "aoti_torch_cpu_"
+_OPERATORS: Final = "operators"
+UNSORTED: Final = "not sorted"
+
+
+class Means(enum.Enum):
+    """How a symbol is replaced, what is least work first."""
+
+    VANISHES = "vanishes"
+    """Nothing to do: it came with a class that the port no longer uses."""
+
+    HEADER_ONLY = "header-only"
+    """A header of ``torch/headeronly`` has it."""
+
+    WRAPPER = "wrapper"
+    """A function of ``torch::stable`` does the same."""
+
+    SHIM = "shim"
+    """A C function does the same."""
+
+    OPERATOR = "operator"
+    """The operator is called by its name."""
+
+    OWN_CODE = "own-code"
+    """The extension needs code of its own, in C++, CUDA or Python."""
+
+    NOTHING = "nothing"
+    """The stable ABI has nothing for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counterpart:
+    """What replaces a symbol: its ``group``, how, by what, and since which torch; None for what is unknown."""
+
+    symbol: str
+    group: str
+    means: Means | None
+    what: str | None
+    since: TorchVersion | None
+
+    @property
+    def is_named(self) -> bool:
+        """Whether anything replaces it."""
+        return self.what is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pattern:
+    names: re.Pattern[str]
+    group: str
+    means: Means
+    what: str | None
+    since: TorchVersion | None
+
+
+def counterpart(symbol: str, machine: Machine) -> Counterpart:
+    """What replaces a mangled name of torch."""
+    operators = operators_behind(symbol)
+    if operators:
+        return _of_operator(symbol, operators[0], machine)
+    name = demangle(symbol)
+    for pattern in _patterns():
+        if pattern.names.search(name):
+            return Counterpart(
+                symbol=symbol, group=pattern.group, means=pattern.means, what=pattern.what, since=pattern.since
+            )
+    return Counterpart(symbol=symbol, group=UNSORTED, means=None, what=None, since=None)
+
+
+def _of_operator(symbol: str, operator: str, machine: Machine) -> Counterpart:
+    def found(means: Means, what: str | None, since: TorchVersion | None, group: str = _OPERATORS) -> Counterpart:
+        return Counterpart(symbol=symbol, group=group, means=means, what=what, since=since)
+
+    if wrapper := shims.wrapper(operator):
+        return found(Means.WRAPPER, f"torch::stable::{wrapper.name}", wrapper.since)
+    flat = operator.removeprefix("aten::").replace(".", "_")
+    if since := shims.exported_since(f"{_SHIM_OF_EVERY_BACKEND}{flat}", machine):
+        return found(Means.SHIM, f"{_SHIM_OF_EVERY_BACKEND}{flat}", since)
+    newest = embedded.versions(machine)[-1]
+    registered = embedded_operators.operators(str(newest), machine, [operator]).operators.get(operator)
+    if registered is None or registered.schema is None:
+        return found(Means.NOTHING, None, None, f"operators that torch {newest} does not have")
+    try:
+        schema = FunctionSchema.parse(registered.schema, release=newest.minor_version)
+    except SchemaError:
+        return found(Means.NOTHING, None, None, UNSORTED)
+    crossing = of_call(schema, newest.minor_version)
+    if crossing is None or not crossing.always:
+        since = next(
+            (
+                version
+                for version in embedded.versions(machine)
+                if version >= _CALLS_BY_NAME and not _fails(schema, version)
+            ),
+            newest,
+        )
+        return found(Means.OPERATOR, f"{operator} through torch_call_dispatcher", since)
+    if since := shims.exported_since(f"{_SHIM_OF_CPU}{flat}", machine):
+        return found(Means.SHIM, f"{_SHIM_OF_CPU}{flat} and its like for other backends", since)
+    return found(Means.NOTHING, None, None, f"operators with a {crossing.type} that does not cross")
+
+
+def _fails(schema: FunctionSchema, version: TorchVersion) -> bool:
+    crossing = of_call(schema, version.minor_version)
+    return crossing is not None and crossing.always
+
+
+@functools.cache
+def _patterns() -> tuple[_Pattern, ...]:
+    text = resources.files("abiscan.torches").joinpath("data/counterparts.txt").read_text("utf-8")
+    lines = (line.split("\t") for line in text.splitlines() if not line.startswith("#"))
+    return tuple(
+        _Pattern(
+            names=re.compile(names),
+            group=group,
+            means=Means(means),
+            what=what or None,
+            since=TorchVersion(f"{since}.0") if since else None,
+        )
+        for names, group, means, what, since in lines
+    )

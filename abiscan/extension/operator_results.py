@@ -1,0 +1,120 @@
+"""What operators without arguments return that the libraries of a package register."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from abiscan.binary.elf import SharedObject
+from abiscan.binary.ownership import is_torch_library
+from abiscan.dispatch.keys import DispatchKeys
+from abiscan.emulation import NotRun, Phase, RegisteredKernel, Registrations, call_operator
+from abiscan.extension.inventory import argument_tail
+from abiscan.inputs.files import ElfSource, Files
+from abiscan.inputs.version import TorchVersion
+from abiscan.linkage.model import Closure, Module
+from abiscan.linkage.registering import Registering
+
+Result = int | bool | str | NotRun | None
+
+# The keys of kernels that torch calls where no argument has a key. No key stands for CompositeImplicitAutograd.
+_WITHOUT_ARGUMENTS = ("CompositeImplicitAutograd", "CompositeExplicitAutograd", None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorProvider:
+    """An object in a process, and what it registers.
+
+    ``siblings`` are the libraries of the package that define functions which it imports.
+    """
+
+    source: ElfSource
+    facts: SharedObject
+    registrations: Registrations
+    keys: DispatchKeys
+    built_for: Sequence[TorchVersion]
+    siblings: tuple[ElfSource, ...] = ()
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What its code is."""
+        return tuple(one.fingerprint() for one in (self.source, *self.siblings))
+
+    def kernels(self, operator: str) -> Iterator[RegisteredKernel]:
+        """The kernels that loading it registers for an operator, their dispatch keys by name."""
+        for kernel in self.registrations.kernels:
+            if kernel.operator == operator and kernel.phase is Phase.STATIC_INIT:
+                key = kernel.dispatch_key
+                yield replace(kernel, dispatch_key=self.keys.name(key) if isinstance(key, int) else key)
+
+
+def registrants(
+    source: ElfSource, closure: Closure, registering: Registering, files: Files
+) -> Iterator[tuple[str, OperatorProvider]]:
+    """An extension that was loaded, and the libraries that it brings along, by their paths."""
+    first, *others = closure.modules
+    brought = [(module, registering.bundled[module.name]) for module in others if module.name in registering.bundled]
+    for module, registrations in ((first, registering.own), *brought):
+        file = source if module is first else files.source(module.path)
+        if file is not None and module.facts is not None:
+            yield (
+                module.path,
+                OperatorProvider(
+                    source=file,
+                    facts=module.facts,
+                    registrations=registrations,
+                    keys=registering.keys_built_for,
+                    built_for=registering.built_for,
+                    siblings=tuple(_siblings(module, closure, files)),
+                ),
+            )
+
+
+def _siblings(module: Module, closure: Closure, files: Files) -> Iterator[ElfSource]:
+    for other in closure.new:
+        if other is module or other.facts is None or module.facts is None or is_torch_library(other.name):
+            continue
+        source = files.source(other.path)
+        if source is not None and any(other.facts.symbols.find(name) for name in module.facts.imports):
+            yield source
+
+
+def result(
+    registrants: Iterable[OperatorProvider], operator: str, torch: TorchVersion | None, known: dict[object, Result]
+) -> Result:
+    """What an operator returns, called without arguments.
+
+    :param torch: kernels of the stable ABI ask for its version
+    :param known: remembers results
+    """
+    every = tuple(registrants)
+    schemas = {
+        one.schema
+        for registrant in every
+        for one in registrant.registrations.operators
+        if one.name == operator and one.phase is Phase.STATIC_INIT and not one.jit_only
+    }
+    kernels = [(registrant, kernel) for registrant in every for kernel in registrant.kernels(operator)]
+    schema = schemas.pop() if len(schemas) == 1 else None
+    if schema is None:
+        return NotRun(reason="no library of the package defines it")
+    if len(kernels) != 1 or kernels[0][1].dispatch_key not in _WITHOUT_ARGUMENTS:
+        return NotRun(reason="which of its kernels is called is not known")
+    registrant, _ = kernels[0]
+    identity = (operator, torch, *registrant.identity)
+    if identity not in known:
+        known[identity] = call_operator(
+            registrant.source.open(),
+            registrant.facts,
+            operator,
+            schema,
+            argument_tail=argument_tail(registrant.built_for, registrant.facts.machine),
+            siblings=[sibling.open() for sibling in registrant.siblings],
+            abi_version=_abi_version(torch),
+        )
+    return known[identity]
+
+
+def _abi_version(torch: TorchVersion | None) -> int | None:
+    """``TORCH_ABI_VERSION`` (``torch/headeronly/version.h``)."""
+    return None if torch is None else torch.major << 56 | torch.minor << 48 | torch.micro << 40

@@ -1,0 +1,75 @@
+"""The pipeline behind ``abiscan stable``: what ties each extension to releases of torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from abiscan.extension.examined import ExaminedExtension, ExaminedTarget, examine
+from abiscan.extension.stability import Stability, State, stability
+from abiscan.inputs import packages
+from abiscan.inputs.packages import Distribution
+from abiscan.inputs.session import Session
+from abiscan.inputs.sources import Source, uses_torch
+from abiscan.pipelines.turns import Turns
+from abiscan.results.stable import StableReport, StableRow
+
+
+def stable(targets: Sequence[Source], session: Session) -> StableReport:
+    """Judge every extension in ``targets``.
+
+    :raises AbiscanError: no target can be read
+    """
+    rows: list[StableRow] = []
+    turns = Turns(targets)
+    for source in turns:
+        with turns.of(source):
+            session.progress(str(source))
+            rows += rows_of(examine(source, session))
+    return StableReport(rows=tuple(rows), unchecked=turns.unchecked())
+
+
+def installed(search_path: Sequence[str], session: Session) -> list[Distribution]:
+    """The installed packages that have extensions of torch, except torch."""
+    files = session.files()
+    return [
+        distribution
+        for distribution in packages.installed(search_path)
+        if distribution.name != "torch" and uses_torch(distribution, files)
+    ]
+
+
+def rows_of(target: ExaminedTarget) -> list[StableRow]:
+    """What ties each extension of a target."""
+    return [_row(target, extension) for extension in target.extensions]
+
+
+def stabilities(target: ExaminedTarget) -> list[Stability]:
+    """What ties each extension of a target, without what needs the emulator."""
+    return [_stability(target, extension) for extension in target.extensions]
+
+
+def _stability(target: ExaminedTarget, extension: ExaminedExtension) -> Stability:
+    return stability(extension.facts, (other.facts for other in target.extensions if other is not extension))
+
+
+def _row(target: ExaminedTarget, extension: ExaminedExtension) -> StableRow:
+    found = _stability(target, extension)
+    stable_abi = found.state is State.STABLE and found.functions
+    return StableRow(
+        target=target.target.name,
+        path=extension.path,
+        stability=found,
+        compiled_with=_compiled_with(extension) if stable_abi else None,
+    )
+
+
+def _compiled_with(extension: ExaminedExtension) -> str | None:
+    """The torch whose headers an extension records; recovering that runs its initialisers in the emulator."""
+    from abiscan.emulation.model import version_of
+
+    registered = extension.inventory.registrations
+    recorded = (
+        *(kernel.abi_version for kernel in registered.kernels),
+        *(lookup.abi_version for lookup in registered.lookups),
+    )
+    return version_of(max(filter(None, recorded), default=0))

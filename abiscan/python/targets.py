@@ -1,0 +1,73 @@
+"""Which expressions ask for the version of torch or CUDA, so that code which cannot be followed decides by it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+
+_VERSION = re.compile(r"torch\.(__version__|version|torch_version)(\.\w+)*")
+_DISTRIBUTIONS = frozenset({"torch", "pytorch"})
+_VERSION_OF = re.compile(r".*(version|distribution)", re.IGNORECASE)  # importlib.metadata.version("torch")
+_ROUNDS = 5
+
+
+def asks(expressions: Sequence[ast.AST], bodies: Sequence[ast.AST]) -> bool:
+    """Whether expressions ask for a version, or for names that the bodies around bind to one."""
+    names: set[str] = set()
+    waiting = list(expressions)
+    for _ in range(_ROUNDS):
+        if any(_is_version(node) for one in waiting for node in ast.walk(one)):
+            return True
+        new = {node.id for one in waiting for node in ast.walk(one) if isinstance(node, ast.Name)} - names
+        names |= new
+        waiting = [value for body in bodies for value in _bound(body, new)] if new else []
+        if not waiting:
+            return False
+    return False
+
+
+def _is_version(node: ast.AST) -> bool:
+    if isinstance(node, ast.Attribute):
+        return _VERSION.fullmatch(_dotted(node)) is not None
+    if isinstance(node, ast.ImportFrom):
+        return any(_VERSION.fullmatch(f"{node.module}.{one.name}") for one in node.names)
+    if isinstance(node, ast.Call) and _VERSION_OF.fullmatch(_dotted(node.func)):
+        return any(isinstance(one, ast.Constant) and one.value in _DISTRIBUTIONS for one in node.args)
+    return False
+
+
+def _dotted(node: ast.AST) -> str:
+    parts = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join([node.id if isinstance(node, ast.Name) else "", *reversed(parts)])
+
+
+def _bound(body: ast.AST, names: set[str]) -> Iterator[ast.AST]:
+    """What a body binds to the names: the values of assignments, and imports."""
+    for node in _own(body):
+        if isinstance(node, ast.Assign):
+            targets: Sequence[ast.AST] = node.targets
+        elif isinstance(node, (ast.AnnAssign, ast.AugAssign, ast.NamedExpr)):
+            targets = [node.target]
+        elif isinstance(node, ast.ImportFrom):
+            if any((one.asname or one.name) in names for one in node.names):
+                yield node
+            continue
+        else:
+            continue
+        bound = {one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)}
+        if node.value is not None and not names.isdisjoint(bound):
+            yield node.value
+
+
+def _own(body: ast.AST) -> Iterator[ast.AST]:
+    """The parts of a body, functions and classes inside it apart."""
+    waiting = list(ast.iter_child_nodes(body))
+    while waiting:
+        node = waiting.pop()
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            yield node
+            waiting.extend(ast.iter_child_nodes(node))

@@ -1,0 +1,107 @@
+"""The result of ``abiscan stable``. Its JSON Schema is ``schema/stable-v1.json``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from abiscan.extension.stability import Stability, State
+from abiscan.inputs.version import TorchVersion
+from abiscan.results.document import rendered
+from abiscan.results.unchecked import Unchecked, document_of, exit_code_of
+from abiscan.words import plural
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StableRow:
+    """One extension. ``compiled_with`` is the torch whose headers it was compiled with, if it records that."""
+
+    target: str
+    path: str
+    stability: Stability
+    compiled_with: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StableReport:
+    """All extensions of a run, and the targets without any."""
+
+    rows: tuple[StableRow, ...]
+    unchecked: tuple[Unchecked, ...] = ()
+
+    @property
+    def minimum(self) -> TorchVersion | None:
+        """The first release that all stable extensions work on; None if an extension is tied, or none needs any."""
+        if any(row.stability.state is not State.STABLE for row in self.rows):
+            return None
+        return max((row.stability.minimum for row in self.rows if row.stability.minimum), default=None)
+
+    def exit_code(self, against: TorchVersion | None = None) -> int:
+        """1 if an extension is tied, or needs a newer torch than ``against``; 0 without ``against``."""
+        failed = against is not None and any(needs_more_than(row.stability, against) for row in self.rows)
+        return exit_code_of(failed=failed, unknown=False, unchecked=self.unchecked)
+
+    def to_json(self) -> str:
+        """The JSON document, version 1."""
+        return rendered({"results": list(map(_row, self.rows)), "unchecked": document_of(self.unchecked)})
+
+
+def needs_more_than(stability: Stability, torch: TorchVersion) -> bool:
+    """Whether an extension is not stable, or not with this torch."""
+    if stability.state is not State.STABLE or stability.removed:
+        return True
+    return stability.minimum is not None and stability.minimum > torch
+
+
+def summary(found: Sequence[Stability]) -> str:
+    """One line for a target: whether it is stable, and since when, or what a port would need."""
+    tied = [each for each in found if each.state is not State.STABLE]
+    if not tied:
+        needed = max((each.minimum for each in found if each.minimum), default=None)
+        return f"stable ABI: torch {short(needed)} or newer" if needed else "stable ABI: uses nothing of torch"
+    ports = [each.after_port for each in tied if each.after_port]
+    which = (
+        "tied to its releases" if len(tied) == len(found) else f"{len(tied)} of {plural(len(found), 'file')} are tied"
+    )
+    return f"stable ABI: {which}; a port would run on torch {short(max(ports, default=None))} or newer"
+
+
+def short(version: TorchVersion | None) -> str | None:
+    """A release as authors name it: ``2.11`` for 2.11.0."""
+    if version is None:
+        return None
+    return f"{version.major}.{version.minor}" if not version.micro else str(version)
+
+
+def _row(row: StableRow) -> dict[str, Any]:
+    found = row.stability
+    return {
+        "target": row.target,
+        "path": row.path,
+        "state": found.state.value,
+        "minimum_torch": short(found.minimum) if found.state is State.STABLE and not found.removed else None,
+        "deciding": list(found.deciding),
+        "removed": list(found.removed),
+        "deprecated": list(found.deprecated),
+        "compiled_with": row.compiled_with,
+        "target_version": {"at_least": short(found.target_at_least), "at_most": row.compiled_with},
+        "promised_until": (
+            dict(zip(("oldest", "newest"), map(str, found.promised_until), strict=True))
+            if found.promised_until
+            else None
+        ),
+        "unused_libraries": list(found.unused),
+        "cuda": {"major": found.cuda, "releases": list(map(str, found.cuda_releases))} if found.cuda else None,
+        "symbols": [
+            {
+                "symbol": each.symbol,
+                "group": each.group,
+                "means": each.means.value if each.means else None,
+                "counterpart": each.what,
+                "since": short(each.since),
+            }
+            for each in found.counterparts
+        ],
+        "after_port": short(found.after_port),
+    }

@@ -1,0 +1,94 @@
+"""The C functions of torch's stable ABI: since when, until when they are promised, and what else is known about them.
+
+Since which release a function is exported, the embedded releases tell (``embedded``). ``data/stable_abi.txt`` has what
+only headers tell; it is made by ``tools/build_stable_data.py``.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Final
+
+from abiscan.binary.elf import Machine
+from abiscan.inputs.version import TorchVersion
+from abiscan.torches import embedded
+
+_SHIM: Final = re.compile(r"aoti_torch_|torch_")
+_PROMISED_YEARS: Final = 2  # "at least a two year compatibility window" (notes/libtorch_stable_abi.md)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wrapper:
+    """A function of ``torch::stable`` for an operator, and the release since which it exists."""
+
+    name: str
+    since: TorchVersion
+
+
+def is_shim(name: str) -> bool:
+    """Whether a symbol is a C function of the stable ABI."""
+    return _SHIM.match(name) is not None
+
+
+def exported_since(name: str, machine: Machine) -> TorchVersion | None:
+    """The release from which on every release up to the newest exports a function; None if the newest does not."""
+    since = None
+    for release, exports in reversed([*embedded.exported_by_release(name, machine).items()]):
+        if not exports:
+            break
+        since = release
+    return since
+
+
+def last_exported(name: str, machine: Machine) -> TorchVersion | None:
+    """The newest release that exports a function; None if none does."""
+    exported = embedded.exported_by_release(name, machine)
+    return max((release for release, exports in exported.items() if exports), default=None)
+
+
+def gate(name: str) -> TorchVersion | None:
+    """The lowest target version with which headers declare a function; None if they always do."""
+    return _data().gates.get(name)
+
+
+def is_deprecated(name: str) -> bool:
+    """Whether the function is deprecated."""
+    return name in _data().deprecated
+
+
+def wrapper(operator: str) -> Wrapper | None:
+    """The wrapper for an operator such as ``aten::pad``."""
+    return _data().wrappers.get(operator)
+
+
+def promised_until(since: TorchVersion) -> dt.date | None:
+    """Until when torch promises to keep what was new in a release; None if its date is unknown."""
+    released = _data().released.get(f"{since.major}.{since.minor}")
+    return released.replace(year=released.year + _PROMISED_YEARS) if released else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Data:
+    gates: Mapping[str, TorchVersion]
+    deprecated: frozenset[str]
+    wrappers: Mapping[str, Wrapper]
+    released: Mapping[str, dt.date]
+
+
+@functools.cache
+def _data() -> _Data:
+    text = resources.files("abiscan.torches").joinpath("data/stable_abi.txt").read_text("utf-8")
+    lines = [line.split() for line in text.splitlines()]
+    return _Data(
+        gates={line[1]: TorchVersion(f"{line[2]}.0") for line in lines if line[0] == "gate"},
+        deprecated=frozenset(line[1] for line in lines if line[0] == "deprecated"),
+        wrappers={
+            line[1]: Wrapper(name=line[2], since=TorchVersion(f"{line[3]}.0")) for line in lines if line[0] == "wrapper"
+        },
+        released={line[1]: dt.date.fromisoformat(line[2]) for line in lines if line[0] == "released"},
+    )
