@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import io
 import re
 import subprocess
 import sys
@@ -291,6 +292,11 @@ class Index:
     def wheel(self, candidate: Candidate) -> RemoteWheel:
         """The wheel of a version, to be read in place."""
         return RemoteWheel(path=Path(candidate.wheel), stream=functools.partial(self._open, candidate))
+
+    def size(self, candidate: Candidate) -> int:
+        """The size of the wheel of a version, in bytes."""
+        stream = self._open(candidate)
+        return stream.seek(0, io.SEEK_END)
 
     def _requires(self, candidate: Candidate) -> tuple[str, ...]:
         if candidate not in self._metadata:

@@ -28,7 +28,7 @@ _TAIL: Final = 64 << 10
 """Read first: the directory of a zip file is at its end, and the metadata of most wheels are just before it."""
 
 _BLOCK: Final = 64 << 10
-_LONGEST: Final = 4 << 20
+_LONGEST: Final = 32 << 20
 _SMALL: Final = 512 << 10
 """A file of this size takes less time to fetch whole than in parts."""
 
