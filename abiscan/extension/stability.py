@@ -18,7 +18,7 @@ _LOADS_THE_OTHERS: Final = "libtorch.so"  # an empty library that needs the othe
 _FIRST_PORT: Final = TorchVersion("2.9.0")  # the first release with torch/csrc/stable/ops.h
 
 
-class State(enum.Enum):
+class Tie(enum.Enum):
     """What an extension takes of torch."""
 
     STABLE = "stable"
@@ -44,7 +44,7 @@ class Stability:
     with what replaces it.
     """
 
-    state: State
+    state: Tie
     minimum: TorchVersion | None
     deciding: tuple[str, ...]
     functions: tuple[str, ...]
@@ -60,7 +60,7 @@ class Stability:
     @property
     def after_port(self) -> TorchVersion | None:
         """The first release that a port to the stable ABI would run on; None for what is stable already."""
-        if self.state is State.STABLE:
+        if self.state is Tie.STABLE:
             return None
         since = (each.since for each in self.counterparts if each.since)
         return max([_FIRST_PORT, *([self.minimum] if self.minimum else []), *since])
@@ -94,7 +94,7 @@ def stability(facts: SharedObject, siblings: Iterable[SharedObject] = ()) -> Sta
     promises = [until for until in map(shims.promised_until, known.values()) if until]
     cuda = next((library.version.partition(".")[0] for library in map(gpu_library, facts.needed) if library), None)
     return Stability(
-        state=State.STABLE if not tied else State.MIXED if functions else State.TIED,
+        state=Tie.STABLE if not tied else Tie.MIXED if functions else Tie.TIED,
         minimum=minimum,
         deciding=tuple(name for name, release in known.items() if release == minimum),
         functions=functions,

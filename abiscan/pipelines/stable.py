@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from abiscan.extension.examined import ExaminedExtension, ExaminedTarget, examine
-from abiscan.extension.stability import Stability, State, stability
+from abiscan.extension.stability import Stability, Tie, stability
 from abiscan.inputs import packages
 from abiscan.inputs.packages import Distribution
 from abiscan.inputs.session import Session
@@ -54,7 +54,7 @@ def _stability(target: ExaminedTarget, extension: ExaminedExtension) -> Stabilit
 
 def _row(target: ExaminedTarget, extension: ExaminedExtension) -> StableRow:
     found = _stability(target, extension)
-    stable_abi = found.state is State.STABLE and found.functions
+    stable_abi = found.state is Tie.STABLE and found.functions
     return StableRow(
         target=target.target.name,
         path=extension.path,

@@ -9,12 +9,12 @@ from rich.text import Text
 
 from abiscan.binary.mangling import demangle
 from abiscan.extension.counterparts import Counterpart, Means
-from abiscan.extension.stability import State
+from abiscan.extension.stability import Tie
 from abiscan.report.characters import clean
 from abiscan.results.stable import StableReport, StableRow, short
 from abiscan.words import listed, plural
 
-_STYLES = {State.STABLE: "green", State.TIED: "bold red", State.MIXED: "bold red"}
+_STYLES = {Tie.STABLE: "green", Tie.TIED: "bold red", Tie.MIXED: "bold red"}
 
 
 def render(report: StableReport, console: Console, *, verbose: bool = False) -> None:
@@ -40,7 +40,7 @@ def render(report: StableReport, console: Console, *, verbose: bool = False) -> 
 def _head(row: StableRow) -> Text:
     found = row.stability
     state = (found.state.value, _STYLES[found.state])
-    if found.state is not State.STABLE:
+    if found.state is not Tie.STABLE:
         words = f", uses {plural(len(found.counterparts), 'symbol')} of C++ from torch"
         if found.functions:
             words += f", and {plural(len(found.functions), 'function')} of the stable ABI"
@@ -55,13 +55,13 @@ def _head(row: StableRow) -> Text:
 
 def _facts(row: StableRow, *, verbose: bool) -> Iterator[str]:
     found = row.stability
-    if found.state is State.STABLE and found.minimum:
+    if found.state is Tie.STABLE and found.minimum:
         shown = len(found.deciding) if verbose else 3
         yield f"new in torch {short(found.minimum)}: {listed(found.deciding, shown)}"
         if row.compiled_with:
             least = f"{short(found.target_at_least)} or newer, " if found.target_at_least else ""
             yield f"compiled with the headers of torch {row.compiled_with}; target version: {least}at most that"
-    if found.promised_until and found.state is State.STABLE:
+    if found.promised_until and found.state is Tie.STABLE:
         oldest, newest = found.promised_until
         yield f"torch promises to keep the oldest of its functions until {oldest}, the newest until {newest}"
     if found.deprecated:
@@ -78,7 +78,7 @@ def _groups(row: StableRow, *, verbose: bool) -> Iterator[str]:
     found = row.stability
     if not found.counterparts:
         return
-    if found.state is State.MIXED and not verbose:
+    if found.state is Tie.MIXED and not verbose:
         names = (demangle(each.symbol) for each in found.counterparts)
         yield f"tied by {listed(names)}"
     groups: dict[tuple[str, Means | None], list[Counterpart]] = {}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from abiscan.extension.stability import Stability, State
+from abiscan.extension.stability import Stability, Tie
 from abiscan.inputs.version import TorchVersion
 from abiscan.results.document import rendered
 from abiscan.results.unchecked import Unchecked, document_of, exit_code_of
@@ -33,7 +33,7 @@ class StableReport:
     @property
     def minimum(self) -> TorchVersion | None:
         """The first release that all stable extensions work on; None if an extension is tied, or none needs any."""
-        if any(row.stability.state is not State.STABLE for row in self.rows):
+        if any(row.stability.state is not Tie.STABLE for row in self.rows):
             return None
         return max((row.stability.minimum for row in self.rows if row.stability.minimum), default=None)
 
@@ -49,14 +49,14 @@ class StableReport:
 
 def needs_more_than(stability: Stability, torch: TorchVersion) -> bool:
     """Whether an extension is not stable, or not with this torch."""
-    if stability.state is not State.STABLE or stability.removed:
+    if stability.state is not Tie.STABLE or stability.removed:
         return True
     return stability.minimum is not None and stability.minimum > torch
 
 
 def summary(found: Sequence[Stability]) -> str:
     """One line for a target: whether it is stable, and since when, or what a port would need."""
-    tied = [each for each in found if each.state is not State.STABLE]
+    tied = [each for each in found if each.state is not Tie.STABLE]
     if not tied:
         needed = max((each.minimum for each in found if each.minimum), default=None)
         return f"stable ABI: torch {short(needed)} or newer" if needed else "stable ABI: uses nothing of torch"
@@ -80,7 +80,7 @@ def _row(row: StableRow) -> dict[str, Any]:
         "target": row.target,
         "path": row.path,
         "state": found.state.value,
-        "minimum_torch": short(found.minimum) if found.state is State.STABLE and not found.removed else None,
+        "minimum_torch": short(found.minimum) if found.state is Tie.STABLE and not found.removed else None,
         "deciding": list(found.deciding),
         "removed": list(found.removed),
         "deprecated": list(found.deprecated),

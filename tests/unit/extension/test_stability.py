@@ -7,7 +7,7 @@ import pytest
 from abiscan.binary.elf import Machine
 from abiscan.emulation.aten import operators_behind
 from abiscan.extension.counterparts import Means, counterpart
-from abiscan.extension.stability import State, stability
+from abiscan.extension.stability import Tie, stability
 from abiscan.inputs.version import TorchVersion
 from abiscan.torches import shims
 from tests.world import shared_object
@@ -18,7 +18,7 @@ CHECK_FAIL = "_ZN3c106detail14torchCheckFailEPKcS2_jRKNSt7__cxx1112basic_stringI
 def test_c_functions_alone_are_stable_and_the_newest_decides() -> None:
     # torch_from_blob is new in 2.11, torch_library_impl in 2.10 (torch/csrc/stable/c/shim.h).
     found = stability(shared_object(references=["torch_from_blob", "torch_library_impl", "malloc"]))
-    assert found.state is State.STABLE
+    assert found.state is Tie.STABLE
     assert found.minimum == TorchVersion("2.11.0")
     assert found.deciding == ("torch_from_blob",)
     assert found.target_at_least == TorchVersion("2.11.0")
@@ -27,18 +27,18 @@ def test_c_functions_alone_are_stable_and_the_newest_decides() -> None:
 
 def test_one_symbol_of_cpp_makes_it_mixed() -> None:
     found = stability(shared_object(references=["torch_library_impl", CHECK_FAIL]))
-    assert found.state is State.MIXED
+    assert found.state is Tie.MIXED
     assert [each.symbol for each in found.counterparts] == [CHECK_FAIL]
 
 
 def test_symbols_of_cpp_alone_tie() -> None:
-    assert stability(shared_object(references=[CHECK_FAIL])).state is State.TIED
+    assert stability(shared_object(references=[CHECK_FAIL])).state is Tie.TIED
 
 
 def test_what_a_library_of_the_package_defines_does_not_tie() -> None:
     name = "_ZN3c104HalfEv"
     found = stability(shared_object(references=[name, "torch_library_impl"]), [shared_object(defines=[name])])
-    assert found.state is State.STABLE
+    assert found.state is Tie.STABLE
 
 
 def test_a_removed_function_is_not_stable_for_the_newest_torch() -> None:
