@@ -32,6 +32,7 @@ DOCUMENTS: Final = [
     ("ops", ["ops", WHEEL]),
     ("ops", ["ops", "--torch", "1.4.0"]),
     ("ops-api-version", ["ops", "--torch", "1.4.0", "--api-version"]),
+    ("stable", ["stable", LOADS]),
     ("ops-api-history", ["ops", LOADS, "--api-version", "--torch", "2.12.0", "--torch", "2.13.0"]),
 ]
 
