@@ -81,7 +81,7 @@ def test_an_object_that_is_constructed_later_corrupts_then(tmp_path: Path) -> No
     assert run("on_use").returncode == 0
     assert died(run("on_use", "sample.abiscan_use()"))
     result = predict("on_use", tmp_path)
-    assert result.verdict is Verdict.LOADS
+    assert result.verdict is Verdict.CORRUPTS
     assert effects(result) == {("layout-drift", Effect.CORRUPTS)}
     (finding,) = [finding for finding in result.findings if finding.effect is Effect.CORRUPTS]
     assert "torch::autograd::SavedVariable (104 → 80 bytes)" in finding.message
@@ -95,7 +95,7 @@ def test_torch_calls_another_virtual_function_than_it_means(tmp_path: Path) -> N
     assert died(real)
     assert "Backend doesn't support querying streams" in real.stderr
     result = predict("device_guard", tmp_path)
-    assert result.verdict is Verdict.LOADS
+    assert result.verdict is Verdict.CORRUPTS
     assert ("vtable-drift", Effect.CORRUPTS) in effects(result)
     (finding,) = [finding for finding in result.findings if finding.rule == "vtable-drift"]
     slots = {one.readable: one.instead for one in finding.evidence}
