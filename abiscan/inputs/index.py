@@ -49,7 +49,7 @@ _METADATA: Final = re.compile(r"[^/]+\.dist-info/METADATA")
 class Settings:
     """What pip is configured to do about indexes."""
 
-    index_urls: tuple[str, ...] = ("https://pypi.org/simple",)
+    index_urls: tuple[str, ...] = ()
     find_links: tuple[str, ...] = ()
     trusted_hosts: tuple[str, ...] = ()
     constraints: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ def settings_of_pip(python: str | None, index_url: str | None = None, extra_inde
     if index_url:
         urls = [index_url]
     elif urls == [""]:
-        urls = list(Settings().index_urls)
+        urls = [source["url"] for source in PackageFinder().sources]  # the default one
     urls += [*known.get("extra-index-url", "").split(), *extra_index_urls]
     return Settings(
         index_urls=tuple(dict.fromkeys(urls)),
