@@ -1,6 +1,6 @@
 """Where torch's internal assertions are in its source, for the embedded builds.
 
-``data/assertions.json`` is made by ``tools/build_assertion_data.py``: for each build, the place by message id.
+``data/assertions.json`` is made by ``make release``: for each build, the place by message id.
 """
 
 from __future__ import annotations
