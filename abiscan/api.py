@@ -312,7 +312,8 @@ def survey(
 ) -> SurveySummary:
     """Check thousands of targets, each by itself, and add the answers to a file, as lines of JSON.
 
-    Answers that the file already has are not looked for again, unless the target has changed.
+    Answers that the file already has are not looked for again, unless the target has changed. Returns a summary of all
+    answers in the file.
 
     :param targets: a folder stands for the wheels in it, at any depth, a ``.txt`` file for the targets it lists
     :param torches: release numbers, specifiers or paths; by default the torch of the current environment
@@ -321,7 +322,6 @@ def survey(
     :param jobs: the number of processes; by default one for each processor
     :param scheduler: the address of a dask scheduler, whose workers are used instead of processes
     :param progress: called with the number of targets that are done, and of all
-    :return: a summary of all answers in the file
     :raises AbiscanError: a torch, a list of targets or the output cannot be read, or there is no such scheduler
     """
     from abiscan.inputs.target_list import target_names

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import abiscan
@@ -33,10 +35,11 @@ def cluster_workers(address: str, torches: SurveyTorches) -> Iterator[ClusterWor
     except ImportError as error:
         fix = "pip install 'abiscan[cluster]'"
         raise InputError(address, "a cluster needs dask.distributed, which is not installed", fix) from error
-    where = {"scheduler_file": address} if address.endswith(".json") else {"address": address}
     try:
-        client = Client(**where, timeout=_TIMEOUT, set_as_default=False)
-    except (OSError, ValueError) as error:
+        if address.endswith(".json"):  # dask itself would wait for this file, and for good
+            address = json.loads(Path(address).read_text("utf-8"))["address"]
+        client = Client(address, timeout=_TIMEOUT, set_as_default=False)
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(address, f"there is no scheduler: {error}", "start one: dask scheduler") from error
     with client:
         _require(client, address, torches)

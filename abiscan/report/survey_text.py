@@ -15,19 +15,18 @@ _CAUSES_SHOWN: Final = 10
 
 def render(summary: SurveySummary, console: Console) -> None:
     """Print the summary."""
-    answers = sum(summary.counts.values())
-    targets = plural(len(summary.rows), "target")
-    console.print(
-        f"{targets} on {plural(len(summary.torches), 'torch', 'torches')}: {plural(answers, 'answer')}", markup=False
-    )
+
+    def show(line: str) -> None:
+        console.print(line, markup=False, soft_wrap=True)
+
+    targets, torches = plural(len(summary.rows), "target"), plural(len(summary.torches), "torch", "torches")
+    show(f"{targets} on {torches}: {plural(sum(summary.counts.values()), 'answer')}")
     for verdict, count in summary.counts.items():
-        console.print(f"  {SIGNS[verdict]} {count:>6}  {verdict}", markup=False, soft_wrap=True)
+        show(f"  {SIGNS[verdict]} {count:>6}  {verdict}")
     if summary.causes:
-        console.print("commonest causes:")
+        show("commonest causes:")
     for cause in summary.causes[:_CAUSES_SHOWN]:
         rule = f"{cause.rule}: " if cause.rule else ""
-        console.print(
-            f"  {cause.count:>6}  {rule}{clean(cause.says)} ({clean(cause.example)})", markup=False, soft_wrap=True
-        )
+        show(f"  {cause.count:>6}  {rule}{clean(cause.says)} ({clean(cause.example)})")
     if (hidden := len(summary.causes) - _CAUSES_SHOWN) > 0:
-        console.print(f"  and {plural(hidden, 'more cause')}")
+        show(f"  and {plural(hidden, 'more cause')}")
