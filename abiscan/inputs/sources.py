@@ -104,6 +104,16 @@ class Target:
         if not self.extensions and not self.unreadable:
             raise _no_extension(self.name)
 
+    def require_readable(self) -> None:
+        """Reject a target without an extension that was read.
+
+        :raises NoExtensionError: there is nothing that uses torch
+        :raises InputError: why what there is cannot be read
+        """
+        self.require_extensions()
+        if not self.extensions:
+            raise self.unreadable[0][1]
+
 
 def read_target(source: Source, files: Files, site: str, torch_package: str) -> Target:
     """Read a target.
