@@ -10,16 +10,18 @@ from types import ModuleType
 
 
 @functools.cache
-def _lief() -> ModuleType:
+def lief_module() -> ModuleType:
+    """The module of lief, which prints nothing."""
     import lief
 
     lief.disable_leak_warning()  # otherwise it prints pages about its own objects at the end of the process
+    lief.logging.disable()  # what is wrong with a file is said in the words of abiscan
     return lief
 
 
 def machine_name(number: int) -> str:
     """The name of a machine by its number in an ELF header: ``RISCV`` for 243."""
-    lief = _lief()
+    lief = lief_module()
     try:
         return str(lief.ELF.ARCH(number).name)
     except ValueError:
@@ -29,7 +31,7 @@ def machine_name(number: int) -> str:
 def demangle(name: str) -> str | None:
     """The C++ name of a mangled name; None if it is not mangled, or if lief does not run on this machine."""
     try:
-        symbol = _lief().ELF.Symbol()  # lief.demangle() is not in the free edition
+        symbol = lief_module().ELF.Symbol()  # lief.demangle() is not in the free edition
         symbol.name = name
         text: str = symbol.demangled_name
     except (ImportError, OSError, TypeError, UnicodeError, MemoryError):  # TypeError: a lone surrogate

@@ -37,13 +37,6 @@ _OTHER_FORMATS: Final = (
     (b"/* GNU ld script", "a linker script"),
 )
 
-_OTHER_SYSTEMS: Final = (
-    (b"\xcf\xfa\xed\xfe", "macOS"),
-    (b"\xce\xfa\xed\xfe", "macOS"),
-    (b"\xca\xfe\xba\xbe", "macOS"),
-    (b"MZ", "Windows"),
-)
-
 _EHDR: Final = struct.Struct("<16sHHIQQQIHHHHHH")  # Elf64_Ehdr
 _PHDR: Final = struct.Struct("<IIQQQQQQ")  # Elf64_Phdr: type, flags, offset, vaddr, paddr, filesz, memsz, align
 _DYN: Final = struct.Struct("<QQ")  # Elf64_Dyn: tag, value
@@ -293,11 +286,6 @@ def describe_other_format(head: bytes) -> str:
     if all(byte in b"\t\n\r\f" or 0x20 <= byte < 0x7F for byte in head):
         return "a text file"
     return "not an ELF file"
-
-
-def system_of(head: bytes) -> str | None:
-    """The system that a file which is not ELF is for, from its first bytes (4 are enough); None if it tells none."""
-    return next((system for magic, system in _OTHER_SYSTEMS if head.startswith(magic)), None)
 
 
 def check_header(head: bytes, subject: str) -> None:

@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
-from abiscan.binary.elf import MAGIC, SharedObject, SourceLine, system_of
+from abiscan.binary.elf import MAGIC, SharedObject, SourceLine
+from abiscan.binary.image import is_image
 from abiscan.binary.ownership import is_torch_library, is_torch_symbol
 from abiscan.errors import InputError, NoExtensionError
 from abiscan.inputs import package_files
 from abiscan.inputs.files import DiskFile, ElfSource, Files, Wheel, exists, installed_path
+from abiscan.inputs.image_files import IMAGE_NAME, ImageFile, read_image_files, users_of_torch
 from abiscan.inputs.package_files import Package
 from abiscan.inputs.packages import FIX, SHARED_OBJECT, Distribution, FetchedWheel, RemoteWheel
 from abiscan.words import plural
@@ -23,8 +25,7 @@ from abiscan.words import plural
 if TYPE_CHECKING:
     from abiscan.inputs.requirement import Metadata
 
-_OTHER_SYSTEMS: Final = {"win": "Windows", "macosx": "macOS", "ios": "iOS"}
-_PLATFORM_TAG: Final = re.compile(r"-(win|macosx|ios)[^-]*\.whl$")
+_IOS_TAG: Final = re.compile(r"-ios[^-]*\.whl$")
 _SOURCE_ARCHIVE: Final = re.compile(r"\.(tar(\.\w+)?|tgz|tbz2?|txz|zip)$")
 
 
@@ -70,7 +71,7 @@ class Target:
     ``libraries`` are those of a package by location, whether they use torch or not; ``unreadable`` has the members that
     cannot be read as ELF objects, by path; ``metadata`` is the metadata of a package, None if the target has none;
     ``package`` has all files of a package, None if the target is not one. A package may be without an extension: see
-    ``require_extensions``.
+    ``require_extensions``. ``images`` has the libraries of a target for Windows or macOS, in which nothing else counts.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Target:
     metadata: Metadata | None
     package: Package | None = None
     libraries: Mapping[str, Extension] = field(default_factory=dict)
+    images: tuple[ImageFile, ...] = ()
 
     def linked(self, extension: Extension) -> Iterator[Extension]:
         """The libraries of the package that an extension needs, in the order in which ``ld.so`` searches them."""
@@ -101,7 +103,7 @@ class Target:
 
         :raises NoExtensionError: there is nothing that uses torch, or that could not be read
         """
-        if not self.extensions and not self.unreadable:
+        if not self.extensions and not self.unreadable and not users_of_torch(self.images):
             raise _no_extension(self.name)
 
     def require_readable(self) -> None:
@@ -180,6 +182,8 @@ def library_paths(source: Source, files: Files, site: str) -> list[str]:
 
 def _read_object(path: Path, files: Files) -> Target:
     location = str(path.absolute())
+    if is_image(DiskFile(path).head(len(MAGIC))):
+        return _of_images(str(path), posixpath.dirname(location), [(path.name, DiskFile(path))], metadata=None)
     extension = _extension(path.name, location, DiskFile(path))
     facts = extension.facts
     if facts.executable:
@@ -208,6 +212,10 @@ def _read_folder(path: Path, files: Files, torch_package: str) -> Target:
     return _read_members(str(path), root, members, files, metadata=None, package=package_files.of_folder(path))
 
 
+def _is_library(name: str) -> bool:
+    return SHARED_OBJECT.search(name) is not None or IMAGE_NAME.search(name) is not None
+
+
 def _walk(path: Path) -> Iterator[str]:
     """Relative paths of the shared objects below ``path``; a file with several names appears once."""
     seen_files: set[tuple[int, int]] = set()
@@ -215,7 +223,7 @@ def _walk(path: Path) -> Iterator[str]:
         subfolders.sort()
         for name in sorted(names, key=lambda name: (len(name), name)):
             file = Path(folder, name)
-            if not SHARED_OBJECT.search(name) or not file.is_file():
+            if not _is_library(name) or not file.is_file():
                 continue
             status = file.stat()
             if (status.st_dev, status.st_ino) not in seen_files:
@@ -243,12 +251,12 @@ def _read_distribution(distribution: Distribution, files: Files) -> Target:
 
 
 def _read_wheel(path: Path, files: Files, site: str, *, name: str, stream: IO[bytes] | None = None) -> Target:
-    if system := _PLATFORM_TAG.search(path.name):
-        raise _other_system(name, _OTHER_SYSTEMS[system[1]])
+    if _IOS_TAG.search(path.name):
+        raise InputError(name, "is for iOS", "abiscan checks extensions for Linux, Windows and macOS")
     wheel = Wheel(path, stream)
     files.mount(wheel, site)
     paths = list(wheel.names())
-    members = ((path, installed_path(path, site), wheel.member(path)) for path in paths if SHARED_OBJECT.search(path))
+    members = ((path, installed_path(path, site), wheel.member(path)) for path in paths if _is_library(path))
     return _read_members(name, site, members, files, _metadata(wheel, paths), package_files.of_wheel(wheel, site))
 
 
@@ -274,23 +282,24 @@ def _read_members(
 ) -> Target:
     objects: dict[str, Extension] = {}
     unreadable: list[tuple[str, InputError]] = []
-    others: list[str] = []
+    images: list[tuple[str, ElfSource]] = []
     for path, location, source in members:
         try:
             if not (head := source.head(len(MAGIC))).startswith(MAGIC):
-                # If not for another system, a linker script or a data file, which a process cannot load.
-                others += filter(None, [system_of(head)])
+                # If it is no image either: a linker script or a data file, which a process cannot load.
+                if is_image(head):
+                    images.append((path, source))
                 continue
             objects[location] = _extension(path, location, source)
         except InputError as error:
             unreadable.append((path, error))
             continue
         files.put(location, objects[location].facts)
+    if not objects and images:
+        return _of_images(name, root, images, metadata)
     if not objects and not unreadable:
-        if others:
-            raise _other_system(name, others[0])
         kind = InputError if metadata is None else NoExtensionError  # a package may be pure Python, and is then fine
-        raise kind(name, "contains no ELF shared object", "pass the .so, the wheel or the folder of an extension")
+        raise kind(name, "contains no shared object", "pass the .so, the wheel or the folder of an extension")
     siblings: dict[str, str] = {}
     for location, member in objects.items():
         siblings.setdefault(posixpath.basename(location), location)
@@ -315,8 +324,22 @@ def _no_extension(name: str) -> NoExtensionError:
     return NoExtensionError(name, "contains no shared object that uses torch", "pass an extension of torch")
 
 
-def _other_system(name: str, system: str) -> InputError:
-    return InputError(name, f"is for {system}", "abiscan checks extensions for Linux")
+def _of_images(
+    name: str, root: str, members: Iterable[tuple[str, ElfSource]], metadata: Metadata | None
+) -> Target:
+    """A target for Windows or macOS. It is not a package to us: how it loads its libraries is not read there."""
+    images, unreadable = read_image_files(members)
+    if not users_of_torch(images) and not unreadable and metadata is None:
+        raise _no_extension(name)
+    return Target(
+        name=name,
+        root=root,
+        extensions=(),
+        siblings={},
+        unreadable=unreadable,
+        metadata=metadata,
+        images=images,
+    )
 
 
 def _users_of_torch(objects: Mapping[str, Extension], siblings: Mapping[str, str]) -> set[str]:

@@ -8,9 +8,10 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, NoReturn, Protocol
 
 from abiscan.binary.elf import Machine
+from abiscan.binary.image import System
 from abiscan.dispatch.operators import Operators
 from abiscan.errors import InputError
 from abiscan.inputs import interpreter as python
@@ -20,9 +21,10 @@ from abiscan.inputs.interpreter import Interpreter
 from abiscan.inputs.libraries import Libraries
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import TorchVersion
-from abiscan.torches import embedded, embedded_operators, from_libs, torch_layouts
+from abiscan.torches import embedded, embedded_operators, from_libs, torch_images, torch_layouts
 from abiscan.torches.model import TorchRelease
 from abiscan.torches.operator_store import operators_of
+from abiscan.torches.torch_images import TorchImageFiles, TorchImages
 from abiscan.torches.torch_layouts import TorchLayouts
 from abiscan.words import did_you_mean
 
@@ -84,6 +86,12 @@ class Torch(Protocol):
         :param release: the result of ``release_for``
         """
 
+    def images(self, system: System, machine: Machine) -> TorchImages:
+        """Its libraries for another system than Linux.
+
+        :raises InputError: it has none for that system and machine
+        """
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedTorch:
@@ -133,6 +141,10 @@ class EmbeddedTorch:
         """The memory layouts of its classes, from the embedded data."""
         return torch_layouts.of_release(str(release.version), release.machine)
 
+    def images(self, system: System, machine: Machine) -> TorchImages:
+        """Its libraries for another system than Linux, from the embedded data."""
+        return torch_images.of_release(self.build, system, machine)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledTorch:
@@ -179,6 +191,69 @@ class InstalledTorch:
         """The memory layouts of its classes: those of its release, or what its own headers show."""
         return torch_layouts.of_installed(release, self.files, self.session)
 
+    def images(self, system: System, machine: Machine) -> NoReturn:  # noqa: ARG002 - it is for Linux alone
+        """Reject a target for another system.
+
+        :raises InputError: always
+        """
+        fix = f"pass a release number, or a torch for {system.value}"
+        raise InputError(self.package, f"is a torch for Linux, the target is for {system.value}", fix)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageTorch:
+    """A torch for Windows or macOS in files of its own. What is read of it are the names that its libraries export."""
+
+    contents: TorchImageFiles
+
+    @property
+    def package(self) -> str:
+        """The folder of its package, or the wheel."""
+        return self.contents.package
+
+    @property
+    def build(self) -> str | None:
+        """Its full version, None if its files do not state it."""
+        return self.contents.build
+
+    @property
+    def interpreter(self) -> None:
+        """Any Python."""
+        return
+
+    @property
+    def here(self) -> bool:
+        """False, since its system is not looked at."""
+        return False
+
+    def release_for(self, machine: Machine) -> NoReturn:  # noqa: ARG002 - it is for no machine with Linux
+        """Reject it, since what asks needs a torch for Linux.
+
+        :raises InputError: always
+        """
+        fix = "pass a release number, or a torch for Linux"
+        raise InputError(self.package, "is not a torch for Linux, which this needs", fix)
+
+    def operators_of(self, release: TorchRelease, names: Collection[str] | None = None) -> NoReturn:  # noqa: ARG002
+        """Reject it, as ``release_for`` does."""
+        self.release_for(release.machine)
+
+    def operator_names(self, release: TorchRelease) -> NoReturn:
+        """Reject it, as ``release_for`` does."""
+        self.release_for(release.machine)
+
+    def exports(self, release: TorchRelease) -> NoReturn:
+        """Reject it, as ``release_for`` does."""
+        self.release_for(release.machine)
+
+    def layouts(self, release: TorchRelease) -> NoReturn:
+        """Reject it, as ``release_for`` does."""
+        self.release_for(release.machine)
+
+    def images(self, system: System, machine: Machine) -> TorchImages:
+        """Its libraries."""
+        return self.contents.on(system, machine)
+
 
 class TorchChoice(Protocol):
     """The torch that a user chose, before any of its files are read."""
@@ -213,6 +288,8 @@ class TorchAt:
 
         :raises InputError: there is none
         """
+        if contents := torch_images.find(self.path):
+            return ImageTorch(contents=contents)
         release = recognised(from_libs.from_path(self.path, files), files)
         interpreter = python.of_torch(Path(release.package), release.python)
         return InstalledTorch(release=release, interpreter=interpreter, files=files, session=session)
@@ -235,6 +312,8 @@ class TorchOf:
             interpreter, package = python.ask(self.executable)
         if package is None:
             raise InputError(str(interpreter.executable), "has no torch", "name one with --torch or --python")
+        if contents := torch_images.find(package):
+            return ImageTorch(contents=contents)
         release = recognised(from_libs.from_path(package, files), files)
         return InstalledTorch(release=release, interpreter=interpreter, files=files, session=session)
 

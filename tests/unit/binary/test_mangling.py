@@ -84,7 +84,7 @@ def test_without_a_demangler_names_stay_mangled(monkeypatch: pytest.MonkeyPatch)
     def absent() -> NoReturn:
         raise ImportError("libstdc++.so.6: cannot open shared object file")
 
-    monkeypatch.setattr(by_lief, "_lief", absent)
+    monkeypatch.setattr(by_lief, "lief_module", absent)
     assert demangle(OLD) == OLD
 
 

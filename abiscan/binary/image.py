@@ -1,0 +1,77 @@
+"""Shared libraries of Windows (PE) and macOS (Mach-O): what they import and export. There they are called images."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from abiscan.binary.elf import Machine
+
+PE_MAGIC: Final = b"MZ"
+MACHO_MAGICS: Final = (b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"\xca\xfe\xba\xbf")
+"""A thin 64-bit file, and universal ones."""
+
+
+class System(enum.Enum):
+    """A system whose libraries are not ELF. The value is its name."""
+
+    WINDOWS = "Windows"
+    MACOS = "macOS"
+
+    @property
+    def flat(self) -> bool:
+        """Whether a process finds a library by its base name, whatever its folder and case."""
+        return self is System.WINDOWS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeededImage:
+    """A library that an image names: ``torch_cpu.dll``, ``@rpath/libc10.dylib``.
+
+    ``optional`` means that the load does not fail without it: it is delay-loaded, or weakly linked.
+    """
+
+    name: str
+    optional: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedName:
+    """A name that an image takes from a library, as the file spells it; ``#5`` for the ordinal 5.
+
+    ``library`` is None if every image in the process is searched (flat lookup).
+    """
+
+    name: str
+    library: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """One library: of a universal file, the part for one machine.
+
+    ``name`` is what it calls itself: its DLL name, its install name. ``imports`` are the names without which it does
+    not load. ``reexports`` are libraries whose names count as its own, ``rpaths`` the folders for ``@rpath``, and
+    ``minimum_os`` the first version of macOS that loads it.
+    """
+
+    system: System
+    machine: Machine
+    name: str | None
+    needed: tuple[NeededImage, ...]
+    imports: tuple[ImportedName, ...]
+    exports: frozenset[str]
+    reexports: tuple[str, ...] = ()
+    rpaths: tuple[str, ...] = ()
+    minimum_os: str | None = None
+
+
+Images = Mapping[Machine, Image]
+"""The parts of a file, by machine."""
+
+
+def is_image(head: bytes) -> bool:
+    """Whether a file that begins like this may be an image."""
+    return head.startswith((PE_MAGIC, *MACHO_MAGICS))

@@ -1,0 +1,88 @@
+"""The images of a target: its libraries for Windows or macOS, of which some use torch."""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from abiscan.binary.elf import Machine
+from abiscan.binary.image import Image, Images, System
+from abiscan.errors import InputError
+from abiscan.inputs.files import ElfSource
+
+IMAGE_NAME: Final = re.compile(r"\.(pyd|dll|dylib)$", re.IGNORECASE)
+
+_TORCH_IMAGE: Final = re.compile(
+    r"(lib)?(torch|torch_(cpu|cuda|python|global_deps|cuda_\w+)|c10(_cuda)?|caffe2_\w+|shm)\.(dll|dylib)", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageFile:
+    """One file, ``path`` is relative to the target."""
+
+    path: str
+    sha256: str
+    images: Images
+
+    @property
+    def name(self) -> str:
+        """Its base name."""
+        return posixpath.basename(self.path)
+
+    @property
+    def system(self) -> System:
+        """The system that it is for."""
+        return next(iter(self.images.values())).system
+
+
+def read_image_files(
+    members: Iterable[tuple[str, ElfSource]],
+) -> tuple[tuple[ImageFile, ...], tuple[tuple[str, InputError], ...]]:
+    """The images among the members of a target, and those that cannot be read.
+
+    :param members: those that begin as images do, each with its path
+    """
+    # lief takes longer to import than most ELF targets take to be checked.
+    from abiscan.binary.image_reader import read_images
+
+    files: list[ImageFile] = []
+    unreadable: list[tuple[str, InputError]] = []
+    for path, source in members:
+        try:
+            data = source.head(source.size)
+            files.append(
+                ImageFile(path=path, sha256=hashlib.sha256(data).hexdigest(), images=read_images(data, source.name))
+            )
+        except InputError as error:
+            unreadable.append((path, error))
+    return tuple(files), tuple(unreadable)
+
+
+def is_torch_image(name: str) -> bool:
+    """Whether a library is one of torch's own, by its name: ``torch_cpu.dll``, ``@rpath/libc10.dylib``."""
+    return _TORCH_IMAGE.fullmatch(posixpath.basename(name)) is not None
+
+
+def users_of_torch(files: Iterable[ImageFile]) -> tuple[ImageFile, ...]:
+    """Those that need a library of torch, themselves or through another one of the target."""
+    by_name = {file.name.lower(): file for file in files}
+    users = {name for name, file in by_name.items() if any(map(is_torch_image, _needed(file.images)))}
+    grown = True
+    while grown:
+        reached = {
+            name
+            for name, file in by_name.items()
+            if any(posixpath.basename(needed).lower() in users for needed in _needed(file.images))
+        }
+        grown = not reached <= users
+        users |= reached
+    return tuple(file for name, file in by_name.items() if name in users)
+
+
+def _needed(images: Mapping[Machine, Image]) -> Iterable[str]:
+    return (needed.name for image in images.values() for needed in image.needed)

@@ -1,0 +1,46 @@
+"""What Python prints when Windows or macOS refuses an image.
+
+Windows names no symbol, and its texts are in the user's language. Sources: ``dynload_win.c`` and ``callproc.c`` of
+CPython (the errors 126 and 127 of ``LoadLibraryEx``), the messages of dyld as users of torch report them: pytorch issues
+#129304 and #36941.
+"""
+
+from __future__ import annotations
+
+from abiscan.binary.image import System
+from abiscan.inputs.image_files import ImageFile
+from abiscan.linkage.images import ImageLoad
+
+_NO_MODULE = "The specified module could not be found"
+_NO_PROCEDURE = "The specified procedure could not be found"
+
+
+def error_text(file: ImageFile, found: ImageLoad) -> str:
+    """The text of the first error. A ``?`` stands for a folder."""
+    return _of_windows(file, found) if file.system is System.WINDOWS else _of_macos(file, found)
+
+
+def _of_windows(file: ImageFile, found: ImageLoad) -> str:
+    """The loader maps all libraries before it binds a name."""
+    if file.name.lower().endswith(".pyd"):
+        module = file.name.partition(".")[0]
+        return f"DLL load failed while importing {module}: {_NO_MODULE if found.libraries else _NO_PROCEDURE}."
+    if found.libraries:
+        return (
+            f"Could not find module '?\\{file.name}' (or one of its dependencies). Try using the full path with "
+            "constructor syntax."
+        )
+    return f"[WinError 127] {_NO_PROCEDURE}"
+
+
+def _of_macos(file: ImageFile, found: ImageLoad) -> str:
+    if found.libraries:
+        first = found.libraries[0]
+        return (
+            f"dlopen(?/{file.name}, 0x0002): Library not loaded: {first.name}\n  Referenced from: ?/{first.needed_by}"
+        )
+    name = found.names[0]
+    return (
+        f"dlopen(?/{file.name}, 0x0002): Symbol not found: {name.name}\n  Referenced from: ?/{name.needed_by}\n"
+        f"  Expected in: ?/{name.library}"
+    )

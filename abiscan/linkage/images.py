@@ -1,0 +1,142 @@
+"""What the loaders of Windows and macOS do with an image: which libraries it needs, and which names they lack.
+
+Windows binds a name to a library by its base name, and each library is in the process once. macOS does the same by
+install name (a two-level namespace), where torch's libraries count as loaded: ``import torch`` comes first. What belongs
+to the system is taken for granted. Sources: "PE Format" and "Dynamic-link library search order" by Microsoft;
+``dyld(1)`` and "Dynamic Library Programming Topics" by Apple.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from abiscan.binary.elf import Machine
+from abiscan.binary.image import Image, ImportedName, System
+from abiscan.inputs.image_files import ImageFile, is_torch_image
+from abiscan.torches.torch_images import TorchImages
+
+_SYSTEM_FOLDERS: Final = ("/usr/lib/", "/System/")
+_OF_WINDOWS: Final = re.compile(
+    r"(api-ms-win-|ext-ms-).*|(kernel32|kernelbase|ntdll|user32|gdi32|advapi32|shell32|ole32|oleaut32|ws2_32|psapi"
+    r"|dbghelp|bcrypt|crypt32|secur32|shlwapi|version|winmm|iphlpapi|rpcrt4|comdlg32|comctl32|setupapi|userenv|imm32"
+    r"|mswsock|wldap32|normaliz|powrprof|avicap32|mf|mfplat|mfreadwrite|opengl32|d3d11|dxgi|ucrtbase"
+    r"|msvcrt|(msvcp|vcruntime|concrt|vcomp|vcamp|vccorlib)\d+(_\w+)?)\.dll",
+    re.IGNORECASE,
+)
+_OF_PYTHON: Final = re.compile(r"python3\d*\.dll|libpython3[\d.]*\.dylib|.*/Python", re.IGNORECASE)
+_OF_PYTHON_API: Final = re.compile(r"_?Py[A-Z_]|__Py_|_Py")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LibraryNotFound:
+    """A library that does not exist; ``needed_by`` is the base name of the image that names it."""
+
+    name: str
+    needed_by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NameNotFound:
+    """A name that the library which should have it does not export; ``needed_by`` is the base name of an image."""
+
+    name: str
+    library: str
+    needed_by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageLoad:
+    """What loading an image comes to. ``external`` are libraries of neither torch, the target nor the system."""
+
+    libraries: tuple[LibraryNotFound, ...]
+    names: tuple[NameNotFound, ...]
+    external: tuple[str, ...]
+
+    @property
+    def fails(self) -> bool:
+        """Whether the loader refuses it."""
+        return bool(self.libraries or self.names)
+
+
+def load(file: ImageFile, torch: TorchImages, siblings: Sequence[ImageFile]) -> ImageLoad:
+    """Load an image of a target, with those of its siblings that it needs, into a process that has imported torch.
+
+    :param siblings: all images of the target
+    """
+    own = _Own(torch.system, torch.machine, siblings)
+    libraries: dict[LibraryNotFound, None] = {}
+    names: dict[NameNotFound, None] = {}
+    external: dict[str, None] = {}
+    waiting, seen = deque([file]), {file.path}
+    while waiting:
+        current = waiting.popleft()
+        image = current.images[torch.machine]
+        absent = set()
+        for needed in image.needed:
+            if torch.library(needed.name) or _is_of_system(needed.name):
+                continue
+            if sibling := own.find(needed.name, current):
+                if sibling.path not in seen:
+                    seen.add(sibling.path)
+                    waiting.append(sibling)
+            elif needed.optional:
+                continue
+            elif is_torch_image(needed.name) or needed.name.startswith("@loader_path/"):
+                absent.add(needed.name)
+                libraries[LibraryNotFound(name=needed.name, needed_by=current.name)] = None
+            else:
+                external[posixpath.basename(needed.name)] = None
+        names.update(dict.fromkeys(_not_found(current, image, torch, own, absent)))
+    return ImageLoad(libraries=tuple(libraries), names=tuple(names), external=tuple(external))
+
+
+def _not_found(
+    file: ImageFile, image: Image, torch: TorchImages, own: _Own, absent: set[str]
+) -> Iterator[NameNotFound]:
+    """The names that the libraries of torch and of the target lack; those of an absent library are no news."""
+    for imported in image.imports:
+        if imported.library is None or imported.library in absent:
+            continue  # a flat lookup may end in any library of the process
+        if library := torch.library(imported.library):
+            if not torch.exports[library](imported.name):
+                yield NameNotFound(name=imported.name, library=library, needed_by=file.name)
+        elif (sibling := own.find(imported.library, file)) and not own.exports(sibling, imported):
+            yield NameNotFound(name=imported.name, library=sibling.name, needed_by=file.name)
+
+
+class _Own:
+    """The images of a target for one machine."""
+
+    def __init__(self, system: System, machine: Machine, files: Sequence[ImageFile]) -> None:
+        self._system, self._machine = system, machine
+        of_machine = [file for file in files if machine in file.images]
+        self._by_name: Mapping[str, ImageFile] = {file.name.lower(): file for file in reversed(of_machine)}
+        self._by_path: Mapping[str, ImageFile] = {file.path: file for file in of_machine}
+
+    def find(self, name: str, needed_by: ImageFile) -> ImageFile | None:
+        """The image that a name stands for in another image of the target."""
+        if self._system.flat:
+            return self._by_name.get(posixpath.basename(name).lower())
+        folder = posixpath.dirname(needed_by.path)
+        if name.startswith("@loader_path/"):
+            return self._by_path.get(posixpath.normpath(posixpath.join(folder, name.removeprefix("@loader_path/"))))
+        # By an rpath, or since the package loaded it before: then by its install name.
+        return self._by_name.get(posixpath.basename(name).lower())
+
+    def exports(self, file: ImageFile, imported: ImportedName) -> bool:
+        """Whether an image exports a name, itself or through libraries whose names count as its own."""
+        image = file.images[self._machine]
+        return imported.name in image.exports or bool(image.reexports)
+
+
+def _is_of_system(name: str) -> bool:
+    return (
+        name.startswith(_SYSTEM_FOLDERS)
+        or _OF_WINDOWS.fullmatch(name) is not None
+        or _OF_PYTHON.fullmatch(name) is not None
+    )

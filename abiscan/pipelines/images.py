@@ -1,0 +1,134 @@
+"""Checks the images of a target, its libraries for Windows or macOS, on one torch: imports against exports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from abiscan.binary.elf import Machine
+from abiscan.binary.image import System
+from abiscan.binary.mangling import demangle
+from abiscan.errors import InputError
+from abiscan.findings import Effect, Evidence, Finding, Rule
+from abiscan.inputs.image_files import ImageFile, users_of_torch
+from abiscan.inputs.sources import Target
+from abiscan.inputs.version import number_of
+from abiscan.linkage.image_errors import error_text
+from abiscan.linkage.images import ImageLoad, load
+from abiscan.results.check import Gap, PredictedError, Result
+from abiscan.results.verdict import How, Verdict
+from abiscan.torches.torch import Torch
+from abiscan.torches.torch_images import TorchImages
+from abiscan.words import plural
+
+_UNREAD: Final = "registrations, layouts and code for GPUs are not read in files for {}"
+
+
+def judge_images(target: Target, torch: Torch, rules: Sequence[Rule]) -> tuple[Result, ...]:
+    """The results for the images of a target that use torch, and for those that cannot be read.
+
+    :raises InputError: the torch does not exist for their system and machine
+    """
+    chosen = {rule.name for rule in rules}
+    results = []
+    for file in users_of_torch(target.images):
+        machine = _machine(file, torch)
+        images = torch.images(file.system, machine)
+        results.append(_result(target, file, images, load(file, images, target.images), chosen))
+    unread = (_unread(target, torch, path, error) for path, error in target.unreadable)
+    return (*results, *unread)
+
+
+def _machine(file: ImageFile, torch: Torch) -> Machine:
+    """Of a universal file, the machine that there is a torch for."""
+    errors = []
+    for machine in file.images:
+        try:
+            torch.images(file.system, machine)
+        except InputError as error:
+            errors.append(error)
+        else:
+            return machine
+    raise errors[0]
+
+
+def _result(target: Target, file: ImageFile, torch: TorchImages, found: ImageLoad, chosen: set[str]) -> Result:
+    findings = [finding for finding in _findings(target, file, torch, found) if finding.rule in chosen]
+    gaps = (Gap(stage=file.system.value.lower(), reason=_UNREAD.format(file.system.value)),)
+    return Result(
+        target=target.name,
+        path=file.path,
+        sha256=file.sha256,
+        torch=number_of(torch.build) if torch.build else None,
+        torch_build=torch.build,
+        verdict=Verdict.FAILS if found.fails else Verdict.LOADS,
+        predicted_error=_predicted(file, found) if found.fails else None,
+        undefined_symbols=tuple(dict.fromkeys(missing.name for missing in found.names)),
+        external=found.external,
+        findings=tuple(findings),
+        gaps=gaps,
+    )
+
+
+def _predicted(file: ImageFile, found: ImageLoad) -> PredictedError:
+    # Not to be compared word for word: folders, identifiers of builds, the language of Windows.
+    return PredictedError(how=How.RAISES, object=None, message=error_text(file, found), exact=False)
+
+
+def _findings(target: Target, file: ImageFile, torch: TorchImages, found: ImageLoad) -> Iterator[Finding]:
+    fix = _fix(target, torch)
+    if found.libraries:
+        names = ", ".join(dict.fromkeys(library.name for library in found.libraries))
+        yield Finding(
+            rule="missing-library",
+            effect=Effect.LOAD_FAILS,
+            message=f"{file.name} needs {names}, which {torch} does not have",
+            evidence=tuple(Evidence(subject=one.name, object=one.needed_by) for one in found.libraries),
+            fix=fix,
+        )
+    if found.names:
+        count = plural(len({missing.name for missing in found.names}), "symbol")
+        yield Finding(
+            rule="undefined-symbol",
+            effect=Effect.LOAD_FAILS,
+            message=f"{file.name} uses {count} that {torch} does not have",
+            evidence=tuple(
+                Evidence(subject=one.name, readable=readable(one.name, file.system), object=one.needed_by)
+                for one in found.names
+            ),
+            fix=fix,
+        )
+
+
+def readable(name: str, system: System) -> str | None:
+    """The C++ name of a mangled one; None if it is none, or cannot be demangled here."""
+    if system is System.MACOS:
+        return demangle(name.removeprefix("_"))  # every name of C gets an underscore there
+    from abiscan.binary.msvc import undecorate
+
+    return undecorate(name)
+
+
+def _fix(target: Target, torch: TorchImages) -> str:
+    number = number_of(torch.build) if torch.build else None
+    own = f"install a build of the extension made for {f'torch {number}' if number else 'this torch'}"
+    required = target.metadata.requires_torch if target.metadata else None
+    if required is None or required.admits_all:
+        return f"{own}, or the torch it was built for"
+    return f"{own}, or the torch that its metadata requires: {required}"
+
+
+def _unread(target: Target, torch: Torch, path: str, error: InputError) -> Result:
+    return Result(
+        target=target.name,
+        path=path,
+        sha256=None,
+        torch=number_of(torch.build) if torch.build else None,
+        torch_build=torch.build,
+        verdict=Verdict.UNKNOWN,
+        predicted_error=None,
+        undefined_symbols=(),
+        external=(),
+        findings=(),
+        gaps=(Gap(stage="image", reason=f"{error.problem} ({error.fix})" if error.fix else error.problem),),
+    )

@@ -1,0 +1,145 @@
+"""The libraries of torch for Windows and macOS: what each exports, by release, or in the files of a torch.
+
+``data/images.bin`` is made by ``tools/release.py``, as ``exports.bin`` is, from the wheels of the newest releases.
+"""
+
+from __future__ import annotations
+
+import functools
+import posixpath
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final
+
+from abiscan.binary.elf import Machine
+from abiscan.binary.image import System, is_image
+from abiscan.errors import InputError
+from abiscan.inputs.files import DiskFile, ElfSource, Wheel
+from abiscan.inputs.version import TorchVersion, number_of
+from abiscan.torches.names import NameTable
+
+LIBRARY: Final = re.compile(r"(?:^|/)torch/lib/[^/]+\.(dll|dylib)$")
+"""Where torch's own libraries are in a wheel."""
+
+_NAME: Final = re.compile(r"^\s*__version__\s*=\s*['\"]([^'\"]+)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchImages:
+    """A build of torch for one system and machine. ``exports`` says of each library whether it exports a name."""
+
+    build: str | None
+    system: System
+    machine: Machine
+    exports: Mapping[str, Callable[[str], bool]]
+
+    def __str__(self) -> str:
+        return f"torch {self.build or '(version unknown)'} for {self.system.value}"
+
+    def library(self, name: str) -> str | None:
+        """The library that a name stands for, which may have a folder before it: its base name."""
+        base = posixpath.basename(name)
+        known = {own.lower(): own for own in self.exports} if self.system.flat else {own: own for own in self.exports}
+        return known.get(base.lower() if self.system.flat else base)
+
+
+def of_release(number: str, system: System, machine: Machine) -> TorchImages:
+    """An embedded release, by its number: ``2.13.0``.
+
+    :raises InputError: it is not embedded for that system and machine
+    """
+    version = TorchVersion(number)
+    records = _records(system, machine)
+    record = next((record for record in records if TorchVersion(record["build"]).of_release == version.of_release), None)
+    if record is None or (version.local is not None and TorchVersion(record["build"]).local != version.local):
+        known = ", ".join(record["build"] for record in records)
+        problem = f"not among the releases that are embedded for {system.value} on {machine.value}"
+        fix = f"pass one of {known}, or the wheel of this torch" if known else "pass the wheel of this torch"
+        raise InputError(f"torch {number}", problem, fix)
+    table = _table()
+
+    def exporter(column: int) -> Callable[[str], bool]:
+        return lambda name: bool(table.columns(name) >> column & 1)
+
+    exports = {name: exporter(column) for name, column in record["libraries"].items()}
+    return TorchImages(build=record["build"], system=system, machine=machine, exports=exports)
+
+
+def releases(system: System, machine: Machine) -> tuple[TorchVersion, ...]:
+    """The embedded releases for a system, oldest first."""
+    return tuple(sorted(TorchVersion(record["build"]).of_release for record in _records(system, machine)))
+
+
+def find(path: Path) -> TorchImageFiles | None:
+    """The torch for Windows or macOS in a folder or a wheel; None if there is no such torch."""
+    if path.is_dir():
+        package = path.parent if path.name == "lib" and not (path / "lib").is_dir() else path
+        found = sorted(file for file in package.joinpath("lib").glob("*") if file.suffix in (".dll", ".dylib"))
+        sources: dict[str, ElfSource] = {file.name: DiskFile(file) for file in found}
+        version_file = package / "version.py"
+        text = version_file.read_text("utf-8", "replace") if version_file.is_file() else ""
+    elif path.suffix == ".whl" and path.is_file():
+        wheel = Wheel(path)
+        names = list(wheel.names())
+        sources = {posixpath.basename(name): wheel.member(name) for name in names if LIBRARY.search(name)}
+        text = wheel.text("torch/version.py") if "torch/version.py" in names else ""
+    else:
+        return None
+    images = {name: source for name, source in sources.items() if is_image(source.head(4))}
+    if not any("torch_cpu" in name for name in images):
+        return None
+    version = _NAME.search(text)
+    return TorchImageFiles(package=str(path), build=version[1] if version else None, sources=images)
+
+
+@dataclass(frozen=True, kw_only=True)  # no slots: what is read is cached
+class TorchImageFiles:
+    """A torch for Windows or macOS in files: its ``package`` as the user named it, and its libraries."""
+
+    package: str
+    build: str | None
+    sources: Mapping[str, ElfSource]
+
+    def on(self, system: System, machine: Machine) -> TorchImages:
+        """What is known about it for a target.
+
+        :raises InputError: a library is damaged; it is for another system or machine
+        """
+        exports = {name: names.__contains__ for name, names in self._exports.get((system, machine), {}).items()}
+        if not exports:
+            built = ", ".join(f"{system.value} on {machine.value}" for system, machine in self._exports)
+            problem = f"is for {built}, the target for {system.value} on {machine.value}"
+            raise InputError(self.package, problem, "pass a torch for the same system")
+        return TorchImages(build=self.build, system=system, machine=machine, exports=exports)
+
+    @functools.cached_property
+    def _exports(self) -> dict[tuple[System, Machine], dict[str, Collection[str]]]:
+        from abiscan.binary.image_reader import read_images
+
+        found: dict[tuple[System, Machine], dict[str, Collection[str]]] = {}
+        for name, source in self.sources.items():
+            for machine, image in read_images(source.head(source.size), source.name, exports_only=True).items():
+                found.setdefault((image.system, machine), {})[name] = image.exports
+        return found
+
+
+def _records(system: System, machine: Machine) -> list[dict[str, Any]]:
+    records: list[dict[str, Any]] = _table().meta["builds"]
+    return [record for record in records if (record["system"], record["machine"]) == (system.value, machine.value)]
+
+
+@functools.cache
+def _table() -> NameTable:
+    return NameTable(resources.files("abiscan.torches").joinpath("data/images.bin").read_bytes())
+
+
+def builds() -> Iterator[tuple[str, System, Machine]]:
+    """All embedded builds."""
+    for record in _table().meta["builds"]:
+        yield record["build"], System(record["system"]), Machine(record["machine"])
+
+
+__all__ = ["LIBRARY", "TorchImageFiles", "TorchImages", "builds", "find", "number_of", "of_release", "releases"]
