@@ -97,8 +97,15 @@ def listed(path: Path) -> tuple[Listing, str]:
     return Listing(elf=tuple(found["ELF"]), ptx=tuple(found["PTX"])), "; ".join(errors)
 
 
+def kernels_of_plain_code(path: Path) -> dict[int, frozenset[str]]:
+    """The kernels of each container of a file that has machine code, all of it plain, by the symbols of that code."""
+    source = DiskFile(path)
+    with random_access(source) as read:
+        return kernels_of(gpu_code(read, source.size), read)
+
+
 def kernels_of(code: GpuCode, read: Read) -> dict[int, frozenset[str]]:
-    """The kernels of each container that has machine code, all of it plain, by the symbols of that code."""
+    """The same for code that was read."""
     return {
         container.address: frozenset(
             name
@@ -210,10 +217,10 @@ def compare(name: str, path: Path) -> Compared | None:
             return data
 
         code = gpu_code(kept, source.size)
-        if not code.containers and not code.gaps:
-            return None
         by_symbols = kernels_of(code, read)
     listing, refused = listed(path)
+    if not refused and listing == listing_of(code) == Listing(elf=(), ptx=()):
+        return None
     found = list(code.gaps)
     if refused == "" and listing != listing_of(code):
         found.append(f"cuobjdump lists {_counts(listing)}, abiscan {_counts(listing_of(code))}")
