@@ -55,13 +55,17 @@ class Means(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counterpart:
-    """What replaces a symbol: its ``group``, how, by what, and since which torch; None for what is unknown."""
+    """What replaces a symbol: its ``group``, how, by what, and since which torch; None for what is unknown.
+
+    ``headers`` is the release whose headers have it, where it runs on older ones as well.
+    """
 
     symbol: str
     group: str
     means: Means | None
     what: str | None
     since: TorchVersion | None
+    headers: TorchVersion | None = None
 
     @property
     def is_named(self) -> bool:
@@ -97,7 +101,14 @@ def _of_operator(symbol: str, operator: str, machine: Machine) -> Counterpart:
         return Counterpart(symbol=symbol, group=group, means=means, what=what, since=since)
 
     if wrapper := shims.wrapper(operator):
-        return found(Means.WRAPPER, f"torch::stable::{wrapper.name}", wrapper.since)
+        return Counterpart(
+            symbol=symbol,
+            group=_OPERATORS,
+            means=Means.WRAPPER,
+            what=f"torch::stable::{wrapper.name}",
+            since=wrapper.since,
+            headers=wrapper.headers,
+        )
     flat = operator.removeprefix("aten::").replace(".", "_")
     if since := shims.exported_since(f"{_SHIM_OF_EVERY_BACKEND}{flat}", machine):
         return found(Means.SHIM, f"{_SHIM_OF_EVERY_BACKEND}{flat}", since)
