@@ -21,7 +21,7 @@ _STYLES = {Tie.STABLE: "green", Tie.TIED: "bold red", Tie.MIXED: "bold red"}
 
 
 def render(report: StableReport, console: Console, *, verbose: bool = False) -> None:
-    """Print a paragraph for each extension.
+    """Print a paragraph for each extension; those of a target of which the same is said share one.
 
     :param verbose: with every symbol that ties an extension, and every function that decides
     """
@@ -30,9 +30,15 @@ def render(report: StableReport, console: Console, *, verbose: bool = False) -> 
         if number:
             console.print()
         console.print(Text(clean(target), style="bold"), soft_wrap=True)
+        paragraphs: dict[tuple[str, ...], list[StableRow]] = {}
         for row in rows:
-            console.print(_head(row), soft_wrap=True)
-            for line in (*_facts(row, verbose=verbose), *_groups(row, verbose=verbose)):
+            said = (_words(row), *_facts(row, verbose=verbose), *_groups(row, verbose=verbose))
+            paragraphs.setdefault((row.stability.state.value, *said), []).append(row)
+        for (state, words, *lines), alike in paragraphs.items():
+            paths = listed([clean(row.path) for row in alike], len(alike) if verbose else 2)
+            style = _STYLES[alike[0].stability.state]
+            console.print(Text.assemble(f"  {paths}: ", (state, style), words), soft_wrap=True)
+            for line in lines:
                 console.print(Text(f"    {clean(line)}"), soft_wrap=True)
         if len(rows) > 1:
             for line in _in_all(rows):
@@ -42,20 +48,17 @@ def render(report: StableReport, console: Console, *, verbose: bool = False) -> 
             console.print(Text(clean(str(unchecked))), soft_wrap=True)
 
 
-def _head(row: StableRow) -> Text:
+def _words(row: StableRow) -> str:
+    """What follows the state."""
     found = row.stability
-    state = (found.state.value, _STYLES[found.state])
     if found.state is not Tie.STABLE:
         words = f", uses {plural(len(found.counterparts), 'symbol')} of C++ from torch"
-        if found.functions:
-            words += f", and {plural(len(found.functions), 'function')} of the stable ABI"
-    elif found.removed:
-        words = f", but torch has removed {listed(found.removed)}"
-    elif found.minimum is None:
-        words = ", uses nothing of torch"
-    else:
-        words = f", torch {short(found.minimum)} or newer"
-    return Text.assemble(f"  {clean(row.path)}: ", state, words)
+        return (
+            f"{words}, and {plural(len(found.functions), 'function')} of the stable ABI" if found.functions else words
+        )
+    if found.removed:
+        return f", but torch has removed {listed(found.removed)}"
+    return f", torch {short(found.minimum)} or newer" if found.minimum else ", uses nothing of torch"
 
 
 def _facts(row: StableRow, *, verbose: bool) -> Iterator[str]:
@@ -109,7 +112,11 @@ def _groups(row: StableRow, *, verbose: bool) -> Iterator[str]:
 
 def _in_all(rows: Sequence[StableRow]) -> Iterator[str]:
     """What holds for a target with several extensions."""
-    yield f"in all: {StableSummary.of([row.stability for row in rows])}"
+    summary = StableSummary.of([row.stability for row in rows])
+    yield f"in all: {summary}"
+    rebuilt = max((row.stability.rebuilt for row in rows if row.stability.rebuilt), default=None)
+    if rebuilt and summary.minimum and rebuilt < summary.minimum:
+        yield f"compiled with {_target(rebuilt)}: torch {short(rebuilt)} or newer"
     symbols = {each.symbol: each for row in rows for each in row.stability.counterparts}
     if symbols:
         yield _work(list(symbols.values()))
