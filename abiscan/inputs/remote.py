@@ -27,7 +27,11 @@ CACHE_BYTES: Final = 4 << 30
 _TAIL: Final = 64 << 10
 """Read first: the directory of a zip file is at its end, and the metadata of most wheels are just before it."""
 
-_BLOCK: Final = 64 << 10
+_BLOCK: Final = 32 << 10
+_LARGEST_BLOCK: Final = 1 << 20
+_BLOCKS: Final = 256
+"""Of a large file, larger parts are read, so that it does not take hundreds of requests."""
+
 _LONGEST: Final = 32 << 20
 _SMALL: Final = 512 << 10
 """A file of this size takes less time to fetch whole than in parts."""
@@ -107,6 +111,11 @@ class RemoteFile(io.RawIOBase):
             self._begin()
         return self._size
 
+    @property
+    def _block(self) -> int:
+        """How much is read at once, at least."""
+        return min(max(self.size // _BLOCKS, _BLOCK), _LARGEST_BLOCK)
+
     def read(self, size: int = -1, /) -> bytes:
         """Up to ``size`` bytes; fewer only at the end."""
         end = self.size if size < 0 else min(self._position + size, self.size)
@@ -120,6 +129,11 @@ class RemoteFile(io.RawIOBase):
             raise InputError(self.name, "is damaged in the cache", "run it again")
         self._position = end
         return data
+
+    def prefetch(self, start: int, end: int) -> None:
+        """Have these bytes: of what is read as a whole, nothing beyond it is asked for."""
+        if (end := min(end, self.size)) > start:
+            self._missing(start, min(max(end, start + self._block), self._size))
 
     def close(self) -> None:
         """Close the file of the cache."""
@@ -153,7 +167,7 @@ class RemoteFile(io.RawIOBase):
         gap = next(iter(self._gaps(start, end)), None)
         if gap is None:
             return
-        self._ahead = min(2 * self._ahead, _LONGEST) if gap[0] == self._next else _BLOCK
+        self._ahead = min(2 * self._ahead, _LONGEST) if gap[0] == self._next else self._block
         self._missing(gap[0], min(self._size, max(end, gap[0] + self._ahead)))
         self._next = self._parts[bisect.bisect_right(self._parts, (gap[0], self._size + 1)) - 1][1]
 

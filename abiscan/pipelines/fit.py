@@ -16,9 +16,11 @@ from abiscan.binary.elf import Machine
 from abiscan.errors import InputError
 from abiscan.findings import Effect
 from abiscan.inputs.index import Candidate, Index
+from abiscan.inputs.packages import RemoteWheel
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import TorchVersion
 from abiscan.pipelines.bench import Bench
+from abiscan.pipelines.glance import Glance, glance
 from abiscan.pipelines.together import Search
 from abiscan.results.check import Result
 from abiscan.results.fit import FitReport, Fitting, Rejected
@@ -212,10 +214,24 @@ class _Attempt:
         megabytes = self._index.bytes_read / 1e6
         self._session.progress(f"reading {candidate} for torch {self.build} ({megabytes:.1f} MB read so far)")
         wheel = self._index.wheel(candidate)
+        seen = self._glance(wheel)
+        if seen is not None and seen.reason is not None:
+            return Opinion(reason=seen.reason)
+        package, results = self._judge(dataclasses.replace(wheel, spare=seen.spare) if seen else wheel)
+        if seen and package and any(library.path in seen.spare for library in package.libraries):
+            package, results = self._judge(wheel)  # the import has taken another way than it seemed to
+        return opinion(package, results)
+
+    def _glance(self, wheel: RemoteWheel) -> Glance | None:
+        """A look at the libraries of a wheel; None if nothing is known about its machine."""
+        system = self._index.system
+        return glance(wheel, self._choice, self._session, system.python, system.machine) if system.machine else None
+
+    def _judge(self, wheel: RemoteWheel) -> tuple[PackageResult | None, Sequence[Result]]:
         bench = Bench([self._choice], self._session, [wheel], packages=True)
         (torch,) = bench.names
         results = bench.judge(wheel, torch, RULES, explained=False)
-        return opinion(bench.package(wheel, torch, results), results)
+        return bench.package(wheel, torch, results), results
 
     def _obstacle(self) -> str:
         group = self._search.obstacle()
