@@ -34,6 +34,7 @@ _LOOKUPS: Final = {
 _MOST_SYMBOLS: Final = 1 << 20
 _LOCAL, _GLOBAL, _WEAK, _UNIQUE = 0, 1, 2, 10
 _LARGEST_TYPE: Final = 10
+_SECTION: Final = 3  # a local STT_SECTION, which has no name
 _NAMES: Final = re.compile(rb"\0(?:[\x21-\x7e]+\0)+\0")
 _CHECKED: Final = 16
 
@@ -106,8 +107,9 @@ def _names(data: bytes, machine: Machine) -> DynamicNames | None:
         if data[start : start + _SYMBOL.size] == _NO_SYMBOL and (symbols := _symbols(data, start)):
             names_start = start + _SYMBOL.size * (len(symbols) + 1)
             match = _NAMES.match(data, names_start)
-            if match is not None:
-                return _checked(data, machine, start, symbols, match)
+            found = _checked(data, machine, start, symbols, match) if match else None
+            if found is not None:
+                return found
         start = data.find(_NO_SYMBOL, start + 1)
     return None
 
@@ -119,7 +121,12 @@ def _symbols(data: bytes, start: int) -> list[tuple[int, ...]]:
     while position + _SYMBOL.size <= len(data) and len(symbols) < _MOST_SYMBOLS:
         symbol = _SYMBOL.unpack_from(data, position)
         name, info, other, *_ = symbol
-        if not 0 < name < len(data) or info >> 4 not in (_LOCAL, _GLOBAL, _WEAK, _UNIQUE) or other & 0x7C:
+        if (
+            name >= len(data)
+            or (name == 0) is not (info == _SECTION)
+            or info >> 4 not in (_LOCAL, _GLOBAL, _WEAK, _UNIQUE)
+            or other & 0x7C
+        ):
             break
         if info & 0xF > _LARGEST_TYPE:
             break
