@@ -33,10 +33,14 @@ from abiscan.torches.torch import ReleaseNumber, TorchChoice
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opinion:
-    """Whether a version works: ``reason`` says why not, ``note`` what it goes on without."""
+    """Whether a version works: ``reason`` says why not, ``note`` what it goes on without.
+
+    If that it works is not ``proven``, ``note`` says what could not be checked.
+    """
 
     reason: str | None = None
     note: str | None = None
+    proven: bool = True
 
 
 def fit(
@@ -159,6 +163,7 @@ class _Attempt:
             name=candidate.name,
             version=str(candidate.version),
             note=self._opinion(candidate).note,
+            proven=self._opinion(candidate).proven,
             rejected=[
                 Rejected(version=str(other.version), reason=self._why_not(other, chosen) or "") for other in newer
             ],
@@ -266,7 +271,7 @@ def opinion(package: PackageResult | None, results: Sequence[Result]) -> Opinion
         case PackageVerdict.WORKS_WITHOUT if all(_is_absent(one.file, results) for one in package.without):
             return Opinion(note=package.summary)
         case PackageVerdict.UNKNOWN if not _certainly_failing(package):
-            return Opinion(note=package.summary)
+            return Opinion(note=package.summary.removeprefix("unknown - "), proven=False)
         case _:
             causes = (package.error.cause if package.error else None, *(one.error for one in package.without))
             cause = next(filter(None, causes), None)

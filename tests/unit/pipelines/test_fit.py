@@ -247,3 +247,18 @@ def test_it_is_a_function(server: LocalIndex, tmp_path: Path) -> None:
         session=Session(store=Store(tmp_path)),
     )
     assert answer.pins == ("torch==2.9.1", "eye==2.0")
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_what_is_not_proven_is_said(tmp_path: Path) -> None:
+    """The newest version is the answer all the same: an older one is rarely proven, and never newer."""
+    load = "import os\nimport torch\ntorch.ops.load_library(os.path.join(os.path.dirname(__file__), 'odd.so'))\n"
+    endless = f"{load}n = 0\nwhile n >= 0:\n    n += 1\n"
+    for version, code in (("1.0", load), ("1.1", endless)):
+        package_wheel(tmp_path, "odd", {"odd/odd.so": extension()}, version=version, files={"odd/__init__.py": code})
+    with serving(tmp_path) as server:
+        printed = run(server, "odd", "--torch", "2.9.1")
+        document = json.loads(run(server, "odd", "--torch", "2.9.1", "--format", "json").stdout)
+    assert printed.exit_code == 0
+    assert "odd==1.1  not proven: " in printed.stdout
+    assert (document["packages"][0]["proven"], document["packages"][0]["version"]) == (False, "1.1")
