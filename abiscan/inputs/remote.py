@@ -36,6 +36,7 @@ _LONGEST: Final = 32 << 20
 _SMALL: Final = 512 << 10
 """A file of this size takes less time to fetch whole than in parts."""
 
+_NOTED: Final = 1 << 20
 _TRIES: Final = 3
 _RANGE: Final = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 _AGAIN: Final = "run it again; if that does not help, the server is at fault"
@@ -77,14 +78,17 @@ class RemoteFile(io.RawIOBase):
             raise InputError(str(folder), f"cannot be written: {error.strerror or error}", "free some space") from error
 
     def _read_parts(self) -> None:
-        # A line that cannot be read is the end of an interrupted run.
-        with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError, IndexError):
+        with contextlib.suppress(FileNotFoundError, UnicodeDecodeError):
             for line in self._parts_path.read_text("utf-8").splitlines():
-                known = json.loads(line)
-                if isinstance(known, dict):
-                    self._size, self._tag = int(known["size"]), known["tag"]
-                else:
-                    self._add(int(known[0]), int(known[1]))
+                # A line that cannot be read is from a run that was killed.
+                with contextlib.suppress(ValueError, KeyError, TypeError, IndexError):
+                    known = json.loads(line)
+                    if isinstance(known, dict):
+                        self._size, self._tag = int(known["size"]), known["tag"]
+                    else:
+                        self._add(int(known[0]), int(known[1]))
+        if self._size < 0 or any(end > self._size for _, end in self._parts):
+            self._parts, self._size = [], -1
 
     def readable(self) -> bool:
         """It is."""
@@ -203,7 +207,7 @@ class RemoteFile(io.RawIOBase):
 
         :raises _BrokenOffError: it is shorter; what came is kept
         """
-        at, broken = start, None
+        at, noted, broken = start, start, None
         parts = self._web.received(response, self._url)
         while True:
             try:
@@ -217,7 +221,10 @@ class RemoteFile(io.RawIOBase):
                 raise self._error("the server sent more than it said")
             self._write(at, part)
             at += len(part)
-        self._have(start, at)
+            if at - noted >= _NOTED and at < end:  # in case the run is killed
+                self._have(noted, at)
+                noted = at
+        self._have(noted, at)
         if broken is not None:
             raise _BrokenOffError(broken.problem) from broken
         if at != end:
