@@ -199,9 +199,9 @@ class PythonInterpreter(Calls):
 
     def _foreign(self, full: str, parent: object) -> object:
         """A module below one that is not of the package."""
+        if self.library.installed_has(full, None) is False:
+            raise Thrown(PythonError(ModuleNotFoundError, (f"No module named '{full}'",), {"name": full}))
         if full.startswith("torch."):
-            if self.library.torch_has(full, None) is False:
-                raise Thrown(PythonError(ModuleNotFoundError, (f"No module named '{full}'",), {"name": full}))
             return self.attribute(parent, full.rpartition(".")[2])
         return NotKnown(full, parent.why if isinstance(parent, NotKnown) else Why.NOT_FOLLOWED)
 
@@ -262,8 +262,9 @@ class PythonInterpreter(Calls):
             return self._take_own(module, name)
         if f"{full}.{name}" in MODELS:
             return self.import_module(f"{full}.{name}")
-        if full.startswith("torch.") and self.library.torch_has(full, name) is False:
-            raise thrown(ImportError, f"cannot import name '{name}' from '{full}' ({self._torch_file(full)})")
+        if self.library.installed_has(full, name) is False:
+            source = self.library.surroundings.source(full)
+            raise thrown(ImportError, f"cannot import name '{name}' from '{full}' ({source})")
         if isinstance(module, NotKnown) and self.library.locate(f"{full}.{name}") is not None:
             return self.import_module(f"{full}.{name}")
         try:
@@ -272,12 +273,6 @@ class PythonInterpreter(Calls):
             if error.failure.cls is not AttributeError:
                 raise
             raise thrown(ImportError, f"cannot import name '{name}' from '{full}' (unknown location)") from None
-
-    def _torch_file(self, full: str) -> str:
-        folder = self.library.surroundings.torch_folder
-        assert folder is not None
-        base = folder.joinpath(*full.split(".")[1:])
-        return str(base / "__init__.py" if base.is_dir() else base.with_suffix(".py"))
 
     def _take_own(self, module: PythonModule, name: str) -> object:
         submodule = f"{module.name}.{name}"
