@@ -202,6 +202,11 @@ def uses_cxx11_strings(text: str, machine: Machine) -> bool | None:
     return None if record is None else string_abi.uses_cxx11_strings(_libraries(record))
 
 
+def has_build(text: str, machine: Machine) -> bool:
+    """Whether a release, or one build of it, is embedded for a machine."""
+    return bool(builds_meant(text, machine))
+
+
 def description(text: str, machine: Machine) -> dict[str, Any]:
     """What the data file has for a release: the result of ``describe``.
 
