@@ -53,8 +53,9 @@ WHEELS: Final = tuple(
     nvidia-cublas==13.1.1.3 nvidia-cudnn-cu13==9.24.0.43 nvidia-cufft==12.0.0.61 nvidia-curand==10.4.0.35
     nvidia-cusolver==12.0.4.66 nvidia-cusparse==12.6.3.3 nvidia-cusparselt-cu13==0.8.1 nvidia-nccl-cu13==2.30.7
     nvidia-nvshmem-cu13==3.4.5 nvidia-cublas==13.10.0.20
-    bitsandbytes==0.50.2 fbgemm-gpu==1.3.0 sgl-kernel==0.3.21 sglang-kernel==0.4.4 sglang-kernel==0.4.7
-    sglang-kernel==0.4.10 torchaudio==2.8.0 vllm==0.11.0 vllm==0.33.0
+    bitsandbytes==0.50.2 fbgemm-gpu==1.3.0 fbgemm-gpu==1.9.0 fbgemm-gpu-genai==1.9.0
+    sgl-kernel==0.3.21 sglang-kernel==0.4.4 sglang-kernel==0.4.7 sglang-kernel==0.4.10
+    torchaudio==2.8.0 vllm==0.11.0 vllm==0.33.0
     torchao==0.7.0 torchao==0.10.0 torchao==0.12.0 torchao==0.14.1 torchao==0.15.0 torchao==0.18.0
     torchcodec==0.6.0 torchcodec==0.11.1 torchcodec==0.17.0
     torchvision==0.23.0 torchvision==0.24.1 torchvision==0.29.1
