@@ -8,12 +8,22 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from packaging.version import Version
+
 from abiscan.binary.elf import Machine
 
 _PLATFORMS: Final = {
     Machine.X86_64: ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64", "manylinux1_x86_64"),
     Machine.AARCH64: ("manylinux_2_28_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64"),
 }
+
+
+def python_of(version: str) -> str:
+    """The Python whose wheel of a torch is read.
+
+    Between Pythons, only libtorch_python.so of a release differs, and there nothing that extensions link to.
+    """
+    return "3.8" if Version(version) < Version("2.0") else "3.11"
 
 
 def download(requirement: str, folder: Path, *, python: str = "3.11", machine: Machine = Machine.X86_64) -> Path | None:
