@@ -31,7 +31,10 @@ class _Commands(click.Group):
         """
         gc.set_threshold(_YOUNG_OBJECTS)
         atexit.register(gc.freeze)
-        return super().invoke(ctx)
+        from abiscan.cli.common import errors_reported
+
+        with errors_reported():  # those of importing a command, too
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """The names of the commands, in the order of the help."""
