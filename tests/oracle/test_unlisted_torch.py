@@ -174,6 +174,7 @@ def changed(make: Make, monkeypatch: pytest.MonkeyPatch) -> Path:
     return package
 
 
+BUILT_FOR: Final = "2.8.0"  # the newest release that crossing.so is like
 MEMBER: Final = "  std::string debug_;\n"
 CLANGS: Final = {"libclang": "abiscan[layouts] is not installed", "a program": "there is no clang++ on this machine"}
 
@@ -199,17 +200,19 @@ def test_a_changed_declaration_is_laid_out_by_clang(
     found = clang_or_skip(kind, monkeypatch)
     monkeypatch.setattr(clang, "find", lambda: found)
     (result,) = results(changed, store, ("layout_drift/crossing.so",)).values()
-    # The 8 bytes come before debug_, so all of the sizes and places follow from those of 2.13.0.
-    before = layouts.layout("torch::CppFunction", TORCH, Machine.X86_64)
-    assert before is not None
-    (at,) = (field.offset for field in before.fields if field.name == "debug_")
+    # The 8 bytes come before debug_, so all of the sizes and places follow from those of the release.
+    built_for, release = (layouts.layout("torch::CppFunction", number, Machine.X86_64) for number in (BUILT_FOR, TORCH))
+    assert built_for is not None
+    assert release is not None
+    (was,) = (field.offset for field in built_for.fields if field.name == "debug_")
+    (at,) = (field.offset for field in release.fields if field.name == "debug_")
     (drift,) = (
         finding for finding in result.findings if finding.effect is Effect.ABORTS and finding.rule == "layout-drift"
     )
     seen = {evidence.subject for evidence in drift.evidence}
-    assert f"torch::CppFunction: debug_ moved from {at} to {at + 8}" in seen
+    assert f"torch::CppFunction: debug_ moved from {was} to {at + 8}" in seen
     assert f"torch::CppFunction: added_ (long) is new at {at}" in seen
-    assert f"torch::CppFunction: {before.size} → {before.size + 8} bytes" in seen
+    assert f"torch::CppFunction: {built_for.size} → {release.size + 8} bytes" in seen
     assert result.verdict is Verdict.FAILS
     said = [finding.message for finding in result.findings if "clang laid out" in finding.message]
     assert said == ["torch 2.16.0 is not embedded: clang laid out 1 class from its headers"]
