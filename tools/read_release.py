@@ -34,7 +34,7 @@ HEADERS: Final = (
 )
 """What extensions include, and what they include to add a backend."""
 
-CUDA_HEADERS: Final = ("c10/cuda/*.h", "c10/cuda/impl/*.h", "ATen/cuda/CUDAEvent.h", "ATen/cuda/CUDAGeneratorImpl.h")
+CUDA_HEADERS: Final = ("c10/cuda/*.h", "c10/cuda/impl/*.h", "ATen/cuda/CUDAEvent.h")
 
 _NEEDED: Final = re.compile(r"torch/(?:lib/(?P<library>[^/]+)|include/.+|_C\.[^/]+\.so|version\.py)")
 _OPERATOR_HEADERS: Final = ("_ops.h", "ATen/Operators.h")
