@@ -6,8 +6,9 @@ the kernels that its symbols name are also compared with those that the initiali
 container. It prints each difference, and exits with 1 if there is one.
 
     pip install nvidia-cuda-cuobjdump              # site-packages/nvidia/cu13/bin/cuobjdump, for PATH
-    python -m tools.gpu_truth                      # every wheel: downloads 20 GB, takes half an hour
+    python -m tools.gpu_truth                      # every wheel: downloads 25 GB, takes 45 minutes
     python -m tools.gpu_truth vllm==0.11.0         # one wheel
+    python -m tools.gpu_truth --cuobjdump cuobjdump --cuobjdump OLDER    # OLDER: CUDA 12.3, as triton 2.2.0 brings it
     python -m tools.gpu_truth --record             # also writes tests/oracle/gpu_code.zip
 
 The record has, for each file, the list of ``cuobjdump`` and the bytes that the reader asked for: headers. With them the
@@ -28,7 +29,7 @@ import sys
 import tempfile
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -42,26 +43,30 @@ from abiscan.inputs.files import DiskFile, random_access
 from tools.wheels import download
 
 RECORD: Final = Path(__file__).resolve().parent.parent / "tests" / "oracle" / "gpu_code.zip"
-WHEELS: Final = (
-    # torch, and the libraries of CUDA that it needs.
-    *("torch==1.5.0", "torch==1.7.1", "torch==2.7.1", "torch==2.8.0", "torch==2.9.1", "torch==2.10.0", "torch==2.14.1"),
-    *("nvidia-cublas-cu12==12.8.4.1", "nvidia-cudnn-cu12==9.10.2.21", "nvidia-cufft-cu12==11.3.3.83"),
-    *("nvidia-curand-cu12==10.3.9.90", "nvidia-cusolver-cu12==11.7.3.90", "nvidia-cusparse-cu12==12.5.8.93"),
-    *("nvidia-cusparselt-cu12==0.7.1", "nvidia-nccl-cu12==2.27.5", "nvidia-nvshmem-cu12==3.4.5"),
-    *("nvidia-cublas==13.1.1.3", "nvidia-cudnn-cu13==9.24.0.43", "nvidia-cufft==12.0.0.61", "nvidia-curand==10.4.0.35"),
-    *("nvidia-cusolver==12.0.4.66", "nvidia-cusparse==12.6.3.3", "nvidia-cusparselt-cu13==0.8.1"),
-    *("nvidia-nccl-cu13==2.30.7", "nvidia-nvshmem-cu13==3.4.5", "nvidia-cublas==13.10.0.20"),
-    # Extensions.
-    *("bitsandbytes==0.50.2", "fbgemm-gpu==1.3.0", "sgl-kernel==0.3.21", "sglang-kernel==0.4.4"),
-    *("sglang-kernel==0.4.7", "sglang-kernel==0.4.10", "torchaudio==2.8.0", "vllm==0.11.0", "vllm==0.33.0"),
-    *("torchao==0.7.0", "torchao==0.15.0", "torchao==0.18.0", "torchcodec==0.6.0", "torchcodec==0.11.1"),
-    *("torchcodec==0.17.0", "torchvision==0.23.0", "torchvision==0.24.1", "torchvision==0.29.1"),
-    *("xformers==0.0.30", "xformers==0.0.31.post1", "xformers==0.0.35"),
-    *("sglang-kernel==0.4.4@aarch64", "sglang-kernel==0.4.10@aarch64", "vllm==0.33.0@aarch64"),
-    *("torch==2.10.0@aarch64", "bitsandbytes==0.50.2@aarch64"),
+# torch, the libraries of CUDA that it needs, and extensions.
+WHEELS: Final = tuple(
+    """
+    torch==1.5.0 torch==1.7.1 torch==2.7.1 torch==2.8.0 torch==2.9.1 torch==2.10.0 torch==2.14.1
+    nvidia-cublas-cu12==12.8.4.1 nvidia-cudnn-cu12==9.10.2.21 nvidia-cufft-cu12==11.3.3.83
+    nvidia-curand-cu12==10.3.9.90 nvidia-cusolver-cu12==11.7.3.90 nvidia-cusparse-cu12==12.5.8.93
+    nvidia-cusparselt-cu12==0.7.1 nvidia-nccl-cu12==2.27.5 nvidia-nvshmem-cu12==3.4.5
+    nvidia-cublas==13.1.1.3 nvidia-cudnn-cu13==9.24.0.43 nvidia-cufft==12.0.0.61 nvidia-curand==10.4.0.35
+    nvidia-cusolver==12.0.4.66 nvidia-cusparse==12.6.3.3 nvidia-cusparselt-cu13==0.8.1 nvidia-nccl-cu13==2.30.7
+    nvidia-nvshmem-cu13==3.4.5 nvidia-cublas==13.10.0.20
+    bitsandbytes==0.50.2 fbgemm-gpu==1.3.0 fbgemm-gpu==1.9.0 fbgemm-gpu-genai==1.9.0
+    sgl-kernel==0.3.21 sglang-kernel==0.4.4 sglang-kernel==0.4.7 sglang-kernel==0.4.10
+    torchaudio==2.8.0 vllm==0.11.0 vllm==0.33.0
+    torchao==0.7.0 torchao==0.10.0 torchao==0.12.0 torchao==0.14.1 torchao==0.15.0 torchao==0.18.0
+    torchcodec==0.6.0 torchcodec==0.11.1 torchcodec==0.17.0
+    torchvision==0.23.0 torchvision==0.24.1 torchvision==0.29.1
+    xformers==0.0.30 xformers==0.0.31.post1 xformers==0.0.35
+    sglang-kernel==0.4.4@aarch64 sglang-kernel==0.4.10@aarch64 vllm==0.33.0@aarch64 torch==2.10.0@aarch64
+    bitsandbytes==0.50.2@aarch64
+    """.split()  # noqa: SIM905 - a list of literals is twice as long
 )
 _PYTHON: Final = {"torch==1.5.0": "3.8", "torch==1.7.1": "3.8", "fbgemm-gpu==1.3.0": "3.11"}
 _LINE: Final = re.compile(r"^(ELF|PTX) file\b.*\.(sm_[0-9]+[af]?)\.", re.MULTILINE)
+_FIRST_EXACT: Final = 90
 _PIECE: Final = struct.Struct("<QI")  # offset, size
 _SECTION: Final = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL: Final = struct.Struct("<IBBHQQ")
@@ -86,26 +91,38 @@ def listing_of(code: GpuCode) -> Listing:
     return Listing(elf=tuple(targets[CodeKind.CUBIN]), ptx=tuple(targets[CodeKind.PTX]))
 
 
-def listed(path: Path) -> tuple[Listing, str]:
-    """What ``cuobjdump`` lists in a file, and what it says where it stops: newer ones refuse old code."""
-    command = ["cuobjdump", "-all", "--list-elf", "--list-ptx", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    found = defaultdict(list)
-    for kind, target in _LINE.findall(done.stdout):
-        found[kind].append(target.replace("f", ""))
-    errors = [line for line in done.stderr.splitlines() if line.startswith("cuobjdump fatal")]
-    return Listing(elf=tuple(found["ELF"]), ptx=tuple(found["PTX"])), "; ".join(errors)
+def listed(path: Path, programs: Sequence[str]) -> tuple[Listing, str]:
+    """What ``cuobjdump`` lists in a file, and what it says where it stops.
+
+    :param programs: several versions of it; an older one is asked about what a newer one refuses
+    """
+    listing, refused = Listing(elf=(), ptx=()), "no cuobjdump"
+    for program in programs:
+        command = [program, "-all", "--list-elf", "--list-ptx", str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        found = defaultdict(list)
+        for kind, target in _LINE.findall(done.stdout):
+            # No exact targets are older than sm_90: it takes code of another assembler, in torch 1.5, for sm_60a.
+            exact = target.endswith("a") and int(target[3:-1]) >= _FIRST_EXACT
+            found[kind].append(target.rstrip("af") + "a" * exact)
+        listing = Listing(elf=tuple(found["ELF"]), ptx=tuple(found["PTX"]))
+        refused = "; ".join(line for line in done.stderr.splitlines() if line.startswith("cuobjdump fatal"))
+        if not refused:
+            break
+    return listing, refused
 
 
-def kernels_of(code: GpuCode, read: Read) -> dict[int, frozenset[str]]:
-    """The kernels of each container that has machine code, all of it plain, by the symbols of that code."""
+def kernels_of_plain_code(code: GpuCode, read: Read) -> dict[int, list[frozenset[str]]]:
+    """The kernels that the symbols of machine code name, for each container all of whose machine code is plain.
+
+    There is a set for each piece of code: what is compiled may depend on the GPU that it is for.
+    """
     return {
-        container.address: frozenset(
-            name
+        container.address: [
+            frozenset(kernel_names(read(entry.offset, entry.size)))
             for entry in container.entries
             if entry.kind is CodeKind.CUBIN
-            for name in kernel_names(read(entry.offset, entry.size))
-        )
+        ]
         for container in code.containers
         if _is_plain(container)
     }
@@ -198,7 +215,7 @@ class Compared:
         return len(self.listing.elf) + len(self.listing.ptx)
 
 
-def compare(name: str, path: Path) -> Compared | None:
+def compare(name: str, path: Path, programs: Sequence[str]) -> Compared | None:
     """Compare one file; None if it has no code for NVIDIA's GPUs."""
     reads: list[tuple[int, bytes]] = []
     source = DiskFile(path)
@@ -210,23 +227,23 @@ def compare(name: str, path: Path) -> Compared | None:
             return data
 
         code = gpu_code(kept, source.size)
-        if not code.containers and not code.gaps:
-            return None
-        by_symbols = kernels_of(code, read)
-    listing, refused = listed(path)
+        by_symbols = kernels_of_plain_code(code, read)
+    listing, refused = listed(path, programs)
+    if not refused and listing == listing_of(code) == Listing(elf=(), ptx=()):
+        return None
     found = list(code.gaps)
     if refused == "" and listing != listing_of(code):
         found.append(f"cuobjdump lists {_counts(listing)}, abiscan {_counts(listing_of(code))}")
     by_calls = registered(path) if by_symbols else {}
-    for address, names in by_symbols.items():
-        if by_calls and names != by_calls.get(address, set()):
-            other = sorted(names ^ by_calls.get(address, set()))
-            found.append(f"the container at {address:#x} and its registered kernels differ in {len(other)}: {other[0]}")
+    for address, symbols in by_symbols.items() if by_calls else ():
+        names = by_calls.get(address, set())
+        if other := (frozenset.intersection(*symbols) - names) | (names - frozenset.union(*symbols)):
+            found.append(f"the container at {address:#x} and its registered kernels differ in {sorted(other)}")
     return Compared(
         name=name,
         size=source.size,
         listing=listing,
-        kernels=sum(map(len, by_symbols.values())) if by_calls else 0,
+        kernels=sum(len(by_calls.get(address, ())) for address in by_symbols),
         headers=headers(code, reads),
         refused=refused,
         differences=tuple(found),
@@ -237,7 +254,7 @@ def _counts(listing: Listing) -> str:
     return f"{len(listing.elf)} pieces of machine code and {len(listing.ptx)} of PTX"
 
 
-def compared(requirement: str, folder: Path) -> Iterator[Compared]:
+def compared(requirement: str, folder: Path, programs: Sequence[str]) -> Iterator[Compared]:
     """Compare every file of a wheel."""
     name, _, machine = requirement.partition("@")
     wheel = download(name, folder, python=_PYTHON.get(name, "3.12"), machine=Machine(machine or "x86_64"))
@@ -253,7 +270,7 @@ def compared(requirement: str, folder: Path) -> Iterator[Compared]:
             path = folder / Path(info.filename).name
             with archive.open(info) as stream, path.open("wb") as target:
                 shutil.copyfileobj(stream, target, 1 << 20)
-            found = compare(f"{requirement}/{info.filename}", path)
+            found = compare(f"{requirement}/{info.filename}", path, programs)
             path.unlink()
             if found:
                 yield found
@@ -287,15 +304,19 @@ def main() -> int:
     """Print the differences, and the numbers."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("wheels", nargs="*", default=WHEELS, metavar="NAME==VERSION[@MACHINE]", help="only these")
+    parser.add_argument(
+        "--cuobjdump", action="append", metavar="PROGRAM", help="this one; repeat for older ones, for old code"
+    )
     parser.add_argument("--record", action="store_true", help=f"write {RECORD.name}")
     arguments = parser.parse_args()
-    if not shutil.which("cuobjdump"):
-        raise SystemExit("cuobjdump is not in PATH: pip install nvidia-cuda-cuobjdump")
+    programs = arguments.cuobjdump or ["cuobjdump"]
+    if absent := next((program for program in programs if not shutil.which(program)), None):
+        raise SystemExit(f"{absent} is not there: pip install nvidia-cuda-cuobjdump")
     equal: list[Compared] = []
     wrong = entries = kernels = 0
     for wheel in arguments.wheels:
         with tempfile.TemporaryDirectory() as scratch:
-            for file in compared(wheel, Path(scratch)):
+            for file in compared(wheel, Path(scratch), programs):
                 what = file.refused or "; ".join(file.differences) or "equal"
                 print(f"{file.name}: {file.entries} entries, {file.kernels} kernels: {what}", flush=True)
                 wrong += bool(file.differences)

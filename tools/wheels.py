@@ -5,8 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
+
+from packaging.version import Version
 
 from abiscan.binary.elf import Machine
 
@@ -17,19 +20,37 @@ _PLATFORMS: Final = {
 }
 
 
+def python_of(version: str) -> str:
+    """The Python whose wheel of a torch is read.
+
+    Between Pythons, only libtorch_python.so of a release differs, and there nothing that extensions link to.
+    """
+    return "3.8" if Version(version) < Version("2.0") else "3.11"
+
+
 def download(requirement: str, folder: Path, *, python: str = "3.11", machine: Machine = Machine.X86_64) -> Path | None:
     """Fetch one wheel into ``folder``; None if there is none for that machine and Python.
 
     :param requirement: ``name==version``
     :raises SystemExit: pip failed otherwise; with what it said
     """
-    platforms = [word for platform in _PLATFORMS[machine] for word in ("--platform", platform)]
+    return download_for(requirement, folder, _PLATFORMS[machine], python=python)
+
+
+def download_for(requirement: str, folder: Path, platforms: Sequence[str], *, python: str = "3.11") -> Path | None:
+    """Fetch one wheel into ``folder`` for a system; None if there is none for it and that Python.
+
+    :param requirement: ``name==version``
+    :param platforms: the platform tags that are accepted, the best first
+    :raises SystemExit: pip failed otherwise; with what it said
+    """
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         done = subprocess.run(
             [
                 *(sys.executable, "-m", "pip", "download", "--quiet", "--no-cache-dir", "--no-deps"),
                 *("--only-binary", ":all:", "--implementation", "cp", "--python-version", python),
-                *(*platforms, "--dest", scratch, requirement),
+                *(word for platform in platforms for word in ("--platform", platform)),
+                *("--dest", scratch, requirement),
             ],
             capture_output=True,
             text=True,

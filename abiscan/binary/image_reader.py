@@ -93,11 +93,23 @@ def _mach_image(binary: Any, machine: Machine) -> Image:
             NeededImage(name=library.name, optional=library.command == types.LOAD_WEAK_DYLIB) for library in libraries
         ),
         imports=tuple(dict.fromkeys(_bound(binary))),
-        exports=frozenset(symbol.name for symbol in binary.exported_symbols),
+        exports=frozenset(_exported_by(binary)),
         reexports=tuple(library.name for library in libraries if library.command == types.REEXPORT_DYLIB),
         rpaths=tuple(rpath.path for rpath in binary.rpaths),
         minimum_os=_minimum_os(binary),
     )
+
+
+def _exported_by(binary: Any) -> Iterator[str]:
+    """The names in the tree of exports, which has those of other libraries, too, that are passed on one by one."""
+    if binary.has_dyld_exports_trie:
+        tree = binary.dyld_exports_trie.exports
+    elif binary.has_dyld_info:
+        tree = binary.dyld_info.exports
+    else:
+        yield from (symbol.name for symbol in binary.exported_symbols)
+        return
+    yield from (export.symbol.name for export in tree if export.has_symbol)
 
 
 def _bound(binary: Any) -> Iterator[ImportedName]:

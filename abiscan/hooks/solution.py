@@ -18,12 +18,14 @@ from packaging.utils import canonicalize_name
 from abiscan.errors import InputError
 from abiscan.hooks import arguments
 from abiscan.hooks.candidates import Candidates
-from abiscan.hooks.install import Inspection, Inspector, Installer, InstallerError, Plan, Problem
+from abiscan.hooks.fitting import newest_fitting
+from abiscan.hooks.install import Inspection, Inspector, Installer, InstallerError, Plan, Planned, Problem
 from abiscan.hooks.judgement import fitting
 from abiscan.inputs import interpreter, packages
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
 from abiscan.inputs.version import TorchVersion, number_of
+from abiscan.torches.torch import ReleaseNumber, TorchOf
 
 # A resolver takes seconds each time, and so does a check.
 _MAX_PROPOSALS: Final = 8
@@ -82,7 +84,7 @@ def solve(task: Task, installer: Installer, inspector: Inspector, session: Sessi
     """The first solution in the order of how little it changes.
 
     With the torch that is there, or that the user asked for: other versions of the packages. Then another torch, for
-    the versions that the user asked for. Then any.
+    the versions that the user asked for. Then a newer one. Then any.
     """
     session.progress("looking for versions that work together")
     with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
@@ -92,10 +94,14 @@ def solve(task: Task, installer: Installer, inspector: Inspector, session: Sessi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Mode:
-    """What a search may change: the torch (``any_torch``), the versions of the broken packages (``any_version``)."""
+    """What a search may change: the torch (``any_torch``), the versions of the broken packages (``any_version``).
+
+    ``newer`` says that the torch may only be a newer one.
+    """
 
     any_torch: bool
     any_version: bool
+    newer: bool = False
 
 
 class _Search:
@@ -116,6 +122,7 @@ class _Search:
         same_torch = _Mode(any_torch=False, any_version=True)
         same_versions = _Mode(any_torch=True, any_version=False)
         for words in self._variants():
+            yield from self._fitted(words)
             yield from self._search(words, same_torch)
             if task.other_kind and (index := self._index_of_kind(words)):
                 yield from self._search([*words, *index], same_torch)
@@ -123,6 +130,8 @@ class _Search:
                 continue  # there is no other torch to be had
             if not asked and any(arguments.names(task.words, name) for name in task.names):
                 yield from self._search(words, same_versions)
+            # What is not broken rarely works on an older torch.
+            yield from self._search(words, _Mode(any_torch=True, any_version=True, newer=True))
             yield from self._search(words, _Mode(any_torch=True, any_version=True))
 
     def _variants(self) -> Iterator[list[str]]:
@@ -132,11 +141,26 @@ class _Search:
         if (without := arguments.without_files(words)) != words:
             yield without
 
+    def _fitted(self, words: Sequence[str]) -> Iterator[Solution]:
+        """The newest versions that work with the torch, if what else is asked for admits them."""
+        task = self._task
+        torch = TorchOf(task.plan.python) if task.plan.get("torch") is None else ReleaseNumber(task.torch)
+        options = self._installer.index_options(words)
+        found = newest_fitting(task.names, torch, task.plan.python, options, self._session)
+        if not found:
+            return
+        planned = [Planned(name=name, version=found[name], url=None, wheel=True, requires=()) for name in found]
+        solution = self._verified(words, task.names, Plan(python=task.plan.python, packages=tuple(planned)))
+        if solution is not None:
+            yield solution
+
     def _search(self, words: Sequence[str], mode: _Mode) -> Iterator[Solution]:
         """The solution, if there is one: propose, check, exclude what fails."""
         names = list(self._task.names)
         excluded: dict[str, str] = {}
-        torch = [] if mode.any_torch else [self._same_torch()]
+        oldest = TorchVersion.parse(number_of(self._task.torch)) if mode.newer else None
+        at_least = [f"torch>={oldest}"] if oldest else []
+        torch = at_least if mode.any_torch else [self._same_torch()]
         for _ in range(_MAX_PROPOSALS):
             if self._inspector.downloaded > _MAX_BYTES:
                 return
@@ -152,8 +176,9 @@ class _Search:
                     yield solution
                 return
             older = [self._older_torch(problem, inspection.torch) for problem in inspection.problems if mode.any_torch]
-            if any(older):
-                torch = [f"torch<={min(filter(None, older))}"]
+            admitted = [version for version in older if version and (oldest is None or version >= oldest)]
+            if admitted:
+                torch = [*at_least, f"torch<={min(admitted)}"]
                 continue
             for problem in inspection.problems:
                 name = canonicalize_name(problem.name)

@@ -50,17 +50,17 @@ def read_image_files(
     # lief takes longer to import than most ELF targets take to be checked.
     from abiscan.binary.image_reader import read_images
 
-    files: list[ImageFile] = []
-    unreadable: list[tuple[str, InputError]] = []
-    for path, source in members:
+    def read(path: str, source: ElfSource) -> ImageFile | tuple[str, InputError]:
         try:
             data = source.head(source.size)
-            files.append(
-                ImageFile(path=path, sha256=hashlib.sha256(data).hexdigest(), images=read_images(data, source.name))
-            )
+            images = read_images(data, source.name)
         except InputError as error:
-            unreadable.append((path, error))
-    return tuple(files), tuple(unreadable)
+            return path, error
+        return ImageFile(path=path, sha256=hashlib.sha256(data).hexdigest(), images=images)
+
+    found = [read(path, source) for path, source in members]
+    files = tuple(file for file in found if isinstance(file, ImageFile))
+    return files, tuple(error for error in found if not isinstance(error, ImageFile))
 
 
 def is_torch_image(name: str) -> bool:

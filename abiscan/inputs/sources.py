@@ -6,7 +6,7 @@ import os
 import posixpath
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
@@ -133,7 +133,7 @@ def read_target(source: Source, files: Files, site: str, torch_package: str) -> 
     if isinstance(source, FetchedWheel):
         return _read_wheel(source.path, files, site, name=name_of(source))
     if isinstance(source, RemoteWheel):
-        return _read_wheel(source.path, files, site, name=name_of(source), stream=source.stream())
+        return _read_wheel(source.path, files, site, name=name_of(source), stream=source.stream(), spare=source.spare)
     path = source
     if exists(path) and path.is_dir():
         return _read_folder(path, files, torch_package)
@@ -250,13 +250,23 @@ def _read_distribution(distribution: Distribution, files: Files) -> Target:
     return _read_members(str(distribution), distribution.site, members, files, metadata, package)
 
 
-def _read_wheel(path: Path, files: Files, site: str, *, name: str, stream: IO[bytes] | None = None) -> Target:
+def _read_wheel(
+    path: Path,
+    files: Files,
+    site: str,
+    *,
+    name: str,
+    stream: IO[bytes] | None = None,
+    spare: Collection[str] = (),
+) -> Target:
     if _IOS_TAG.search(path.name):
         raise InputError(name, "is for iOS", "abiscan checks extensions for Linux, Windows and macOS")
     wheel = Wheel(path, stream)
-    files.mount(wheel, site)
     paths = list(wheel.names())
-    members = ((path, installed_path(path, site), wheel.member(path)) for path in paths if _is_library(path))
+    left_out = {path for path in paths if spare and installed_path(path, "") in spare}
+    files.mount(wheel, site, without=left_out)
+    read = (path for path in paths if _is_library(path) and path not in left_out)
+    members = ((path, installed_path(path, site), wheel.member(path)) for path in read)
     return _read_members(name, site, members, files, _metadata(wheel, paths), package_files.of_wheel(wheel, site))
 
 
@@ -324,9 +334,7 @@ def _no_extension(name: str) -> NoExtensionError:
     return NoExtensionError(name, "contains no shared object that uses torch", "pass an extension of torch")
 
 
-def _of_images(
-    name: str, root: str, members: Iterable[tuple[str, ElfSource]], metadata: Metadata | None
-) -> Target:
+def _of_images(name: str, root: str, members: Iterable[tuple[str, ElfSource]], metadata: Metadata | None) -> Target:
     """A target for Windows or macOS. It is not a package to us: how it loads its libraries is not read there."""
     images, unreadable = read_image_files(members)
     if not users_of_torch(images) and not unreadable and metadata is None:

@@ -1,8 +1,9 @@
 """What Python prints when Windows or macOS refuses an image.
 
 Windows names no symbol, and its texts are in the user's language. Sources: ``dynload_win.c`` and ``callproc.c`` of
-CPython (the errors 126 and 127 of ``LoadLibraryEx``), the messages of dyld as users of torch report them: pytorch issues
-#129304 and #36941.
+CPython (the errors 126 and 127 of ``LoadLibraryEx``), and what users report: pytorch3d issue #1872 (import of ``_C``),
+pytorch issue #37733 (``ctypes``), pytorch issue #39640 (a library that dyld does not find), pytorch-osx-build issue #19
+(a symbol).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What the loaders of Windows and macOS do with an image: which libraries it needs, and which names they lack.
 
 Windows binds a name to a library by its base name, and each library is in the process once. macOS does the same by
-install name (a two-level namespace), where torch's libraries count as loaded: ``import torch`` comes first. What belongs
-to the system is taken for granted. Sources: "PE Format" and "Dynamic-link library search order" by Microsoft;
+install name (a two-level namespace), where torch's libraries count as loaded: ``import torch`` comes first. What
+belongs to the system is taken for granted. Sources: "PE Format" and "Dynamic-link library search order" by Microsoft;
 ``dyld(1)`` and "Dynamic Library Programming Topics" by Apple.
 """
 

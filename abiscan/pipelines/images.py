@@ -21,7 +21,8 @@ from abiscan.torches.torch import Torch
 from abiscan.torches.torch_images import TorchImages
 from abiscan.words import plural
 
-_UNREAD: Final = "registrations, layouts and code for GPUs are not read in files for {}"
+_ANSWERED: Final = frozenset({"missing-library", "undefined-symbol"})
+_UNREAD: Final = "registrations, layouts and code for GPUs are not read in files for {}; only imports are checked"
 
 
 def judge_images(target: Target, torch: Torch, rules: Sequence[Rule]) -> tuple[Result, ...]:
@@ -40,21 +41,15 @@ def judge_images(target: Target, torch: Torch, rules: Sequence[Rule]) -> tuple[R
 
 
 def _machine(file: ImageFile, torch: Torch) -> Machine:
-    """Of a universal file, the machine that there is a torch for."""
-    errors = []
-    for machine in file.images:
-        try:
-            torch.images(file.system, machine)
-        except InputError as error:
-            errors.append(error)
-        else:
-            return machine
-    raise errors[0]
+    """Of a universal file, the machine that there is a torch for; the first of them if there is none."""
+    machines = (machine for machine in file.images if torch.has_images(file.system, machine))
+    return next(machines, next(iter(file.images)))
 
 
 def _result(target: Target, file: ImageFile, torch: TorchImages, found: ImageLoad, chosen: set[str]) -> Result:
     findings = [finding for finding in _findings(target, file, torch, found) if finding.rule in chosen]
-    gaps = (Gap(stage=file.system.value.lower(), reason=_UNREAD.format(file.system.value)),)
+    unanswered = tuple(sorted(chosen - _ANSWERED))
+    gap = Gap(stage=file.system.value, reason=_UNREAD.format(file.system.value), rules=unanswered)
     return Result(
         target=target.name,
         path=file.path,
@@ -66,7 +61,7 @@ def _result(target: Target, file: ImageFile, torch: TorchImages, found: ImageLoa
         undefined_symbols=tuple(dict.fromkeys(missing.name for missing in found.names)),
         external=found.external,
         findings=tuple(findings),
-        gaps=gaps,
+        gaps=(gap,),
     )
 
 

@@ -19,7 +19,7 @@ from abiscan.results.check import Result
 from abiscan.results.gpus import GpuRow
 from abiscan.results.matrix import Matrix, PackageRow, Row, imports, works
 from abiscan.results.package import PackageResult, PackageVerdict
-from abiscan.results.stable import summary
+from abiscan.results.stable import StableSummary
 from abiscan.torches.torch import TorchChoice
 
 
@@ -101,21 +101,23 @@ def matrix(
     packages: list[PackageRow] = []
     gpus: list[GpuRow] = []
     suggestions: dict[str, str | None] = {}
-    stable_abi: dict[str, str] = {}
+    stable_abi: dict[str, StableSummary] = {}
     turns = Turns(targets)
     for source in turns:
         with turns.of(source):
             judged = judge_on_all(bench, source, rules, explained=explained)
             examined = bench.target(source)
             suggestions[examined.target.name] = judged.suggestion
-            stable_abi[examined.target.name] = summary(stabilities(examined))
+            if examined.extensions:
+                stable_abi[examined.target.name] = StableSummary.of(stabilities(examined))
             rows += judged.rows
             packages += [judged.package] if judged.package else []
             if hardware is not None:
                 from abiscan.pipelines.gpus import gpu_rows
 
                 gpus += gpu_rows(bench.target(source), hardware)
-    checked = {release for row in rows for release in row.results}
+    # A release that the user asked for has a column, whether or not there is a build of it for any of the targets.
+    checked = {*(bench.names if choices else ()), *(release for row in rows for release in row.results)}
     return Matrix(
         rows=tuple(rows),
         packages=tuple(packages),

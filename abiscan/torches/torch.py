@@ -55,9 +55,10 @@ class Torch(Protocol):
     def here(self) -> bool:
         """Whether it will run on this system, with the libraries of this system."""
 
-    def release_for(self, machine: Machine) -> TorchRelease:
+    def release_for(self, machine: Machine, *, or_like: bool = False) -> TorchRelease:
         """What is known about it, for an extension that is built for a given machine.
 
+        :param or_like: whether another build of its release may stand for it: see ``TorchRelease.judged_as``
         :raises InputError: it does not exist for that machine
         """
 
@@ -85,6 +86,9 @@ class Torch(Protocol):
 
         :param release: the result of ``release_for``
         """
+
+    def has_images(self, system: System, machine: Machine) -> bool:
+        """Whether it has libraries for another system than Linux."""
 
     def images(self, system: System, machine: Machine) -> TorchImages:
         """Its libraries for another system than Linux.
@@ -118,28 +122,33 @@ class EmbeddedTorch:
         """False, since its system is unknown."""
         return False
 
-    def release_for(self, machine: Machine) -> TorchRelease:
+    def release_for(self, machine: Machine, *, or_like: bool = False) -> TorchRelease:
         """The build for a machine.
 
         :raises InputError: none is embedded
         """
-        return embedded.release(self.build, machine, self.files)
+        read = embedded.release_like if or_like else embedded.release
+        return read(self.build, machine, self.files)
 
     def operators_of(self, release: TorchRelease, names: Collection[str] | None = None) -> Operators:
         """The operators in its dispatcher, from the embedded data."""
-        return embedded_operators.operators(self.build, release.machine, names)
+        return embedded_operators.operators(release.judged_as or self.build, release.machine, names)
 
     def operator_names(self, release: TorchRelease) -> frozenset[str]:
         """The names of all operators in its dispatcher, from the embedded data."""
-        return embedded_operators.names(self.build, release.machine)
+        return embedded_operators.names(release.judged_as or self.build, release.machine)
 
     def exports(self, release: TorchRelease) -> Mapping[str, frozenset[str]]:
         """All names that its own libraries export, by library."""
-        return embedded.exports(self.build, release.machine)
+        return embedded.exports(release.judged_as or self.build, release.machine)
 
     def layouts(self, release: TorchRelease) -> TorchLayouts:
         """The memory layouts of its classes, from the embedded data."""
         return torch_layouts.of_release(str(release.version), release.machine)
+
+    def has_images(self, system: System, machine: Machine) -> bool:
+        """Whether the release is embedded for another system than Linux."""
+        return torch_images.has_release(self.build, system, machine)
 
     def images(self, system: System, machine: Machine) -> TorchImages:
         """Its libraries for another system than Linux, from the embedded data."""
@@ -170,7 +179,7 @@ class InstalledTorch:
         """Whether it is built for the machine that abiscan runs on."""
         return self.release.machine is system.machine()
 
-    def release_for(self, machine: Machine) -> TorchRelease:  # noqa: ARG002 - it is built for one machine
+    def release_for(self, machine: Machine, *, or_like: bool = False) -> TorchRelease:  # noqa: ARG002 - it is itself
         """The torch itself, for any extension."""
         return self.release
 
@@ -190,6 +199,10 @@ class InstalledTorch:
     def layouts(self, release: TorchRelease) -> TorchLayouts:
         """The memory layouts of its classes: those of its release, or what its own headers show."""
         return torch_layouts.of_installed(release, self.files, self.session)
+
+    def has_images(self, system: System, machine: Machine) -> bool:  # noqa: ARG002 - it is for Linux alone
+        """False: it is for Linux."""
+        return False
 
     def images(self, system: System, machine: Machine) -> NoReturn:  # noqa: ARG002 - it is for Linux alone
         """Reject a target for another system.
@@ -226,7 +239,7 @@ class ImageTorch:
         """False, since its system is not looked at."""
         return False
 
-    def release_for(self, machine: Machine) -> NoReturn:  # noqa: ARG002 - it is for no machine with Linux
+    def release_for(self, machine: Machine, *, or_like: bool = False) -> NoReturn:  # noqa: ARG002 - it is not for Linux
         """Reject it, since what asks needs a torch for Linux.
 
         :raises InputError: always
@@ -249,6 +262,10 @@ class ImageTorch:
     def layouts(self, release: TorchRelease) -> NoReturn:
         """Reject it, as ``release_for`` does."""
         self.release_for(release.machine)
+
+    def has_images(self, system: System, machine: Machine) -> bool:
+        """Whether it is for that system and machine."""
+        return self.contents.has(system, machine)
 
     def images(self, system: System, machine: Machine) -> TorchImages:
         """Its libraries."""

@@ -18,13 +18,14 @@ from abiscan.binary.elf import Machine
 from abiscan.binary.image import System, is_image
 from abiscan.errors import InputError
 from abiscan.inputs.files import DiskFile, ElfSource, Wheel
-from abiscan.inputs.version import TorchVersion, number_of
+from abiscan.inputs.version import TorchVersion
 from abiscan.torches.names import NameTable
 
 LIBRARY: Final = re.compile(r"(?:^|/)torch/lib/[^/]+\.(dll|dylib)$")
 """Where torch's own libraries are in a wheel."""
 
-_NAME: Final = re.compile(r"^\s*__version__\s*=\s*['\"]([^'\"]+)", re.MULTILINE)
+VERSION: Final = re.compile(r"^\s*__version__\s*=\s*['\"]([^'\"]+)", re.MULTILINE)
+"""The version in ``torch/version.py``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +54,8 @@ def of_release(number: str, system: System, machine: Machine) -> TorchImages:
     """
     version = TorchVersion(number)
     records = _records(system, machine)
-    record = next((record for record in records if TorchVersion(record["build"]).of_release == version.of_release), None)
-    if record is None or (version.local is not None and TorchVersion(record["build"]).local != version.local):
+    record = next((record for record in records if _is_meant(version, TorchVersion(record["build"]))), None)
+    if record is None:
         known = ", ".join(record["build"] for record in records)
         problem = f"not among the releases that are embedded for {system.value} on {machine.value}"
         fix = f"pass one of {known}, or the wheel of this torch" if known else "pass the wheel of this torch"
@@ -66,6 +67,16 @@ def of_release(number: str, system: System, machine: Machine) -> TorchImages:
 
     exports = {name: exporter(column) for name, column in record["libraries"].items()}
     return TorchImages(build=record["build"], system=system, machine=machine, exports=exports)
+
+
+def _is_meant(asked: TorchVersion, build: TorchVersion) -> bool:
+    return build.of_release == asked.of_release and asked.local in (None, build.local)
+
+
+def has_release(number: str, system: System, machine: Machine) -> bool:
+    """Whether a release, or a build of it, is embedded."""
+    version = TorchVersion(number)
+    return any(_is_meant(version, TorchVersion(record["build"])) for record in _records(system, machine))
 
 
 def releases(system: System, machine: Machine) -> tuple[TorchVersion, ...]:
@@ -91,7 +102,7 @@ def find(path: Path) -> TorchImageFiles | None:
     images = {name: source for name, source in sources.items() if is_image(source.head(4))}
     if not any("torch_cpu" in name for name in images):
         return None
-    version = _NAME.search(text)
+    version = VERSION.search(text)
     return TorchImageFiles(package=str(path), build=version[1] if version else None, sources=images)
 
 
@@ -102,6 +113,10 @@ class TorchImageFiles:
     package: str
     build: str | None
     sources: Mapping[str, ElfSource]
+
+    def has(self, system: System, machine: Machine) -> bool:
+        """Whether it is for that system and machine."""
+        return (system, machine) in self._exports
 
     def on(self, system: System, machine: Machine) -> TorchImages:
         """What is known about it for a target.
@@ -140,6 +155,3 @@ def builds() -> Iterator[tuple[str, System, Machine]]:
     """All embedded builds."""
     for record in _table().meta["builds"]:
         yield record["build"], System(record["system"]), Machine(record["machine"])
-
-
-__all__ = ["LIBRARY", "TorchImageFiles", "TorchImages", "builds", "find", "number_of", "of_release", "releases"]
