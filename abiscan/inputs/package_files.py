@@ -8,13 +8,15 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from abiscan.inputs.files import Wheel, installed_path
+from abiscan.inputs.files import LARGEST_TEXT, Wheel, installed_path
 from abiscan.inputs.packages import Distribution, files_of, find
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 _INFO: Final = re.compile(r"(?P<name>[^/-]+)-(?P<version>[^/]+)\.dist-info/METADATA")
 _REQUIRES: Final = re.compile(r"^Requires-Dist:[ \t]*(.+)$", re.MULTILINE)
@@ -143,12 +145,9 @@ def _described(
 
 def _required(line: str) -> Requirement | None:
     """What a line of the metadata requires; None if it does not apply here."""
-    try:
-        requirement = Requirement(line)
-    except (InvalidRequirement, RecursionError):
-        return None
-    applies = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
-    return requirement if applies else None
+    from abiscan.inputs.requirement import applying
+
+    return applying(line)
 
 
 def _walk(folder: str) -> Iterator[str]:
@@ -158,8 +157,9 @@ def _walk(folder: str) -> Iterator[str]:
 
 
 def _bytes(root: str, path: str) -> bytes:
-    """The bytes of a file; none for one that is listed and is not there."""
+    """The bytes of a file; none for one that is listed and is not there, is no file, or is too large for a text."""
+    file = Path(root, path)
     try:
-        return Path(root, path).read_bytes()
+        return file.read_bytes() if file.is_file() and file.stat().st_size <= LARGEST_TEXT else b""
     except OSError:
         return b""

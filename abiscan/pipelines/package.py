@@ -35,6 +35,7 @@ from abiscan.python.model import (
 )
 from abiscan.python.reading import read
 from abiscan.python.sources import PackageFiles as SourceFiles
+from abiscan.python.sources import PackageSources
 from abiscan.results.check import Result
 from abiscan.results.package import (
     ImportFailure,
@@ -45,10 +46,10 @@ from abiscan.results.package import (
 )
 from abiscan.results.verdict import How, Verdict
 from abiscan.torches import embedded
+from abiscan.torches.torch import Torch
 
 if TYPE_CHECKING:
     from abiscan.emulation.model import Registrations
-    from abiscan.torches.torch import Torch
 
 # The package is imported by then, whether or not one of these loads.
 _OF_CUDA: Final = ("libc10_cuda.", "libtorch_cuda.", "libcudart.")
@@ -106,9 +107,9 @@ def read_package(judge: Judge, target: ExaminedTarget, package: Package, files: 
     sources = _Sources(package, files)
     reading = read(
         sources,
-        tuple(_modules(sources)),
+        tuple(modules_of(sources)),
         world.fresh,
-        surroundings=_surroundings(judge.torch, package),
+        surroundings=surroundings_of(judge.torch, package),
         built_for=functools.partial(_torches_built_for, target, package),
     )
     if target.extensions and _says_nothing(sources, reading):
@@ -116,7 +117,7 @@ def read_package(judge: Judge, target: ExaminedTarget, package: Package, files: 
     return ReadPackage(package=package, world=world, reading=reading)
 
 
-def _surroundings(torch: Torch, package: Package) -> Surroundings:
+def surroundings_of(torch: Torch, package: Package) -> Surroundings:
     """What is installed beside a package: the torch, and what else its Python finds once the package is installed."""
     folder = Path(torch.package)
     if not torch.here or not folder.is_dir():
@@ -157,7 +158,7 @@ def _torches_built_for(target: ExaminedTarget, package: Package, library: str) -
     return [OtherTorch(version=str(version), cuda=version.cuda) for version in versions]
 
 
-def _modules(sources: _Sources) -> Iterable[str]:
+def modules_of(sources: PackageSources) -> Iterable[str]:
     """The names that a package is imported by; of a namespace that it shares with others, its part of it."""
     members = frozenset(sources.members())
     for name in SourceFiles(sources).top_level():
@@ -198,7 +199,7 @@ def package_result(read_package: ReadPackage, target: ExaminedTarget, results: S
     :param results: those of its libraries, each checked by itself
     """
     package, reading = read_package.package, read_package.reading
-    outcome = _main(package, reading)
+    outcome = main_import(package.name, reading.imports)
     world = read_package.world.fresh()
     for load in outcome.loads if outcome else ():
         if load.path is not None:
@@ -231,10 +232,10 @@ def _built_for(target: ExaminedTarget, libraries: Iterable[UsedLibrary]) -> tupl
     return tuple(map(str, common))
 
 
-def _main(package: Package, reading: Reading) -> ImportOutcome | None:
+def main_import(package: str, imports: Sequence[ImportOutcome]) -> ImportOutcome | None:
     """The import of the module that goes by the name of the package; else of the first one."""
-    names = {re.sub(r"[-_.]+", "_", outcome.module).lower(): outcome for outcome in reversed(reading.imports)}
-    return names.get(re.sub(r"[-_.]+", "_", package.name).lower(), next(iter(reading.imports), None))
+    names = {re.sub(r"[-_.]+", "_", outcome.module).lower(): outcome for outcome in reversed(imports)}
+    return names.get(re.sub(r"[-_.]+", "_", package).lower(), next(iter(imports), None))
 
 
 def _verdict(

@@ -6,7 +6,8 @@ import contextlib
 from collections.abc import Iterator, Sequence
 
 from abiscan.binary.elf import Machine
-from abiscan.errors import InputError, NoExtensionError, raise_together
+from abiscan.errors import InputError, NoExtensionError, StoppedError, raise_together
+from abiscan.inputs import isolation
 from abiscan.inputs.sources import Source, name_of
 from abiscan.results.unchecked import Unchecked
 from abiscan.words import ranges
@@ -23,7 +24,14 @@ class Turns:
 
     def __iter__(self) -> Iterator[Source]:
         """The targets that nothing is wrong with so far."""
-        return (source for source in self._targets if source not in self._errors)
+        for source in self._targets:
+            if source not in self._errors:
+                try:
+                    isolation.begin(name_of(source))
+                except StoppedError as error:
+                    self._errors[source] = error
+                else:
+                    yield source
 
     @contextlib.contextmanager
     def of(self, source: Source) -> Iterator[None]:
@@ -32,6 +40,8 @@ class Turns:
             yield
         except InputError as error:
             self._errors[source] = error
+        except MemoryError:
+            self._errors[source] = StoppedError(name_of(source), "it takes more memory than there is")
 
     def without_build(self, source: Source, torch: str, machine: Machine) -> None:
         """A target is not checked on one torch of several, which does not exist for its machine."""
@@ -66,4 +76,5 @@ def _unchecked(source: Source, error: InputError) -> Unchecked:
         problem=error.problem if error.subject == name else f"{error.subject}: {error.problem}",
         fix=error.fix,
         readable=isinstance(error, NoExtensionError),
+        stopped=isinstance(error, StoppedError),
     )
