@@ -62,6 +62,13 @@ def test_what_headers_say() -> None:
     assert embedded_declarations.releases() == tuple(RELEASES)
 
 
+def test_classes_of_cuda() -> None:
+    """A build with CUDA has them, also where one for the CPU is embedded as well."""
+    for release, machine, full in embedded.builds():
+        if release.minor_version >= (1, 9) and "libtorch_cuda.so" in embedded.libraries(full, machine):
+            assert layouts.layout("c10::cuda::CUDAStream", str(release), machine) is not None, (full, machine)
+
+
 def test_gpus() -> None:
     known = [tuple(line.split()[:2]) for line in _text("architectures.txt").splitlines()]
     with_cuda = [
