@@ -26,7 +26,7 @@ from abiscan.python.model import (
     Reading,
     Registers,
 )
-from abiscan.python.reading import read
+from abiscan.python.reading import PackageReader
 from abiscan.python.sources import PackageFiles as SourceFiles
 from abiscan.results.check import Result
 from abiscan.results.package import (
@@ -85,21 +85,32 @@ class ReadPackage:
         }
 
 
-def read_package(judge: Judge, target: ExaminedTarget, package: Package, files: Files) -> ReadPackage | None:
-    """Read the Python code of a package for one torch; None if it has nothing to do with its libraries.
+class PackageReading:
+    """A package whose Python code is read for one torch after the other.
 
-    :param files: those that the torch and the target were read from
+    :param files: those that the package was read from
     """
-    if not any(path.endswith(".py") for path in package.members):
-        return None
-    world = PackageWorld(judge, target, package, files)
-    installed = Path(judge.torch.package)
-    surroundings = Surroundings(torch_folder=installed if judge.torch.here and installed.is_dir() else None)
-    sources = _Sources(package, files)
-    reading = read(sources, tuple(_modules(sources)), world.fresh, surroundings=surroundings)
-    if target.extensions and _says_nothing(sources, reading):
-        return None
-    return ReadPackage(package=package, world=world, reading=reading)
+
+    def __init__(self, package: Package, files: Files) -> None:
+        self._package = package
+        self._sources = _Sources(package, files)
+        self._has_code = any(path.endswith(".py") for path in package.members)
+        self._reader = PackageReader(self._sources, tuple(_modules(self._sources)) if self._has_code else ())
+
+    def read(self, judge: Judge, target: ExaminedTarget, files: Files) -> ReadPackage | None:
+        """Read it for one torch; None if it has nothing to do with its libraries.
+
+        :param files: those that the torch and the target were read from
+        """
+        if not self._has_code:
+            return None
+        world = PackageWorld(judge, target, self._package, files)
+        installed = Path(judge.torch.package)
+        surroundings = Surroundings(torch_folder=installed if judge.torch.here and installed.is_dir() else None)
+        reading = self._reader.read(world.fresh, surroundings)
+        if target.extensions and _says_nothing(self._sources, reading):
+            return None
+        return ReadPackage(package=self._package, world=world, reading=reading)
 
 
 def _modules(sources: _Sources) -> Iterable[str]:

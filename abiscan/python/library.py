@@ -57,8 +57,6 @@ class PythonCode:
     """The sources that cannot be parsed, and why."""
     has_requirements: bool = False
     """Whether what the package requires is taken to be installed, whatever the surroundings say."""
-    of_torch: dict[str, bool | Answer] = field(default_factory=dict)
-    """The operators of torch that were asked for, and whether they are there."""
     _trees: dict[str, ast.Module | None] = field(default_factory=dict)
     _outlines: dict[str, Outline] = field(default_factory=dict)
     asking: dict[ast.AST, bool] = field(default_factory=dict)

@@ -18,8 +18,8 @@ from abiscan.python.model import (
     PythonRegistration,
     Raised,
     Told,
-    World,
 )
+from abiscan.python.questions import AskedWorld
 from abiscan.python.values import NotKnown, PythonFunction, Scope, Why
 
 Spot = tuple[str, int, int]
@@ -102,7 +102,7 @@ class Limits:
 class PythonMachine:
     """The state of a run. What runs the code is in the classes that derive from it."""
 
-    def __init__(self, library: PythonCode, world: World, choices: dict[Spot, bool], limits: Limits) -> None:
+    def __init__(self, library: PythonCode, world: AskedWorld, choices: dict[Spot, bool], limits: Limits) -> None:
         self.library = library
         self.files = library.files
         self.world = world
@@ -140,15 +140,9 @@ class PythonMachine:
             return self.world.load(path, loader)
 
     def operator(self, name: str) -> bool | Answer:
-        """Ask the world for an operator; those of torch itself are the same in every run."""
-        known = self.library.of_torch
-        if name in known:
-            return known[name]
+        """Ask the world for an operator."""
         with self._not_counted():
-            there = self.world.operator(name)
-        if name.startswith("aten::"):
-            known[name] = there
-        return there
+            return self.world.operator(name)
 
     def call_operator(self, name: str) -> int | bool | str | NoResult | None:
         """Ask the world what an operator returns that is called without arguments."""

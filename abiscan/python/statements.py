@@ -10,7 +10,7 @@ from abiscan.python.handling import Handling, ends_in_raise
 from abiscan.python.hosts import truth
 from abiscan.python.operations import binary, compare, described
 from abiscan.python.signals import BreakSignal, ContinueSignal, ReturnSignal
-from abiscan.python.values import Class, NotKnown, PythonFunction, Scope, Why
+from abiscan.python.values import Class, NotKnown, OfTarget, PythonFunction, Scope, Why
 
 
 class Statements(Handling):
@@ -32,9 +32,16 @@ class Statements(Handling):
             self.evaluate(node.value, scope)
 
     def _assignment(self, node: ast.Assign, scope: Scope) -> None:
-        value = self.evaluate(node.value, scope)
+        value = self.unsettled(node.value, scope)
+        if type(value) is OfTarget and not self.may_wait(node.targets, value):
+            value = self.settle(value)
         for target in node.targets:
             self.assign(target, value, scope)
+
+    def may_wait(self, targets: Sequence[ast.expr], value: OfTarget) -> bool:
+        """Whether a name may stand for what is still to be asked: nothing can change that value."""
+        known = self.world.foresee(value.of)
+        return not isinstance(known, list) and all(isinstance(one, ast.Name) for one in targets)
 
     def _annotated(self, node: ast.AnnAssign, scope: Scope) -> None:
         if node.value is not None:

@@ -10,19 +10,19 @@ from abiscan.python.explore import Run
 from abiscan.python.imports import PythonInterpreter
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Attempt, Exhausted, Limits
-from abiscan.python.model import Answer, HowLoaded, LibraryUse, LoadedBy, NoResult, Raised, World
+from abiscan.python.model import Answer, HowLoaded, LibraryUse, LoadedBy, NoResult, Raised
+from abiscan.python.questions import AskedWorld
 from abiscan.python.values import Class, NotKnown, PythonFunction, PythonModule, Thrown, Why
 
 _MOST_MODULES = 200
 _MOST_CHOICES = 6
 
 
-class Willing:
+class Willing(AskedWorld):
     """A world in which every library loads and every operator is there: to see what the code may get to."""
 
-    def __init__(self, world: World) -> None:
-        self.torch_version, self.cuda, self.python = world.torch_version, world.cuda, world.python
-        self.machine = world.machine
+    def __init__(self, world: AskedWorld) -> None:
+        super().__init__(*world.asker)
 
     def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
         """It loads."""
@@ -40,7 +40,7 @@ class Willing:
 class Unwilling(Willing):
     """A world in which some libraries do not load: to see what the code tries instead."""
 
-    def __init__(self, world: World, refused: Container[str | None]) -> None:
+    def __init__(self, world: AskedWorld, refused: Container[str | None]) -> None:
         super().__init__(world)
         self.refused = refused
 
@@ -65,7 +65,7 @@ class Later:
         yield from self.in_functions
 
 
-def instead(library: PythonCode, world: World, modules: Sequence[str], limits: Limits) -> list[Attempt]:
+def instead(library: PythonCode, world: AskedWorld, modules: Sequence[str], limits: Limits) -> list[Attempt]:
     """What the package tries to load as it is imported if what it can do without does not load, one after the other."""
     found: list[Attempt] = []
     refused: set[str | None] = set()
@@ -89,7 +89,7 @@ def _try_import(machine: PythonInterpreter, name: str) -> bool:
     return True
 
 
-def later(library: PythonCode, world: World, modules: Sequence[str], runs: Iterable[Run], limits: Limits) -> Later:
+def later(library: PythonCode, world: AskedWorld, modules: Sequence[str], runs: Iterable[Run], limits: Limits) -> Later:
     """Import the modules that the package's import does not reach, and call the functions that nothing called."""
     runs = tuple(runs)
     loaded = {one.path for run in runs for one in run.trace.attempts}
@@ -145,7 +145,7 @@ def _functions(module: PythonModule) -> Iterable[PythonFunction]:
 
 
 def classify(
-    library: PythonCode, world: World, runs: tuple[tuple[Run, ...], ...], after: Later
+    library: PythonCode, world: AskedWorld, runs: tuple[tuple[Run, ...], ...], after: Later
 ) -> dict[str, LibraryUse]:
     """Each library of the package, and how it is used."""
     uses: dict[str, LibraryUse] = {}
@@ -189,7 +189,7 @@ def _beyond_import(path: str, after: Later) -> LibraryUse | None:
     return LibraryUse(path=path, how=how, at=attempt.at)
 
 
-def _alternatives(library: PythonCode, world: World, uses: dict[str, LibraryUse]) -> None:
+def _alternatives(library: PythonCode, world: AskedWorld, uses: dict[str, LibraryUse]) -> None:
     """Libraries beside one that is used, for another version of torch, CUDA or Python."""
     names = {path: named(path) for path in library.files.libraries}
     for path in library.files.libraries:
