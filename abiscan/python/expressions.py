@@ -163,13 +163,14 @@ class Expressions(PythonMachine):
     def _call(self, node: ast.Call, scope: Scope) -> object:
         function = self.evaluate(node.func, scope)
         computes = _computes(function) and not node.keywords
+        may_wait = computes or (isinstance(function, Native) and not function.reads)
         args: list[object] = []
         for arg in node.args:
             if isinstance(arg, ast.Starred):
                 more = self.items(self.evaluate(arg.value, scope))
                 args.extend([more] if isinstance(more, NotKnown) else more)
             else:
-                args.append(self.unsettled(arg, scope) if computes else self.evaluate(arg, scope))
+                args.append(self.unsettled(arg, scope) if may_wait else self.evaluate(arg, scope))
         kwargs: dict[str, object] = {}
         for keyword in node.keywords:
             value = self.evaluate(keyword.value, scope)
@@ -325,14 +326,23 @@ class Expressions(PythonMachine):
         return slice(*parts) if concrete(parts) else NotKnown("slice")
 
     def _joined(self, node: ast.JoinedStr, scope: Scope) -> object:
-        parts = [self.evaluate(one, scope) for one in node.values]
+        parts = [self.unsettled(one, scope) for one in node.values]
+        lifted = self.with_target(" f-string", lambda *texts: "".join(texts), *parts)
+        if lifted is not None:
+            return lifted
+        parts = [self.settle(one) for one in parts]
         unknown = next((one for one in parts if isinstance(one, NotKnown)), None)
         if unknown is not None:
             return NotKnown(self.source_of(node), unknown.why)
         return bounded("f-string", "".join(str(one) for one in parts))
 
     def _formatted(self, node: ast.FormattedValue, scope: Scope) -> object:
-        value = self.evaluate(node.value, scope)
+        value = self.unsettled(node.value, scope)
+        if type(value) is OfTarget and node.format_spec is None and node.conversion != ord("r"):
+            lifted = self.with_target(" str()", str, value)
+            if lifted is not None:
+                return lifted
+        value = self.settle(value)
         spec = "" if node.format_spec is None else self.evaluate(node.format_spec, scope)
         if node.conversion == ord("r"):
             return attempt("repr()", repr, value) if concrete(value) else NotKnown(f"repr({described(value)})")

@@ -294,7 +294,6 @@ BUILTINS.update(
 BUILTINS.update(
     natives(
         "builtins",
-        print=_print,
         hasattr=_hasattr,
         getattr=_getattr,
         setattr=_setattr,
@@ -333,5 +332,6 @@ BUILTINS.update(
         pow=_plain("pow"),
     )
 )
+BUILTINS["print"] = Native("builtins.print", _print, reads=False)
 BUILTINS["open"] = Native("open", _open)
 BUILTINS["__import__"] = natives("builtins", import_=_import)["import"]

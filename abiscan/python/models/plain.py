@@ -70,7 +70,7 @@ class Stream(Modelled):
 
     def attribute(self, machine: PythonMachine, name: str) -> object:
         """``write`` tells users something."""
-        return Native(name, _telling(Told.PRINT)) if name == "write" else NotKnown(f"stream.{name}")
+        return _telling(name, Told.PRINT) if name == "write" else NotKnown(f"stream.{name}")
 
 
 def _exit(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
@@ -120,12 +120,12 @@ def _platform(machine: PythonMachine) -> object:
 # ---- telling users
 
 
-def _telling(told: Told) -> Model:
+def _telling(name: str, told: Told) -> Native:
     def call(machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
         machine.tell(told)
         return None
 
-    return call
+    return Native(name, call, reads=False)
 
 
 class Logger(Modelled):
@@ -136,7 +136,7 @@ class Logger(Modelled):
         quiet = {"debug", "info"}
         loud = {"warning", "warn", "error", "exception", "critical", "log", "fatal", "warning_once"}
         if name in quiet | loud:
-            return Native(f"logger.{name}", _telling(Told.LOG))
+            return _telling(f"logger.{name}", Told.LOG)
         return NotKnown(f"logger.{name}")
 
 
@@ -273,7 +273,7 @@ MODELS: dict[str, Callable[[PythonMachine], object]] = {
     "platform": _platform,
     "logging": _logging,
     "warnings": namespace(
-        "warnings", **natives("warnings", warn=_telling(Told.WARNING), warn_explicit=_telling(Told.WARNING))
+        "warnings", **{name: _telling(f"warnings.{name}", Told.WARNING) for name in ("warn", "warn_explicit")}
     ),
     "functools": namespace(
         "functools", **natives("functools", wraps=_wraps, partial=_partial, lru_cache=_lru_cache, cache=_cache)
