@@ -137,7 +137,7 @@ class PythonInterpreter(Calls):
 
     def _skim(self, module: PythonModule, file: str) -> bool:
         """Follow only the imports of a module; False if that is not enough."""
-        lines = self.library.scanned(file).imports
+        lines = self.library.outline(file).imports
         if any(line.nested and self._may_matter(module, line) for line in lines):
             return False
         module.stage = Stage.SKIMMED

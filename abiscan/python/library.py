@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from abiscan.python.model import Answer
-from abiscan.python.scan import LOADING, REGISTERING, ImportLine, Outline, Scan
+from abiscan.python.scan import LOADING, REGISTERING, ImportLine, Outline
 from abiscan.python.sources import PackageFiles, requirements
 
 _LARGEST_SOURCE = 2_000_000
@@ -120,14 +120,10 @@ class PythonCode:
             return None
 
     def outline(self, path: str) -> Outline:
-        """The blocks of a source file."""
+        """What a look at a source file shows."""
         if path not in self._outlines:
             self._outlines[path] = Outline(self.source(path)[:_LARGEST_SOURCE])
         return self._outlines[path]
-
-    def scanned(self, path: str) -> Scan:
-        """What a look at the source shows."""
-        return self.outline(path).scan
 
     # ---- what matters
 
@@ -139,7 +135,7 @@ class PythonCode:
     @cached_property
     def risky(self) -> frozenset[bytes]:
         """The functions of the package, by bare name, that load or register something when they are called."""
-        found = {name for path in self.sources for name in self.scanned(path).risky if not name.startswith(b"__")}
+        found = {name for path in self.sources for name in self.outline(path).risky if not name.startswith(b"__")}
         new = set(found)
         for _ in range(_ROUNDS):  # and those that call them
             new = {one for path in self.sources for one in self.outline(path).callers(frozenset(new))} - found
@@ -160,7 +156,7 @@ class PythonCode:
         return self._eager[path]
 
     def _is_eager(self, path: str) -> bool:
-        found = self.scanned(path)
+        found = self.outline(path)
         if found.eager or (path.endswith("/__init__.py") and path.count("/") == 1) or "/" not in path:
             return True
         if any(line.module.startswith("torch.") and line.names and self.lacks(line) for line in found.imports):
@@ -187,7 +183,7 @@ class PythonCode:
         name = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         package = name if file.endswith("/__init__.py") else name.rpartition(".")[0]
         found = []
-        for line in self.scanned(file).imports:
+        for line in self.outline(file).imports:
             base = absolute(package, line.module)
             for target in (base, *(f"{base}.{one}" for one in line.names)):
                 module = self.locate(target)

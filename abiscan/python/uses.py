@@ -116,7 +116,7 @@ def later(library: PythonCode, world: AskedWorld, modules: Sequence[str], runs: 
 
 
 def _may_load(library: PythonCode, path: str) -> bool:
-    if library.scanned(path).loads or library.outline(path).calls(library.risky):
+    if library.outline(path).loads or library.outline(path).calls(library.risky):
         return True
     source = library.source(path)
     named = any(name.encode() in source for name in library.files.extension_names)
@@ -125,7 +125,7 @@ def _may_load(library: PythonCode, path: str) -> bool:
 
 def _call_all(library: PythonCode, machine: PythonInterpreter) -> None:
     for module in list(machine.modules.values()):
-        if not isinstance(module, PythonModule) or module.file is None or not library.scanned(module.file).loads:
+        if not isinstance(module, PythonModule) or module.file is None or not library.outline(module.file).loads:
             continue
         for function in list(_functions(module)):
             if function.node not in machine.trace.called and library.acts(function.node):
