@@ -30,7 +30,7 @@ def made(case: dict[str, Any], **changes: Any) -> Registering:
 
 
 def lacks(registered: Registering) -> list[Lack]:
-    return list(lacks_of("torch 2.16.0", (), registered))
+    return list(lacks_of("torch 2.16.0", TorchVersion("2.16.0"), (), registered))
 
 
 def test_a_torch_of_which_everything_is_known() -> None:
