@@ -207,7 +207,7 @@ class Expressions(PythonMachine):
             bodies: list[ast.AST] = [frame.function.node] if frame.function else []
             if frame.file is not None and (module := self.library.tree(frame.file)) is not None:
                 bodies.append(module)
-            self.library.asking[node] = asks([node], bodies)
+            self.library.asking[node] = asks([node], [self.library.bindings(body) for body in bodies])
         return self.library.asking[node]
 
     def special(self, name: str, args: list[object], scope: Scope) -> object:

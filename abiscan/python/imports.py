@@ -49,7 +49,6 @@ class PythonInterpreter(Calls):
         self.builtins = BUILTINS
         self.models = MODELS
         self.handling = []
-        self._generators = {}
         self.frames.append(Frame(file=None))
 
     # ---- modules by name

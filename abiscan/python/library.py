@@ -13,6 +13,7 @@ from pathlib import Path
 from abiscan.python.model import Answer
 from abiscan.python.scan import LOADING, REGISTERING, ImportLine, Outline
 from abiscan.python.sources import PackageFiles, requirements
+from abiscan.python.targets import Bindings, bindings
 
 _LARGEST_SOURCE = 2_000_000
 _ROUNDS = 3
@@ -63,13 +64,21 @@ class PythonCode:
     """The calls that were looked at for whether they ask for the version of torch: see ``targets``."""
     _eager: dict[str, bool] = field(default_factory=dict)
     _mattering: dict[ast.AST, bool] = field(default_factory=dict)
+    _found: dict[tuple[str, tuple[str, ...]], Found | None] = field(default_factory=dict)
+    _leaving: dict[ast.AST, bool] = field(default_factory=dict)
+    _generators: dict[ast.AST, bool] = field(default_factory=dict)
+    _bindings: dict[ast.AST, Bindings] = field(default_factory=dict)
 
     # ---- modules by name
 
     def find(self, name: str, folders: Iterable[str] | None = None) -> Found | None:
         """The module of that name; ``folders`` are those of the package that it is in."""
-        last = name.rpartition(".")[2]
-        parents = [""] if folders is None else list(folders)
+        key = name.rpartition(".")[2], ("",) if folders is None else tuple(folders)
+        if key not in self._found:
+            self._found[key] = self._find(*key)
+        return self._found[key]
+
+    def _find(self, last: str, parents: tuple[str, ...]) -> Found | None:
         spaces = []
         for folder in parents:
             stem = f"{folder}/{last}" if folder else last
@@ -241,6 +250,24 @@ class PythonCode:
             self._mattering[node] = any(self._acts_itself(one) for one in ast.walk(node))
         return self._mattering[node]
 
+    def bindings(self, body: ast.AST) -> Bindings:
+        """What a function or a module binds to each name."""
+        if body not in self._bindings:
+            self._bindings[body] = bindings(body)
+        return self._bindings[body]
+
+    def leaves(self, node: ast.AST) -> bool:
+        """Whether it has a ``return``, ``break`` or ``continue``."""
+        if node not in self._leaving:
+            self._leaving[node] = any(isinstance(one, (ast.Return, ast.Break, ast.Continue)) for one in ast.walk(node))
+        return self._leaving[node]
+
+    def is_generator(self, node: ast.AST) -> bool:
+        """Whether a function yields."""
+        if node not in self._generators:
+            self._generators[node] = _yields(node)
+        return self._generators[node]
+
     def _acts_itself(self, node: ast.AST) -> bool:
         if isinstance(node, ast.ImportFrom):
             return node.level > 0 or self.find((node.module or "").split(".")[0]) is not None
@@ -250,6 +277,17 @@ class PythonCode:
         return name is not None and (
             name.encode() in self.risky or name in {"define", "impl"} or bool(_WORDS.fullmatch(name))
         )
+
+
+def _yields(node: ast.AST) -> bool:
+    waiting = list(ast.iter_child_nodes(node))
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, (ast.Yield, ast.YieldFrom)):
+            return True
+        if not isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+            waiting.extend(ast.iter_child_nodes(one))
+    return False
 
 
 def absolute(package: str, name: str) -> str:

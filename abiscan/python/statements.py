@@ -70,7 +70,7 @@ class Statements(Handling):
             text, spot = self.source_of(node.test), (node.lineno, node.col_offset)
             taken = self.decide(text, unknown.why, spot, default=default)
             self.execute(node.body if taken else node.orelse, scope)
-        elif _leaves(node):
+        elif self.library.leaves(node):
             raise ReturnSignal(unknown)
         else:
             self.execute(node.body if default else node.orelse, scope)
@@ -79,7 +79,7 @@ class Statements(Handling):
     def _leaves_what_acts(self, node: ast.If) -> bool:
         """Whether a ``return``, ``break`` or ``continue`` may skip something that matters."""
         function = self.frames[-1].function
-        return _leaves(node) and (function is None or self.library.acts(function.node))
+        return self.library.leaves(node) and (function is None or self.library.acts(function.node))
 
     def _for(self, node: ast.For | ast.AsyncFor, scope: Scope) -> None:
         source = self.evaluate(node.iter, scope)
@@ -210,11 +210,6 @@ class Statements(Handling):
     def import_from(self, node: ast.ImportFrom, scope: Scope) -> None:
         """``from MODULE import NAMES``."""
         raise NotImplementedError
-
-
-def _leaves(node: ast.AST) -> bool:
-    """Whether it has a ``return``, ``break`` or ``continue``."""
-    return any(isinstance(one, (ast.Return, ast.Break, ast.Continue)) for one in ast.walk(node))
 
 
 def likely(test: ast.expr) -> bool:
