@@ -131,7 +131,7 @@ class Bench:
         if key not in self._read:
             package = target.target.package
             if package not in self._readings:
-                self._readings = {package: PackageReading(package, self._layers[name])}
+                self._readings = {package: PackageReading(target, package, self._layers[name])}
             self._read = {key: self._readings[package].read(self._judges[name], target, self._layers[name])}
         return self._read[key]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-import zipfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -19,6 +19,7 @@ from abiscan.extension.backend import meant_backend, newest_core, registry
 from abiscan.extension.examined import ExaminedTarget, examine
 from abiscan.extension.inventory import Inventory
 from abiscan.gpu.devices import Gpu, Hardware
+from abiscan.inputs.files import Wheel
 from abiscan.inputs.packages import FetchedWheel
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
@@ -52,6 +53,7 @@ def backend_report(
     names = read_workload(workload) if workload else None
     torch = choice.open(session.files(), session)
     examined = examine(source, session)
+    examined.target.require_readable()
     inventories = [extension.inventory for extension in examined.extensions]
     release = torch.release_for(examined.extensions[0].facts.machine)
     operators = torch.operators_of(release)
@@ -146,11 +148,11 @@ def _modules(source: Source) -> Iterator[str]:
             if file.stat().st_size <= _MAX_MODULE:
                 yield file.read_text("utf-8", "replace")
     elif path.suffix == ".whl":
-        with zipfile.ZipFile(path) as wheel:
-            for member in wheel.infolist():
-                if member.filename.endswith("__init__.py") and member.file_size <= _MAX_MODULE:
-                    with wheel.open(member) as stream:
-                        yield stream.read(_MAX_MODULE).decode("utf-8", "replace")
+        wheel = Wheel(path)
+        for name in wheel.names():
+            if name.endswith("__init__.py") and wheel.member(name).size <= _MAX_MODULE:
+                with contextlib.suppress(InputError):  # a module that cannot be read renames nothing
+                    yield wheel.text(name)
 
 
 def _notes(

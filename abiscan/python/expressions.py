@@ -163,14 +163,13 @@ class Expressions(PythonMachine):
     def _call(self, node: ast.Call, scope: Scope) -> object:
         function = self.evaluate(node.func, scope)
         computes = _computes(function) and not node.keywords
-        may_wait = computes or (isinstance(function, Native) and not function.reads)
         args: list[object] = []
         for arg in node.args:
             if isinstance(arg, ast.Starred):
                 more = self.items(self.evaluate(arg.value, scope))
                 args.extend([more] if isinstance(more, NotKnown) else more)
             else:
-                args.append(self.unsettled(arg, scope) if may_wait else self.evaluate(arg, scope))
+                args.append(self.unsettled(arg, scope) if computes else self.evaluate(arg, scope))
         kwargs: dict[str, object] = {}
         for keyword in node.keywords:
             value = self.evaluate(keyword.value, scope)

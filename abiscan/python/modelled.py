@@ -36,8 +36,6 @@ class Native(Modelled):
     attributes: Mapping[str, object] = field(default_factory=dict)
     computes: Callable[..., object] | None = None
     """The function for arguments that are known, if it does nothing but compute with them."""
-    reads: bool = True
-    """Whether it looks at its arguments."""
 
     def attribute(self, machine: PythonMachine, name: str) -> object:
         """One of the functions that hang on this one, such as ``chain.from_iterable``."""

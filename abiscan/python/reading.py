@@ -9,24 +9,36 @@ from contextlib import contextmanager
 from abiscan.python.explore import Explored, explore
 from abiscan.python.library import PythonCode, Surroundings
 from abiscan.python.machine import Limits
-from abiscan.python.model import Answer, Reading, World
+from abiscan.python.model import Answer, ImportOutcome, OtherTorch, Reading, World
 from abiscan.python.questions import Answered, AskedWorld, Questions
 from abiscan.python.sources import PackageFiles, PackageSources
+from abiscan.python.unreached import unreached
 from abiscan.python.uses import Later, Willing, classify, later
 
 _SECONDS = 5.0
 _MOST_SUBMODULES = 20
 
 
+def _of_no_torch(_library: str) -> Sequence[OtherTorch]:
+    return ()
+
+
 class PackageReader:
     """Reads a package for one target after the other: its sources once, and its imports once for targets that agree.
 
     :param modules: the names that it is imported by; if there are none, its metadata or its files say
+    :param built_for: answers for a library by its path, and always alike
     """
 
-    def __init__(self, package: PackageSources, modules: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        package: PackageSources,
+        modules: Sequence[str] = (),
+        built_for: Callable[[str], Sequence[OtherTorch]] = _of_no_torch,
+    ) -> None:
         self._files = PackageFiles(package)
         self._modules = modules
+        self._built_for = built_for
         self._code: dict[tuple[tuple[int, int] | Answer, Surroundings], PythonCode] = {}
         self._answered: dict[Surroundings, Answered] = {}
 
@@ -50,7 +62,7 @@ class PackageReader:
     def _read(self, fresh: Callable[[], AskedWorld], surroundings: Surroundings, limits: Limits) -> Reading:
         python = fresh().python
         library = self._code.setdefault((python, surroundings), PythonCode(self._files, python, surroundings))
-        return _read(library, self._modules or self._files.top_level(), fresh, limits)
+        return _read(library, self._modules or self._files.top_level(), fresh, self._built_for, limits)
 
 
 def read(
@@ -59,10 +71,26 @@ def read(
     fresh: Callable[[], World],
     *,
     surroundings: Surroundings | None = None,
+    built_for: Callable[[str], Sequence[OtherTorch]] = _of_no_torch,
     seconds: float = _SECONDS,
 ) -> Reading:
     """Read what importing a package does on one target: see ``PackageReader``."""
-    return PackageReader(package, modules).read(fresh, surroundings, seconds=seconds)
+    return PackageReader(package, modules, built_for).read(fresh, surroundings, seconds=seconds)
+
+
+def follow(
+    package: PackageSources,
+    modules: Sequence[str],
+    world_factory: Callable[[], World],
+    *,
+    surroundings: Surroundings,
+    seconds: float = _SECONDS,
+) -> tuple[ImportOutcome, ...]:
+    """What the imports alone do, as ``read``."""
+    with _without_collector():
+        fresh, limits = Questions(world_factory).world, Limits.seconds(seconds)
+        library = PythonCode(PackageFiles(package), fresh().python, surroundings)
+        return tuple(explore(library, fresh, name, limits).outcome for name in modules)
 
 
 @contextmanager
@@ -77,7 +105,13 @@ def _without_collector() -> Iterator[None]:
             gc.enable()
 
 
-def _read(library: PythonCode, names: Sequence[str], fresh: Callable[[], AskedWorld], limits: Limits) -> Reading:
+def _read(
+    library: PythonCode,
+    names: Sequence[str],
+    fresh: Callable[[], AskedWorld],
+    built_for: Callable[[str], Sequence[OtherTorch]],
+    limits: Limits,
+) -> Reading:
     main = [explore(library, fresh, name, limits) for name in names]
     if not library.files.libraries:
         return Reading(imports=tuple(one.outcome for one in main))
@@ -86,9 +120,10 @@ def _read(library: PythonCode, names: Sequence[str], fresh: Callable[[], AskedWo
     whole = [explore(library, lambda: Willing(fresh()), name, limits) for name in cut_short]
     groups = tuple(one.runs for one in (*main, *whole))
     after = later(library, fresh(), names, [run for one in main for run in one.runs], limits)
+    uses = classify(library, fresh(), groups, after)
+    uses |= unreached(library, fresh, names, uses, built_for, limits)
     library.has_requirements = False
     apart = [explore(library, fresh, name, limits) for name in _with_own_libraries(main, after)]
-    uses = classify(library, fresh(), groups, after)
     return Reading(imports=tuple(one.outcome for one in (*main, *apart)), uses=uses)
 
 

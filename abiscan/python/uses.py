@@ -10,19 +10,46 @@ from abiscan.python.explore import Run
 from abiscan.python.imports import PythonInterpreter
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Attempt, Exhausted, Limits
-from abiscan.python.model import Answer, HowLoaded, LibraryUse, LoadedBy, NoResult, Raised
-from abiscan.python.questions import AskedWorld
+from abiscan.python.model import Answer, HowLoaded, LibraryUse, LoadedBy, NoResult, OtherTorch, Raised
+from abiscan.python.questions import AskedWorld, Questions
 from abiscan.python.values import Class, NotKnown, PythonFunction, PythonModule, Thrown, Why
 
 _MOST_MODULES = 200
 _MOST_CHOICES = 6
 
 
-class Willing(AskedWorld):
-    """A world in which every library loads and every operator is there: to see what the code may get to."""
+class _Beside:
+    """The world of a target, with another torch in it."""
 
-    def __init__(self, world: AskedWorld) -> None:
-        super().__init__(*world.asker)
+    def __init__(self, world: AskedWorld, torch: OtherTorch) -> None:
+        self.torch_version, self.cuda = torch.version, torch.cuda
+        self.python, self.machine = world.python, world.machine
+
+    def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
+        """Nobody asks: see ``Willing``."""
+        return Answer.UNKNOWN
+
+    def operator(self, name: str) -> bool | Answer:
+        """Nobody asks."""
+        return Answer.UNKNOWN
+
+    def call(self, operator: str) -> int | bool | str | NoResult | None:
+        """Nobody asks."""
+        return NoResult(reason=f"{operator} is not called")
+
+
+class Willing(AskedWorld):
+    """A world in which every library loads and every operator is there: to see what the code may get to.
+
+    :param torch: in place of the torch of that world
+    """
+
+    def __init__(self, world: AskedWorld, torch: OtherTorch | None = None) -> None:
+        if torch is None:
+            super().__init__(*world.asker)
+        else:
+            beside = _Beside(world, torch)
+            super().__init__(Questions(lambda: beside), beside, 1)
 
     def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
         """It loads."""
@@ -164,7 +191,7 @@ def classify(
         if path not in uses:
             unimportable = _no_python_imports(library, path)
             how = HowLoaded.UNKNOWN if unclear and not unimportable else HowLoaded.NEVER
-            uses[path] = LibraryUse(path=path, how=how, at=None)
+            uses[path] = LibraryUse(path=path, how=how, at=None, unimportable=unimportable)
     return uses
 
 

@@ -31,8 +31,9 @@ Args = list[object]
 Kwargs = dict[str, object]
 
 
-def _print(machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
-    machine.tell(Told.PRINT)
+def _print(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    words = [text(machine, one) for one in args]
+    machine.tell(Told.PRINT, " ".join(map(str, words)) if concrete(words) else None)
     return None
 
 
@@ -294,6 +295,7 @@ BUILTINS.update(
 BUILTINS.update(
     natives(
         "builtins",
+        print=_print,
         hasattr=_hasattr,
         getattr=_getattr,
         setattr=_setattr,
@@ -332,6 +334,5 @@ BUILTINS.update(
         pow=_plain("pow"),
     )
 )
-BUILTINS["print"] = Native("builtins.print", _print, reads=False)
 BUILTINS["open"] = Native("open", _open)
 BUILTINS["__import__"] = natives("builtins", import_=_import)["import"]
