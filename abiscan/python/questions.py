@@ -89,7 +89,6 @@ class Questions:
         self._worlds = 0
         self.asked: list[tuple[_Question, object]] = []
         self.of_aten: dict[str, bool | Answer] = {}
-        """The operators of torch that were asked for, and whether they are there: the same in every world."""
 
     def world(self) -> AskedWorld:
         """A world in which nothing is loaded yet."""
@@ -102,6 +101,8 @@ class AskedWorld:
 
     def __init__(self, questions: Questions, world: World, number: int) -> None:
         self._questions, self._world, self._number = questions, world, number
+        self.of_aten = questions.of_aten
+        """The operators of torch that were asked for, and whether they are there: the same in every world."""
         self._since_load: dict[Hashable, object] = {}
 
     @property
@@ -131,13 +132,7 @@ class AskedWorld:
 
     def operator(self, name: str) -> bool | Answer:
         """Ask for an operator; see ``World.operator``."""
-        known = self._questions.of_aten
-        if name in known:
-            return known[name]
-        there: bool | Answer = self._ask(name, lambda world: world.operator(name))  # type: ignore[assignment]
-        if name.startswith("aten::"):
-            known[name] = there
-        return there
+        return self._ask(name, lambda world: world.operator(name))  # type: ignore[return-value]
 
     def call(self, operator: str) -> int | bool | str | NoResult | None:
         """Call an operator; see ``World.call``."""

@@ -50,6 +50,7 @@ class Willing(AskedWorld):
         else:
             beside = _Beside(world, torch)
             super().__init__(Questions(lambda: beside), beside, 1)
+            self.of_aten = world.of_aten
 
     def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
         """It loads."""
