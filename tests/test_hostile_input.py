@@ -252,6 +252,20 @@ def test_a_torch_whose_hash_table_is_damaged(tmp_path: Path) -> None:
     assert (result.exit_code, "damaged" in result.stderr) == (2, True)
 
 
+def test_version_needs_inside_each_other() -> None:
+    # Each entry is one of a file and, seen from the one before, one of a version: n entries are read n * n times.
+    elf = Elf(version_needs=(("libc.so.6", "GLIBC_2.14", False),), size=2 << 20)
+    data = bytearray(elf.build())
+    entries = dict(ElfFile.from_bytes(bytes(data), "x").entries)
+    row = struct.pack("<HHIII", 1, 0xFFFF, 1, 16, 16)
+    place = 1 << 20
+    data[place:] = row * ((len(data) - place) // len(row))
+    dynamic = data.find(struct.pack("<QQ", 0x6FFF_FFFE, entries[0x6FFF_FFFE]))  # DT_VERNEED
+    struct.pack_into("<QQ", data, dynamic, 0x6FFF_FFFE, place)
+    with pytest.raises(InputError, match="version needs overlap"):
+        ElfFile.from_bytes(bytes(data), "x").facts()
+
+
 LOAD = "torch.ops.load_library('none.so') if not torch else None"
 
 
