@@ -8,7 +8,7 @@ that the user will type is planned and checked as a whole, so it is not refused 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,12 +18,14 @@ from packaging.utils import canonicalize_name
 from abiscan.errors import InputError
 from abiscan.hooks import arguments
 from abiscan.hooks.candidates import Candidates
-from abiscan.hooks.install import Inspection, Inspector, Installer, InstallerError, Plan, Problem
+from abiscan.hooks.fitting import newest_fitting
+from abiscan.hooks.install import Inspection, Inspector, Installer, InstallerError, Plan, Planned, Problem
 from abiscan.hooks.judgement import fitting
 from abiscan.inputs import interpreter, packages
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
 from abiscan.inputs.version import TorchVersion, number_of
+from abiscan.torches.torch import ReleaseNumber, TorchOf
 
 # A resolver takes seconds each time, and so does a check.
 _MAX_PROPOSALS: Final = 8
@@ -116,6 +118,7 @@ class _Search:
         same_torch = _Mode(any_torch=False, any_version=True)
         same_versions = _Mode(any_torch=True, any_version=False)
         for words in self._variants():
+            yield from self._fitted(words)
             yield from self._search(words, same_torch)
             if task.other_kind and (index := self._index_of_kind(words)):
                 yield from self._search([*words, *index], same_torch)
@@ -131,6 +134,19 @@ class _Search:
         yield words
         if (without := arguments.without_files(words)) != words:
             yield without
+
+    def _fitted(self, words: Sequence[str]) -> Iterator[Solution]:
+        """The newest versions that work with the torch, if what else is asked for admits them."""
+        task = self._task
+        torch = TorchOf(task.plan.python) if task.plan.get("torch") is None else ReleaseNumber(task.torch)
+        options = self._installer.index_options(words)
+        found = newest_fitting(task.names, torch, task.plan.python, options, self._session)
+        if not found:
+            return
+        planned = [Planned(name=name, version=found[name], url=None, wheel=True, requires=()) for name in found]
+        solution = self._verified(words, task.names, Plan(python=task.plan.python, packages=tuple(planned)))
+        if solution is not None:
+            yield solution
 
     def _search(self, words: Sequence[str], mode: _Mode) -> Iterator[Solution]:
         """The solution, if there is one: propose, check, exclude what fails."""
@@ -247,6 +263,7 @@ class _Search:
             for planned in proposal.packages
             if canonicalize_name(planned.name) in names
         }
+        pins |= self._staying(words, [name for name in names if name not in pins])
         torch = proposal.get("torch")
         if torch is not None and torch != self._task.plan.get("torch"):
             pins["torch"] = torch.version
@@ -257,6 +274,13 @@ class _Search:
         if inspection is None or inspection.problems:
             return None
         return self._solution(words, pinned, pins.get("torch"))
+
+    def _staying(self, words: Sequence[str], names: Iterable[str]) -> dict[str, str]:
+        """The installed versions that a proposal keeps, of packages for which the user asked for another version."""
+        search_path = interpreter.search_path(self._task.plan.python)
+        asked = {*self._task.urls.values(), *(name for name in names if arguments.names(words, name))}
+        kept = {name: packages.find(name, search_path) for name in names if name in asked}
+        return {name: distribution.version for name, distribution in kept.items() if distribution}
 
     def _solution(self, words: Sequence[str], pinned: Sequence[str], torch: str | None) -> Solution:
         asked = self._task.words

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
@@ -66,9 +67,10 @@ class Target:
     """A target that was read.
 
     ``root`` is the folder that its contents are in; ``siblings`` are its libraries by base name and soname;
-    ``unreadable`` has the members that cannot be read as ELF objects, by path; ``metadata`` is the metadata of a
-    package, None if the target has none; ``package`` has all files of a package, None if the target is not one. A
-    package may be without an extension: see ``require_extensions``.
+    ``libraries`` are those of a package by location, whether they use torch or not; ``unreadable`` has the members that
+    cannot be read as ELF objects, by path; ``metadata`` is the metadata of a package, None if the target has none;
+    ``package`` has all files of a package, None if the target is not one. A package may be without an extension: see
+    ``require_extensions``.
     """
 
     name: str
@@ -78,6 +80,21 @@ class Target:
     unreadable: tuple[tuple[str, InputError], ...]
     metadata: Metadata | None
     package: Package | None = None
+    libraries: Mapping[str, Extension] = field(default_factory=dict)
+
+    def linked(self, extension: Extension) -> Iterator[Extension]:
+        """The libraries of the package that an extension needs, in the order in which ``ld.so`` searches them."""
+        seen, waiting = {extension.location}, deque(extension.facts.needed)
+        while waiting:
+            library = self.libraries.get(self.siblings.get(waiting.popleft(), ""))
+            if (
+                library is not None
+                and library.location not in seen
+                and library.facts.machine is extension.facts.machine
+            ):
+                seen.add(library.location)
+                waiting += library.facts.needed
+                yield library
 
     def require_extensions(self) -> None:
         """Reject a package that does not use torch.
@@ -114,7 +131,7 @@ def read_target(source: Source, files: Files, site: str, torch_package: str) -> 
     if isinstance(source, FetchedWheel):
         return _read_wheel(source.path, files, site, name=name_of(source))
     if isinstance(source, RemoteWheel):
-        return _read_wheel(source.path, files, site, name=name_of(source), stream=source.stream())
+        return _read_wheel(source.path, files, site, name=name_of(source), stream=source.stream(), spare=source.spare)
     path = source
     if exists(path) and path.is_dir():
         return _read_folder(path, files, torch_package)
@@ -225,13 +242,23 @@ def _read_distribution(distribution: Distribution, files: Files) -> Target:
     return _read_members(str(distribution), distribution.site, members, files, metadata, package)
 
 
-def _read_wheel(path: Path, files: Files, site: str, *, name: str, stream: IO[bytes] | None = None) -> Target:
+def _read_wheel(
+    path: Path,
+    files: Files,
+    site: str,
+    *,
+    name: str,
+    stream: IO[bytes] | None = None,
+    spare: Collection[str] = (),
+) -> Target:
     if system := _PLATFORM_TAG.search(path.name):
         raise _other_system(name, _OTHER_SYSTEMS[system[1]])
     wheel = Wheel(path, stream)
-    files.mount(wheel, site)
     paths = list(wheel.names())
-    members = ((path, installed_path(path, site), wheel.member(path)) for path in paths if SHARED_OBJECT.search(path))
+    left_out = {path for path in paths if spare and installed_path(path, "") in spare}
+    files.mount(wheel, site, without=left_out)
+    read = (path for path in paths if SHARED_OBJECT.search(path) and path not in left_out)
+    members = ((path, installed_path(path, site), wheel.member(path)) for path in read)
     return _read_members(name, site, members, files, _metadata(wheel, paths), package_files.of_wheel(wheel, site))
 
 
@@ -290,6 +317,7 @@ def _read_members(
         unreadable=tuple(unreadable),
         metadata=metadata,
         package=package,
+        libraries=objects,
     )
 
 

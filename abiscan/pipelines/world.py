@@ -24,6 +24,7 @@ from abiscan.linkage.resolve import NO_SUCH_FILE, resolve, symbol_message, versi
 from abiscan.pipelines.judge import Judge, Setting
 from abiscan.python.model import PROCESS_ENDS, Answer, LoadedBy, NoResult, Raised
 from abiscan.torches.from_libs import build_of
+from abiscan.torches.torch import Torch
 
 if TYPE_CHECKING:
     from abiscan.emulation.model import Registrations
@@ -96,7 +97,7 @@ class PackageWorld:
         machines = [extension.facts.machine for extension in target.extensions]
         setting = judge.setting(target, next(iter(machines), system.machine() or Machine.X86_64))
         self.torch = setting.release
-        self.torch_version, self.cuda = _versions(judge, setting, files)
+        self.torch_version, self.cuda = torch_versions(judge.torch, setting.release.build, files)
         self.python = _python(judge, target)
         self.machine = setting.release.machine.value
         self.attempts: dict[str, LoadAttempt] = {}
@@ -126,6 +127,10 @@ class PackageWorld:
     def call(self, operator: str) -> int | bool | str | NoResult | None:
         """What an operator of the package returns, called without arguments; see ``World.call``."""
         return self._loads.call(self._moment, operator)
+
+    def has_namespace(self, namespace: str) -> bool:
+        """Whether torch itself defines operators in a namespace."""
+        return namespace in self._loads.namespaces_of_torch
 
     @property
     def missing_requirements(self) -> tuple[str, ...]:
@@ -196,7 +201,7 @@ class _Loads:
             return True
         # In a namespace that neither torch nor the package has, another package may define operators.
         namespace = name.partition("::")[0]
-        is_known = namespace in moment.namespaces or namespace in self._namespaces_of_torch
+        is_known = namespace in moment.namespaces or namespace in self.namespaces_of_torch
         return Answer.UNKNOWN if moment.is_unread or not is_known else False
 
     @functools.cached_property
@@ -206,7 +211,8 @@ class _Loads:
         return names | {name.partition(".")[0] for name in names}
 
     @functools.cached_property
-    def _namespaces_of_torch(self) -> frozenset[str]:
+    def namespaces_of_torch(self) -> frozenset[str]:
+        """The namespaces in which torch defines operators."""
         return frozenset(name.partition("::")[0] for name in self._of_torch)
 
     def call(self, moment: _Moment, operator: str) -> int | bool | str | NoResult | None:
@@ -348,17 +354,19 @@ def _error_of_dlopen(linkage: Linkage) -> LoadError | None:
     return linkage.error if failure and failure.is_static else None
 
 
-def _versions(judge: Judge, setting: Setting, files: Files) -> tuple[str | Answer, str | Answer | None]:
-    """``torch.__version__`` and ``torch.version.cuda``."""
-    build = setting.release.build
+def torch_versions(torch: Torch, build: str | None, files: Files) -> tuple[str | Answer, str | Answer | None]:
+    """``torch.__version__`` and ``torch.version.cuda``.
+
+    :param build: the full version of the torch, None if it is unknown
+    """
     if build is None:
         return Answer.UNKNOWN, Answer.UNKNOWN
-    if stated := build_of(judge.torch.package, files).version:
-        return stated, build_of(judge.torch.package, files).cuda
-    local = TorchVersion(build).local or ""
-    if local.startswith("cu") and local[2:].isdigit():
-        return build, f"{local[2:-1]}.{local[-1]}"
-    return build, None if local.startswith(("cpu", "rocm")) else Answer.UNKNOWN
+    if stated := build_of(torch.package, files).version:
+        return stated, build_of(torch.package, files).cuda
+    version = TorchVersion(build)
+    if version.cuda:
+        return build, version.cuda
+    return build, None if (version.local or "").startswith(("cpu", "rocm")) else Answer.UNKNOWN
 
 
 def _python(judge: Judge, target: ExaminedTarget) -> tuple[int, int] | Answer:
