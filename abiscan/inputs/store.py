@@ -29,7 +29,7 @@ FORMAT: Final = 1
 
 _WORTH_STORING: Final = 4 << 20  # below this size, reading the file again is as fast as opening the store
 _HEAD: Final = 4096
-_KINDS: Final = ("*.sqlite", "*.operators", "*.part", "wheels/*")  # of files in the folder
+_KINDS: Final = ("*.sqlite", "*.operators", "*.headers", "*.layouts", "*.part", "wheels/*")  # of files in the folder
 _BUILD_ID_NOTE: Final = re.compile(rb"\x04\0\0\0[\x08-\x20]\0\0\0\x03\0\0\0GNU\0")
 
 _SCHEMA: Final = """
