@@ -30,6 +30,7 @@ WHEEL: Final = "torchvision==0.28.0"
 LARGE: Final = "intel_extension_for_pytorch==2.8.0"
 _HINDRANCES: Final = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
 OPS, OPS_LARGE, IMPORT = "abiscan ops, its _C.so", "abiscan ops, a large library", 'python -c "import torch"'
+HERE: Final = "the same with --no-isolation"
 PEERS: Final = ("auditwheel", "abi3audit")
 
 
@@ -114,6 +115,7 @@ def main() -> int:
             ("abiscan check, nothing cached", cold),
             ("abiscan check --torch 2.13.0", measure([*check, "--torch", "2.13.0"], environment)),
             ("abiscan matrix, all releases", measure(matrix, environment)),
+            (HERE, measure([*check[:3], "--no-isolation", *check[3:], "--torch", "2.13.0"], environment)),
             (OPS, measure([sys.executable, "-m", "abiscan", "ops", library(wheel, scratch)], environment)),
             *_large(arguments.large, scratch, environment),
             ("auditwheel show", measure([str(peers / "bin" / "auditwheel"), "show", wheel], environment)),
@@ -129,6 +131,8 @@ def main() -> int:
         ratio = seconds["abiscan matrix, all releases"] / seconds[other]
         print(f"abiscan matrix takes {ratio:.2f} of the time of {other} (aim: at most {most})")
     processor = {label: timing.processor for label, timing in rows}
+    isolated = processor["abiscan check --torch 2.13.0"] / processor[HERE]
+    print(f"a process of its own takes {isolated:.3f} of the processor time (aim: at most 1.05)")
     for label, most in ((OPS, 0.25), (OPS_LARGE, 1.0)):
         if label in processor:
             ratio = processor[label] / processor[IMPORT]
