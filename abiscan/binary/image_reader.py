@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -9,6 +10,7 @@ from abiscan.binary.by_lief import lief_module
 from abiscan.binary.elf import Machine
 from abiscan.binary.image import PE_MAGIC, Image, Images, ImportedName, NeededImage, System
 from abiscan.errors import InputError
+from abiscan.words import plural
 
 _WEAK_LOOKUP: Final = -3  # BIND_SPECIAL_DYLIB_WEAK_LOOKUP of mach-o/loader.h
 _DAMAGED: Final = "download or build it again"
@@ -37,6 +39,7 @@ def _portable_executable(data: bytes, subject: str, *, exports_only: bool) -> It
     if binary is None:
         raise InputError(subject, "is damaged: its headers are not those of a PE file", _DAMAGED)
     _require_all(subject, data, ((section.offset, section.size) for section in binary.sections))
+    _require_tables(subject, lief, binary, exports_only=exports_only)
     machines = {lief.PE.Header.MACHINE_TYPES.AMD64: Machine.X86_64, lief.PE.Header.MACHINE_TYPES.ARM64: Machine.AARCH64}
     if binary.header.machine not in machines:
         return
@@ -58,6 +61,18 @@ def _portable_executable(data: bytes, subject: str, *, exports_only: bool) -> It
     )
 
 
+def _require_tables(subject: str, lief: Any, binary: Any, *, exports_only: bool) -> None:
+    """Reject a file of which lief leaves out a table that the header names."""
+    types = lief.PE.DataDirectory.TYPES
+    tables = {types.EXPORT_TABLE: binary.has_exports}
+    if not exports_only:
+        tables |= {types.IMPORT_TABLE: binary.has_imports, types.DELAY_IMPORT_DESCRIPTOR: binary.has_delay_imports}
+    for table, is_read in tables.items():
+        directory = binary.data_directory(table)
+        if directory is not None and directory.rva and directory.size and not is_read:
+            raise InputError(subject, "is damaged: its tables of imports and exports cannot be read", _DAMAGED)
+
+
 def _exported(export: Any) -> Iterator[str]:
     for entry in export.entries:
         yield f"#{entry.ordinal}"
@@ -74,11 +89,27 @@ def _universal(data: bytes, subject: str, *, exports_only: bool) -> Iterator[Ima
     if file is None or file.size == 0:
         raise InputError(subject, "is damaged: its headers are not those of a Mach-O file", _DAMAGED)
     machines = {lief.MachO.Header.CPU_TYPE.X86_64: Machine.X86_64, lief.MachO.Header.CPU_TYPE.ARM64: Machine.AARCH64}
+    parts = _parts(data)
+    _require_all(subject, data, parts)
+    if file.size != len(parts):
+        raise InputError(subject, f"is damaged: of {plural(len(parts), 'part')}, {file.size} can be read", _DAMAGED)
     for binary in file:
+        if len(binary.commands) != binary.header.nb_cmds:
+            raise InputError(subject, "is damaged: not all of its load commands can be read", _DAMAGED)
         segments = ((binary.fat_offset + segment.file_offset, segment.file_size) for segment in binary.segments)
         _require_all(subject, data, segments)
         if binary.header.cpu_type in machines:
             yield _mach_image(binary, machines[binary.header.cpu_type])
+
+
+def _parts(data: bytes) -> list[tuple[int, int]]:
+    """Where the parts of a universal file are, and how long, as its header says (``mach-o/fat.h``)."""
+    wide = data.startswith(b"\xca\xfe\xba\xbf")
+    if not wide and not data.startswith(b"\xca\xfe\xba\xbe"):
+        return [(0, len(data))]
+    row = struct.Struct(">IIQQII" if wide else ">IIIII")
+    count = min(int.from_bytes(data[4:8], "big"), (len(data) - 8) // row.size)
+    return [row.unpack_from(data, 8 + row.size * index)[2:4] for index in range(count)]
 
 
 def _mach_image(binary: Any, machine: Machine) -> Image:

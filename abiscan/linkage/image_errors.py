@@ -41,6 +41,8 @@ def _of_macos(file: ImageFile, found: ImageLoad) -> str:
             f"dlopen(?/{file.name}, 0x0002): Library not loaded: {first.name}\n  Referenced from: ?/{first.needed_by}"
         )
     name = found.names[0]
+    if name.library is None:
+        return f"dlopen(?/{file.name}, 0x0002): symbol not found in flat namespace '{name.name}'"
     return (
         f"dlopen(?/{file.name}, 0x0002): Symbol not found: {name.name}\n  Referenced from: ?/{name.needed_by}\n"
         f"  Expected in: ?/{name.library}"

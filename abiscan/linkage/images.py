@@ -11,12 +11,13 @@ from __future__ import annotations
 import posixpath
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from abiscan.binary.elf import Machine
 from abiscan.binary.image import Image, ImportedName, System
+from abiscan.binary.ownership import is_torch_symbol
 from abiscan.inputs.image_files import ImageFile, is_torch_image
 from abiscan.torches.torch_images import TorchImages
 
@@ -29,7 +30,6 @@ _OF_WINDOWS: Final = re.compile(
     re.IGNORECASE,
 )
 _OF_PYTHON: Final = re.compile(r"python3\d*\.dll|libpython3[\d.]*\.dylib|.*/Python", re.IGNORECASE)
-_OF_PYTHON_API: Final = re.compile(r"_?Py[A-Z_]|__Py_|_Py")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,20 +42,28 @@ class LibraryNotFound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameNotFound:
-    """A name that the library which should have it does not export; ``needed_by`` is the base name of an image."""
+    """A name that the library which should have it does not export; ``needed_by`` is the base name of an image.
+
+    ``library`` is None if no library of the process has it (flat lookup).
+    """
 
     name: str
-    library: str
+    library: str | None
     needed_by: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageLoad:
-    """What loading an image comes to. ``external`` are libraries of neither torch, the target nor the system."""
+    """What loading an image comes to. ``external`` are libraries of neither torch, the target nor the system.
+
+    ``undecided`` are imports of which it is unknown whether they are met: by an ordinal, since the numbers of a release
+    are not embedded; through a library that passes on the names of another one.
+    """
 
     libraries: tuple[LibraryNotFound, ...]
     names: tuple[NameNotFound, ...]
     external: tuple[str, ...]
+    undecided: tuple[ImportedName, ...]
 
     @property
     def fails(self) -> bool:
@@ -72,6 +80,7 @@ def load(file: ImageFile, torch: TorchImages, siblings: Sequence[ImageFile]) -> 
     libraries: dict[LibraryNotFound, None] = {}
     names: dict[NameNotFound, None] = {}
     external: dict[str, None] = {}
+    undecided: dict[ImportedName, None] = {}
     waiting, seen = deque([file]), {file.path}
     while waiting:
         current = waiting.popleft()
@@ -91,22 +100,39 @@ def load(file: ImageFile, torch: TorchImages, siblings: Sequence[ImageFile]) -> 
                 libraries[LibraryNotFound(name=needed.name, needed_by=current.name)] = None
             else:
                 external[posixpath.basename(needed.name)] = None
-        names.update(dict.fromkeys(_not_found(current, image, torch, own, absent)))
-    return ImageLoad(libraries=tuple(libraries), names=tuple(names), external=tuple(external))
+        for imported in image.imports:
+            match _has(imported, current, torch, own, absent):
+                case None:
+                    undecided[imported] = None
+                case False:
+                    names[_not_found(imported, current, torch, own)] = None
+    return ImageLoad(
+        libraries=tuple(libraries), names=tuple(names), external=tuple(external), undecided=tuple(undecided)
+    )
 
 
-def _not_found(
-    file: ImageFile, image: Image, torch: TorchImages, own: _Own, absent: set[str]
-) -> Iterator[NameNotFound]:
-    """The names that the libraries of torch and of the target lack; those of an absent library are no news."""
-    for imported in image.imports:
-        if imported.library is None or imported.library in absent:
-            continue  # a flat lookup may end in any library of the process
-        if library := torch.library(imported.library):
-            if not torch.exports[library](imported.name):
-                yield NameNotFound(name=imported.name, library=library, needed_by=file.name)
-        elif (sibling := own.find(imported.library, file)) and not own.exports(sibling, imported):
-            yield NameNotFound(name=imported.name, library=sibling.name, needed_by=file.name)
+def _has(imported: ImportedName, file: ImageFile, torch: TorchImages, own: _Own, absent: set[str]) -> bool | None:
+    """Whether an import is met; None if that is unknown. Those of an absent library are no news."""
+    name, library = imported.name, imported.library
+    if library in absent:
+        return True
+    if library is None:  # any library of the process may have it; only torch and the target can have what is torch's
+        torchs = torch.system is System.MACOS and is_torch_symbol(name.removeprefix("_"))
+        return not torchs or own.any_exports(name) or any(exports(name) for exports in torch.exports.values())
+    if of_torch := torch.library(library):
+        return torch.exports[of_torch](name) or (None if name.startswith("#") and not torch.ordinals else False)
+    if sibling := own.find(library, file):
+        image = own.image(sibling)
+        return name in image.exports or (None if image.reexports else False)
+    return True
+
+
+def _not_found(imported: ImportedName, file: ImageFile, torch: TorchImages, own: _Own) -> NameNotFound:
+    library = imported.library
+    if library is not None:
+        sibling = own.find(library, file)
+        library = torch.library(library) or (sibling.name if sibling else library)
+    return NameNotFound(name=imported.name, library=library, needed_by=file.name)
 
 
 class _Own:
@@ -128,10 +154,13 @@ class _Own:
         # By an rpath, or since the package loaded it before: then by its install name.
         return self._by_name.get(posixpath.basename(name).lower())
 
-    def exports(self, file: ImageFile, imported: ImportedName) -> bool:
-        """Whether an image exports a name, itself or through libraries whose names count as its own."""
-        image = file.images[self._machine]
-        return imported.name in image.exports or bool(image.reexports)
+    def image(self, file: ImageFile) -> Image:
+        """The part of a file that is loaded."""
+        return file.images[self._machine]
+
+    def any_exports(self, name: str) -> bool:
+        """Whether an image of the target exports a name."""
+        return any(name in self.image(file).exports for file in self._by_path.values())
 
 
 def _is_of_system(name: str) -> bool:

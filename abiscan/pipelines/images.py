@@ -49,20 +49,31 @@ def _machine(file: ImageFile, torch: Torch) -> Machine:
 def _result(target: Target, file: ImageFile, torch: TorchImages, found: ImageLoad, chosen: set[str]) -> Result:
     findings = [finding for finding in _findings(target, file, torch, found) if finding.rule in chosen]
     unanswered = tuple(sorted(chosen - _ANSWERED))
-    gap = Gap(stage=file.system.value, reason=_UNREAD.format(file.system.value), rules=unanswered)
+    gaps = [Gap(stage=file.system.value, reason=_UNREAD.format(file.system.value), rules=unanswered)]
+    if found.undecided:
+        names = ", ".join(imported.name for imported in found.undecided[:5])
+        count = plural(len(found.undecided), "import")
+        reason = f"whether {torch} meets {count} is unknown ({names}): an ordinal, or a name that a library passes on"
+        gaps.append(Gap(stage="imports", reason=reason, rules=("undefined-symbol",)))
     return Result(
         target=target.name,
         path=file.path,
         sha256=file.sha256,
         torch=number_of(torch.build) if torch.build else None,
         torch_build=torch.build,
-        verdict=Verdict.FAILS if found.fails else Verdict.LOADS,
+        verdict=_verdict(found),
         predicted_error=_predicted(file, found) if found.fails else None,
         undefined_symbols=tuple(dict.fromkeys(missing.name for missing in found.names)),
         external=found.external,
         findings=tuple(findings),
-        gaps=(gap,),
+        gaps=tuple(gaps),
     )
+
+
+def _verdict(found: ImageLoad) -> Verdict:
+    if found.fails:
+        return Verdict.FAILS
+    return Verdict.UNKNOWN if found.undecided else Verdict.LOADS
 
 
 def _predicted(file: ImageFile, found: ImageLoad) -> PredictedError:

@@ -30,12 +30,16 @@ VERSION: Final = re.compile(r"^\s*__version__\s*=\s*['\"]([^'\"]+)", re.MULTILIN
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TorchImages:
-    """A build of torch for one system and machine. ``exports`` says of each library whether it exports a name."""
+    """A build of torch for one system and machine. ``exports`` says of each library whether it exports a name.
+
+    ``ordinals`` tells whether it also knows the numbers of exports (``#5``), which are not embedded.
+    """
 
     build: str | None
     system: System
     machine: Machine
     exports: Mapping[str, Callable[[str], bool]]
+    ordinals: bool
 
     def __str__(self) -> str:
         return f"torch {self.build or '(version unknown)'} for {self.system.value}"
@@ -66,7 +70,7 @@ def of_release(number: str, system: System, machine: Machine) -> TorchImages:
         return lambda name: bool(table.columns(name) >> column & 1)
 
     exports = {name: exporter(column) for name, column in record["libraries"].items()}
-    return TorchImages(build=record["build"], system=system, machine=machine, exports=exports)
+    return TorchImages(build=record["build"], system=system, machine=machine, exports=exports, ordinals=False)
 
 
 def _is_meant(asked: TorchVersion, build: TorchVersion) -> bool:
@@ -128,7 +132,7 @@ class TorchImageFiles:
             built = ", ".join(f"{system.value} on {machine.value}" for system, machine in self._exports)
             problem = f"is for {built}, the target for {system.value} on {machine.value}"
             raise InputError(self.package, problem, "pass a torch for the same system")
-        return TorchImages(build=self.build, system=system, machine=machine, exports=exports)
+        return TorchImages(build=self.build, system=system, machine=machine, exports=exports, ordinals=True)
 
     @functools.cached_property
     def _exports(self) -> dict[tuple[System, Machine], dict[str, Collection[str]]]:
