@@ -13,6 +13,8 @@ from abiscan.errors import InputError
 from abiscan.words import plural
 
 _WEAK_LOOKUP: Final = -3  # BIND_SPECIAL_DYLIB_WEAK_LOOKUP of mach-o/loader.h
+# Numbers that are no member of an enumeration, names that are not UTF-8: what lief cannot turn into Python objects.
+_OF_LIEF: Final = (SystemError, RuntimeError, TypeError, ValueError)
 _DAMAGED: Final = "download or build it again"
 
 
@@ -24,7 +26,10 @@ def read_images(data: bytes, subject: str, *, exports_only: bool = False) -> Ima
     :raises InputError: it is damaged, or has no such part
     """
     read = _portable_executable if data.startswith(PE_MAGIC) else _universal
-    images = {image.machine: image for image in read(data, subject, exports_only=exports_only)}
+    try:
+        images = {image.machine: image for image in read(data, subject, exports_only=exports_only)}
+    except _OF_LIEF as error:
+        raise InputError(subject, "is damaged: it has values that the format does not know", _DAMAGED) from error
     if not images:
         raise InputError(subject, "is not for x86_64 or aarch64", "only these are supported")
     return images

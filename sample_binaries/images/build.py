@@ -6,6 +6,7 @@ Zig compiles and links for both. The libraries of torch that the linker sees are
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -87,7 +88,14 @@ class Zig:
 
 
 def windows(zig: Zig) -> None:
-    """Samples for Windows."""
+    """Samples for Windows, and a torch that they load on."""
+    (HERE / "torch").mkdir(exist_ok=True)
+    for library, call in (("c10", "has"), ("torch_cpu", "cuda")):
+        source = zig.source(f"{library}.c", "windows", [call], defines=True)
+        zig.run("cc", "-target", "x86_64-windows-gnu", "-O1", "-c", "-o", f"{library}.obj", source)
+        export = f"-export:{DECORATED['windows'][call]},@5"
+        flags = ("-dll", "-noentry", "-nodefaultlib", "-Brepro", "-noimplib")
+        zig.run("lld-link", *flags, export, f"-out:{HERE / 'torch' / library}.dll", f"{library}.obj")
     zig.dll("loads.pyd", ["has"], "c10")
     zig.dll("missing_symbol.pyd", ["has", "lacks"], "c10", "torch_cpu")
     zig.dll("needs_cuda.pyd", ["cuda"], "torch_cuda")
@@ -102,6 +110,8 @@ def macos(zig: Zig) -> None:
         for library, call in (("c10", "has"), ("torch_cpu", "lacks"), ("torch_cuda", "cuda")):
             source = zig.source(f"{library}.c", "macos", [call], defines=True)
             zig.dylib(zig.folder / f"lib{library}.dylib", machine, source)
+            if machine == "x86_64" and library != "torch_cuda":  # the torch, for the smaller of the two formats
+                shutil.copyfile(zig.folder / f"lib{library}.dylib", HERE / "torch" / f"lib{library}.dylib")
         loads = zig.source("loads.c", "macos", ["has"])
         zig.dylib(zig.folder / f"universal.{machine}", machine, loads, rpath, "-lc10")
         if machine == "x86_64":

@@ -25,11 +25,12 @@ from typing import Any, Final
 
 from abiscan.cli import main
 from abiscan.errors import AbiscanError
-from tools.fuzz import elf, gpu, http, sources, texts, wheels
+from tools.fuzz import elf, gpu, http, images, sources, texts, wheels
 from tools.fuzz.model import Case, Maker
 
 KINDS: Final[Mapping[str, tuple[int, Maker]]] = {
-    "elf": (40, elf.case),
+    "elf": (34, elf.case),
+    "image": (6, images.case),
     "torch": (4, elf.torch_case),
     "wheel": (12, wheels.case),
     "sources": (14, sources.case),

@@ -1,0 +1,61 @@
+"""The file of exports for Windows and macOS: what is written is what is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from abiscan.binary.elf import Machine
+from abiscan.binary.image import System
+from abiscan.torches.names import NameTable
+from tests.image_samples import WARN, torch_wheel
+from tools.torch_images import NEWEST, ImageBuild, packed, read_wheel, rewritten
+
+
+def builds(data: bytes) -> list[str]:
+    return [record["build"] for record in NameTable(data).meta["builds"]]
+
+
+def exported(data: bytes, name: str) -> set[tuple[str, str]]:
+    """The builds and libraries that export a name."""
+    table = NameTable(data)
+    return {
+        (record["build"], library)
+        for record in table.meta["builds"]
+        for library, column in record["libraries"].items()
+        if table.columns(name) >> column & 1
+    }
+
+
+def build(version: str, **exports: list[str]) -> ImageBuild:
+    libraries = {f"{name}.dll": names for name, names in exports.items()}
+    return ImageBuild(build=version, system=System.WINDOWS, machine=Machine.X86_64, exports=libraries)
+
+
+def test_a_wheel_is_read_without_numbers(tmp_path: Path) -> None:
+    found = read_wheel(torch_wheel(tmp_path, "Windows"), System.WINDOWS, Machine.X86_64)
+    assert found.build == "9.9.0"
+    assert found.exports["c10.dll"] == [WARN["Windows"]]
+
+
+def test_a_round_trip() -> None:
+    data = packed([build("1.0", c10=["a", "b"], torch_cpu=["b"]), build("1.1", c10=["a"])])
+    assert exported(data, "a") == {("1.0", "c10.dll"), ("1.1", "c10.dll")}
+    assert exported(data, "b") == {("1.0", "c10.dll"), ("1.0", "torch_cpu.dll")}
+    assert rewritten(data, ()) == data
+
+
+def test_a_release_is_added_replaced_and_removed() -> None:
+    data = packed([build("1.0", c10=["a"]), build("1.1+cpu", c10=["a"])])
+    data = rewritten(data, [build("1.0", c10=["z"]), build("1.2", c10=["a"])])
+    assert builds(data) == ["1.0", "1.1+cpu", "1.2"]
+    assert exported(data, "z") == {("1.0", "c10.dll")}
+    assert exported(data, "a") == {("1.1+cpu", "c10.dll"), ("1.2", "c10.dll")}
+    assert builds(rewritten(data, (), ["1.1"])) == ["1.0", "1.2"]
+
+
+def test_the_oldest_goes_when_there_are_too_many() -> None:
+    data = packed([build(f"1.{number}", c10=["a"]) for number in range(NEWEST)])
+    assert builds(rewritten(data, [build("1.99", c10=["a"])])) == [
+        *(f"1.{number}" for number in range(1, NEWEST)),
+        "1.99",
+    ]
