@@ -1,4 +1,4 @@
-"""The samples for Windows and macOS, and miniature torches of these systems: see ``sample_binaries/images/build.py``."""
+"""The samples for Windows and macOS, and miniature torches: see ``sample_binaries/images/build.py``."""
 
 from __future__ import annotations
 
