@@ -349,7 +349,12 @@ def _workers(
         return cluster_workers(scheduler, torches)
     from abiscan.pipelines.local_workers import local_workers
 
-    return local_workers(jobs or len(os.sched_getaffinity(0)))
+    return local_workers(jobs or _processors())
+
+
+def _processors() -> int:
+    """How many processors this process may use; how many there are where the system does not tell (macOS, Windows)."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def releases() -> tuple[str, ...]:

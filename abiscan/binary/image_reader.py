@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
+import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -13,7 +15,7 @@ from abiscan.errors import InputError
 from abiscan.words import plural
 
 _WEAK_LOOKUP: Final = -3  # BIND_SPECIAL_DYLIB_WEAK_LOOKUP of mach-o/loader.h
-# Numbers that are no member of an enumeration, names that are not UTF-8: what lief cannot turn into Python objects.
+# What is raised where lief cannot turn a value into an object of Python, such as the number of an unknown machine.
 _OF_LIEF: Final = (SystemError, RuntimeError, TypeError, ValueError)
 _DAMAGED: Final = "download or build it again"
 
@@ -27,7 +29,9 @@ def read_images(data: bytes, subject: str, *, exports_only: bool = False) -> Ima
     """
     read = _portable_executable if data.startswith(PE_MAGIC) else _universal
     try:
-        images = {image.machine: image for image in read(data, subject, exports_only=exports_only)}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # numbers that are no member of an enumeration
+            images = {image.machine: image for image in read(data, subject, exports_only=exports_only)}
     except _OF_LIEF as error:
         raise InputError(subject, "is damaged: it has values that the format does not know", _DAMAGED) from error
     if not images:
@@ -43,8 +47,13 @@ def _portable_executable(data: bytes, subject: str, *, exports_only: bool) -> It
     binary = lief.PE.parse(data, config)
     if binary is None:
         raise InputError(subject, "is damaged: its headers are not those of a PE file", _DAMAGED)
-    _require_all(subject, data, ((section.offset, section.size) for section in binary.sections))
+    headers = (0, binary.optional_header.sizeof_headers)
+    _require_all(subject, data, (headers, *((section.offset, section.size) for section in binary.sections)))
+    if len(binary.sections) != binary.header.numberof_sections:
+        raise InputError(subject, "is damaged: not all of its sections can be read", _DAMAGED)
     _require_tables(subject, lief, binary, exports_only=exports_only)
+    if any(len(library.entries) != _thunks(data, binary, library) for library in binary.imports):
+        raise InputError(subject, "is damaged: not all of its imports can be read", _DAMAGED)
     machines = {lief.PE.Header.MACHINE_TYPES.AMD64: Machine.X86_64, lief.PE.Header.MACHINE_TYPES.ARM64: Machine.AARCH64}
     if binary.header.machine not in machines:
         return
@@ -52,13 +61,15 @@ def _portable_executable(data: bytes, subject: str, *, exports_only: bool) -> It
     yield Image(
         system=System.WINDOWS,
         machine=machines[binary.header.machine],
-        name=export.name if export else None,
+        name=_text(export.name) if export else None,
         needed=(
-            *(NeededImage(name=library.name, optional=False) for library in binary.imports),
-            *(NeededImage(name=library.name, optional=True) for library in binary.delay_imports),
+            *(NeededImage(name=_text(library.name), optional=False) for library in binary.imports),
+            *(NeededImage(name=_text(library.name), optional=True) for library in binary.delay_imports),
         ),
         imports=tuple(
-            ImportedName(name=f"#{entry.ordinal}" if entry.is_ordinal else entry.name, library=library.name)
+            ImportedName(
+                name=f"#{entry.ordinal}" if entry.is_ordinal else _text(entry.name), library=_text(library.name)
+            )
             for library in binary.imports
             for entry in library.entries
         ),
@@ -78,11 +89,18 @@ def _require_tables(subject: str, lief: Any, binary: Any, *, exports_only: bool)
             raise InputError(subject, "is damaged: its tables of imports and exports cannot be read", _DAMAGED)
 
 
+def _thunks(data: bytes, binary: Any, library: Any) -> int:
+    """How many imports a library has: 64-bit words up to a zero. lief leaves out those whose names it does not like."""
+    start = binary.rva_to_offset(library.import_lookup_table_rva or library.import_address_table_rva)
+    words = struct.iter_unpack("<Q", data[start : start + (len(data) - start) // 8 * 8])
+    return sum(1 for _ in itertools.takewhile(lambda word: word[0], words))
+
+
 def _exported(export: Any) -> Iterator[str]:
     for entry in export.entries:
         yield f"#{entry.ordinal}"
         if entry.name:
-            yield entry.name
+            yield _text(entry.name)
 
 
 def _universal(data: bytes, subject: str, *, exports_only: bool) -> Iterator[Image]:
@@ -120,18 +138,19 @@ def _parts(data: bytes) -> list[tuple[int, int]]:
 def _mach_image(binary: Any, machine: Machine) -> Image:
     types = lief_module().MachO.LoadCommand.TYPE
     libraries = [library for library in binary.libraries if library.command != types.ID_DYLIB]
-    own = (library.name for library in binary.libraries if library.command == types.ID_DYLIB)
+    own = (_text(library.name) for library in binary.libraries if library.command == types.ID_DYLIB)
     return Image(
         system=System.MACOS,
         machine=machine,
         name=next(own, None),
         needed=tuple(
-            NeededImage(name=library.name, optional=library.command == types.LOAD_WEAK_DYLIB) for library in libraries
+            NeededImage(name=_text(library.name), optional=library.command == types.LOAD_WEAK_DYLIB)
+            for library in libraries
         ),
         imports=tuple(dict.fromkeys(_bound(binary))),
         exports=frozenset(_exported_by(binary)),
-        reexports=tuple(library.name for library in libraries if library.command == types.REEXPORT_DYLIB),
-        rpaths=tuple(rpath.path for rpath in binary.rpaths),
+        reexports=tuple(_text(library.name) for library in libraries if library.command == types.REEXPORT_DYLIB),
+        rpaths=tuple(_text(rpath.path) for rpath in binary.rpaths),
         minimum_os=_minimum_os(binary),
     )
 
@@ -143,9 +162,9 @@ def _exported_by(binary: Any) -> Iterator[str]:
     elif binary.has_dyld_info:
         tree = binary.dyld_info.exports
     else:
-        yield from (symbol.name for symbol in binary.exported_symbols)
+        yield from (_text(symbol.name) for symbol in binary.exported_symbols)
         return
-    yield from (export.symbol.name for export in tree if export.has_symbol)
+    yield from (_text(export.symbol.name) for export in tree if export.has_symbol)
 
 
 def _bound(binary: Any) -> Iterator[ImportedName]:
@@ -155,8 +174,8 @@ def _bound(binary: Any) -> Iterator[ImportedName]:
     """
     for binding in binary.bindings:
         if binding.has_symbol and not binding.weak_import and binding.library_ordinal != _WEAK_LOOKUP:
-            library = binding.library.name if binding.has_library else None
-            yield ImportedName(name=binding.symbol.name, library=library)
+            library = _text(binding.library.name) if binding.has_library else None
+            yield ImportedName(name=_text(binding.symbol.name), library=library)
 
 
 def _minimum_os(binary: Any) -> str | None:
@@ -166,6 +185,11 @@ def _minimum_os(binary: Any) -> str | None:
             major, minor = (found.minos if command == "build_version" else found.version)[:2]
             return f"{major}.{minor}"
     return None
+
+
+def _text(name: str | bytes) -> str:
+    """A name; lief returns bytes if it is not UTF-8."""
+    return name if isinstance(name, str) else name.decode("utf-8", "backslashreplace")
 
 
 def _require_all(subject: str, data: bytes, parts: Iterable[tuple[int, int]]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -190,4 +191,6 @@ def install_checked(
             sys.exit(1)
         program = [*command(), *arguments]
     sys.stdout.flush()
+    if os.name == "nt":  # there, the shell would not wait for a program that replaces this one
+        sys.exit(subprocess.call(program))  # noqa: S603 - the command of the user
     os.execvp(program[0], program)  # noqa: S606 - its exit code, its terminal, its signals

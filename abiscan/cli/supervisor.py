@@ -17,7 +17,7 @@ import click
 
 from abiscan.inputs import isolation
 
-_BY_USER: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)
+_BY_USER: Final = ("SIGINT", "SIGTERM", "SIGHUP", "SIGPIPE")  # by name, since Windows lacks some
 
 
 def is_possible() -> bool:
@@ -50,7 +50,7 @@ def isolated(run: Callable[[], object]) -> object:
         if not os.WIFSIGNALED(status):
             os._exit(os.waitstatus_to_exitcode(status))  # it has nothing to clean up, and doing so takes time
         number = os.WTERMSIG(status)
-        if number in _BY_USER:
+        if signal.Signals(number).name in _BY_USER:
             _die_of(number)
         if target is None or target in stopped:
             click.echo(f"abiscan: internal error, please report it: {_reason(number)}", err=True)

@@ -14,6 +14,7 @@ from typing import Final
 from abiscan.errors import InputError
 from abiscan.inputs import interpreter
 
+_PYTHONS: Final = ("bin/python", "bin/python3", "Scripts/python.exe", "python.exe")  # the last one is of conda
 _QUERY_SECONDS: Final = 60
 # What marks an environment that a tool was installed into: pipx and uv tool install; uvx has none of its own.
 _TOOL_MARKERS: Final = ("pipx_metadata.json", "uv-receipt.toml")
@@ -83,7 +84,11 @@ def executable_in(python: str) -> str:
         return python
     executable = _python_of(python)
     if executable is None:
-        raise InputError(python, "is a folder without bin/python", "pass a Python, or the folder of an environment")
+        raise InputError(
+            python,
+            "is a folder without bin/python or Scripts/python.exe",
+            "pass a Python, or the folder of an environment",
+        )
     return executable
 
 
@@ -106,8 +111,8 @@ def _is_of_uvx(prefix: Path) -> bool:
 
 
 def _python_of(folder: str) -> str | None:
-    for name in ("python", "python3"):
-        executable = Path(folder, "bin", name)
+    for name in _PYTHONS:
+        executable = Path(folder, name)
         if executable.is_file():
             return str(executable)
     return None

@@ -182,15 +182,18 @@ def random_access(source: ElfSource) -> Iterator[Callable[[int, int], bytes]]:
         yield lambda offset, size: bytes(data[offset : offset + size])
         return
     try:
-        descriptor = os.open(source.path, os.O_RDONLY)
+        stream = source.path.open("rb", buffering=0)
     except OSError as error:
         raise unreadable(source.path, error) from error
-    try:
-        # Otherwise the system reads ahead, 128 KB for each few bytes.
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
-        yield lambda offset, size: os.pread(descriptor, size, offset)
-    finally:
-        os.close(descriptor)
+
+    def read(offset: int, size: int) -> bytes:
+        stream.seek(offset)
+        return stream.read(size) or b""
+
+    with stream:
+        if hasattr(os, "posix_fadvise"):  # otherwise the system reads ahead, 128 KB for each few bytes
+            os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+        yield read
 
 
 class Wheel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import posixpath
 import re
@@ -70,18 +71,20 @@ def is_torch_image(name: str) -> bool:
 
 def users_of_torch(files: Iterable[ImageFile]) -> tuple[ImageFile, ...]:
     """Those that need a library of torch, themselves or through another one of the target."""
-    by_name = {file.name.lower(): file for file in files}
-    users = {name for name, file in by_name.items() if any(map(is_torch_image, _needed(file.images)))}
+    rest = list(files)
+    users: set[str] = set()
+    names: set[str] = set()
     grown = True
     while grown:
-        reached = {
-            name
-            for name, file in by_name.items()
-            if any(posixpath.basename(needed).lower() in users for needed in _needed(file.images))
-        }
+        reached = {file.path for file in rest if any(map(functools.partial(_uses, names), _needed(file.images)))}
         grown = not reached <= users
         users |= reached
-    return tuple(file for name, file in by_name.items() if name in users)
+        names |= {file.name.lower() for file in rest if file.path in users}
+    return tuple(file for file in rest if file.path in users)
+
+
+def _uses(users: set[str], name: str) -> bool:
+    return is_torch_image(name) or posixpath.basename(name).lower() in users
 
 
 def _needed(images: Mapping[Machine, Image]) -> Iterable[str]:

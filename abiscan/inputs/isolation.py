@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import resource
 import tempfile
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -27,7 +26,7 @@ CPU_SECONDS: Final = 1_800
 MEMORY: Final = 8 << 30
 """The memory that the process may take, files that it maps not counted."""
 
-_LIMITS: Final = {resource.RLIMIT_DATA: MEMORY, resource.RLIMIT_FSIZE: 8 << 30, resource.RLIMIT_CORE: 0}
+_LIMITS: Final = {"RLIMIT_DATA": MEMORY, "RLIMIT_FSIZE": 8 << 30, "RLIMIT_CORE": 0}
 _SECONDS_TO_REPORT: Final = 600
 
 # include/uapi/linux/landlock.h: what changes files; making, removing and writing any kind.
@@ -60,6 +59,8 @@ class _Worker:
         os.write(self.pipe, json.dumps(target).encode() + b"\n")
 
     def limit_time(self, seconds: int) -> None:
+        import resource
+
         used = resource.getrusage(resource.RUSAGE_SELF)
         hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
         soft = int(used.ru_utime + used.ru_stime) + seconds
@@ -80,7 +81,10 @@ def enter(pipe: int, stopped: Mapping[str, str], scratch: Path) -> None:
     _worker = _Worker(pipe, stopped, scratch)
     tempfile.tempdir = str(scratch)
     os.environ["TMPDIR"] = str(scratch)
-    for limit, most in _LIMITS.items():
+    import resource  # Windows has none, where nothing is isolated
+
+    for name, most in _LIMITS.items():
+        limit = getattr(resource, name)
         hard = resource.getrlimit(limit)[1]
         resource.setrlimit(limit, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
     _prctl(_PR_SET_PDEATHSIG, _SIGKILL)

@@ -21,6 +21,7 @@ from abiscan.binary.ownership import is_torch_symbol
 from abiscan.inputs.image_files import ImageFile, is_torch_image
 from abiscan.torches.torch_images import TorchImages
 
+_LOADER_PATH: Final = "@loader_path/"
 _SYSTEM_FOLDERS: Final = ("/usr/lib/", "/System/")
 _OF_WINDOWS: Final = re.compile(
     r"(api-ms-win-|ext-ms-).*|(kernel32|kernelbase|ntdll|user32|gdi32|advapi32|shell32|ole32|oleaut32|ws2_32|psapi"
@@ -95,7 +96,7 @@ def load(file: ImageFile, torch: TorchImages, siblings: Sequence[ImageFile]) -> 
                     waiting.append(sibling)
             elif needed.optional:
                 continue
-            elif is_torch_image(needed.name) or needed.name.startswith("@loader_path/"):
+            elif is_torch_image(needed.name) or needed.name.startswith(_LOADER_PATH):
                 absent.add(needed.name)
                 libraries[LibraryNotFound(name=needed.name, needed_by=current.name)] = None
             else:
@@ -141,18 +142,24 @@ class _Own:
     def __init__(self, system: System, machine: Machine, files: Sequence[ImageFile]) -> None:
         self._system, self._machine = system, machine
         of_machine = [file for file in files if machine in file.images]
-        self._by_name: Mapping[str, ImageFile] = {file.name.lower(): file for file in reversed(of_machine)}
+        self._by_name: dict[str, list[ImageFile]] = {}
+        for file in of_machine:
+            self._by_name.setdefault(file.name.lower(), []).append(file)
         self._by_path: Mapping[str, ImageFile] = {file.path: file for file in of_machine}
 
     def find(self, name: str, needed_by: ImageFile) -> ImageFile | None:
         """The image that a name stands for in another image of the target."""
-        if self._system.flat:
-            return self._by_name.get(posixpath.basename(name).lower())
         folder = posixpath.dirname(needed_by.path)
-        if name.startswith("@loader_path/"):
-            return self._by_path.get(posixpath.normpath(posixpath.join(folder, name.removeprefix("@loader_path/"))))
-        # By an rpath, or since the package loaded it before: then by its install name.
-        return self._by_name.get(posixpath.basename(name).lower())
+        if not self._system.flat:
+            if name.startswith(_LOADER_PATH):
+                return self._by_path.get(_joined(folder, name))
+            if name.startswith("@rpath/"):
+                for rpath in self.image(needed_by).rpaths:
+                    if found := self._by_path.get(_joined(folder, name.replace("@rpath", rpath.rstrip("/"), 1))):
+                        return found
+        # From its own folder, or since the package loaded it before, when its name is enough.
+        named = self._by_name.get(posixpath.basename(name).lower(), ())
+        return next((file for file in named if posixpath.dirname(file.path) == folder), next(iter(named), None))
 
     def image(self, file: ImageFile) -> Image:
         """The part of a file that is loaded."""
@@ -161,6 +168,10 @@ class _Own:
     def any_exports(self, name: str) -> bool:
         """Whether an image of the target exports a name."""
         return any(name in self.image(file).exports for file in self._by_path.values())
+
+
+def _joined(folder: str, path: str) -> str:
+    return posixpath.normpath(posixpath.join(folder, path.removeprefix(_LOADER_PATH)))
 
 
 def _is_of_system(name: str) -> bool:

@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import importlib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
 
 from abiscan.errors import InputError
 from abiscan.results.survey import SurveyEntry
 
 _FIX = "pass another file with --output"
+
+
+_BEYOND: Final = 1 << 40  # Windows locks bytes, which others then cannot read; these need not exist
+
+
+def _lock(stream: IO[bytes]) -> None:
+    """Lock a file until it is closed.
+
+    :raises OSError: it is locked
+    """
+    try:
+        fcntl = importlib.import_module("fcntl")
+    except ImportError:
+        msvcrt = importlib.import_module("msvcrt")
+        stream.seek(_BEYOND)
+        msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)
+    else:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 class SurveyFile:
@@ -40,7 +58,7 @@ class SurveyFile:
             raise InputError(str(path), f"cannot be written: {error.strerror}", _FIX) from error
         with stream:
             try:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _lock(stream)
             except OSError as error:
                 raise InputError(str(path), "another survey is writing to it", "wait until it ends") from error
             yield cls(path, stream)

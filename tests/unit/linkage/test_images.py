@@ -136,6 +136,24 @@ def test_users_of_torch() -> None:
     assert {one.path for one in users_of_torch([neither, through, direct])} == {"p/b.dll", "p/_C.pyd"}
 
 
+@pytest.mark.parametrize("system", System)
+def test_variants_of_a_package_are_kept_apart(system: System) -> None:
+    suffix = "dll" if system is System.WINDOWS else "dylib"
+    torchs = "c10.dll" if system is System.WINDOWS else "@rpath/libc10.dylib"
+    needed = f"x.{suffix}" if system is System.WINDOWS else f"@rpath/x.{suffix}"
+    files = [
+        file(f"p/{variant}/{name}", system, needed=(needs, torchs), imports=imports, exports=exports)
+        for variant, exports in (("old", ()), ("new", ("f",)))
+        for name, needs, imports, exports in (
+            (f"y.{suffix}", needed, (("f", needed),), ()),
+            (f"x.{suffix}", torchs, (), exports),
+        )
+    ]
+    on = WINDOWS if system is System.WINDOWS else MACOS
+    assert len(users_of_torch(files)) == 4
+    assert [one.path for one in files if load(one, on, files).fails] == [f"p/old/y.{suffix}"]
+
+
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
