@@ -188,7 +188,8 @@ def random_access(source: ElfSource) -> Iterator[Callable[[int, int], bytes]]:
     try:
         # Otherwise the system reads ahead, 128 KB for each few bytes.
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
-        yield lambda offset, size: os.pread(descriptor, size, offset)
+        end = os.fstat(descriptor).st_size  # the numbers are those of the file, and may be any
+        yield lambda offset, size: os.pread(descriptor, min(size, end), offset) if offset < end else b""
     finally:
         os.close(descriptor)
 

@@ -85,7 +85,7 @@ class Web:
 
         :raises InputError: it cannot be had
         """
-        kept = self._folder / f"{hashlib.sha256(url.encode()).hexdigest()}.page"
+        kept = self._folder / f"{hashlib.sha256(url.encode('utf-8', 'backslashreplace')).hexdigest()}.page"
         if self.offline:
             return _kept(kept, url)
         with self.get_stream(url, headers=headers) as response:
