@@ -20,6 +20,7 @@ from typing import IO, Final, Protocol
 
 from abiscan.binary.elf import ElfFile, SharedObject
 from abiscan.errors import InputError
+from abiscan.inputs import disk
 
 # No library of a wheel is larger: the largest libtorch_cuda.so has 1.6 GB. A member that claims more is a zip bomb.
 _LARGEST_MEMBER: Final = 4 << 30
@@ -68,6 +69,7 @@ class DiskFile:
     @property
     def size(self) -> int:
         """Its size in bytes."""
+        disk.file(self.path)
         return self.path.stat().st_size
 
     def head(self, size: int) -> bytes:
@@ -75,6 +77,7 @@ class DiskFile:
 
         :raises InputError: it cannot be read
         """
+        disk.file(self.path)
         try:
             with self.path.open("rb") as stream:
                 return stream.read(size)
@@ -83,11 +86,13 @@ class DiskFile:
 
     def fingerprint(self) -> str:
         """Its path, size and modification time."""
+        disk.file(self.path)
         status = self.path.stat()
-        return f"{self.path.resolve()} {status.st_size} {status.st_mtime_ns} {status.st_ino}"
+        return f"{disk.real(self.path)} {status.st_size} {status.st_mtime_ns} {status.st_ino}"
 
     def open(self) -> ElfFile:
         """Map it."""
+        disk.file(self.path)
         return ElfFile.open(self.path)
 
     def sha256(self) -> str:
@@ -153,6 +158,7 @@ def random_access(source: ElfSource) -> Iterator[Callable[[int, int], bytes]]:
         data = source.open().data
         yield lambda offset, size: bytes(data[offset : offset + size])
         return
+    disk.file(source.path)
     try:
         descriptor = os.open(source.path, os.O_RDONLY)
     except OSError as error:
@@ -175,6 +181,10 @@ class Wheel:
     def __init__(self, path: Path, stream: IO[bytes] | None = None) -> None:
         self.path = path
         self._members: dict[str, WheelMember] = {}
+        if stream is None:
+            disk.file(path)
+        else:
+            disk.look_once()
         try:
             self._archive = zipfile.ZipFile(stream or path)
         except OSError as error:
@@ -299,7 +309,7 @@ class Files:
             return member
         if self._below:
             return self._below.source(path)
-        return DiskFile(Path(path)) if os.path.isfile(path) else None  # noqa: PTH113 - a path of the model, not of the disk
+        return DiskFile(Path(path)) if disk.is_file(path) else None
 
     def object_at(self, path: str) -> SharedObject | None:
         """The facts of the ELF object at ``path``; None if there is no file, or ``ld.so`` could not map it."""
@@ -327,10 +337,8 @@ class Files:
         mounted = {path for path in self._mounted if posixpath.dirname(path) == folder}
         if self._below:
             return sorted(mounted | set(self._below.list(folder)))
-        try:
-            on_disk = {entry.path for entry in os.scandir(folder) if entry.is_file()}
-        except OSError:
-            on_disk = set()
+        paths = (posixpath.join(folder, name) for name in disk.names(folder))
+        on_disk = {path for path in paths if disk.is_file(path)}
         return sorted(mounted | on_disk)
 
     def below(self, folder: str) -> Sequence[str]:
@@ -339,7 +347,7 @@ class Files:
         mounted = {path for path in self._mounted if path.startswith(f"{folder}/")}
         if self._below:
             return sorted(mounted | set(self._below.below(folder)))
-        on_disk = {posixpath.join(parent, name) for parent, _, names in os.walk(folder) for name in names}
+        on_disk = {posixpath.join(parent, name) for parent, _, names in disk.walk(folder) for name in names}
         return sorted(mounted | on_disk)
 
 
@@ -368,6 +376,7 @@ def exists(path: Path) -> bool:
 
     :raises InputError: the system does not let us look, or takes no such name
     """
+    disk.file(path)
     try:
         return path.exists()
     except OSError as error:

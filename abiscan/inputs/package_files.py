@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-import os
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from abiscan.inputs import disk
 from abiscan.inputs.files import Wheel, installed_path
 from abiscan.inputs.packages import Distribution, files_of, find
 
@@ -73,7 +73,7 @@ def of_distribution(distribution: Distribution) -> Package:
     root = distribution.site
     if distribution.source is not None:
         source = Path(distribution.source)
-        root = str(source / "src" if (source / "src").is_dir() else source)
+        root = str(source / "src" if disk.is_dir(source / "src") else source)
     return Package(
         name=distribution.name,
         version=distribution.version,
@@ -86,7 +86,7 @@ def of_distribution(distribution: Distribution) -> Package:
 def of_folder(path: Path) -> Package | None:
     """The package that a folder is: one with an ``__init__.py``, or an unpacked wheel; None if it is neither."""
     folder = str(path.absolute())
-    if (path / "__init__.py").is_file():
+    if disk.is_file(path / "__init__.py"):
         root, name = posixpath.split(folder)
         return Package(
             name=name,
@@ -95,7 +95,8 @@ def of_folder(path: Path) -> Package | None:
             members=lambda: (posixpath.join(name, file) for file in _walk(folder)),
             read=functools.partial(_bytes, root),
         )
-    infos = [match for file in sorted(path.glob("*.dist-info/METADATA")) if (match := _INFO.search(file.as_posix()))]
+    found = (_INFO.fullmatch(f"{name}/METADATA") for name in disk.names(path))
+    infos = [info for info in found if info and disk.is_file(path / info.group())]
     if len(infos) != 1:
         return None
     return _described(infos[0], folder, functools.partial(_walk, folder), functools.partial(_bytes, folder))
@@ -123,7 +124,7 @@ def _required(line: str) -> str | None:
 
 
 def _walk(folder: str) -> Iterator[str]:
-    for place, subfolders, names in os.walk(folder):
+    for place, subfolders, names in disk.walk(folder):
         subfolders[:] = sorted(name for name in subfolders if name != "__pycache__" and not name.startswith("."))
         yield from (posixpath.relpath(posixpath.join(place, name), folder) for name in names)
 
@@ -131,6 +132,6 @@ def _walk(folder: str) -> Iterator[str]:
 def _bytes(root: str, path: str) -> bytes:
     """The bytes of a file; none for one that is listed and is not there."""
     try:
-        return Path(root, path).read_bytes()
+        return disk.read(Path(root, path))
     except OSError:
         return b""

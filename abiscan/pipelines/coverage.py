@@ -19,6 +19,7 @@ from abiscan.extension.backend import meant_backend, newest_core, registry
 from abiscan.extension.examined import ExaminedTarget, examine
 from abiscan.extension.inventory import Inventory
 from abiscan.gpu.devices import Gpu, Hardware
+from abiscan.inputs import disk
 from abiscan.inputs.packages import FetchedWheel
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
@@ -30,6 +31,7 @@ from abiscan.torches.torch import TorchChoice
 
 _PRIVATE_USE: Final = "PrivateUse1"
 _RENAMES: Final = re.compile(r"rename_privateuse1_backend\(\s*['\"](\w{1,50})['\"]\s*\)")
+_MODULE: Final = "__init__.py"
 _MAX_MODULE: Final = 1 << 20
 
 
@@ -141,14 +143,15 @@ def _modules(source: Source) -> Iterator[str]:
     path = source.path if isinstance(source, FetchedWheel) else source
     if not isinstance(path, Path):
         return
-    if path.is_dir():
-        for file in sorted(path.rglob("__init__.py")):
-            if file.stat().st_size <= _MAX_MODULE:
-                yield file.read_text("utf-8", "replace")
+    if disk.is_dir(path):
+        for file in sorted(Path(place, _MODULE) for place, _, names in disk.walk(path) if _MODULE in names):
+            status = disk.file(file)
+            if status is not None and status.st_size <= _MAX_MODULE:
+                yield disk.read(file).decode("utf-8", "replace")
     elif path.suffix == ".whl":
         with zipfile.ZipFile(path) as wheel:
             for member in wheel.infolist():
-                if member.filename.endswith("__init__.py") and member.file_size <= _MAX_MODULE:
+                if member.filename.endswith(_MODULE) and member.file_size <= _MAX_MODULE:
                     with wheel.open(member) as stream:
                         yield stream.read(_MAX_MODULE).decode("utf-8", "replace")
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from abiscan.extension.examined import ExaminedTarget
+from abiscan.inputs import disk
 from abiscan.inputs.files import Files
 from abiscan.inputs.package_files import Package
 from abiscan.pipelines.judge import Judge
@@ -94,7 +95,7 @@ def read_package(judge: Judge, target: ExaminedTarget, package: Package, files: 
         return None
     world = PackageWorld(judge, target, package, files)
     installed = Path(judge.torch.package)
-    surroundings = Surroundings(torch_folder=installed if judge.torch.here and installed.is_dir() else None)
+    surroundings = Surroundings(torch_folder=installed if judge.torch.here and disk.is_dir(installed) else None)
     sources = _Sources(package, files)
     reading = read(sources, tuple(_modules(sources)), world.fresh, surroundings=surroundings)
     if target.extensions and _says_nothing(sources, reading):

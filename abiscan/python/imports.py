@@ -6,6 +6,7 @@ import ast
 import re
 import sys
 
+from abiscan.inputs import disk
 from abiscan.python import attributes, loading
 from abiscan.python.calls import Calls
 from abiscan.python.library import Found, PythonCode, absolute
@@ -277,7 +278,7 @@ class PythonInterpreter(Calls):
         folder = self.library.surroundings.torch_folder
         assert folder is not None
         base = folder.joinpath(*full.split(".")[1:])
-        return str(base / "__init__.py" if base.is_dir() else base.with_suffix(".py"))
+        return str(base / "__init__.py" if disk.is_dir(base) else base.with_suffix(".py"))
 
     def _take_own(self, module: PythonModule, name: str) -> object:
         submodule = f"{module.name}.{name}"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from abiscan.inputs import disk
 from abiscan.python.model import Answer
 from abiscan.python.scan import LOADING, REGISTERING, ImportLine, Outline, Scan
 from abiscan.python.sources import PackageFiles, requirements
@@ -207,19 +208,23 @@ class PythonCode:
             return None
         parts = module.split(".")[1:]
         base = self.surroundings.torch_folder.joinpath(*parts)
-        source = base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
+        source = base / "__init__.py" if disk.is_dir(base) else base.with_suffix(".py")
         if parts and parts[0].startswith("_C"):
             return None
-        if not source.is_file():
+        if not disk.is_file(source):
             folder = base.parent
-            compiled = folder.is_dir() and any(one.name.startswith(base.name + ".") for one in folder.iterdir())
-            return None if base.is_dir() or compiled else False
+            compiled = any(one.startswith(base.name + ".") for one in disk.names(folder))
+            return None if disk.is_dir(base) or compiled else False
         if name is None or name == "*" or not parts:
             return True if name in {None, "*"} else None
-        text = source.read_bytes()
+        text = disk.read(source)
         if re.search(rb"\b" + re.escape(name.encode()) + rb"\b", text):
             return True
-        if (base / name).is_dir() or (base / f"{name}.py").is_file() or any(base.glob(f"{name}.*.so")):
+        if (
+            disk.is_dir(base / name)
+            or disk.is_file(base / f"{name}.py")
+            or any(one.startswith(f"{name}.") and one.endswith(".so") for one in disk.names(base))
+        ):
             return True
         if re.search(rb"import \*|__getattr__|globals\(\)|setattr\(|exec\(", text):
             return None
@@ -234,8 +239,8 @@ class PythonCode:
         places = ["__init__.py", "_tensor.py", "_C/__init__.pyi", "_C/_VariableFunctions.pyi"]
         places += ["/".join(parts) + ".py", "/".join(parts) + "/__init__.py"]
         word = re.compile(rb"\b" + re.escape(name.encode()) + rb"\b")
-        there = [folder / place for place in places if (folder / place).is_file()]
-        return any(word.search(place.read_bytes()) for place in there) or (folder / "/".join([*parts, name])).exists()
+        there = [folder / place for place in places if disk.is_file(folder / place)]
+        return any(word.search(disk.read(place)) for place in there) or disk.exists(folder / "/".join([*parts, name]))
 
     def matters(self, node: ast.AST) -> bool:
         """Whether running this code may load, register, raise or import something that does."""
