@@ -16,7 +16,7 @@ export PIP_REQUIRE_HASHES := 0
 unexport PIP_TARGET PIP_PREFIX PIP_ROOT PIP_PYTHON PIP_REQUIREMENT PIP_EDITABLE PIP_DRY_RUN PIP_NO_BUILD_ISOLATION
 INSTALL = $(BIN)/python -m pip install --quiet
 
-.PHONY: first-run setup check lint test pythons docs truth bench gen new-rule release
+.PHONY: first-run setup check lint test fuzz pythons docs truth bench gen new-rule release
 
 first-run: $(BIN)/abiscan  ## judge a sample with what is inside the package; nothing else is installed
 	$(BIN)/abiscan check sample_binaries/undefined_symbol_signature/undefined_symbol_signature.so --torch 2.13.0 || test $$? -eq 1
@@ -41,6 +41,9 @@ lint:  ## style, types, generated files
 
 test:  ## all tests; those on recorded loads need ABISCAN_CORPUS, a folder for downloads; PYTEST=options
 	$(BIN)/python -m pytest --numprocesses=2 --dist=loadgroup $(PYTEST)
+
+fuzz:  ## slow: 100,000 hostile inputs through the commands, for at most four hours; SEED=number
+	$(BIN)/python -m tools.fuzz --seed $(or $(SEED),0) --count 100000 --time-limit 14400
 
 pythons:  ## slow: the unit tests on every supported Python that this machine has
 	$(BIN)/python -m tools.pythons

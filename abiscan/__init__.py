@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         operators,
         releases,
         stable,
+        survey,
         torch_operators,
     )
     from abiscan.dispatch.coverage import Coverage, MissingKernel
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from abiscan.results.operators import ExtensionOperators
     from abiscan.results.package import ImportFailure, ModuleResult, PackageResult, PackageVerdict, UsedLibrary
     from abiscan.results.stable import StableReport
+    from abiscan.results.survey import SurveyCause, SurveyEntry, SurveySummary
     from abiscan.results.torch_operators import TorchOperators
     from abiscan.results.verdict import How, Verdict
     from abiscan.rules import RULES
@@ -72,6 +74,9 @@ __all__ = [
     "Session",
     "StableReport",
     "Suppressed",
+    "SurveyCause",
+    "SurveyEntry",
+    "SurveySummary",
     "TorchOperators",
     "UsedLibrary",
     "Verdict",
@@ -84,6 +89,7 @@ __all__ = [
     "operators",
     "releases",
     "stable",
+    "survey",
     "torch_operators",
 ]
 
@@ -98,6 +104,7 @@ _MODULES = {
         "operators",
         "releases",
         "stable",
+        "survey",
         "torch_operators",
     ),
     "abiscan.dispatch.coverage": ("Coverage", "MissingKernel"),
@@ -114,6 +121,7 @@ _MODULES = {
     "abiscan.results.package": ("ImportFailure", "ModuleResult", "PackageResult", "PackageVerdict", "UsedLibrary"),
     "abiscan.results.torch_operators": ("TorchOperators",),
     "abiscan.results.stable": ("StableReport",),
+    "abiscan.results.survey": ("SurveyCause", "SurveyEntry", "SurveySummary"),
     "abiscan.results.verdict": ("How", "Verdict"),
     "abiscan.rules": ("RULES",),
 }

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from abiscan.gpu.devices import Hardware
     from abiscan.inputs.session import Session
     from abiscan.inputs.sources import Source
+    from abiscan.pipelines.survey import SurveyTorches, Workers
     from abiscan.results.api_history import ApiHistory
     from abiscan.results.check import Report
     from abiscan.results.coverage import BackendReport
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from abiscan.results.matrix import Matrix
     from abiscan.results.operators import ExtensionOperators
     from abiscan.results.stable import StableReport
+    from abiscan.results.survey import SurveySummary
     from abiscan.results.torch_operators import TorchOperators
     from abiscan.torches.torch import TorchChoice
 
@@ -329,6 +331,58 @@ def fit(
         offline=offline,
     )
     return answer(request, _session(session))
+
+
+def survey(
+    targets: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    torches: str | Iterable[str] = (),
+    *,
+    output: str | os.PathLike[str],
+    python: str | None = None,
+    jobs: int | None = None,
+    scheduler: str | None = None,
+    progress: Callable[[int, int], None] = lambda _done, _total: None,
+) -> SurveySummary:
+    """Check thousands of targets, each by itself, and add the answers to a file, as lines of JSON.
+
+    Answers that the file already has are not looked for again, unless the target has changed. Returns a summary of all
+    answers in the file.
+
+    :param targets: a folder stands for the wheels in it, at any depth, a ``.txt`` file for the targets it lists
+    :param torches: release numbers, specifiers or paths; by default the torch of the current environment
+    :param output: the file
+    :param python: the interpreter whose torch and installed packages are used; by default that of the environment
+    :param jobs: the number of processes; by default one for each processor
+    :param scheduler: the address of a dask scheduler, whose workers are used instead of processes
+    :param progress: called with the number of targets that are done, and of all
+    :raises AbiscanError: a torch, a list of targets or the output cannot be read, or there is no such scheduler
+    """
+    from abiscan.inputs.target_list import target_names
+    from abiscan.pipelines import survey as pipeline
+    from abiscan.results.survey import SurveySummary
+    from abiscan.results.survey_file import SurveyFile
+
+    asked = pipeline.SurveyTorches(
+        specs=(torches,) if isinstance(torches, str) else tuple(torches), python=_environment(python)
+    )
+    several = [targets] if isinstance(targets, str | os.PathLike) else targets
+    names = tuple(target_names([os.fspath(target) for target in several]))
+    with SurveyFile.opened(Path(output)) as answers:
+        with _workers(jobs, scheduler, asked) as workers:
+            pipeline.survey(names, asked, workers, answers, progress)
+        return SurveySummary.of(answers.entries())
+
+
+def _workers(
+    jobs: int | None, scheduler: str | None, torches: SurveyTorches
+) -> contextlib.AbstractContextManager[Workers]:
+    if scheduler is not None:
+        from abiscan.pipelines.cluster import cluster_workers
+
+        return cluster_workers(scheduler, torches)
+    from abiscan.pipelines.local_workers import local_workers
+
+    return local_workers(jobs or len(os.sched_getaffinity(0)))
 
 
 def releases() -> tuple[str, ...]:

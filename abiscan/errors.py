@@ -25,6 +25,10 @@ class InputError(AbiscanError):
         self.problem = problem
         self.fix = fix
 
+    def __reduce__(self) -> tuple[type[InputError], tuple[str, str, str]]:
+        """What another process makes it from."""
+        return type(self), (self.subject, self.problem, self.fix)
+
 
 class NotElfError(InputError):
     """The bytes are not a 64-bit little-endian ELF shared object: another format, too short, or damaged."""

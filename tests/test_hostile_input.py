@@ -7,22 +7,26 @@ import json
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import click.testing
 import pytest
+from packaging.requirements import Requirement
 
 from abiscan.binary.elf import ElfFile, Machine
 from abiscan.binary.mangling import demangle, same_name_prefixes
 from abiscan.cli import main
 from abiscan.errors import InputError
 from abiscan.inputs.files import Wheel
+from abiscan.inputs.index import Index, Settings, System
 from abiscan.inputs.interpreter import PythonTag, ask, of_torch
 from abiscan.linkage.model import Process
 from abiscan.linkage.resolve import relocation_order
 from abiscan.linkage.scope import Loader, SearchPath
 from tests.elf_builder import Elf, uses
-from tests.fakes import extension, torch_libraries, torch_package, wheel
+from tests.fakes import SAMPLES, extension, package_wheel, torch_libraries, torch_package, wheel
+from tests.index_server import serving
 from tests.world import ObjectsByPath, shared_object
 
 
@@ -147,3 +151,131 @@ def test_a_gap_belongs_to_its_own_target(tmp_path: Path) -> None:
     results = json.loads(click.testing.CliRunner().invoke(main, words).stdout)["results"]
     assert [gap for gap in results[0]["gaps"] if gap["stage"] == "elf"]
     assert [gap for gap in results[1]["gaps"] if gap["stage"] == "elf"] == []
+
+
+def run(*words: str) -> click.testing.Result:
+    return click.testing.CliRunner().invoke(main, words)
+
+
+DEEP = "[" * 100_000
+
+
+def test_a_baseline_nested_too_deep(tmp_path: Path) -> None:
+    (tmp_path / "baseline.json").write_text(DEEP)
+    sample = str(SAMPLES / "loads" / "loads.so")
+    result = run("check", sample, "--torch", "2.13.0", "--baseline", str(tmp_path / "baseline.json"))
+    assert (result.exit_code, "not JSON" in result.stderr) == (2, True)
+
+
+def test_a_configuration_nested_too_deep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pyproject.toml").write_text(f"x = {DEEP}")
+    monkeypatch.chdir(tmp_path)
+    result = run("check", str(SAMPLES / "loads" / "loads.so"), "--torch", "2.13.0")
+    assert (result.exit_code, "not TOML" in result.stderr) == (2, True)
+
+
+def test_damage_in_the_code_of_a_wheel_does_not_stop_coverage(tmp_path: Path) -> None:
+    backend = (SAMPLES / "registrations" / "backend.so").read_bytes()
+    path = tmp_path / "x-1.0-py3-none-linux_x86_64.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("x/_C.so", backend)
+        archive.writestr("x/__init__.py", b"some text that is found again")
+    path.write_bytes(path.read_bytes().replace(b"some text", b"same text"))  # the checksum is wrong
+    result = run("coverage", str(path), "--torch", "2.13.0", "--format", "json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert json.loads(result.stdout)["paths"] == ["x/_C.so"]
+
+
+def test_coverage_of_what_cannot_be_read(tmp_path: Path) -> None:
+    path = wheel(tmp_path / "x-1.0-py3-none-linux_x86_64.whl", {"x/_C.so": extension().build()[:100]})
+    result = run("coverage", str(path), "--torch", "2.13.0")
+    assert (result.exit_code, "_C.so: truncated" in result.stderr) == (2, True)
+
+
+def test_a_damaged_lzma_stream(tmp_path: Path) -> None:
+    path = tmp_path / "x.whl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("b.so", extension().build())
+    data = bytearray(path.read_bytes())
+    for at in range(60, 100):
+        data[at] ^= 0xFF
+    path.write_bytes(data)
+    with pytest.raises(InputError, match="cannot be unpacked"):
+        Wheel(path).member("b.so").open()
+
+
+def test_a_member_without_a_name(tmp_path: Path) -> None:
+    path = tmp_path / "x.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.open(zipfile.ZipInfo(""), "w").close()
+        archive.writestr("b.so", b"")
+    assert list(Wheel(path).names()) == ["b.so"]
+
+
+def test_a_text_that_unpacks_to_too_much(tmp_path: Path) -> None:
+    path = wheel(tmp_path / "x.whl", {"x-1.0.dist-info/METADATA": bytes(33 << 20)})
+    with pytest.raises(InputError, match="claims to be a text of 33 MiB"):
+        Wheel(path).text("x-1.0.dist-info/METADATA")
+
+
+def test_a_text_that_never_ends(tmp_path: Path) -> None:
+    (tmp_path / "x-1.0.dist-info").mkdir()
+    (tmp_path / "x-1.0.dist-info" / "METADATA").symlink_to("/dev/zero")
+    extension().write(tmp_path / "x.so")
+    assert run("check", str(tmp_path), "--torch", "2.13.0").exit_code == 0
+
+
+@pytest.mark.parametrize("marker", ["sys_platform ~= 'x'", "python_version >= 'x' and extra ~= 'y'"])
+def test_a_marker_without_a_meaning(tmp_path: Path, marker: str) -> None:
+    metadata = {"Requires-Dist": f"torch==2.5.1; {marker}"}
+    path = package_wheel(tmp_path, "x", {"x/_C.so": extension()}, metadata=metadata)
+    assert run("check", str(path), "--torch", "2.13.0").exit_code == 0
+
+
+LOAD = "torch.ops.load_library('none.so') if not torch else None"
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["return 1", "if True:\n    break", "continue", "class C:\n    return", "try:\n    return\nfinally:\n    pass"],
+)
+def test_a_statement_outside_of_what_it_ends(tmp_path: Path, code: str) -> None:
+    path = package_wheel(
+        tmp_path, "x", {"x/_C.so": extension()}, files={"x/__init__.py": f"import torch\n{LOAD}\n{code}\n"}
+    )
+    result = run("check", str(path), "--torch", "2.13.0", "--format", "json")
+    package = json.loads(result.stdout)["packages"][0]
+    assert "internal error" not in result.stderr  # Python says: SyntaxError
+    assert "outside of what it ends" in str(package["gaps"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "page"),
+    [
+        ("text/html", b"<!DOCTYPE html><html>\xff"),
+        ("application/vnd.pypi.simple.v1+json", b"{"),
+        ("application/vnd.pypi.simple.v1+json", b"[]"),
+        ("application/vnd.pypi.simple.v1+json", b'{"files": [{"url": 5}]}'),
+        ("application/vnd.pypi.simple.v1+json", b"[" * 100_000),
+    ],
+)
+def test_a_page_of_an_index_that_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, page: bytes
+) -> None:
+    with serving(tmp_path) as server:
+        monkeypatch.setattr(server, "page", lambda _: (kind, page))
+        index = Index(Settings(index_urls=(server.url,)), System.of((3, 11), "linux_x86_64"), tmp_path / "cache")
+        with pytest.raises(InputError, match="cannot be read"):
+            index.candidates(Requirement("x"))
+
+
+def test_an_index_that_names_a_file_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (
+        b'<!DOCTYPE html><html><base href="file:///"><a href="none/x-1.0-py3-none-any.whl">x-1.0-py3-none-any.whl</a>'
+    )
+    with serving(tmp_path) as server:
+        monkeypatch.setattr(server, "page", lambda _: ("text/html", page))
+        index = Index(Settings(index_urls=(server.url,)), System.of((3, 11), "linux_x86_64"), tmp_path / "cache")
+        (candidate,) = index.candidates(Requirement("x"))
+        with pytest.raises(InputError, match="cannot be read"):
+            index.requirements(candidate)

@@ -10,9 +10,10 @@ from typing import Final
 
 from abiscan.binary.elf import Machine
 
+_GLIBC: Final = (28, 27, 25, 24, 18, 17, 12, 5)  # that wheels name, the newest first
 _PLATFORMS: Final = {
-    Machine.X86_64: ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64", "manylinux1_x86_64"),
-    Machine.AARCH64: ("manylinux_2_28_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64"),
+    Machine.X86_64: (*(f"manylinux_2_{minor}_x86_64" for minor in _GLIBC), "manylinux2014_x86_64", "manylinux1_x86_64"),
+    Machine.AARCH64: (*(f"manylinux_2_{minor}_aarch64" for minor in _GLIBC), "manylinux2014_aarch64"),
 }
 
 

@@ -20,7 +20,7 @@ class _Commands(click.Group):
 
     NAMES = (
         *("cache", "check", "coverage", "diff", "doctor", "explain", "fit"),
-        *("guard", "matrix", "ops", "pip", "releases", "stable", "stamp", "uv"),
+        *("guard", "matrix", "ops", "pip", "releases", "stable", "stamp", "survey", "uv"),
     )
 
     def invoke(self, ctx: click.Context) -> object:

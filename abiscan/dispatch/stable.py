@@ -2,27 +2,22 @@
 
 Sources: ``from_ivalue`` and ``to_ivalue`` in ``torch/csrc/shim_common.cpp``. Kernels of the stable ABI get their
 arguments through the first and return their results through the second; calls by name go the other way. Both convert as
-many values as the schema has that the operator has *in the running torch*.
+many values as the schema has that the operator has *in the running torch*. Since when each type crosses was seen by
+running torch, release by release (``data/stable_types.txt``, made by ``tools/record_crossing.py``).
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from typing import Final
 
 from abiscan.dispatch.schema import Argument, FunctionSchema
 from abiscan.dispatch.schema_types import INT, Type, TypeKind
 from abiscan.inputs.version import MinorVersion
 
-_FIRST: Final[MinorVersion] = (2, 7)
-_CROSSING_SINCE: Final[Mapping[TypeKind, MinorVersion]] = {
-    **dict.fromkeys((TypeKind.TENSOR, TypeKind.INT, TypeKind.FLOAT, TypeKind.BOOL, TypeKind.OPTIONAL), _FIRST),
-    **dict.fromkeys((TypeKind.SCALAR_TYPE, TypeKind.LAYOUT, TypeKind.MEMORY_FORMAT, TypeKind.DEVICE), _FIRST),
-    # With torch_new_list_reserve_size and torch_new_string_handle, which these conversions need.
-    **dict.fromkeys((TypeKind.LIST, TypeKind.STRING, TypeKind.SYM_INT), (2, 10)),
-    TypeKind.GENERATOR: (2, 13),  # with torch_new_generator_handle
-}
 _TO_KERNEL: Final = "Not yet supported conversion from IValue to StableIValue for schema type: "
 _FROM_KERNEL: Final = "Not yet supported conversion from StableIValue to IValue for schema type: "
 
@@ -68,12 +63,22 @@ def _first(
 
 def _not_crossing(type_: Type, release: MinorVersion) -> tuple[Type, bool] | None:
     """The part of a type that does not cross, and whether every value has that part."""
-    if _CROSSING_SINCE.get(type_.kind, (release[0] + 1, 0)) > release:
+    since = _crossing_since().get(type_.kind)
+    if since is None or since > release:
         return type_, True
     if type_.kind not in (TypeKind.OPTIONAL, TypeKind.LIST):
         return None
     inner = _not_crossing(type_.element, release)
     return (inner[0], False) if inner else None
+
+
+@functools.cache
+def _crossing_since() -> Mapping[TypeKind, MinorVersion]:
+    """The release since which a kind of type crosses; those that never do are absent."""
+    text = resources.files("abiscan.dispatch").joinpath("data/stable_types.txt").read_text("utf-8")
+    lines = [line.split() for line in text.splitlines() if not line.startswith("#")]
+    versions = {kind: tuple(map(int, since.split("."))) for kind, since in lines if since != "-"}
+    return {TypeKind(kind): (major, minor) for kind, (major, minor) in versions.items()}
 
 
 def call_mismatch(built_for: FunctionSchema, now: FunctionSchema) -> str | None:

@@ -28,9 +28,7 @@ _DISPLACEMENT: Final = struct.Struct("<i")
 _CALL, _JUMP = b"\xe8", b"\xe9"
 _BACK: Final = 256  # bytes before a call that are looked at
 _LONGEST_INSTRUCTION: Final = 15
-_LONGEST_FUNCTION: Final = 1 << 18
-_MOST_FUNCTIONS: Final = 10_000
-_MOST_CODE: Final = 1 << 20  # of one object
+_LONGEST_FUNCTION: Final = 1 << 20
 _BRANCHES_MASK, _BRANCHES = 0x1C00_0000, 0x1400_0000  # with system instructions among them (Arm ARM, C4.1.92)
 _TABLE_ENCODING: Final = 0x3B  # DW_EH_PE_datarel | DW_EH_PE_sdata4
 
@@ -203,86 +201,30 @@ def _decoder() -> Any:
 
 
 class Functions:
-    """The starts of an object's functions."""
+    """Where an object's functions start and end."""
 
-    def __init__(self, image: Image, machine: Machine) -> None:
+    def __init__(self, image: Image) -> None:
         self._image = image
-        self._is_x86 = machine is Machine.X86_64
-        self._starts = function_starts(image)
-        self._next: dict[int, frozenset[int]] = {}
-        self._unread = _MOST_CODE
+        self.starts = function_starts(image)
 
     def containing(self, address: int) -> int | None:
         """The start of the function that ``address`` belongs to, None if it is not known."""
-        index = bisect.bisect_right(self._starts, address) - 1
-        return self._starts[index] if index >= 0 else None
+        index = bisect.bisect_right(self.starts, address) - 1
+        return self.starts[index] if index >= 0 else None
 
-    def reached_from(self, start: int) -> set[int]:
-        """The function at ``start`` and those that it leads to, as far as the code itself says so.
-
-        A function leads to those whose distance is in its code: as that of a call, of a jump, or of an address that
-        is handed on. What is reached through a pointer that is computed is not found.
-        """
-        reached, found = set[int](), [start]
-        while found and len(reached) < _MOST_FUNCTIONS:
-            function = found.pop(0)  # the nearest ones first: not all code of a large library can be looked at
-            if function not in reached:
-                reached.add(function)
-                found += self._led_to_by(function)
-        return reached
-
-    def _led_to_by(self, function: int) -> frozenset[int]:
-        if function not in self._next:
-            leads, distances = self._leads, _distances_x86_64 if self._is_x86 else _distances_aarch64
-            code = self.code_of(function)
-            self._unread -= len(code)
-            targets = distances(code, function) if self._unread >= 0 else ()
-            self._next[function] = frozenset(leads[target] for target in targets if target in leads)
-        return self._next[function]
-
-    @functools.cached_property
-    def _leads(self) -> dict[int, int]:
-        """Where code may aim at, and the function that is meant: itself, its stub, the word that holds its address."""
-        image = self._image
-        slots = image.slots_of(lambda _: True, own=True)
-        segments = [segment for segment in image.file.segments if segment.flags & _PF_X]
-        stubs = (_stubs_x86_64 if self._is_x86 else _stubs_aarch64)(image, segments, slots)
-        names = {**slots.by_stub, **slots.others, **stubs}
-        symbols = {name: image.find(name) for name in set(names.values())}
-        indirect = {at: symbol.value for at, name in names.items() if (symbol := symbols[name]) is not None}
-        return indirect | dict(zip(self._starts, self._starts, strict=True))
+    def end_of(self, start: int) -> int:
+        """Where the function at ``start`` ends at the latest: where the next one starts."""
+        after = bisect.bisect_right(self.starts, start)
+        return self.starts[after] if after < len(self.starts) else self._image.size
 
     def code_of(self, start: int) -> bytes:
         """The code of the function at ``start``, empty where there is none."""
         segment = next((s for s in self._image.file.segments if 0 <= start - s.address < s.file_size), None)
         if segment is None:
             return b""
-        after = bisect.bisect_right(self._starts, start)
-        end = min(segment.address + segment.file_size, start + _LONGEST_FUNCTION, *self._starts[after : after + 1])
+        end = min(self.end_of(start), start + _LONGEST_FUNCTION, segment.address + segment.file_size)
         offset = segment.offset - segment.address
         return bytes(self._image.file.data[start + offset : end + offset])
-
-
-def _distances_x86_64(code: bytes, start: int) -> Iterator[int]:
-    """What any four bytes lead to that are the distance from their end."""
-    for shift in range(4):
-        whole = (len(code) - shift) // 4 * 4
-        distances = memoryview(code)[shift : shift + whole].cast("i") if whole > 0 else ()
-        yield from (
-            distance + at for at, distance in zip(itertools.count(start + shift + 4, 4), distances, strict=False)
-        )
-
-
-def _distances_aarch64(code: bytes, start: int) -> Iterator[int]:
-    """What ``b``, ``bl`` lead to, and the addresses that ``adrp`` computes with the instruction behind it."""
-    words = _words(memoryview(code))
-    for here, word, following in zip(itertools.count(start, 4), words, [*words[1:], 0], strict=False):
-        if word & 0x7C000000 == 0x14000000:
-            yield here + 4 * ((word & 0x3FFFFFF) - (word << 1 & 0x4000000))
-        elif word & 0x9F000000 == 0x90000000 and following & 0xFFC00000 == 0x91000000:
-            yield page_of(word, here) + (following >> 10 & 0xFFF)
-        elif word & 0x9F000000 == 0x90000000 and following & 0xFFC00000 == 0xF9400000:  # ldr of a word
-            yield page_of(word, here) + (following >> 10 & 0xFFF) * 8
 
 
 def function_starts(image: Image) -> list[int]:

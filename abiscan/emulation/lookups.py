@@ -71,7 +71,7 @@ class LookupReader:
         self._machine = machine
         self._recorder = recorder
         self._run = run
-        self._functions = Functions(process.image, machine)
+        self._functions = Functions(process.image)
         self._constants = Constants(self._functions.code_of if machine is Machine.X86_64 else lambda _: b"")
         self._frame = process.allocate(_FRAME_SIZE, PAGE_SIZE)
         self._unknown = process.machine.unknown(process.allocate(UNKNOWN_SIZE, PAGE_SIZE))

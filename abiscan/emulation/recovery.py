@@ -16,6 +16,7 @@ from icicle import MemoryException  # type: ignore[import-untyped]
 
 from abiscan.binary import registration_api as api
 from abiscan.binary.elf import ElfFile, SharedObject
+from abiscan.emulation.call_graph import CalledFunctions, CallGraph
 from abiscan.emulation.call_sites import CallSite, Functions, find_call_sites
 from abiscan.emulation.doubles import finder
 from abiscan.emulation.doubles.cpython import CPYTHON, fill_datum, module_functions, new_module
@@ -42,6 +43,7 @@ _CALLS_PER_FUNCTION: Final = 300_000
 _HEAP_PER_FUNCTION: Final = 0x400_0000
 _ARGUMENT_SIZE: Final = 4096
 _ARGUMENTS: Final = 6
+_MOST_CODE: Final = 1 << 23  # of one object, that is looked at for what was lost
 _MAX_ON_CALL: Final = 2_000
 
 # What only extensions of 1.7 and newer have: what inserts into a table of c10/util/flat_hash_map.h, which is too long
@@ -308,16 +310,24 @@ class Recovery:
         ]
         if not lost or gap.started is None:
             return ()
-        reached = self.functions.reached_from(gap.started)
+        reached = self.functions_reached(gap.started)
         within = (
             what for site, what in lost if self.functions.containing(site.address - (not site.is_jump)) in reached
         )
         return tuple(Counter(within).items())
 
+    def functions_reached(self, start: int) -> set[int]:
+        """The functions of the object that one of them leads to, and this one."""
+        return {function for _, function in self._calls.reached([start])}
+
     @functools.cached_property
     def functions(self) -> Functions:
         """The functions of the object."""
-        return Functions(self.process.image, self.facts.machine)
+        return Functions(self.process.image)
+
+    @functools.cached_property
+    def _calls(self) -> CallGraph:
+        return CallGraph([CalledFunctions(self.process.image, self.facts.machine, _MOST_CODE)])
 
     def own(self, address: int) -> int | None:
         """The file address for an emulated address, None if it is not in the object."""

@@ -118,11 +118,23 @@ class ExaminedExtension:
         if self._twin:
             return self._twin.gpu
         if not self._gpu:
-            from abiscan.extension.gpu import extension_gpu
+            from abiscan.extension.gpu import LinkedLibrary, extension_gpu
 
             inventory = self.inventory if registers(self.facts.imports) else None
-            self._gpu = (extension_gpu(self.extension.source, self.facts, inventory),)
+            linked = [
+                LinkedLibrary(source=library.source, registrations=functools.partial(self._registrations_of, library))
+                for library in self.target.linked(self.extension)
+            ]
+            self._gpu = (extension_gpu(self.extension.source, self.facts, inventory, linked),)
         return self._gpu[0]
+
+    def _registrations_of(self, library: Extension) -> Registrations:
+        """What a library of the same package registers."""
+        extensions = (one for one in self.owner.extensions if one.extension.location == library.location)
+        if extension := next(extensions, None):
+            return extension.inventory.registrations
+        built_for = self.origin.releases
+        return self.owner.registrations_of_library(library.location, library.source, library.facts, built_for)
 
     @property
     def inventory(self) -> Inventory:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from abiscan.binary.elf import SharedObject
 from abiscan.binary.ownership import gpu_library
@@ -35,34 +36,58 @@ _LOADERS: Final = {
 }
 
 
+class Stub(NamedTuple):
+    """Where the host's function for a GPU kernel is: 0 for the extension itself, then its libraries in order."""
+
+    number: int
+    address: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkedLibrary:
+    """A library of the same package, and what recovers the registrations in it."""
+
+    source: ElfSource
+    registrations: Callable[[], Registrations]
+
+
 @dataclass(frozen=True, kw_only=True)  # no slots: a property is cached
 class ExtensionGpu:
     """The code for GPUs in one extension, and its kernels.
 
-    ``kernels`` are the registered kernels, by their stubs on the host; ``launches`` has, for each kernel of an
-    operator that launches any, their stubs. ``runtime`` is the major version of the runtime that the extension is
-    linked with, ``driver`` the first driver that runs it. ``gaps`` say what could not be told.
+    ``linked`` has the code in libraries of the same package that the extension needs. ``kernels`` are the registered
+    kernels of all these, by their stubs on the host; ``launches`` has, for each kernel of an operator that launches
+    any, their stubs. ``runtime`` is the major version of the runtime that the extension is linked with, ``driver`` the
+    first driver that runs it. ``gaps`` say what could not be told.
     """
 
     code: GpuCode
-    kernels: Mapping[int, tuple[GpuKernel, ...]]
-    launches: Mapping[RegisteredKernel, frozenset[int]]
+    linked: tuple[GpuCode, ...]
+    kernels: Mapping[Stub, tuple[GpuKernel, ...]]
+    launches: Mapping[RegisteredKernel, frozenset[Stub]]
     runtime: str | None
     driver: Driver | None
     gaps: tuple[str, ...]
 
     @functools.cached_property
-    def _containers(self) -> dict[int, Container]:
-        return {container.address: container for container in self.code.containers}
+    def _containers(self) -> dict[tuple[int, int], Container]:
+        codes = enumerate((self.code, *self.linked))
+        return {(number, container.address): container for number, code in codes for container in code.containers}
+
+    @property
+    def containers(self) -> tuple[Container, ...]:
+        """The containers of the extension itself, or if it has none, those of the libraries that it needs."""
+        return self.code.containers or tuple(self._containers.values())
 
     def is_for_maker_of(self, gpu: Gpu) -> bool:
         """Whether it is code for NVIDIA's or AMD's GPUs as this one is: code for others says nothing about it."""
-        return any((entry.gfx is None) == (gpu.gfx is None) for entry in self.code.entries)
+        entries = itertools.chain.from_iterable(code.entries for code in (self.code, *self.linked))
+        return any((entry.gfx is None) == (gpu.gfx is None) for entry in entries)
 
-    def containers_of(self, stub: int) -> tuple[Container, ...]:
+    def containers_of(self, stub: Stub) -> tuple[Container, ...]:
         """The containers with the code of a GPU kernel."""
-        addresses = dict.fromkeys(kernel.container for kernel in self.kernels.get(stub, ()))
-        return tuple(self._containers[address] for address in addresses if address in self._containers)
+        places = dict.fromkeys((stub.number, kernel.container) for kernel in self.kernels.get(stub, ()))
+        return tuple(self._containers[place] for place in places if place in self._containers)
 
     def targets(self, kernel: RegisteredKernel) -> tuple[str, ...] | None:
         """The targets that a kernel of an operator has code for; None if it launches nothing, as far as is known."""
@@ -72,7 +97,7 @@ class ExtensionGpu:
     @functools.cached_property
     def operators(self) -> dict[str, tuple[tuple[Container, ...], ...]]:
         """The operators that launch GPU kernels, and the containers of each of those kernels."""
-        stubs: dict[str, set[int]] = defaultdict(set)
+        stubs: dict[str, set[Stub]] = defaultdict(set)
         for kernel, launched in self.launches.items():
             stubs[kernel.operator] |= launched
         return {operator: tuple(map(self.containers_of, sorted(launched))) for operator, launched in stubs.items()}
@@ -90,45 +115,65 @@ class ExtensionGpu:
             toolkit = self.code.toolkit
             if toolkit is None and self.runtime is not None:
                 toolkit = _NEWEST_OF.get(self.runtime)
-            self._outcomes[gpu, driver] = outcome_of(self.operators, self.code.containers, toolkit, gpu, driver)
+            self._outcomes[gpu, driver] = outcome_of(self.operators, self.containers, toolkit, gpu, driver)
         return self._outcomes[gpu, driver]
 
 
-def extension_gpu(source: ElfSource, facts: SharedObject, inventory: Inventory | None) -> ExtensionGpu | None:
-    """The code for GPUs in an extension; None if it has none.
+def extension_gpu(
+    source: ElfSource,
+    facts: SharedObject,
+    inventory: Inventory | None,
+    linked: Sequence[LinkedLibrary] = (),
+) -> ExtensionGpu | None:
+    """The code for GPUs in an extension, and in the libraries that its operators call; None if there is none.
 
     :param inventory: what the extension registers; None to leave its operators out
+    :param linked: the libraries of the same package that it needs, in the order in which they are searched
     """
     registrations = inventory.registrations if inventory else None
-    with random_access(source) as read:
-        code = gpu_code(read, source.size)
-    if not code.containers and not code.gaps:
+    own = _code_of(source)
+    # Only from operators do calls lead into other libraries.
+    libraries = linked if registrations and registrations.kernels else ()
+    codes = (own, *(_code_of(library.source) for library in libraries))
+    if not any(code.containers or code.gaps for code in codes):
         return None
-    kernels: dict[int, list[GpuKernel]] = defaultdict(list)
-    for kernel in registrations.gpu_kernels if registrations else ():
-        kernels[kernel.stub].append(kernel)
-    reached = _reached(source, facts, registrations.kernels, kernels.keys()) if registrations and kernels else {}
-    libraries = map(gpu_library, facts.needed)
-    runtime = next((library.version for library in libraries if library and library.stem in _RUNTIMES), None)
+    kernels: dict[Stub, list[GpuKernel]] = defaultdict(list)
+    for number, code in enumerate(codes) if registrations else ():
+        found = registrations if number == 0 else libraries[number - 1].registrations() if code.containers else None
+        for kernel in found.gpu_kernels if found else ():
+            kernels[Stub(number, kernel.stub)].append(kernel)
+    searched = libraries if any(code.containers for code in codes[1:]) else ()
+    files = [source, *(library.source for library in searched)]
+    reached = _reached(files, facts, registrations.kernels, kernels.keys()) if registrations and kernels else {}
+    if not reached and not own.containers and not own.gaps:
+        return None
+    runtimes = map(gpu_library, facts.needed)
+    runtime = next((library.version for library in runtimes if library and library.stem in _RUNTIMES), None)
     return ExtensionGpu(
-        code=code,
+        code=own,
+        linked=codes[1:],
         kernels={stub: tuple(of_stub) for stub, of_stub in kernels.items()},
         launches=reached,
         runtime=runtime.partition(".")[0] if runtime else None,
-        driver=_driver(code, runtime),
-        gaps=(*_gaps(code, facts, registrations), *_unconnected(inventory, reached)),
+        driver=_driver(own, runtime),
+        gaps=(*_gaps(own, facts, registrations), *_unconnected(inventory, reached)),
     )
 
 
+def _code_of(source: ElfSource) -> GpuCode:
+    with random_access(source) as read:
+        return gpu_code(read, source.size)
+
+
 def _reached(
-    source: ElfSource, facts: SharedObject, kernels: Sequence[RegisteredKernel], wanted: Iterable[int]
-) -> dict[RegisteredKernel, frozenset[int]]:
+    files: Sequence[ElfSource], facts: SharedObject, kernels: Sequence[RegisteredKernel], wanted: Iterable[Stub]
+) -> dict[RegisteredKernel, frozenset[Stub]]:
     # The graph needs the emulator's loader, which takes long to import.
     from abiscan.emulation.call_graph import reached_functions
 
     functions = [kernel.functions for kernel in kernels]
-    reached = reached_functions(source.open(), facts.machine, functions, frozenset(wanted))
-    return {kernel: stubs for kernel, stubs in zip(kernels, reached, strict=True) if stubs}
+    reached = reached_functions([file.open() for file in files], facts.machine, functions, frozenset(wanted))
+    return {kernel: frozenset(map(Stub._make, stubs)) for kernel, stubs in zip(kernels, reached, strict=True) if stubs}
 
 
 def _driver(code: GpuCode, runtime: str | None) -> Driver | None:

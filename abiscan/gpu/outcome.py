@@ -70,7 +70,7 @@ def outcome_of(
     known: dict[tuple[int, ...], Choice] = {}
 
     def choice(same: tuple[Container, ...]) -> Choice:
-        key = tuple(container.address for container in same)
+        key = tuple(map(id, same))  # addresses are those of several objects
         if key not in known:
             known[key] = choose(same, gpu, driver, toolkit)
         return known[key]

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from abiscan.errors import InputError
 from abiscan.hooks.judgement import Fitness, Judgement, judge
 from abiscan.inputs import interpreter, packages, system
 from abiscan.inputs.packages import Distribution, FetchedWheel
+from abiscan.inputs.requirement import applying
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source, uses_torch
 from abiscan.inputs.version import TorchVersion
@@ -353,12 +353,8 @@ def _embedded_build(plan: Plan, torch: Planned) -> str | None:
 
 def _needed(text: str) -> str | None:
     """The name of the required package; None for a requirement of an extra."""
-    try:
-        requirement = Requirement(text)
-    except (InvalidRequirement, RecursionError):
-        return None
-    applies = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
-    return canonicalize_name(requirement.name) if applies else None
+    requirement = applying(text)
+    return canonicalize_name(requirement.name) if requirement else None
 
 
 def _names_torch(text: str) -> bool:

@@ -8,7 +8,7 @@ that the user will type is planned and checked as a whole, so it is not refused 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -247,6 +247,7 @@ class _Search:
             for planned in proposal.packages
             if canonicalize_name(planned.name) in names
         }
+        pins |= self._staying(words, [name for name in names if name not in pins])
         torch = proposal.get("torch")
         if torch is not None and torch != self._task.plan.get("torch"):
             pins["torch"] = torch.version
@@ -257,6 +258,13 @@ class _Search:
         if inspection is None or inspection.problems:
             return None
         return self._solution(words, pinned, pins.get("torch"))
+
+    def _staying(self, words: Sequence[str], names: Iterable[str]) -> dict[str, str]:
+        """The installed versions that a proposal keeps, of packages for which the user asked for another version."""
+        search_path = interpreter.search_path(self._task.plan.python)
+        asked = {*self._task.urls.values(), *(name for name in names if arguments.names(words, name))}
+        kept = {name: packages.find(name, search_path) for name in names if name in asked}
+        return {name: distribution.version for name, distribution in kept.items() if distribution}
 
     def _solution(self, words: Sequence[str], pinned: Sequence[str], torch: str | None) -> Solution:
         asked = self._task.words

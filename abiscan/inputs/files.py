@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import lzma
 import os
 import posixpath
 import re
@@ -24,6 +25,14 @@ from abiscan.inputs import disk
 
 # No library of a wheel is larger: the largest libtorch_cuda.so has 1.6 GB. A member that claims more is a zip bomb.
 _LARGEST_MEMBER: Final = 4 << 30
+UNPACKING: Final = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, RuntimeError, EOFError, OSError, ValueError),
+)
+"""What zipfile may raise for an archive that is damaged or encrypted."""
+
+LARGEST_TEXT: Final = 32 << 20
+"""The size beyond which a source file or a file of metadata is not read: ten times that of the largest known."""
+
 _LARGE_MEMBER: Final = 64 << 20
 _SMALL_MEMBER: Final = 16 << 20
 _ZEROS: Final = bytes(1 << 20)
@@ -194,7 +203,7 @@ class Wheel:
 
     def names(self) -> Iterator[str]:
         """The members that are files, by their path inside the wheel."""
-        return (info.filename for info in self._archive.infolist() if not info.is_dir())
+        return (info.filename for info in self._archive.infolist() if info.filename and not info.is_dir())
 
     def member(self, name: str) -> WheelMember:
         """One member, unread; the same object each time."""
@@ -207,8 +216,15 @@ class Wheel:
         return self.content(name).decode("utf-8", "replace")
 
     def content(self, name: str) -> bytes:
-        """All bytes of a member, by its path inside the wheel."""
-        return self.read(self._archive.getinfo(name))
+        """All bytes of a member that is a text, by its path inside the wheel.
+
+        :raises InputError: as for ``read``, and if it is too large for a text
+        """
+        info = self._archive.getinfo(name)
+        if info.file_size > LARGEST_TEXT:
+            problem = f"claims to be a text of {info.file_size >> 20} MiB"
+            raise InputError(f"{self.path}!{name}", problem, "the wheel is damaged or malicious")
+        return self.read(info)
 
     def read(self, info: zipfile.ZipInfo, size: int = -1) -> bytes:
         """The first ``size`` bytes of a member, or all bytes for -1.
@@ -243,15 +259,7 @@ class Wheel:
             raise InputError(subject, problem, "the wheel is damaged or malicious")
         try:
             yield
-        except (
-            zipfile.BadZipFile,
-            zlib.error,
-            NotImplementedError,
-            RuntimeError,
-            EOFError,
-            OSError,
-            ValueError,
-        ) as error:
+        except UNPACKING as error:
             raise InputError(subject, f"cannot be unpacked: {error}", "download the wheel again") from error
         except MemoryError as error:
             raise InputError(subject, "does not fit in memory", "unpack the wheel and pass the folder") from error

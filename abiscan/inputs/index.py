@@ -20,11 +20,11 @@ from typing import IO, TYPE_CHECKING, Final, cast
 
 from packaging import tags
 from packaging.metadata import parse_email
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
-from unearth import Link, PackageFinder
+from unearth import Link, Package, PackageFinder
 from unearth.evaluator import TargetPython
 
 from abiscan.binary.elf import Machine
@@ -32,7 +32,7 @@ from abiscan.errors import InputError
 from abiscan.inputs.files import Wheel
 from abiscan.inputs.packages import RemoteWheel
 from abiscan.inputs.remote import RemoteFile, tidy
-from abiscan.inputs.requirement import Metadata, metadata_of
+from abiscan.inputs.requirement import Metadata, applying, metadata_of
 from abiscan.inputs.web import Web
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ class Index:
         name, specifier = canonicalize_name(requirement.name), requirement.specifier
         exact = any(one.operator in ("==", "===") for one in specifier)
         links: dict[Version, list[Link]] = {}
-        for package in self._finder.find_all_packages(name, allow_yanked=exact):
+        for package in self._packages(name, allow_yanked=exact):
             if package.version is not None:
                 links.setdefault(Version(package.version), []).append(package.link)
         if not links:
@@ -238,6 +238,19 @@ class Index:
             newest = max(links)
             raise InputError(str(requirement), "no version on the index satisfies it", f"the newest there is {newest}")
         return tuple(self._best(name, version, links[version]) for version in sorted(admitted, reverse=True))
+
+    def _packages(self, name: str, *, allow_yanked: bool) -> Sequence[Package]:
+        try:
+            return self._finder.find_all_packages(name, allow_yanked=allow_yanked)
+        except (
+            ValueError,
+            TypeError,
+            AttributeError,
+            KeyError,
+            RecursionError,
+        ) as error:  # unearth takes pages on trust
+            problem = f"the index has a page for it that cannot be read: {type(error).__name__}: {error}"
+            raise InputError(name, problem, "check the index settings") from error
 
     def _best(self, name: str, version: Version, links: Iterable[Link]) -> Candidate:
         """The wheel that pip would choose of a version."""
@@ -272,15 +285,8 @@ class Index:
 
         :raises InputError: its metadata cannot be read
         """
-        found = []
-        for line in self._requires(candidate):
-            try:
-                requirement = Requirement(line)
-            except (InvalidRequirement, RecursionError):
-                continue
-            if requirement.marker is None or requirement.marker.evaluate(self.system.environment):
-                found.append(requirement)
-        return tuple(found)
+        found = (applying(line, self.system.environment) for line in self._requires(candidate))
+        return tuple(filter(None, found))
 
     def metadata(self, candidate: Candidate) -> Metadata:
         """What a version requires of torch.
@@ -328,7 +334,10 @@ class Index:
     def _open(self, candidate: Candidate) -> IO[bytes]:
         link = _link(candidate)
         if link.is_file:
-            return link.file_path.open("rb")
+            try:
+                return link.file_path.open("rb")
+            except (OSError, ValueError) as error:
+                raise InputError(str(link.file_path), f"cannot be read: {error}", "check the index settings") from error
         if candidate not in self._files:
             stated = (link.hash_option or {}).get("sha256", [None])[0]
             self._files[candidate] = RemoteFile(self.web, link.url_without_fragment, stated, self._folder)

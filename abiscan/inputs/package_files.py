@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from abiscan.inputs import disk
-from abiscan.inputs.files import Wheel, installed_path
+from abiscan.inputs.files import LARGEST_TEXT, Wheel, installed_path
 from abiscan.inputs.packages import Distribution, files_of, find
 
 _INFO: Final = re.compile(r"(?P<name>[^/-]+)-(?P<version>[^/]+)\.dist-info/METADATA")
@@ -113,14 +113,10 @@ def _described(
 
 def _required(line: str) -> str | None:
     """The name of a package that a line of the metadata requires; None if it does not apply here."""
-    from packaging.requirements import InvalidRequirement, Requirement
+    from abiscan.inputs.requirement import applying
 
-    try:
-        requirement = Requirement(line)
-    except (InvalidRequirement, RecursionError):
-        return None
-    applies = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
-    return requirement.name if applies else None
+    requirement = applying(line)
+    return requirement.name if requirement else None
 
 
 def _walk(folder: str) -> Iterator[str]:
@@ -130,8 +126,11 @@ def _walk(folder: str) -> Iterator[str]:
 
 
 def _bytes(root: str, path: str) -> bytes:
-    """The bytes of a file; none for one that is listed and is not there."""
+    """The bytes of a file; none for one that is listed and is not there, is no file, or is too large for a text."""
+    file = Path(root, path)
     try:
-        return disk.read(Path(root, path))
+        status = disk.file(file)
+        is_text = disk.is_file(file) and status is not None and status.st_size <= LARGEST_TEXT
+        return disk.read(file) if is_text else b""
     except OSError:
         return b""

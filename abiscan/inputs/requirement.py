@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, Specifier, SpecifierSet
-from packaging.version import Version
+from packaging.version import InvalidVersion, Version
 
 from abiscan.inputs.version import number_of
+
+UNREADABLE_REQUIREMENT: Final = (
+    *(InvalidRequirement, InvalidVersion, UndefinedComparison, UndefinedEnvironmentName),
+    RecursionError,  # brackets inside brackets, as deep as the file likes
+)
+"""What parsing a requirement and evaluating its marker may raise."""
 
 _FIELD: Final = re.compile(r"^([A-Za-z-]+):[ \t]*(.*(?:\n[ \t]+.*)*)", re.MULTILINE)
 _WHEEL_OF_TORCH: Final = re.compile(r"/torch-([^-/+%]+)(?:(?:\+|%2B)[^-/]*)?-[^/]*\.whl(?:[#?].*)?$")
@@ -73,20 +80,31 @@ def read_metadata(text: str, wheel_name: str) -> Metadata:
     return metadata_of(requirements, version, wheel_name)
 
 
+def applying(line: str, environment: Mapping[str, str] | None = None) -> Requirement | None:
+    """The requirement in a line of metadata; None if it does not apply in an environment, or cannot be read.
+
+    :param environment: for the marker; by default this one, without extras
+    """
+    try:
+        requirement = Requirement(line)
+        if requirement.marker is None or requirement.marker.evaluate({"extra": "", **(environment or {})}):
+            return requirement
+    except UNREADABLE_REQUIREMENT:
+        pass
+    return None
+
+
 def metadata_of(requirements: Iterable[str], version: str, wheel_name: str = "") -> Metadata:
     """The metadata of a package whose requirements and version are known."""
     environment = _environment_of(wheel_name)
     torch_requirements: list[Requirement] = []
     requires_cuda = False
     for line in requirements:
-        try:
-            requirement = Requirement(line)
-        except (InvalidRequirement, RecursionError):  # brackets inside brackets, as deep as the file likes
+        requirement = applying(line, {**environment, "extra": ""})
+        if requirement is None:
             continue
         name = requirement.name.lower()
         if name != "torch" and not name.startswith("nvidia-"):
-            continue
-        if requirement.marker is not None and not requirement.marker.evaluate({**environment, "extra": ""}):
             continue
         if name == "torch":
             torch_requirements.append(requirement)

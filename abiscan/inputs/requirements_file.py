@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 
 from abiscan.errors import InputError
+from abiscan.inputs.requirement import UNREADABLE_REQUIREMENT
 
 _COMMENT: Final = re.compile(r"(^|\s)#.*$")
 _NESTED: Final = re.compile(r"(?:-r|--requirement|(?P<constraint>-c|--constraint))(?:\s+|\s*=\s*)(?P<file>\S+)")
@@ -50,7 +51,8 @@ def _lines(path: Path, above: tuple[Path, ...], *, constraint: bool) -> Iterator
         elif content and not content.startswith("--"):
             try:
                 requirement = Requirement(_HASHES.sub("", content))
-            except (InvalidRequirement, RecursionError) as error:
+                applies = requirement.marker is None or requirement.marker.evaluate()
+            except UNREADABLE_REQUIREMENT as error:
                 raise InputError(f"{path}:{number}", f"is not a requirement by name: {content}", _FIX) from error
-            if requirement.marker is None or requirement.marker.evaluate():
+            if applies:
                 yield Line(requirement=requirement, constraint=constraint)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
@@ -65,9 +66,10 @@ class Target:
     """A target that was read.
 
     ``root`` is the folder that its contents are in; ``siblings`` are its libraries by base name and soname;
-    ``unreadable`` has the members that cannot be read as ELF objects, by path; ``metadata`` is the metadata of a
-    package, None if the target has none; ``package`` has all files of a package, None if the target is not one. A
-    package may be without an extension: see ``require_extensions``.
+    ``libraries`` are those of a package by location, whether they use torch or not; ``unreadable`` has the members that
+    cannot be read as ELF objects, by path; ``metadata`` is the metadata of a package, None if the target has none;
+    ``package`` has all files of a package, None if the target is not one. A package may be without an extension: see
+    ``require_extensions``.
     """
 
     name: str
@@ -77,6 +79,21 @@ class Target:
     unreadable: tuple[tuple[str, InputError], ...]
     metadata: Metadata | None
     package: Package | None = None
+    libraries: Mapping[str, Extension] = field(default_factory=dict)
+
+    def linked(self, extension: Extension) -> Iterator[Extension]:
+        """The libraries of the package that an extension needs, in the order in which ``ld.so`` searches them."""
+        seen, waiting = {extension.location}, deque(extension.facts.needed)
+        while waiting:
+            library = self.libraries.get(self.siblings.get(waiting.popleft(), ""))
+            if (
+                library is not None
+                and library.location not in seen
+                and library.facts.machine is extension.facts.machine
+            ):
+                seen.add(library.location)
+                waiting += library.facts.needed
+                yield library
 
     def require_extensions(self) -> None:
         """Reject a package that does not use torch.
@@ -85,6 +102,16 @@ class Target:
         """
         if not self.extensions and not self.unreadable:
             raise _no_extension(self.name)
+
+    def require_readable(self) -> None:
+        """Reject a target without an extension that was read.
+
+        :raises NoExtensionError: there is nothing that uses torch
+        :raises InputError: why what there is cannot be read
+        """
+        self.require_extensions()
+        if not self.extensions:
+            raise self.unreadable[0][1]
 
 
 def read_target(source: Source, files: Files, site: str, torch_package: str) -> Target:
@@ -280,6 +307,7 @@ def _read_members(
         unreadable=tuple(unreadable),
         metadata=metadata,
         package=package,
+        libraries=objects,
     )
 
 

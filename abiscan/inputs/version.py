@@ -34,6 +34,12 @@ class TorchVersion(Version):
         return self if self.local is None else TorchVersion(self.public)
 
     @property
+    def cuda(self) -> str | None:
+        """The CUDA version that a build is for, as ``torch.version.cuda`` has it: ``13.0`` for ``2.13.0+cu130``."""
+        local = self.local or ""
+        return f"{local[2:-1]}.{local[-1]}" if local.startswith("cu") and local[2:].isdigit() else None
+
+    @property
     def minor_version(self) -> MinorVersion:
         """``(2, 13)``."""
         return self.major, self.minor

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import re
 import zipfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from abiscan.errors import InputError
 from abiscan.inputs import disk
+from abiscan.inputs.files import UNPACKING
 
 _MAX_MEMBERS: Final = 200_000
 _MAX_BYTES: Final = 256 << 20  # read from one file in total
@@ -52,7 +52,7 @@ def read_workload(path: Path) -> tuple[str, ...]:
         return tuple(sorted(set(names)))
     except ValueError as error:  # a path with a null character, which no file can have
         raise InputError(repr(str(path)), "is not a path", _FIX) from error
-    except (OSError, EOFError, RuntimeError, NotImplementedError, zlib.error, zipfile.BadZipFile) as error:
+    except UNPACKING as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InputError(str(path), f"cannot be read: {reason}", _FIX) from error
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-import zipfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -20,6 +20,7 @@ from abiscan.extension.examined import ExaminedTarget, examine
 from abiscan.extension.inventory import Inventory
 from abiscan.gpu.devices import Gpu, Hardware
 from abiscan.inputs import disk
+from abiscan.inputs.files import Wheel
 from abiscan.inputs.packages import FetchedWheel
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
@@ -54,6 +55,7 @@ def backend_report(
     names = read_workload(workload) if workload else None
     torch = choice.open(session.files(), session)
     examined = examine(source, session)
+    examined.target.require_readable()
     inventories = [extension.inventory for extension in examined.extensions]
     release = torch.release_for(examined.extensions[0].facts.machine)
     operators = torch.operators_of(release)
@@ -146,14 +148,14 @@ def _modules(source: Source) -> Iterator[str]:
     if disk.is_dir(path):
         for file in sorted(Path(place, _MODULE) for place, _, names in disk.walk(path) if _MODULE in names):
             status = disk.file(file)
-            if status is not None and status.st_size <= _MAX_MODULE:
+            if status is not None and disk.is_file(file) and status.st_size <= _MAX_MODULE:
                 yield disk.read(file).decode("utf-8", "replace")
     elif path.suffix == ".whl":
-        with zipfile.ZipFile(path) as wheel:
-            for member in wheel.infolist():
-                if member.filename.endswith(_MODULE) and member.file_size <= _MAX_MODULE:
-                    with wheel.open(member) as stream:
-                        yield stream.read(_MAX_MODULE).decode("utf-8", "replace")
+        wheel = Wheel(path)
+        for name in wheel.names():
+            if name.endswith(_MODULE) and wheel.member(name).size <= _MAX_MODULE:
+                with contextlib.suppress(InputError):  # a module that cannot be read renames nothing
+                    yield wheel.text(name)
 
 
 def _notes(

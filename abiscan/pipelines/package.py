@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from abiscan.extension.examined import ExaminedTarget
 from abiscan.inputs import disk
 from abiscan.inputs.files import Files
 from abiscan.inputs.package_files import Package
+from abiscan.inputs.version import TorchVersion
 from abiscan.pipelines.judge import Judge
 from abiscan.pipelines.world import PackageWorld
 from abiscan.python.library import Surroundings
@@ -23,9 +25,12 @@ from abiscan.python.model import (
     ImportOutcome,
     LibraryUse,
     Load,
+    OtherTorch,
     Raised,
     Reading,
     Registers,
+    Skipped,
+    Told,
 )
 from abiscan.python.reading import read
 from abiscan.python.sources import PackageFiles as SourceFiles
@@ -38,11 +43,13 @@ from abiscan.results.package import (
     UsedLibrary,
 )
 from abiscan.results.verdict import How, Verdict
+from abiscan.torches import embedded
 
 if TYPE_CHECKING:
-    from abiscan.emulation.model import RegisteredOperator
+    from abiscan.emulation.model import Registrations
 
 # The package is imported by then, whether or not one of these loads.
+_OF_CUDA: Final = ("libc10_cuda.", "libtorch_cuda.", "libcudart.")
 _OPTIONAL = (HowLoaded.GUARDED, HowLoaded.CONDITIONAL, HowLoaded.ON_DEMAND, HowLoaded.UNKNOWN)
 
 
@@ -97,10 +104,32 @@ def read_package(judge: Judge, target: ExaminedTarget, package: Package, files: 
     installed = Path(judge.torch.package)
     surroundings = Surroundings(torch_folder=installed if judge.torch.here and disk.is_dir(installed) else None)
     sources = _Sources(package, files)
-    reading = read(sources, tuple(_modules(sources)), world.fresh, surroundings=surroundings)
+    reading = read(
+        sources,
+        tuple(_modules(sources)),
+        world.fresh,
+        surroundings=surroundings,
+        built_for=functools.partial(_torches_built_for, target, package),
+    )
     if target.extensions and _says_nothing(sources, reading):
         return None
     return ReadPackage(package=package, world=world, reading=reading)
+
+
+def _torches_built_for(target: ExaminedTarget, package: Package, library: str) -> Sequence[OtherTorch]:
+    """The torches that a library of a package may have been built for, newest first."""
+    location = posixpath.normpath(posixpath.join(package.root, library))
+    extension = next((one for one in target.extensions if one.extension.location == location), None)
+    if extension is None:
+        return ()
+    needs_cuda = any(name.startswith(_OF_CUDA) for name in extension.facts.needed)
+    releases = extension.origin.releases
+    versions = [
+        TorchVersion(build)
+        for release, machine, build in reversed(embedded.builds())
+        if release in releases and machine is extension.facts.machine and ("+cu" in build) == needs_cuda
+    ]
+    return [OtherTorch(version=str(version), cuda=version.cuda) for version in versions]
 
 
 def _modules(sources: _Sources) -> Iterable[str]:
@@ -190,12 +219,13 @@ def _verdict(
         return PackageVerdict.IMPORT_FAILS
     if outcome is not None and outcome.raised is Answer.UNKNOWN:
         return PackageVerdict.UNKNOWN
+    libraries = tuple(libraries)
     used = [library for library in libraries if library.used is not False]
     if any(library.verdict is Verdict.CORRUPTS for library in used):
         return PackageVerdict.CORRUPTS
     if any(map(_is_doubtful, used)):
         return PackageVerdict.UNKNOWN
-    return PackageVerdict.WORKS_WITHOUT if any(one.is_missing for one in used) else PackageVerdict.WORKS
+    return PackageVerdict.WORKS_WITHOUT if any(one.is_missing for one in libraries) else PackageVerdict.WORKS
 
 
 def _is_doubtful(library: UsedLibrary) -> bool:
@@ -292,20 +322,35 @@ def _libraries(
         how = use.how if use else HowLoaded.UNKNOWN
         attempt = world.attempts.get(path)
         failing = load is not None and load.raised is not None
-        told = load.told if load and failing and how in _OPTIONAL else None
+        told, told_text = _told(use, load if failing and how in _OPTIONAL else None)
+        skipped = use.skipped if use else None
         inventory = extensions[path].inventory if told and path in extensions else None
         yield UsedLibrary(
             path=path,
             loaded_at=str(load.at) if load else _place(use),
             how=how,
-            used=_is_used(path, how, load, world),
+            used=False if skipped else _is_used(path, how, load, world),
             file=result.path if result else None,
             verdict=result.verdict if result else (Verdict.FAILS if failing else Verdict.LOADS),
             error=attempt.problem if attempt and failing else None,
             told=told,
-            operators=tuple(sorted(_defined(inventory.registrations.operators))) if inventory else (),
+            told_text=told_text,
+            skipped=skipped,
+            operators=tuple(sorted(_operators(inventory.registrations, world))) if inventory else (),
             convention=use.convention if use else None,
         )
+
+
+def _told(use: LibraryUse | None, missed: Load | None) -> tuple[Told | None, str | None]:
+    """How users learn that the package goes on without a library, and in which words; None if it does not.
+
+    :param missed: the load that failed, if the package goes on
+    """
+    if missed is not None:
+        return missed.told, missed.told_text
+    if use is not None and use.skipped is Skipped.GUARD:
+        return (use.said.how, use.said.text) if use.said else (Told.NOTHING, None)
+    return None, None
 
 
 def _place(use: LibraryUse | None) -> str | None:
@@ -321,5 +366,8 @@ def _is_used(path: str, how: HowLoaded, load: Load | None, world: PackageWorld) 
     return True if how in (HowLoaded.IMPORT, HowLoaded.GUARDED) else None
 
 
-def _defined(operators: Iterable[RegisteredOperator]) -> set[str]:
-    return {operator.name for operator in operators if operator.phase.value == "static-init" and not operator.jit_only}
+def _operators(registrations: Registrations, world: PackageWorld) -> set[str]:
+    """The operators that a library defines, and the package's own that it has kernels for, which Python may define."""
+    defined = {one.name for one in registrations.operators if one.phase.value == "static-init" and not one.jit_only}
+    kernels = {one.operator for one in registrations.kernels if one.phase.value == "static-init"}
+    return defined | {name for name in kernels if not world.has_namespace(name.partition("::")[0])}

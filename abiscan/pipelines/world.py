@@ -127,6 +127,10 @@ class PackageWorld:
         """What an operator of the package returns, called without arguments; see ``World.call``."""
         return self._loads.call(self._moment, operator)
 
+    def has_namespace(self, namespace: str) -> bool:
+        """Whether torch itself defines operators in a namespace."""
+        return namespace in self._loads.namespaces_of_torch
+
     @property
     def missing_requirements(self) -> tuple[str, ...]:
         """The packages that are required and not installed, if the libraries that are lacking may be theirs."""
@@ -196,7 +200,7 @@ class _Loads:
             return True
         # In a namespace that neither torch nor the package has, another package may define operators.
         namespace = name.partition("::")[0]
-        is_known = namespace in moment.namespaces or namespace in self._namespaces_of_torch
+        is_known = namespace in moment.namespaces or namespace in self.namespaces_of_torch
         return Answer.UNKNOWN if moment.is_unread or not is_known else False
 
     @functools.cached_property
@@ -206,7 +210,8 @@ class _Loads:
         return names | {name.partition(".")[0] for name in names}
 
     @functools.cached_property
-    def _namespaces_of_torch(self) -> frozenset[str]:
+    def namespaces_of_torch(self) -> frozenset[str]:
+        """The namespaces in which torch defines operators."""
         return frozenset(name.partition("::")[0] for name in self._of_torch)
 
     def call(self, moment: _Moment, operator: str) -> int | bool | str | NoResult | None:
@@ -355,10 +360,10 @@ def _versions(judge: Judge, setting: Setting, files: Files) -> tuple[str | Answe
         return Answer.UNKNOWN, Answer.UNKNOWN
     if stated := build_of(judge.torch.package, files).version:
         return stated, build_of(judge.torch.package, files).cuda
-    local = TorchVersion(build).local or ""
-    if local.startswith("cu") and local[2:].isdigit():
-        return build, f"{local[2:-1]}.{local[-1]}"
-    return build, None if local.startswith(("cpu", "rocm")) else Answer.UNKNOWN
+    version = TorchVersion(build)
+    if version.cuda:
+        return build, version.cuda
+    return build, None if (version.local or "").startswith(("cpu", "rocm")) else Answer.UNKNOWN
 
 
 def _python(judge: Judge, target: ExaminedTarget) -> tuple[int, int] | Answer:

@@ -109,7 +109,7 @@ def _summary(module: str, runs: list[Run]) -> ImportOutcome:
     usual = [one for one in runs if not one.optional]
     same = all(one.raised == first.raised for one in usual)
     loads = tuple(
-        Load(path=one.path, loader=one.loader, at=one.at, raised=one.raised, told=one.told)
+        Load(path=one.path, loader=one.loader, at=one.at, raised=one.raised, told=one.told, told_text=one.told_text)
         for one in first.trace.attempts
     )
     everywhere = set(first.trace.registrations).intersection(*(one.trace.registrations for one in usual))

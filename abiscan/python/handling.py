@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from abiscan.python.binding import Binding
 from abiscan.python.contexts import Manager, Suppress
 from abiscan.python.hosts import truth
 from abiscan.python.machine import Frame
-from abiscan.python.model import Told
+from abiscan.python.model import Said, Told
 from abiscan.python.signals import BreakSignal, ContinueSignal, ReturnSignal
 from abiscan.python.values import Class, Instance, NotKnown, PythonError, Scope, Thrown, Why
 
 _LOUDEST = (Told.WARNING, Told.LOG, Told.PRINT)
+
+
+def loudest_of(heard: Iterable[Said]) -> Said | None:
+    """What users are most likely to notice; the first of its kind."""
+    return min(heard, key=lambda said: _LOUDEST.index(said.how), default=None)
 
 
 class Handling(Binding):
@@ -73,11 +78,13 @@ class Handling(Binding):
         finally:
             self.guards.pop()
 
-    def survived(self, failure: PythonError, heard: list[Told]) -> None:
+    def survived(self, failure: PythonError, heard: list[Said]) -> None:
         """An exception was caught for good: the loads that it tells of are over, and users were told so much."""
-        told = next((one for one in _LOUDEST if one in heard), Told.NOTHING)
+        loudest = loudest_of(heard)
         for number in failure.loads:
-            self.trace.attempts[number].told = told
+            attempt = self.trace.attempts[number]
+            attempt.told = loudest.how if loudest else Told.NOTHING
+            attempt.told_text = loudest.text if loudest else None
 
     def _try(self, node: ast.Try, scope: Scope) -> None:
         try:
@@ -114,7 +121,7 @@ class Handling(Binding):
         return tuple(caught) if isinstance(caught, tuple) else (caught,)
 
     def _handle(self, handler: ast.ExceptHandler, failure: PythonError, scope: Scope) -> None:
-        heard: list[Told] = []
+        heard: list[Said] = []
         self.listeners.append(heard)
         self.handling.append(failure)
         if handler.name:

@@ -16,6 +16,7 @@ from abiscan.python.modelled import Modelled
 from abiscan.python.models import MODELS
 from abiscan.python.models.builtin import BUILTINS
 from abiscan.python.scan import ImportLine
+from abiscan.python.signals import BreakSignal, ContinueSignal, ReturnSignal
 from abiscan.python.values import Deferred, NotKnown, PythonError, PythonModule, Scope, Stage, Thrown, Why, thrown
 
 _REMOVED = {
@@ -117,6 +118,9 @@ class PythonInterpreter(Calls):
             raise
         except RecursionError:
             self.gap("is nested too deep to be followed")
+            module.open_ = True
+        except (ReturnSignal, BreakSignal, ContinueSignal):  # ast accepts what Python refuses
+            self.gap("is not Python: a return, break or continue stands outside of what it ends")
             module.open_ = True
         finally:
             self.frames.pop()

@@ -17,10 +17,14 @@ from abiscan.python.model import (
     PythonLine,
     PythonRegistration,
     Raised,
+    Said,
     Told,
     World,
 )
+from abiscan.python.sources import stripped
 from abiscan.python.values import NotKnown, PythonFunction, Scope, Why
+
+_MOST_SAID = 100
 
 Spot = tuple[str, int, int]
 """A place in a source where something is decided: file, line, column."""
@@ -57,6 +61,7 @@ class Attempt:
     at: PythonLine
     raised: Raised | Answer | None
     told: Told | None = None
+    told_text: str | None = None
     guarded: bool = False
 
 
@@ -77,6 +82,8 @@ class Trace:
     registrations: list[PythonRegistration] = field(default_factory=list)
     decisions: dict[Spot, Decision] = field(default_factory=dict)
     gaps: list[str] = field(default_factory=list)
+    said: list[Said] = field(default_factory=list)
+    """What users are told."""
     called: set[ast.AST] = field(default_factory=set)
     """The functions that have been called."""
     optional: bool = False
@@ -113,7 +120,7 @@ class PythonMachine:
         self.modules: dict[str, object] = {}
         self.guards: list[tuple[object, ...]] = []
         """What the ``try`` statements around catch without raising again, innermost last."""
-        self.listeners: list[list[Told]] = []
+        self.listeners: list[list[Said]] = []
         self.defined: set[str] = set()
         """The operators that Python has defined."""
         self.unclear: set[str] = set()
@@ -178,10 +185,12 @@ class PythonMachine:
         if where not in self.trace.gaps and len(self.trace.gaps) < 50:
             self.trace.gaps.append(where)
 
-    def tell(self, told: Told) -> None:
+    def tell(self, how: Told, text: str | None) -> None:
         """Users are told something."""
-        for listener in self.listeners:
-            listener.append(told)
+        said = Said(how=how, at=self.place(), text=None if text is None else stripped(text))
+        for listener in (self.trace.said, *self.listeners):
+            if len(listener) < _MOST_SAID:
+                listener.append(said)
 
     def catches(self, error: type[BaseException]) -> bool:
         """Whether an exception would be caught for good."""

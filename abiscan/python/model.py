@@ -102,11 +102,20 @@ class Told(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """What the code tells users: how, where, and the words; None if those could not be followed."""
+
+    how: Told
+    at: PythonLine
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
     """One library that the code loaded, or tried to.
 
     ``path`` is None if it could not be followed. ``raised`` is what the load raised, and ``told`` how users learn of
-    it if the package catches that; None if it does not.
+    it if the package catches that, ``told_text`` in which words; None if it does not.
     """
 
     path: str | None
@@ -114,6 +123,7 @@ class Load:
     at: PythonLine
     raised: Raised | Answer | None
     told: Told | None = None
+    told_text: str | None = None
 
 
 class Registers(enum.Enum):
@@ -187,17 +197,39 @@ class HowLoaded(enum.Enum):
     UNKNOWN = "unknown"
 
 
+class Skipped(enum.Enum):
+    """Why the import does not get to a library, although it does on the torch that the library was built for."""
+
+    GUARD = "guard"
+    """The package does without it on this torch, by a condition on the version or the build of torch."""
+    IMPORT_STOPS = "import-stops"
+    """The import fails before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherTorch:
+    """A torch that a library may have been built for: ``torch.__version__`` and ``torch.version.cuda``."""
+
+    version: str
+    cuda: str | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LibraryUse:
     """How the package uses one of its libraries on this target: where it is loaded, how, and whether by convention.
 
     ``convention`` is the reason, in words, if the Python code tells nothing and a naming convention decides.
+    ``skipped`` says why the import does not get to it here; ``how`` and ``at`` are then those on the torch that it was
+    built for, and ``said`` is how users learn of it. ``unimportable`` says that no Python of the target accepts it.
     """
 
     path: str
     how: HowLoaded
     at: PythonLine | None
     convention: str | None = None
+    skipped: Skipped | None = None
+    said: Said | None = None
+    unimportable: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,12 +9,17 @@ from contextlib import contextmanager
 from abiscan.python.explore import Explored, explore
 from abiscan.python.library import PythonCode, Surroundings
 from abiscan.python.machine import Limits
-from abiscan.python.model import Reading, World
+from abiscan.python.model import OtherTorch, Reading, World
 from abiscan.python.sources import PackageFiles, PackageSources
+from abiscan.python.unreached import unreached
 from abiscan.python.uses import Later, Willing, classify, later
 
 _SECONDS = 5.0
 _MOST_SUBMODULES = 20
+
+
+def _of_no_torch(_library: str) -> Sequence[OtherTorch]:
+    return ()
 
 
 def read(
@@ -23,16 +28,22 @@ def read(
     world_factory: Callable[[], World],
     *,
     surroundings: Surroundings | None = None,
+    built_for: Callable[[str], Sequence[OtherTorch]] = _of_no_torch,
     seconds: float = _SECONDS,
 ) -> Reading:
     """Read what importing a package does.
 
     ``modules`` are the names that it is imported by; if there are none, its metadata or its files say.
-    ``world_factory`` gives a world in which nothing is loaded yet.
+    ``world_factory`` gives a world in which nothing is loaded yet. ``built_for`` answers for a library by its path.
     """
     with _without_collector():
         return _read(
-            PackageFiles(package), modules, world_factory, surroundings or Surroundings(), Limits.seconds(seconds)
+            PackageFiles(package),
+            modules,
+            world_factory,
+            surroundings or Surroundings(),
+            built_for,
+            Limits.seconds(seconds),
         )
 
 
@@ -53,6 +64,7 @@ def _read(
     modules: Sequence[str],
     world_factory: Callable[[], World],
     surroundings: Surroundings,
+    built_for: Callable[[str], Sequence[OtherTorch]],
     limits: Limits,
 ) -> Reading:
     library = PythonCode(files, world_factory().python, surroundings)
@@ -65,9 +77,10 @@ def _read(
     whole = [explore(library, lambda: Willing(world_factory()), name, limits) for name in cut_short]
     groups = tuple(one.runs for one in (*main, *whole))
     after = later(library, world_factory(), names, [run for one in main for run in one.runs], limits)
+    uses = classify(library, world_factory(), groups, after)
+    uses |= unreached(library, world_factory, names, uses, built_for, limits)
     library.has_requirements = False
     apart = [explore(library, world_factory, name, limits) for name in _with_own_libraries(main, after)]
-    uses = classify(library, world_factory(), groups, after)
     return Reading(imports=tuple(one.outcome for one in (*main, *apart)), uses=uses)
 
 

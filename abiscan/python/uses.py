@@ -10,7 +10,7 @@ from abiscan.python.explore import Run
 from abiscan.python.imports import PythonInterpreter
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Attempt, Exhausted, Limits
-from abiscan.python.model import Answer, HowLoaded, LibraryUse, LoadedBy, NoResult, Raised, World
+from abiscan.python.model import Answer, HowLoaded, LibraryUse, LoadedBy, NoResult, OtherTorch, Raised, World
 from abiscan.python.values import Class, NotKnown, PythonFunction, PythonModule, Thrown, Why
 
 _MOST_MODULES = 200
@@ -18,11 +18,15 @@ _MOST_CHOICES = 6
 
 
 class Willing:
-    """A world in which every library loads and every operator is there: to see what the code may get to."""
+    """A world in which every library loads and every operator is there: to see what the code may get to.
 
-    def __init__(self, world: World) -> None:
-        self.torch_version, self.cuda, self.python = world.torch_version, world.cuda, world.python
-        self.machine = world.machine
+    :param torch: in place of the torch of that world
+    """
+
+    def __init__(self, world: World, torch: OtherTorch | None = None) -> None:
+        self.torch_version = torch.version if torch else world.torch_version
+        self.cuda = torch.cuda if torch else world.cuda
+        self.python, self.machine = world.python, world.machine
 
     def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
         """It loads."""
@@ -164,7 +168,7 @@ def classify(
         if path not in uses:
             unimportable = _no_python_imports(library, path)
             how = HowLoaded.UNKNOWN if unclear and not unimportable else HowLoaded.NEVER
-            uses[path] = LibraryUse(path=path, how=how, at=None)
+            uses[path] = LibraryUse(path=path, how=how, at=None, unimportable=unimportable)
     return uses
 
 

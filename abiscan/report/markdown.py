@@ -35,30 +35,30 @@ def _lines(report: Report) -> Iterator[str]:
     yield f"| {'target' if report.packages else 'extension'} | torch | verdict | first error |"
     yield "|---|---|---|---|"
     for package in report.packages:
-        error = _code(first_line(str(package.error))) if package.error else ""
+        error = code(first_line(str(package.error))) if package.error else ""
         verdict = f"{_PACKAGE_SIGNS[package.verdict]} {package.verdict.value}"
-        yield f"| {_code(_title(package))} | {_plain(package.torch_build or '?')} | {verdict} | {error} |"
+        yield f"| {code(_title(package))} | {plain(package.torch_build or '?')} | {verdict} | {error} |"
     for result in report.alone:
         message = result.predicted_error.line if result.predicted_error else ""
         if not result.uses_torch:
             message = message or "does not use torch"
         verdict = f"{_SIGNS[result.verdict]} {result.verdict.value}"
-        yield f"| {_code(_name(result))} | {_plain(result.torch_build or '?')} | {verdict} | {_code(message)} |"
+        yield f"| {code(_name(result))} | {plain(result.torch_build or '?')} | {verdict} | {code(message)} |"
     for target in report.unchecked:
         verdict = "nothing to check" if target.readable else "❔ not checked"
-        yield f"| {_code(target.target)} | | {verdict} | {_plain(target.problem)} |"
+        yield f"| {code(target.target)} | | {verdict} | {plain(target.problem)} |"
     for package in report.packages:
         yield from _package(report, package)
     for result in report.alone:
         if result.findings or result.suppressed or result.gaps:
             yield ""
-            yield f"#### {_code(_name(result))}"
+            yield f"#### {code(_name(result))}"
             yield ""
             for finding in result.findings:
                 yield from _finding(finding)
             yield from _suppressed(result)
             for gap in result.gaps:
-                yield f"- *gap, {_plain(gap.stage)}*: {_plain(gap.reason)}"
+                yield f"- *gap, {plain(gap.stage)}*: {plain(gap.reason)}"
 
 
 def _package(report: Report, package: PackageResult) -> Iterator[str]:
@@ -67,12 +67,12 @@ def _package(report: Report, package: PackageResult) -> Iterator[str]:
     if not found and not suppressed and not package.without:
         return
     yield ""
-    yield f"#### {_code(package.subject)}"
+    yield f"#### {code(package.subject)}"
     yield ""
     if package.error and package.error.cause:
-        yield f"- *cause*: {_code(first_line(package.error.cause))}"
+        yield f"- *cause*: {code(first_line(package.error.cause))}"
     for library in package.without:
-        yield f"- *without* {_code(library.path)}: {_code(first_line(library.error or ''))}"
+        yield f"- *without* {code(library.path)}: {code(first_line(library.error or ''))}"
     for cause in found:
         yield from _finding(cause.finding, cause.files if len(cause.files) > 1 else ())
     yield from suppressed
@@ -84,31 +84,31 @@ def _title(package: PackageResult) -> str:
 
 def _suppressed(result: Result) -> Iterator[str]:
     for suppressed in result.suppressed:
-        yield f"- *suppressed*: {_plain(suppressed.finding.message)} ({_plain(suppressed.reason)})"
+        yield f"- *suppressed*: {plain(suppressed.finding.message)} ({plain(suppressed.reason)})"
 
 
 def _finding(finding: Finding, files: Sequence[str] = ()) -> Iterator[str]:
-    yield f"- **{finding.rule}** ({finding.effect.value}): {_plain(finding.message)}"
+    yield f"- **{finding.rule}** ({finding.effect.value}): {plain(finding.message)}"
     for evidence in finding.evidence[:_EVIDENCE_SHOWN]:
-        instead = f", found: {_code(evidence.instead)}" if evidence.instead else ""
-        yield f"  - {_code(evidence.readable or evidence.subject)}{instead}"
+        instead = f", found: {code(evidence.instead)}" if evidence.instead else ""
+        yield f"  - {code(evidence.readable or evidence.subject)}{instead}"
     if (hidden := len(finding.evidence) - _EVIDENCE_SHOWN) > 0:
         yield f"  - … {hidden} more"
     if files:
-        yield f"  - in {len(files)} files: {', '.join(map(_code, files[:_EVIDENCE_SHOWN]))}"
-    yield f"  - fix: {_plain(finding.fix)}"
+        yield f"  - in {len(files)} files: {', '.join(map(code, files[:_EVIDENCE_SHOWN]))}"
+    yield f"  - fix: {plain(finding.fix)}"
 
 
 def _name(result: Result) -> str:
     return result.target if result.target.endswith(result.path) else f"{result.target}: {result.path}"
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Text without special meaning in Markdown or HTML."""
     return _SPECIAL.sub(r"\\\1", clean(text))
 
 
-def _code(text: str) -> str:
+def code(text: str) -> str:
     """Text as code, also in a table cell, where a bar ends the cell even inside code."""
     if not text:
         return ""

@@ -1,4 +1,4 @@
-"""The matrix as one self-contained HTML page, made from ``matrix.html``: it needs no other file and no network.
+"""The matrix as one self-contained HTML page, made from ``page.html``: it needs no other file and no network.
 
 The newest releases come first, and adjacent ones with the same answer share a column. Each cell with a problem links to
 its findings. Names come from files that
@@ -41,13 +41,14 @@ _WORDS: Final = {"✓": "loads", "◐": "works without a part", "✗": "fails", 
 
 def render(matrix: Matrix) -> str:
     """The page. Its findings should be explained: see ``Judge.judge``."""
-    template = resources.files("abiscan.report").joinpath("matrix.html").read_text("utf-8")
+    template = resources.files("abiscan.report").joinpath("page.html").read_text("utf-8")
     names = list(dict.fromkeys(row.target for row in matrix.rows))
     targets = []
     for number, target in enumerate(names):
         rows = [row for row in matrix.rows if row.target == target]
         targets.append("\n".join(_target(f"t{number}", rows, matrix)))
     return string.Template(template).substitute(
+        title="Which torch releases does it load on?",
         answers="\n".join(_answers(names, matrix)),
         targets="\n".join((*targets, *_unchecked(matrix.unchecked))),
         legend=_text(legend(packages=bool(matrix.packages))),

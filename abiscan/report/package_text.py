@@ -10,6 +10,7 @@ from rich.text import Text
 
 from abiscan.binary.mangling import demangle
 from abiscan.findings import Effect
+from abiscan.python.model import Told
 from abiscan.report.characters import clean
 from abiscan.results.causes import Cause, causes
 from abiscan.results.check import Report
@@ -23,6 +24,7 @@ _STYLES: Final = {
     PackageVerdict.IMPORT_FAILS: "bold red",
     PackageVerdict.UNKNOWN: "yellow",
 }
+_SAID: Final = {Told.WARNING: "it warns", Told.LOG: "it logs", Told.PRINT: "it prints", Told.NOTHING: ""}
 _MANGLED: Final = re.compile(r"\b_Z\w+")
 _EVIDENCE_SHOWN: Final = 2
 _FILES_SHOWN: Final = 4
@@ -94,6 +96,10 @@ def _missing(package: PackageResult, *, verbose: bool) -> Iterator[Text]:
     yield from (Text(f"  = without {_library(library, verbose=verbose)}") for library in shown)
     if hidden := len(without) - len(shown):
         yield Text(f"    … {hidden} more (use -v to show them)", style="dim")
+    said = dict.fromkeys((library.told, library.told_text) for library in without)
+    for told, text in said:
+        if told and text:
+            yield Text(f"  = {_SAID[told]}: {_readable(' '.join(text.split()), verbose=verbose)}")
     if names := package.missing_operators:
         yield Text(f"  = missing: {clean(listed(names, len(names) if verbose else _OPERATORS_SHOWN))}")
 
@@ -101,6 +107,8 @@ def _missing(package: PackageResult, *, verbose: bool) -> Iterator[Text]:
 def _library(library: UsedLibrary, *, verbose: bool) -> str:
     where = f" ({library.loaded_at})" if library.loaded_at else ""
     error = f": {_readable(first_line(library.error), verbose=verbose)}" if library.error else ""
+    if library.skipped:
+        error = ": the package does not load it on this torch"
     return f"{clean(library.path)}{clean(where)}{error}"
 
 
@@ -138,7 +146,7 @@ def _details(report: Report, package: PackageResult) -> Iterator[Text]:
         verdict = library.verdict.value if library.verdict else "not checked"
         where = f", {library.loaded_at}" if library.loaded_at else ""
         why = f" ({library.convention})" if library.convention else ""
-        yield Text(f"  {clean(library.path)}: {verdict}; {library.how.value}{clean(where + why)}", style="dim")
+        yield Text(f"  {clean(library.path)}: {verdict}; {library.use}{clean(where + why)}", style="dim")
     for condition in package.conditions:
         yield Text.assemble(("condition", "yellow"), f": {clean(condition)}")
     for reason in package.gaps:

@@ -166,14 +166,18 @@ class Report:
             unchecked=self.unchecked,
         )
 
-    def to_json(self) -> str:
-        """The JSON document, version 1."""
+    def document(self) -> dict[str, Any]:
+        """The contents of the JSON document: ``packages``, ``results`` and ``unchecked``."""
         packages = [
             {**package_document(package), "findings": list(map(_finding, package.findings))}
             for package in self.packages
         ]
         results = [_result(result) for result in self.results]
-        return rendered({"packages": packages, "results": results, "unchecked": document_of(self.unchecked)})
+        return {"packages": packages, "results": results, "unchecked": document_of(self.unchecked)}
+
+    def to_json(self) -> str:
+        """The JSON document, version 1."""
+        return rendered(self.document())
 
 
 def _result(result: Result) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from abiscan.findings import Effect, Finding
-from abiscan.python.model import HowLoaded, Told
+from abiscan.python.model import HowLoaded, Skipped, Told
 from abiscan.results.verdict import How, Verdict
 from abiscan.words import first_line, listed, plural
 
@@ -54,8 +54,9 @@ class UsedLibrary:
     ``path`` is that in the package, ``file`` that of its own result, None if it has none.
     ``used`` is None if that depends on something unknown. ``verdict`` is None for a library that has nothing to do with
     torch and is not loaded by itself. ``error`` is what loading it says here, ``told`` how users learn of it if the
-    package goes on without it, ``operators`` those that are then missing. ``convention`` says why it counts, or does
-    not, if the Python code does not say so but its name does.
+    package goes on without it, ``told_text`` in which words (None if unknown), ``operators`` those that are then
+    missing. ``skipped`` says why the import does not get to it; ``how`` is then how the torch that it was built for
+    loads it. ``convention`` says why it counts, or does not, if the Python code does not say so but its name does.
     """
 
     path: str
@@ -66,6 +67,8 @@ class UsedLibrary:
     file: str | None = None
     error: str | None = None
     told: Told | None = None
+    told_text: str | None = None
+    skipped: Skipped | None = None
     operators: tuple[str, ...] = ()
     convention: str | None = None
 
@@ -73,6 +76,17 @@ class UsedLibrary:
     def is_missing(self) -> bool:
         """Whether the package can be imported without it, but not all of it works then."""
         return self.told is not None or (self.how is HowLoaded.ON_DEMAND and self.verdict is Verdict.FAILS)
+
+    @property
+    def use(self) -> str:
+        """How the package uses it, in words."""
+        match self.skipped:
+            case Skipped.GUARD:
+                return f"{self.how.value} on the torch that it was built for, skipped on this one"
+            case Skipped.IMPORT_STOPS:
+                return "the import stops before it"
+            case None:
+                return self.how.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,6 +261,8 @@ def _library(library: UsedLibrary) -> dict[str, Any]:
         "verdict": library.verdict.value if library.verdict else None,
         "error": library.error,
         "told": library.told.value if library.told else None,
+        "told_text": library.told_text,
+        "skipped": library.skipped.value if library.skipped else None,
         "operators": list(library.operators),
         "convention": library.convention,
     }

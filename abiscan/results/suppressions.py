@@ -77,7 +77,7 @@ def read_baseline(path: Path) -> Baseline:
         document = json.loads(path.read_text("utf-8"))
     except OSError as error:
         raise InputError(str(path), f"cannot be read: {error.strerror or error}", fix) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(str(path), "not JSON, so not a baseline", fix) from error
     try:
         return Baseline(evidence={cause: frozenset(proofs) for cause, proofs in _evidence(document).items()})
@@ -134,7 +134,7 @@ def _table(file: Path) -> dict[str, Any]:
         return tomllib.loads(file.read_text("utf-8"))
     except OSError as error:
         raise InputError(str(file), f"cannot be read: {error.strerror or error}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(str(file), f"not TOML: {error}") from error
 
 

@@ -31,8 +31,9 @@ Args = list[object]
 Kwargs = dict[str, object]
 
 
-def _print(machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
-    machine.tell(Told.PRINT)
+def _print(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    words = [text(machine, one) for one in args]
+    machine.tell(Told.PRINT, " ".join(map(str, words)) if concrete(words) else None)
     return None
 
 

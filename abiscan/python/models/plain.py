@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 from collections import namedtuple
 from collections.abc import Callable
 from typing import NamedTuple
 
 from abiscan.python import loading
 from abiscan.python.contexts import Suppress
+from abiscan.python.hosts import text
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, LoadedBy, Told
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Model, Namespace, argument, namespace, natives
-from abiscan.python.operations import attempt, described
-from abiscan.python.values import NotKnown, PythonFunction, PythonModule, Why, Wrapped, concrete, thrown
+from abiscan.python.operations import attempt, binary, described
+from abiscan.python.values import NotKnown, PythonError, PythonFunction, PythonModule, Why, Wrapped, concrete, thrown
 
 Args = list[object]
 Kwargs = dict[str, object]
@@ -70,7 +72,7 @@ class Stream(Modelled):
 
     def attribute(self, machine: PythonMachine, name: str) -> object:
         """``write`` tells users something."""
-        return Native(name, _telling(Told.PRINT)) if name == "write" else NotKnown(f"stream.{name}")
+        return Native(name, _telling(Told.PRINT, "s")) if name == "write" else NotKnown(f"stream.{name}")
 
 
 def _exit(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
@@ -120,12 +122,23 @@ def _platform(machine: PythonMachine) -> object:
 # ---- telling users
 
 
-def _telling(told: Told) -> Model:
-    def call(machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
-        machine.tell(told)
+def _telling(told: Told, name: str = "message") -> Model:
+    """A function that tells users its first argument, filled in with the further ones as ``logging`` does."""
+
+    def call(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+        message = text(machine, argument(args, kwargs, 0, name))
+        if told is Told.LOG and len(args) > 1:
+            filled_in = (text(machine, one) if isinstance(one, PythonError) else one for one in args[1:])
+            message = binary(ast.Mod(), message, tuple(filled_in))
+        machine.tell(told, message if isinstance(message, str) else None)
         return None
 
     return call
+
+
+def _telling_at_level(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    """``log``: the level comes first."""
+    return _telling(Told.LOG, "msg")(machine, args[1:], kwargs)
 
 
 class Logger(Modelled):
@@ -136,7 +149,7 @@ class Logger(Modelled):
         quiet = {"debug", "info"}
         loud = {"warning", "warn", "error", "exception", "critical", "log", "fatal", "warning_once"}
         if name in quiet | loud:
-            return Native(f"logger.{name}", _telling(Told.LOG))
+            return Native(f"logger.{name}", _telling_at_level if name == "log" else _telling(Told.LOG, "msg"))
         return NotKnown(f"logger.{name}")
 
 

@@ -157,7 +157,7 @@ def test_what_an_initialiser_registers_is_in_the_functions_that_it_leads_to(name
     executed = [site for site in recovery.sites if recovery.is_executed(site)]
     image = recovery.process.image
     starts = (address - image.base for address in image.initialisers())
-    reached = {function for start in starts for function in recovery.functions.reached_from(start)}
+    reached = {function for start in starts for function in recovery.functions_reached(start)}
     assert executed
     assert {recovery.functions.containing(site.address - (not site.is_jump)) for site in executed} <= reached
     recovery.process.close()

@@ -94,6 +94,15 @@ def test_the_newest_version_that_works_is_found(python: str, index: Path) -> Non
     assert installed(python)["pkg"] == "3.0"
 
 
+def test_the_installed_version_may_be_the_one_that_works(python: str, index: Path, environment: Path) -> None:
+    install(site_of(environment), "pkg", {"pkg/_C.so": extension()}, version="2.0", requires="")
+    for version, elf in (("1.0", extension(undefined=GONE)), ("2.0", extension())):
+        package_wheel(index, "pkg", {"pkg/_C.so": elf}, version=version)
+    for options in ([], ["--no-deps"]):
+        _, way = refusal(python, "pkg==1.0", *options)
+        assert command(way) == ["pip", "--python", python, "install", "pkg==2.0", *options]
+
+
 def test_extras_and_other_packages_stay(python: str, index: Path) -> None:
     package_wheel(index, "other", {"other.so": extension()})
     for version, elf in (("1.0", extension()), ("2.0", extension(undefined=GONE))):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from abiscan.python.library import Surroundings
-from abiscan.python.model import Answer, LoadedBy, NoResult, Raised, Reading
+from abiscan.python.model import Answer, LoadedBy, NoResult, OtherTorch, Raised, Reading
 from abiscan.python.reading import read
 
 
@@ -84,7 +84,16 @@ class FakeWorld:
 
 
 def reading_of(
-    files: Mapping[str, str | bytes], world: FakeWorld | None = None, around: Surroundings | None = None
+    files: Mapping[str, str | bytes],
+    world: FakeWorld | None = None,
+    around: Surroundings | None = None,
+    built_for: tuple[OtherTorch, ...] = (),
 ) -> Reading:
     """Read a package."""
-    return read(TextSources(files), (), lambda: world or FakeWorld(), surroundings=around)
+    return read(
+        TextSources(files),
+        (),
+        lambda: world or FakeWorld(),
+        surroundings=around,
+        built_for=lambda path: built_for if path.endswith(".so") else (),
+    )

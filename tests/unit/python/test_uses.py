@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from abiscan.python.model import PROCESS_ENDS, Answer, HowLoaded, LoadedBy, Raised, Told
+from abiscan.python.model import PROCESS_ENDS, Answer, HowLoaded, LoadedBy, OtherTorch, Raised, Skipped, Told
 from abiscan.python.reading import read
 from tests.unit.python.packages import FakeWorld, TextSources, reading_of
 
@@ -150,24 +150,30 @@ def test_never_needed_and_unknown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("handler", "told"),
+    ("handler", "told", "words"),
     [
-        ("pass", Told.NOTHING),
-        ("AVAILABLE = False", Told.NOTHING),
-        ("print(e)", Told.PRINT),
-        ("logging.getLogger(__name__).error('%s', e)", Told.LOG),
-        ("import warnings; warnings.warn(str(e))", Told.WARNING),
-        ("print(e); import warnings; warnings.warn(str(e))", Told.WARNING),
-        ("tell(e)", Told.WARNING),
+        ("pass", Told.NOTHING, None),
+        ("AVAILABLE = False", Told.NOTHING, None),
+        ("print('without a.so:', e)", Told.PRINT, "without a.so: Could not load this library: p/a.so"),
+        (
+            "logging.getLogger(__name__).error('no %s: %s', 'a', e)",
+            Told.LOG,
+            "no a: Could not load this library: p/a.so",
+        ),
+        ("logging.log(30, 'no %s', 'a')", Told.LOG, "no a"),
+        ("logging.warning(f'{os.getpid()} has no a')", Told.LOG, None),
+        ("import warnings; warnings.warn('no a', stacklevel=2)", Told.WARNING, "no a"),
+        ("print(e); import warnings; warnings.warn(message='no a')", Told.WARNING, "no a"),
+        ("tell(e)", Told.WARNING, "Could not load this library: p/a.so"),
     ],
 )
-def test_what_users_are_told(handler: str, told: Told) -> None:
+def test_what_users_are_told(handler: str, told: Told, words: str | None) -> None:
     tell = "import logging\ndef tell(e):\n    from warnings import warn\n    warn(e)\n"
     code = LOAD + tell + f"try:\n    load('a.so')\nexcept OSError as e:\n    {handler}\n"
     (outcome,) = reading_of({"p/__init__.py": code, "p/a.so": ""}, FakeWorld(error=_fails)).imports
     assert outcome.raised is None
     (load,) = outcome.loads
-    assert load.told is told
+    assert (load.told, load.told_text) == (told, words)
     assert isinstance(load.raised, Raised)
     assert (load.path, load.loader, str(load.at)) == ("p/a.so", LoadedBy.LOAD_LIBRARY, "p/__init__.py:3")
 
@@ -219,3 +225,51 @@ def test_the_package_that_others_put_packages_into() -> None:
     files = {"space/torch/__init__.py": LOAD + "load('a.so')\n", "space/torch/a.so": ""}
     files["x-1.dist-info/top_level.txt"] = "space\n"
     assert [outcome.module for outcome in reading_of(files).imports] == ["space.torch"]
+
+
+GUARDED = LOAD + (
+    "import logging\n"
+    "if tuple(map(int, torch.__version__.split('+')[0].split('.'))) < (2, 10):\n    load('a.so')\n"
+    "else:\n    logging.warning('no a on %s', torch.__version__)\n"
+)
+OLD = OtherTorch(version="2.9.0", cuda=None)
+
+
+def test_what_a_condition_on_torch_leaves_out() -> None:
+    use = reading_of({"p/__init__.py": GUARDED, "p/a.so": ""}, built_for=(OLD,)).uses["p/a.so"]
+    assert (use.how, str(use.at), use.skipped) == (HowLoaded.IMPORT, "p/__init__.py:3", Skipped.GUARD)
+    assert use.said is not None
+    assert (use.said.how, use.said.text) == (Told.LOG, "no a on 2.13.0+cpu")
+    # Neither does the torch that it was built for load it.
+    newer = OtherTorch(version="2.12.0", cuda=None)
+    use = reading_of({"p/__init__.py": GUARDED, "p/a.so": ""}, built_for=(newer,)).uses["p/a.so"]
+    assert (use.how, use.skipped, use.said) == (HowLoaded.NEVER, None, None)
+
+
+def test_what_is_left_out_without_a_word() -> None:
+    code = LOAD + "print('hello')\nif torch.version.cuda:\n    load('a.so')\n"
+    built_for = (OtherTorch(version="2.13.0+cu130", cuda="13.0"),)
+    use = reading_of({"p/__init__.py": code, "p/a.so": ""}, built_for=built_for).uses["p/a.so"]
+    assert (use.how, use.skipped, use.said) == (HowLoaded.IMPORT, Skipped.GUARD, None)
+
+
+def test_another_library_in_its_place_leaves_nothing_out() -> None:
+    code = LOAD + "load({True: 'old.so', False: 'new.so'}[torch.__version__ < '2.10'])\n"
+    uses = reading_of({"p/__init__.py": code, "p/old.so": "", "p/new.so": ""}, built_for=(OLD,)).uses
+    assert {path: (use.how, use.skipped) for path, use in uses.items()} == {
+        "p/old.so": (HowLoaded.ALTERNATIVE, None),
+        "p/new.so": (HowLoaded.IMPORT, None),
+    }
+
+
+def test_an_import_that_stops_before_a_library() -> None:
+    stop = "import torch\nif torch.__version__ >= '2.10':\n    raise ImportError('too new')\n"
+    use = reading_of({"p/__init__.py": stop + LOAD + "load('a.so')\n", "p/a.so": ""}, built_for=(OLD,)).uses["p/a.so"]
+    assert (use.how, str(use.at), use.skipped) == (HowLoaded.IMPORT, "p/__init__.py:6", Skipped.IMPORT_STOPS)
+    # Where no torch is known to get further, nobody knows what would be loaded.
+    files = {"p/__init__.py": "raise ImportError('never')\n", "p/a.so": "", "p/b.cpython-39-x86_64-linux-gnu.so": ""}
+    uses = reading_of(files).uses
+    assert {path: (use.how, use.skipped) for path, use in uses.items()} == {
+        "p/a.so": (HowLoaded.UNKNOWN, Skipped.IMPORT_STOPS),
+        "p/b.cpython-39-x86_64-linux-gnu.so": (HowLoaded.NEVER, None),
+    }

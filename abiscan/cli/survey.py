@@ -1,0 +1,147 @@
+"""``abiscan survey``."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+import abiscan
+from abiscan.cli.common import console, errors_reported, output_to
+from abiscan.cli.options import further_reports_option, python_option, quiet_option, refuse_both, torches_option
+
+if TYPE_CHECKING:
+    from rich.progress import ProgressColumn
+
+    from abiscan.results.survey import SurveySummary
+
+_FORMATS: Final = ("html", "markdown", "parquet")
+
+
+@click.command()
+@click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
+@torches_option(
+    "torches",
+    "A torch to check on (repeatable): a release number, a version specifier ('>=2.4,<2.7'), a folder or a wheel. "
+    "Default: the torch of the current environment.",
+)
+@python_option("Use the torch and the installed packages of this Python.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    metavar="FILE",
+    help="Add the answers to FILE; those that it already has are not looked for again.",
+)
+@further_reports_option(*_FORMATS)
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="The number of processes. Default: one for each processor.",
+)
+@click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Let the workers of this dask scheduler do the work: tcp://HOST:PORT, or the file that it wrote.",
+)
+@quiet_option("Show neither progress nor a summary.")
+def survey(
+    *,
+    targets: tuple[str, ...],
+    torches: tuple[str, ...],
+    python: str | None,
+    output: Path,
+    reports: list[tuple[str, Path]],
+    jobs: int | None,
+    scheduler: str | None,
+    quiet: bool,
+) -> None:
+    """Check thousands of targets, each by itself, and keep the answers as lines of JSON.
+
+    TARGET is what `abiscan check` takes, a folder (which stands for the wheels in it, at any depth), or a list: a .txt
+    file, or - for stdin, with one target in each line. Each answer, for one target on one torch, is a line as soon as
+    it is known. A survey that was interrupted goes on where it was; a file that changed since then is checked again.
+
+    \b
+    Examples:
+      abiscan survey wheels/ --torch 2.13.0 --output results.jsonl
+      abiscan survey wheels/ --torch '>=2.9' --output results.jsonl --report html=summary.html
+      abiscan survey names.txt --torch 2.12.1 --torch 2.13.0 --output results.jsonl --jobs 8
+      abiscan survey wheels/ --torch 2.13.0 --output results.jsonl --scheduler tcp://10.0.0.5:8786
+
+    \b
+    Exit codes, for all answers in the output:
+      0  nothing stops an import, ends the process or corrupts memory
+      1  something does
+      2  usage error, or a target that cannot be read
+      3  a verdict is unknown
+    """
+    refuse_both("--torch", torches, "--python", python)
+    refuse_both("--jobs", jobs, "--scheduler", scheduler)
+    with errors_reported():
+        with _progress(quiet=quiet) as progress:
+            found = abiscan.survey(
+                targets, torches, output=output, python=python, jobs=jobs, scheduler=scheduler, progress=progress
+            )
+        for form, file in reports:
+            _report(found, form, file)
+        if not quiet:
+            from abiscan.report import survey_text
+
+            survey_text.render(found, console(sys.stdout))
+    sys.exit(found.exit_code)
+
+
+@contextlib.contextmanager
+def _progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """A bar with the rate and the remaining time, on a terminal.
+
+    :return: a function to call with the number of targets that are done, and of all
+    """
+    if quiet or not sys.stderr.isatty():
+        yield lambda _done, _total: None
+        return
+    from rich import progress as bars
+    from rich.console import Console
+
+    columns = (bars.BarColumn(), bars.MofNCompleteColumn(), _rate(), bars.TimeRemainingColumn())
+    with bars.Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("")
+
+        def show(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        yield show
+
+
+def _report(found: SurveySummary, form: str, file: Path) -> None:
+    if form == "parquet":
+        from abiscan.report import survey_parquet
+
+        survey_parquet.write(found.entries, file)
+        return
+    with output_to(file, "--report") as stream:
+        if form == "html":
+            from abiscan.report import survey_html
+
+            stream.write(survey_html.render(found))
+        else:
+            from abiscan.report import survey_markdown
+
+            stream.write(survey_markdown.render(found))
+
+
+def _rate() -> ProgressColumn:
+    from rich.progress import ProgressColumn, Task
+    from rich.text import Text
+
+    class Rate(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text(f"{task.speed:.1f}/s" if task.speed else "")
+
+    return Rate()

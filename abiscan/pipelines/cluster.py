@@ -1,0 +1,87 @@
+"""The workers of a dask cluster, the extra ``abiscan[cluster]``."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from concurrent.futures import Executor, Future
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import abiscan
+from abiscan.errors import AbiscanError, InputError
+from abiscan.pipelines.survey import Surveyed, SurveyTask, SurveyTorches, judge
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+_AHEAD: Final = 2
+"""Tasks for each worker: one in work, and one that waits, so that no worker waits for us."""
+
+_TIMEOUT: Final = "10s"
+
+
+@contextlib.contextmanager
+def cluster_workers(address: str, torches: SurveyTorches) -> Iterator[ClusterWorkers]:
+    """The workers that a scheduler has now. They need the same version of abiscan, but not the same files.
+
+    :param address: of the scheduler: ``tcp://HOST:PORT``, or the path of the JSON file that it wrote
+    :param torches: those that they have to find
+    :raises InputError: dask.distributed is not installed; there is no scheduler; a worker is of no use
+    """
+    try:
+        from distributed import Client, KilledWorker
+    except ImportError as error:
+        fix = "pip install 'abiscan[cluster]'"
+        raise InputError(address, "a cluster needs dask.distributed, which is not installed", fix) from error
+    try:
+        if address.endswith(".json"):  # dask itself would wait for this file, and for good
+            address = json.loads(Path(address).read_text("utf-8"))["address"]
+        client = Client(address, timeout=_TIMEOUT, set_as_default=False)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(address, f"there is no scheduler: {error}", "start one: dask scheduler") from error
+    with client:
+        _require(client, address, torches)
+        executor = client.get_executor(pure=False)
+        yield ClusterWorkers(executor, _AHEAD * len(client.nthreads()), (KilledWorker,))
+
+
+class ClusterWorkers:
+    """The workers of a scheduler, each with one task in work and one that waits."""
+
+    reads_here: Final = False
+
+    def __init__(self, executor: Executor, slots: int, lost: tuple[type[BaseException], ...]) -> None:
+        self._executor, self.slots, self.lost = executor, slots, lost
+
+    def submit(self, task: SurveyTask, slot: int) -> Future[Surveyed]:  # noqa: ARG002 - dask has a queue of its own
+        """Begin to work on a task."""
+        return self._executor.submit(judge, task)
+
+    def renew(self, slot: int) -> None:
+        """Do nothing: dask starts a worker again itself."""
+
+
+def _require(client: Client, address: str, torches: SurveyTorches) -> None:
+    """Reject workers that could not work, or would not give the answers of this machine."""
+    names, start = torches.names(), f"dask worker {address} --nthreads 1"
+    if not client.nthreads():
+        raise InputError(address, "the scheduler has no workers", f"start one: {start}")
+    for worker, threads in client.nthreads().items():
+        if threads > 1:
+            raise InputError(worker, f"the worker has {threads} threads", f"start it with one: {start}")
+    for worker, (version, found) in client.run(_abilities, torches).items():
+        if version != abiscan.__version__:
+            fix = f"there, type pip install abiscan=={abiscan.__version__}"
+            raise InputError(worker, f"the worker has abiscan {version}, not {abiscan.__version__}", fix)
+        if found != names:
+            raise InputError(worker, f"the worker has another torch: {found}", "name a release with --torch")
+
+
+def _abilities(torches: SurveyTorches) -> tuple[str, tuple[str, ...] | str]:
+    """The version of abiscan, and the names of the torches or why there are none; runs on each worker."""
+    try:
+        return abiscan.__version__, torches.names()
+    except AbiscanError as error:
+        return abiscan.__version__, str(error)

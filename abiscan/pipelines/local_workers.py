@@ -1,0 +1,52 @@
+"""The worker processes of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Final
+
+from abiscan.pipelines.survey import Surveyed, SurveyTask, judge
+
+
+@contextlib.contextmanager
+def local_workers(slots: int) -> Iterator[LocalWorkers]:
+    """As many processes as there are slots; what they are working on is given up if the survey is."""
+    workers = LocalWorkers(slots)
+    try:
+        yield workers
+    finally:
+        workers.shutdown()
+
+
+class LocalWorkers:
+    """Some processes, each in a pool of its own: when one ends, no other task is lost."""
+
+    lost: Final = (BrokenProcessPool,)
+    reads_here: Final = True
+
+    def __init__(self, slots: int) -> None:
+        self.slots = slots
+        self._pools = [_pool() for _ in range(slots)]
+
+    def submit(self, task: SurveyTask, slot: int) -> Future[Surveyed]:
+        """Begin to work on a task, in a slot that has no other."""
+        return self._pools[slot].submit(judge, task)
+
+    def renew(self, slot: int) -> None:
+        """Start another process in a slot."""
+        self._pools[slot].shutdown()
+        self._pools[slot] = _pool()
+
+    def shutdown(self) -> None:
+        """End the processes once their tasks are done."""
+        for pool in self._pools:
+            pool.shutdown(cancel_futures=True)
+
+
+def _pool() -> ProcessPoolExecutor:
+    # A new interpreter: a fork would take the threads of the progress bar along, half alive.
+    return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))

@@ -1,0 +1,242 @@
+"""The pipeline behind ``abiscan survey``: thousands of targets, each by itself, on one torch or several."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from abiscan.errors import AbiscanError, InputError, NoExtensionError
+from abiscan.inputs.packages import FetchedWheel, named
+from abiscan.inputs.session import Session
+from abiscan.inputs.sources import Source
+from abiscan.pipelines.bench import Bench
+from abiscan.results.check import Report
+from abiscan.results.survey import SurveyResult
+from abiscan.results.survey_file import SurveyFile
+from abiscan.results.unchecked import Unchecked
+from abiscan.rules import RULES
+from abiscan.torches.torch import TorchChoice, TorchOf, distinct, torch_choices
+
+_ATTEMPTS: Final = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SurveyTorches:
+    """The torches of a survey as the user named them, none for that of the environment, and the environment."""
+
+    specs: tuple[str, ...]
+    python: str | None
+
+    def choices(self) -> Sequence[TorchChoice]:
+        """The torches, each once.
+
+        :raises InputError: there is no such torch
+        """
+        if not self.specs:
+            return [TorchOf(self.python)]
+        return distinct(choice for spec in self.specs for choice in torch_choices(spec))
+
+    def names(self) -> tuple[str, ...]:
+        """How the results name them.
+
+        :raises AbiscanError: one cannot be read
+        """
+        return Bench(self.choices(), Session.of_user()).names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SurveyTask:
+    """One target on some of the torches of a survey.
+
+    ``sha256`` is that of a file if it is known, ``content`` its bytes for a worker that cannot read the file.
+    """
+
+    target: str
+    torches: SurveyTorches
+    names: tuple[str, ...]
+    sha256: str | None = None
+    content: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surveyed:
+    """The lines of JSON about one target; ``absent`` means that the worker has no such file, so there are none."""
+
+    lines: tuple[str, ...] = ()
+    absent: bool = False
+
+
+class Workers(Protocol):
+    """Processes that each judge one target at a time."""
+
+    @property
+    def slots(self) -> int:
+        """The number of tasks to keep in work."""
+
+    @property
+    def lost(self) -> tuple[type[BaseException], ...]:
+        """The errors of a task whose process ended."""
+
+    @property
+    def reads_here(self) -> bool:
+        """Whether they read the files of this machine."""
+
+    def submit(self, task: SurveyTask, slot: int) -> Future[Surveyed]:
+        """Begin to work on a task, in a slot that has no other."""
+
+    def renew(self, slot: int) -> None:
+        """Make a slot usable again, after its process ended."""
+
+
+def survey(
+    targets: Sequence[str],
+    torches: SurveyTorches,
+    workers: Workers,
+    answers: SurveyFile,
+    progress: Callable[[int, int], None],
+) -> None:
+    """Find the answers that are missing from a file of answers.
+
+    :param progress: is called with the number of targets that are done, and of all
+    """
+    names, done = torches.names(), itertools.count(1)
+
+    def unanswered() -> Iterator[SurveyTask]:
+        for target in targets:
+            if task := _unanswered(SurveyTask(target=target, torches=torches, names=names), answers):
+                yield task
+            else:
+                progress(next(done), len(targets))
+
+    for lines in _answered(unanswered(), workers):
+        answers.add(lines)
+        progress(next(done), len(targets))
+
+
+def _unanswered(task: SurveyTask, answers: SurveyFile) -> SurveyTask | None:
+    """What is left of a task: the torches without an answer for the file as it is now; None if nothing is."""
+    known = {name: answers.sha256(task.target, name) for name in task.names if answers.has(task.target, name)}
+    if not known:
+        return task
+    sha256 = _sha256(task.target)
+    left = tuple(name for name in task.names if name not in known or sha256 not in (None, known[name]))
+    return dataclasses.replace(task, names=left, sha256=sha256) if left else None
+
+
+def _answered(tasks: Iterable[SurveyTask], workers: Workers) -> Iterator[tuple[str, ...]]:
+    """The lines about each target, as soon as it is judged.
+
+    A target whose process ends is tried once more, since something else may have ended it; after that, its lines say
+    so.
+    """
+    remaining, free = iter(tasks), list(range(workers.slots))
+    working: dict[Future[Surveyed], tuple[SurveyTask, int, int]] = {}
+
+    def begin(task: SurveyTask, slot: int, attempt: int) -> None:
+        working[workers.submit(task, slot)] = task, slot, attempt
+
+    while True:
+        while free and (task := next(remaining, None)):
+            begin(_addressed(task, workers), free.pop(), 1)
+        if not working:
+            return
+        for future in wait(working, return_when=FIRST_COMPLETED).done:
+            task, slot, attempt = working.pop(future)
+            try:
+                surveyed = future.result()
+            except workers.lost:
+                workers.renew(slot)
+                if attempt < _ATTEMPTS:
+                    begin(task, slot, attempt + 1)
+                    continue
+                surveyed = Surveyed(lines=tuple(_lost(task)))
+            if surveyed.absent:
+                begin(dataclasses.replace(task, content=Path(task.target).read_bytes()), slot, attempt)
+                continue
+            free.append(slot)
+            yield surveyed.lines
+
+
+def judge(task: SurveyTask) -> Surveyed:
+    """The lines about one target, judged in this process."""
+    if task.content is None and task.sha256 and _sha256(task.target) != task.sha256:
+        return Surveyed(absent=True)
+    with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
+        try:
+            source = _source(task, Path(folder))
+            sha256 = task.sha256 or _sha256(str(source.path if isinstance(source, FetchedWheel) else source))
+        except InputError as error:
+            return Surveyed(lines=tuple(_unchecked(task, name, error) for name in task.names))
+        bench = Bench(task.torches.choices(), Session.of_user(), (source,), packages=True)
+        return Surveyed(lines=tuple(_line(task, bench, source, name, sha256) for name in task.names))
+
+
+def _addressed(task: SurveyTask, workers: Workers) -> SurveyTask:
+    """The task as workers need it: on other machines, a file is known by its content."""
+    return task if workers.reads_here else dataclasses.replace(task, sha256=task.sha256 or _sha256(task.target))
+
+
+def _source(task: SurveyTask, folder: Path) -> Source:
+    if task.content is None:
+        return named(task.target, folder, task.torches.python)
+    path = folder / Path(task.target).name
+    path.write_bytes(task.content)
+    return path
+
+
+def _sha256(path: str) -> str | None:
+    """That of a file; None if it is no file, or cannot be read."""
+    try:
+        with open(path, "rb") as stream:  # noqa: PTH123 - the name of an installed package is no path
+            digest = hashlib.sha256()
+            while block := stream.read(1 << 20):
+                digest.update(block)
+    except (OSError, ValueError):
+        return None
+    return digest.hexdigest()
+
+
+def _line(task: SurveyTask, bench: Bench, source: Source, name: str, sha256: str | None) -> str:
+    start = time.perf_counter()
+    try:
+        results = bench.judge(source, name, RULES)
+        package = bench.package(source, name, results)
+        if package is None:
+            bench.target(source, name).target.require_extensions()
+    except InputError as error:
+        return _unchecked(task, name, error, sha256)
+    except AbiscanError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a bug of ours costs this answer, not the survey
+        problem = f"internal error, please report it: {type(error).__name__}: {error}"
+        return _unchecked(task, name, InputError(task.target, problem), sha256)
+    report = Report(
+        results=tuple(dataclasses.replace(result, target=task.target) for result in results),
+        packages=(dataclasses.replace(package, target=task.target),) if package else (),
+    )
+    return _rendered(task, name, report, sha256, time.perf_counter() - start)
+
+
+def _unchecked(task: SurveyTask, name: str, error: InputError, sha256: str | None = None) -> str:
+    unchecked = Unchecked(
+        target=task.target, problem=error.problem, fix=error.fix, readable=isinstance(error, NoExtensionError)
+    )
+    return _rendered(task, name, Report(results=(), unchecked=(unchecked,)), sha256, 0.0)
+
+
+def _lost(task: SurveyTask) -> Iterator[str]:
+    problem = "the process that read it ended, twice"
+    fix = f"run abiscan check {task.target}"
+    return (_unchecked(task, name, InputError(task.target, problem, fix), task.sha256) for name in task.names)
+
+
+def _rendered(task: SurveyTask, name: str, report: Report, sha256: str | None, seconds: float) -> str:
+    return SurveyResult(target=task.target, sha256=sha256, torch=name, report=report, seconds=seconds).to_line()

@@ -1,0 +1,102 @@
+"""The libraries that the import does not get to on this torch, and would on the one that they were built for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from abiscan.python.explore import Run, run
+from abiscan.python.handling import loudest_of
+from abiscan.python.library import PythonCode, Surroundings
+from abiscan.python.machine import Attempt, Limits
+from abiscan.python.model import HowLoaded, LibraryUse, OtherTorch, Said, Skipped, World
+from abiscan.python.uses import Willing
+
+_MOST_TORCHES = 4
+_OPEN = (HowLoaded.NEVER, HowLoaded.ON_DEMAND, HowLoaded.UNKNOWN)
+_ASKS = re.compile(rb"torch\.__version__|torch\.version|torch_version|from torch import|version\(\s*.(?:py)?torch\b")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Imports:
+    """The imports of a package's modules where every library loads."""
+
+    runs: tuple[Run, ...]
+
+    @property
+    def attempts(self) -> dict[str, Attempt]:
+        """What they load, by path."""
+        return {one.path: one for run in reversed(self.runs) for one in run.trace.attempts if one.path}
+
+    @property
+    def said(self) -> list[Said]:
+        """What they tell users."""
+        return [said for run in self.runs for said in run.trace.said]
+
+    @property
+    def stop(self) -> bool:
+        """Whether one of them raises."""
+        return any(run.raised is not None for run in self.runs)
+
+    def asks(self, library: PythonCode) -> bool:
+        """Whether what is imported asks for torch's version."""
+        files = {file for run in self.runs for file in run.trace.imported}
+        return any(_ASKS.search(library.source(file)) for file in files)
+
+
+def unreached(
+    library: PythonCode,
+    world: Callable[[], World],
+    names: Sequence[str],
+    uses: Mapping[str, LibraryUse],
+    built_for: Callable[[str], Sequence[OtherTorch]],
+    limits: Limits,
+) -> dict[str, LibraryUse]:
+    """How the package uses what its import here does not get to.
+
+    :param built_for: the torches that a library may have been built for
+    """
+    left = {path: use for path, use in uses.items() if use.how in _OPEN and use.convention is None}
+    if not left:
+        return {}
+    here = _Imports(runs=tuple(run(library, Willing(world()), name, {}, limits) for name in names))
+    found: dict[str, LibraryUse] = {}
+    if here.stop or here.asks(library):
+        torches = list(dict.fromkeys(torch for path in left for torch in built_for(path)))[:_MOST_TORCHES]
+        installed, library.surroundings = library.surroundings, Surroundings()
+        for torch in torches:
+            there = _Imports(runs=tuple(run(library, Willing(world(), torch), name, {}, limits) for name in names))
+            for path in left.keys() & there.attempts.keys() - here.attempts.keys() - found.keys():
+                found[path] = _use(path, here, there)
+            if found.keys() == left.keys():
+                break
+        library.surroundings = installed
+    if here.stop:
+        found |= {path: _after_the_stop(use) for path, use in left.items() if path not in found}
+    return found
+
+
+def _use(path: str, here: _Imports, there: _Imports) -> LibraryUse:
+    attempt = there.attempts[path]
+    instead = {one.at for one in here.attempts.values() if one.path not in there.attempts}
+    if attempt.at in instead:
+        return LibraryUse(path=path, how=HowLoaded.ALTERNATIVE, at=attempt.at)
+    how = HowLoaded.GUARDED if attempt.guarded else HowLoaded.IMPORT
+    if here.stop:
+        return LibraryUse(path=path, how=how, at=attempt.at, skipped=Skipped.IMPORT_STOPS)
+    said = loudest_of(_only_here(here, there))
+    return LibraryUse(path=path, how=how, at=attempt.at, skipped=Skipped.GUARD, said=said)
+
+
+def _only_here(here: _Imports, there: _Imports) -> Iterable[Said]:
+    """What users are told on this torch alone."""
+    common = {said.at for said in there.said}
+    return (said for said in here.said if said.at not in common)
+
+
+def _after_the_stop(use: LibraryUse) -> LibraryUse:
+    """What is not known, since the code was followed only as far as the import gets."""
+    if use.how is HowLoaded.NEVER and not use.unimportable:
+        return replace(use, how=HowLoaded.UNKNOWN, skipped=Skipped.IMPORT_STOPS)
+    return use

@@ -1,0 +1,79 @@
+"""The summary of a survey as one self-contained HTML page, made from ``page.html``: targets by torches, and causes.
+
+Names and texts come from files that may be hostile: everything is escaped, and the page forbids itself to load
+anything.
+"""
+
+from __future__ import annotations
+
+import html
+import string
+from collections.abc import Iterator, Mapping
+from importlib import resources
+from typing import Final
+
+import abiscan
+from abiscan.report.characters import clean
+from abiscan.results.survey import LEGEND, SIGNS, SurveyEntry, SurveySummary
+
+_CAUSES_SHOWN: Final = 100
+_CLASSES: Final = {"✓": "loads", "◐": "partly", "✗": "fails", "?": "unknown", "!": "unknown", "·": "none"}
+
+
+def render(summary: SurveySummary) -> str:
+    """The page."""
+    template = resources.files("abiscan.report").joinpath("page.html").read_text("utf-8")
+    return string.Template(template).substitute(
+        title="Which packages work on which torch?",
+        answers="\n".join(_counts(summary)),
+        targets="\n".join((*_table(summary), *_causes(summary))),
+        legend=_text(LEGEND),
+        version=_text(abiscan.__version__),
+    )
+
+
+def _counts(summary: SurveySummary) -> Iterator[str]:
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in summary.counts.items())
+    yield f"<p>{_text(counts)}</p>"
+
+
+def _table(summary: SurveySummary) -> Iterator[str]:
+    yield '<div class="scroll" tabindex="0" role="region" aria-label="targets by torches"><table>'
+    heads = "".join(
+        f'<th scope="col" class="release"><button>{_text(torch)}</button></th>' for torch in summary.torches
+    )
+    yield f'<thead><tr><th scope="col"><button>target</button></th>{heads}</tr></thead><tbody>'
+    for title, row in summary.titled:
+        target = next(iter(row.values())).target
+        cells = "".join(_cell(row, torch) for torch in summary.torches)
+        yield f'<tr><th scope="row" title="{_text(target)}">{_text(title)}</th>{cells}</tr>'
+    yield "</tbody></table></div>"
+
+
+def _cell(row: Mapping[str, SurveyEntry], torch: str) -> str:
+    if torch not in row:
+        return '<td class="none" data-verdict="none"></td>'
+    entry = row[torch]
+    sign = SIGNS[entry.verdict]
+    label = _text(f"{entry.verdict} on torch {torch}{f': {entry.says}' if entry.says else ''}")
+    shown = f'<span role="img" aria-label="{label}" title="{label}">{sign}</span>'
+    return f'<td class="{_CLASSES[sign]}" data-verdict="{_CLASSES[sign]}">{shown}</td>'
+
+
+def _causes(summary: SurveySummary) -> Iterator[str]:
+    if not summary.causes:
+        return
+    yield "<h2>Commonest causes</h2>"
+    yield '<div class="scroll" tabindex="0" role="region" aria-label="causes"><table>'
+    heads = "".join(
+        f'<th scope="col"><button>{name}</button></th>' for name in ("answers", "rule", "what users see", "example")
+    )
+    yield f"<thead><tr>{heads}</tr></thead><tbody>"
+    for cause in summary.causes[:_CAUSES_SHOWN]:
+        cells = (str(cause.count), cause.rule or "", cause.says, cause.example)
+        yield f"<tr>{''.join(f'<td>{_text(cell)}</td>' for cell in cells)}</tr>"
+    yield "</tbody></table></div>"
+
+
+def _text(text: str) -> str:
+    return html.escape(clean(text))

@@ -1,0 +1,30 @@
+"""The summary of a survey as Markdown: a table of targets by torches, and the commonest causes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from abiscan.report.markdown import code, plain
+from abiscan.results.survey import LEGEND, SIGNS, SurveySummary
+
+_CAUSES_SHOWN: Final = 25
+
+
+def render(summary: SurveySummary) -> str:
+    """The summary as one document."""
+    return "".join(f"{line}\n" for line in _lines(summary))
+
+
+def _lines(summary: SurveySummary) -> Iterator[str]:
+    yield ", ".join(f"{count} {verdict}" for verdict, count in summary.counts.items())
+    if summary.causes:
+        yield from ("", "| answers | rule | what users see | for example |", "|---:|---|---|---|")
+    for cause in summary.causes[:_CAUSES_SHOWN]:
+        yield f"| {cause.count} | {cause.rule or ''} | {code(cause.says)} | {code(cause.example)} |"
+    torches = [plain(torch) for torch in summary.torches]
+    yield from ("", f"| target | {' | '.join(torches)} |", f"|---|{':-:|' * len(torches)}")
+    for title, row in summary.titled:
+        signs = [SIGNS[row[torch].verdict] if torch in row else "" for torch in summary.torches]
+        yield f"| {code(title)} | {' | '.join(signs)} |"
+    yield from ("", LEGEND)

@@ -1,0 +1,51 @@
+"""The lines of a survey as a table in Parquet, the extra ``abiscan[parquet]``."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from abiscan.errors import InputError
+from abiscan.results.survey import SurveyEntry
+
+_ROWS_AT_ONCE: Final = 1_000
+
+
+def write(entries: Iterable[SurveyEntry], path: Path) -> None:
+    """Write a row for each entry, as many at once as memory does not notice.
+
+    :raises InputError: pyarrow is not installed
+    """
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError as error:
+        fix = "pip install 'abiscan[parquet]'"
+        raise InputError(str(path), "Parquet needs pyarrow, which is not installed", fix) from error
+    text = pa.string()
+    columns = {
+        "target": text,
+        "sha256": text,
+        "torch": text,
+        "name": text,
+        "release": text,
+        "verdict": text,
+        "exit_code": pa.int8(),
+        "exception": text,
+        "says": text,
+        "rules": pa.list_(text),
+        "seconds": pa.float64(),
+    }
+    schema = pa.schema(list(columns.items()))
+    with parquet.ParquetWriter(path, schema) as table:
+        for rows in _chunks(entries):
+            values = {name: [getattr(row, name) for row in rows] for name in columns}
+            table.write_batch(pa.record_batch(values, schema=schema))
+
+
+def _chunks(entries: Iterable[SurveyEntry]) -> Iterator[list[Any]]:
+    remaining = iter(entries)
+    while rows := list(itertools.islice(remaining, _ROWS_AT_ONCE)):
+        yield rows

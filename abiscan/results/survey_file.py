@@ -1,0 +1,84 @@
+"""The answers of a survey in a file that only grows, so that an interrupted survey goes on where it was."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+from abiscan.errors import InputError
+from abiscan.results.survey import SurveyEntry
+
+_FIX = "pass another file with --output"
+
+
+class SurveyFile:
+    """The lines of a survey. Only one survey at a time writes to a file.
+
+    :param stream: the file, open for reading and appending
+    """
+
+    def __init__(self, path: Path, stream: IO[bytes]) -> None:
+        self._path, self._stream = path, stream
+        self._answered: dict[tuple[str, str], str | None] = {}
+        for entry in self._read(repair=True):
+            self._answered[entry.target, entry.torch] = entry.sha256
+
+    @classmethod
+    @contextlib.contextmanager
+    def opened(cls, path: Path) -> Iterator[SurveyFile]:
+        """Open a file of answers, or begin one. A line that was cut off is removed: its answer is found again.
+
+        :raises InputError: it cannot be written, another survey is writing to it, or it has something else in it
+        """
+        try:
+            stream = path.open("a+b")
+        except OSError as error:
+            raise InputError(str(path), f"cannot be written: {error.strerror}", _FIX) from error
+        with stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise InputError(str(path), "another survey is writing to it", "wait until it ends") from error
+            yield cls(path, stream)
+
+    def has(self, target: str, torch: str) -> bool:
+        """Whether there is an answer."""
+        return (target, torch) in self._answered
+
+    def sha256(self, target: str, torch: str) -> str | None:
+        """That of the target, when the answer was found; None if it is not one file."""
+        return self._answered[target, torch]
+
+    def add(self, lines: Sequence[str]) -> None:
+        """Add the answers for one target.
+
+        :raises InputError: the disk is full, or the like
+        """
+        try:
+            self._stream.write("".join(lines).encode())
+            self._stream.flush()
+        except OSError as error:
+            raise InputError(str(self._path), f"cannot be written: {error.strerror}", "then run it again") from error
+
+    def entries(self) -> Iterator[SurveyEntry]:
+        """All answers, the latest one for each target and torch last."""
+        return self._read(repair=False)
+
+    def _read(self, *, repair: bool) -> Iterator[SurveyEntry]:
+        self._stream.seek(0)
+        start = 0
+        for number, line in enumerate(self._stream, 1):
+            if not line.endswith(b"\n"):
+                if repair:
+                    os.ftruncate(self._stream.fileno(), start)
+                return
+            start += len(line)
+            try:
+                yield SurveyEntry.read(line.decode())
+            except (ValueError, RecursionError) as error:
+                problem = f"line {number} is not an answer of a survey by this version of abiscan"
+                raise InputError(str(self._path), problem, _FIX) from error

@@ -1,0 +1,21 @@
+"""2,000 hostile inputs through the commands; ``make fuzz`` makes 100,000."""
+
+from __future__ import annotations
+
+import pytest
+
+from tools.fuzz.run import escapes
+
+SEED = 21
+COUNT = 2_000
+PARTS = 4
+
+
+@pytest.mark.parametrize(
+    "part", [pytest.param(part, marks=pytest.mark.xdist_group(f"fuzz {part}")) for part in range(PARTS)]
+)
+def test_nothing_escapes(part: int) -> None:
+    finished: list[None] = []
+    found = list(escapes(SEED, range(part, COUNT, PARTS), None, lambda: finished.append(None)))
+    assert [f"--seed {SEED} --only {escape.number}: {escape.how}" for escape in found] == []
+    assert len(finished) == COUNT // PARTS

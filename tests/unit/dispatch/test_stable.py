@@ -1,0 +1,33 @@
+"""The types that cross the stable ABI, as torch 2.7.1 to 2.15.0 answered when they were run."""
+
+from __future__ import annotations
+
+import pytest
+
+from abiscan.dispatch.schema import FunctionSchema
+from abiscan.dispatch.stable import of_call, of_kernel
+
+
+@pytest.mark.parametrize(
+    ("schema", "release", "message"),
+    [
+        ("t::f(SymInt x) -> Tensor", (2, 7), None),
+        ("t::f(Device x, Layout y, MemoryFormat z, ScalarType w) -> Tensor", (2, 7), None),
+        ("t::f(str x) -> Tensor", (2, 9), "from StableIValue to IValue for schema type: str"),
+        ("t::f(str x) -> Tensor", (2, 10), None),
+        ("t::f(Tensor x) -> Tensor[]", (2, 9), "from IValue to StableIValue for schema type: Tensor[]"),
+        ("t::f(Tensor x) -> Tensor[]", (2, 10), None),
+        ("t::f(Generator x) -> Tensor", (2, 12), "from StableIValue to IValue for schema type: Generator"),
+        ("t::f(Generator x) -> Tensor", (2, 13), None),
+        ("t::f(Tensor x) -> Scalar", (2, 15), "from IValue to StableIValue for schema type: Scalar"),
+    ],
+)
+def test_since_when_a_type_crosses_in_a_call(schema: str, release: tuple[int, int], message: str | None) -> None:
+    found = of_call(FunctionSchema.parse(schema, release=release), release)
+    assert (found and found.message) == (message and f"Not yet supported conversion {message}")
+
+
+def test_an_optional_crosses_and_what_it_contains_may_not() -> None:
+    found = of_kernel(FunctionSchema.parse("t::f(Scalar? x) -> Tensor", release=(2, 13)), (2, 13))
+    assert found is not None
+    assert not found.always
