@@ -10,8 +10,9 @@ are installed into a folder of their own. ``--large`` adds ``abiscan ops`` on a 
 of a wheel that is named.
 
 Rounds take turns through all rows, each in a process of its own, and the least of each counts: other work on the
-machine disturbs all rows alike. The ratios are those of processor time, which it disturbs least. ``--keep`` writes the
-table into ``docs/performance.md``; ``--compare`` fails if a ratio is 20 % worse than in the table there.
+machine disturbs all rows alike. The ratios are those of processor time, which it disturbs least. How long
+``abiscan fit`` takes depends on the index: see ``benchmarks.fit``. ``--keep`` writes the table into
+``docs/performance.md``; ``--compare`` fails if a ratio is 20 % worse than in the table there.
 """
 
 from __future__ import annotations
@@ -134,7 +135,6 @@ def rows(wheel: str, large_library: str | None, scratch: Path) -> Iterator[Row]:
         ),
         "abiscan diff 2.12.0 2.13.0": ("diff", "2.12.0", "2.13.0"),
         "abiscan doctor": ("doctor", "--python", sys.executable),
-        "abiscan fit torchvision, nothing fetched": ("fit", "torchvision", "--torch", RELEASE, "--offline"),
         **({"abiscan ops, a library of 262 MB": ("ops", large_library)} if large_library else {}),
     }
     for label, words in commands.items():

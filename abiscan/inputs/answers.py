@@ -1,4 +1,4 @@
-"""Answers that are kept: the result of a command, and what the run that found it had looked at.
+"""Answers that are kept: the result of a command, with what the run that found it had looked at; and what is in a file.
 
 An answer is given again without looking at anything a second time, as long as the question is the same, abiscan is the
 same, and everything on the record of that run is still as it was: see ``disk``. A target that was replaced by a file
@@ -58,6 +58,26 @@ def answer(folder: Path, question: Sequence[object], find: Callable[[], _Answer]
     return found
 
 
+def by_content(folder: Path, sha256: str, question: Sequence[object], find: Callable[[], _Answer]) -> _Answer:
+    """The answer to a question about the bytes of one file, wherever it is: the one kept from an earlier run, or else
+    what ``find`` returns, which depends on nothing else.
+
+    :param folder: where answers are kept
+    :param sha256: the hash of the bytes
+    :param question: plain values
+    """
+    path = folder / f"{_digest([_FORMAT, _reader(), sha256, *question])}{_SUFFIX}"
+    with contextlib.suppress(*_ERRORS):
+        found: _Answer = frozen.loads(_read(path)[2])
+        kept.used(path)
+        return found
+    found = find()
+    with contextlib.suppress(OSError, TypeError):
+        _write(path, {}, {}, frozen.dumps(found))
+        kept.tidy(folder)
+    return found
+
+
 def _replaced(seen: dict[str, dict[str, Any]], contents: Mapping[str, str]) -> dict[str, disk.Seen]:
     """The files that were replaced by others with the same bytes, as they are now.
 
@@ -101,7 +121,11 @@ def _write(path: Path, seen: Mapping[str, Any], contents: Mapping[str, str], tex
 
 
 def _name(question: Sequence[object]) -> str:
-    text = json.dumps([_FORMAT, _reader(), os.getcwd(), sys.path, sys.executable, *question])  # noqa: PTH109
+    return _digest([_FORMAT, _reader(), os.getcwd(), sys.path, sys.executable, *question])  # noqa: PTH109
+
+
+def _digest(words: Sequence[object]) -> str:
+    text = json.dumps(words)
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:40]
 
 

@@ -35,7 +35,8 @@ LARGEST_TEXT: Final = 32 << 20
 
 _LARGE_MEMBER: Final = 64 << 20
 _SMALL_MEMBER: Final = 16 << 20
-_ZEROS: Final = bytes(1 << 20)
+_BLOCK: Final = 1 << 20
+_ZEROS: Final = bytes(_BLOCK)
 _DATA_FOLDER: Final = re.compile(r"^[^/]+\.data/(?:platlib|purelib)/")
 
 
@@ -105,8 +106,20 @@ class DiskFile:
         return ElfFile.open(self.path)
 
     def sha256(self) -> str:
-        """The hash of all its bytes, in hexadecimal."""
-        self._sha256 = self._sha256 or self.open().sha256()
+        """The hash of all its bytes, in hexadecimal.
+
+        :raises InputError: it cannot be read
+        """
+        if self._sha256 is None:
+            disk.file(self.path)
+            digest = hashlib.sha256()
+            try:
+                with self.path.open("rb") as stream:  # mapping it would take as much memory
+                    while block := stream.read(_BLOCK):
+                        digest.update(block)
+            except OSError as error:
+                raise unreadable(self.path, error) from error
+            self._sha256 = digest.hexdigest()
         return self._sha256
 
 

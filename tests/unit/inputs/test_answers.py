@@ -220,3 +220,22 @@ def test_several_runs_at_once(finder: Finder) -> None:
         thread.join()
     assert found == ["one two"] * 8
     assert [file.suffix for file in finder.folder.iterdir()] == [".answer"]
+
+
+def test_what_is_in_a_file_is_kept_by_its_bytes(tmp_path: Path) -> None:
+    runs: list[str] = []
+
+    def ask(sha256: str, tail: int | None) -> str:
+        def find() -> Evidence:
+            runs.append(sha256)
+            return Evidence(subject=f"{sha256} {tail}")
+
+        return answers.by_content(tmp_path / "cache", sha256, ["registrations", tail], find).subject
+
+    asked = [("one", None), ("one", None), ("two", None), ("one", 8), ("two", None)]
+    assert [ask(*each) for each in asked] == ["one None", "one None", "two None", "one 8", "two None"]
+    assert runs == ["one", "two", "one"]
+    for file in (tmp_path / "cache").iterdir():
+        file.write_bytes(b"damaged")
+    assert ask("one", None) == "one None"
+    assert runs == ["one", "two", "one", "one"]
