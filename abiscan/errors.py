@@ -38,9 +38,17 @@ class NoExtensionError(InputError):
     """A readable target without an extension of torch."""
 
 
+class StoppedError(InputError):
+    """A target that cannot be read within the limits, or not without killing the process that reads it."""
+
+    exit_code = 3
+
+
 def raise_together(errors: Sequence[AbiscanError]) -> None:
     """Raise what is wrong with several targets as one error, one line for each; nothing if there are none."""
     if len(errors) == 1:
         raise errors[0]
     if errors:
-        raise AbiscanError("\n".join(dict.fromkeys(map(str, errors)))) from errors[0]
+        together = AbiscanError("\n".join(dict.fromkeys(map(str, errors))))
+        together.exit_code = min(error.exit_code for error in errors)
+        raise together from errors[0]

@@ -44,6 +44,7 @@ PAGE: Final = Path(__file__).parents[1] / "docs" / "performance.md"
 WORSE: Final = 1.2
 _BEGIN, _END = "<!-- table -->", "<!-- end: table -->"
 _ROW: Final = re.compile(r"^\| `?(?P<label>[^|]*?)`? \| (?P<state>[^|]*?) \|.*\| (?P<ratio>[\d.]+) \|$", re.MULTILINE)
+_RESULTS: Final = (".answer", ".content")
 _HINDRANCES: Final = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
 _MEASURE: Final = (
     # ru_maxrss of RUSAGE_CHILDREN is the maximum over all children so far: a fresh process waits for each run.
@@ -89,8 +90,9 @@ class Row:
         environment = {name: value for name, value in os.environ.items() if name not in _HINDRANCES}
         if self.cache is not None:
             environment["XDG_CACHE_HOME"] = str(self.cache)
-            for file in self.cache.glob("abiscan/*.answer") if self.state == FIRST else ():
-                file.unlink()
+            for file in self.cache.glob("abiscan/*") if self.state == FIRST else ():
+                if file.suffix in _RESULTS:
+                    file.unlink()
         done = subprocess.run(
             [sys.executable, "-c", _MEASURE, *self.words], capture_output=True, text=True, check=True, env=environment
         )
@@ -153,10 +155,8 @@ def rows(wheel: str, large_library: str | None, scratch: Path) -> Iterator[Row]:
 
 
 def measured(found: Sequence[Row], rounds: int = ROUNDS) -> list[tuple[Row, Timing]]:
-    """Each row with its timing, measured in turns; a first run before the first turn does not count."""
+    """Each row with its timing, measured in turns. What the first turn reads of the torch is kept for the others."""
     timings = [Timing()] * len(found)
-    for row in found:
-        row.measure()
     for _ in range(rounds):
         timings = [timing.and_(row.measure()) for row, timing in zip(found, timings, strict=True)]
     return list(zip(found, timings, strict=True))

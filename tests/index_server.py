@@ -17,11 +17,14 @@ from typing import Any
 
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
+_STUCK_AFTER = 2 << 20
+
 
 class LocalIndex:
     """What the server serves, how, and what it was asked.
 
-    ``fault`` is what goes wrong with the files: ``short``, ``long``, ``other-range``, ``changing``, ``416``, ``500``;
+    ``fault`` is what goes wrong with the files: ``short``, ``long``, ``other-range``, ``changing``, ``416``, ``500``,
+    ``stuck`` (the server sends 2 MB of them, and then nothing);
     ``failures`` is how many requests for files fail before one succeeds, with 429; ``password`` is wanted for all;
     ``metadata`` says whether the index has those of the wheels (PEP 658), ``html`` whether its pages are HTML.
     """
@@ -40,6 +43,7 @@ class LocalIndex:
         self.requires_python: dict[str, str] = {}
         self.yanked: set[str] = set()
         self.asked: list[tuple[str, str]] = []
+        self.stuck, self.freed = threading.Event(), threading.Event()
 
     def wheels_asked(self) -> set[str]:
         """The wheels that parts were asked of."""
@@ -133,7 +137,13 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         with contextlib.suppress(OSError):
-            self.wfile.write(body[: len(body) // 2] if self.index.fault == "short" and is_part else body)
+            if self.index.fault == "stuck" and len(body) > _STUCK_AFTER:
+                self.wfile.write(body[:_STUCK_AFTER])
+                self.index.stuck.set()
+                self.index.freed.wait(60)
+                return
+            cut = self.index.fault == "short" and (is_part or body.startswith(b"PK"))
+            self.wfile.write(body[: len(body) // 2] if cut else body)
 
 
 def _metadata(wheel: Path) -> bytes:
@@ -153,6 +163,7 @@ def serving(folder: Path) -> Iterator[LocalIndex]:
     try:
         yield index
     finally:
+        index.freed.set()
         server.shutdown()
         server.server_close()
         thread.join()

@@ -232,6 +232,13 @@ def test_a_marker_without_a_meaning(tmp_path: Path, marker: str) -> None:
     assert run("check", str(path), "--torch", "2.13.0").exit_code == 0
 
 
+def test_a_torch_that_knows_no_dispatch_keys(tmp_path: Path) -> None:
+    package = torch_package(tmp_path)
+    result = run("check", str(SAMPLES / "loads" / "loads.so"), "--torch", str(package))
+    assert result.exit_code == 1  # it has none of the symbols
+    assert "internal error" not in result.stderr
+
+
 LOAD = "torch.ops.load_library('none.so') if not torch else None"
 
 

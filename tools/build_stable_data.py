@@ -1,24 +1,33 @@
 """Make ``abiscan/torches/data/stable_abi.txt``: what the headers of torch say about its stable ABI.
 
-    python -m tools.build_stable_data [--wrappers FILE]
+    python -m tools.build_stable_data [RELEASE=TORCH ...]
 
-Read from the torch of this Python: the C functions that ``TORCH_TARGET_VERSION`` gates, and those that are deprecated.
-FILE is a table of the wrappers of operators, separated by tabs: the wrapper in ``torch/csrc/stable/ops.h``, its
-operators, and the release since which it exists; without it, those in the data file are kept. The dates are those of
-the uploads to the package index.
+Reads the headers of a release of each minor version with a stable ABI: from an unpacked package TORCH, or out of the
+wheel on the package index, of which only these parts are received. From the newest release come the C functions that
+``TORCH_TARGET_VERSION`` gates, those that are deprecated, and those that headers take, instead of an older one, as soon
+as the target version has them (``target``); from all releases, since when there is a wrapper for an operator: the
+release that it runs on, and the one whose headers have it. The dates are those of the uploads to the package index.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import re
 import sys
-from collections.abc import Iterator
-from importlib.util import find_spec
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from abiscan.torches import shims
+from packaging.requirements import Requirement
+
+from abiscan.binary.elf import Machine
+from abiscan.inputs.index import Index, System, settings_of_pip
+from abiscan.inputs.version import MinorVersion
+from abiscan.torches import embedded, embedded_operators, shims
 
 OUTPUT: Final = Path(shims.__file__).with_name("data") / "stable_abi.txt"
 RELEASED: Final = {
@@ -37,59 +46,188 @@ RELEASED: Final = {
     "2.14": "2026-09-02",
     "2.15": "2026-10-28",
 }
-_GATE: Final = re.compile(r"#if.*TORCH_FEATURE_VERSION >= TORCH_VERSION_(\d+)_(\d+)_0")
+_FIRST: Final[MinorVersion] = (2, 9)  # with torch/csrc/stable/ops.h
+_INCLUDE: Final = "torch/include/torch/csrc/"
+_C_HEADERS: Final = re.compile(r"stable/c/shim\.h|inductor/aoti_torch/.+\.h")
+_CPP_HEADERS: Final = re.compile(r"stable/\w+\.h")
+_OPERATORS: Final = "stable/ops.h"
+_DEPRECATED: Final = "inductor/aoti_torch/c/shim_deprecated.h"
+
+_GATE: Final = re.compile(r"#\s*if.*TORCH_FEATURE_VERSION >= TORCH_VERSION_(\d+)_(\d+)_0")
 _FUNCTION: Final = re.compile(r"\b((?:aoti_torch|torch)_\w+)\s*\(")
+_COMMENT: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_LOOKED_UP: Final = re.compile(r"\bTORCH_DYNAMIC_VERSION_CALL_(\d+)_(\d+)_0\(\s*(\w+)")
+_TYPE: Final = re.compile(r"\b(?:namespace|class|struct|enum|union|extern)\b[^()]*$")
+_WRAPPER: Final = re.compile(r"((?:^//[^\n]*\n)*)^inline [^;{]*?\b(\w+)\([^;{]*?\{\n(.*?)^\}", re.DOTALL | re.MULTILINE)
+_MINIMUM: Final = re.compile(r"Minimum compatible version: PyTorch (\d+\.\d+)")
+_CALLED: Final = re.compile(r'"(aten::\w+)",\s*"(\w*)"')
+_CALLED_SHIM: Final = re.compile(r"\baoti_torch_aten_(\w+)\(")
+
+Headers = Mapping[str, str]
+"""The texts of headers, by their paths in ``torch/csrc``."""
 
 
 def gates(text: str) -> Iterator[tuple[str, str]]:
     """The functions of a header that need a target version, with that version."""
-    open_conditions: list[str | None] = []
-    for line in text.splitlines():
-        directive = line.lstrip()
-        if directive.startswith("#if"):
-            gate = _GATE.match(directive)
-            open_conditions.append(f"{gate[1]}.{gate[2]}" if gate else None)
-        elif directive.startswith("#endif") and open_conditions:
-            open_conditions.pop()
-        elif (function := _FUNCTION.search(line)) and not directive.startswith(("//", "*", "#")):
-            version = next(filter(None, reversed(open_conditions)), None)
+    for line, conditions in _lines(text):
+        if function := _FUNCTION.search(line):
+            version = next((condition.gate for condition in reversed(conditions) if condition.gate), None)
             if version:
                 yield function[1], version
 
 
-def wrappers(table: str) -> Iterator[str]:
-    """Lines for the operators that have a wrapper."""
-    for line in table.splitlines()[1:]:
-        names, operators, since, _ = line.split("\t")
-        release = re.match(r"[\d.]+", since)
-        assert release is not None
-        several = [name.strip() for name in names.split(",")]
-        for number, operator in enumerate(part.strip().partition(" ")[0] for part in operators.split(",")):
-            if operator.startswith("aten::"):
-                yield f"wrapper {operator} {several[min(number, len(several) - 1)]} {release[0].rstrip('.')}"
+def taken_by_themselves(text: str) -> Iterator[tuple[str, str]]:
+    """The functions that a header calls only because the target version has them, with that version.
+
+    Those are calls under a condition within a function, or with an alternative: what needs them is there without, too.
+    """
+    scopes: list[bool] = []  # of the open braces: whether each is of a function
+    statement = ""
+    for line, conditions in _lines(_COMMENT.sub("", text)):
+        within = any(scopes)
+        for condition in conditions:
+            condition.within_function |= condition.is_new and within
+            condition.is_new = False
+        version = next(
+            (each.gate for each in reversed(conditions) if each.gate and (each.within_function or each.has_else)), None
+        )
+        if version:
+            yield from ((name, version) for name in _FUNCTION.findall(line))
+        if line.lstrip().startswith("#") or line.endswith("\\"):
+            continue
+        for character in line:
+            if character == "{":
+                scopes.append(within or any(scopes) or not _TYPE.search(statement))
+                statement = ""
+            elif character == "}":
+                if scopes:
+                    scopes.pop()
+                statement = ""
+            else:
+                statement = "" if character == ";" else statement + character
+        statement += " "
+    yield from ((match[3], f"{match[1]}.{match[2]}") for match in _LOOKED_UP.finditer(text))
+
+
+@dataclass(slots=True, kw_only=True)
+class _Condition:
+    """An ``#if``: the target version that it asks for, if it does, and whether there is an ``#else``."""
+
+    gate: str | None
+    has_else: bool = False
+    within_function: bool = False
+    is_new: bool = True
+
+
+def _lines(text: str) -> Iterator[tuple[str, list[_Condition]]]:
+    """The lines of code, each with the conditions that it is under."""
+    lines = text.splitlines()
+    with_else = set(_with_else(lines))
+    open_conditions: list[_Condition] = []
+    for number, line in enumerate(lines):
+        directive = line.lstrip()
+        if directive.startswith("#if"):
+            gate = _GATE.match(directive)
+            version = f"{gate[1]}.{gate[2]}" if gate else None
+            open_conditions.append(_Condition(gate=version, has_else=number in with_else))
+        elif directive.startswith(("#else", "#elif")) and open_conditions:
+            open_conditions[-1].gate = None
+        elif directive.startswith("#endif") and open_conditions:
+            open_conditions.pop()
+        elif not directive.startswith(("//", "*")):
+            yield line, open_conditions
+
+
+def _with_else(lines: Iterable[str]) -> Iterator[int]:
+    opened: list[int] = []
+    for number, line in enumerate(lines):
+        directive = line.lstrip()
+        if directive.startswith("#if"):
+            opened.append(number)
+        elif directive.startswith(("#else", "#elif")) and opened:
+            yield opened[-1]
+        elif directive.startswith("#endif") and opened:
+            opened.pop()
+
+
+def wrappers(text: str, operators: Mapping[str, str]) -> dict[str, tuple[str, str | None]]:
+    """By operator: the function of ``ops.h`` for it, and the release since which it runs, as far as it is stated.
+
+    :param operators: the names of operators, by the names that they have in C
+    """
+    found: dict[str, tuple[str, str | None]] = {}
+    for comment, name, body in _WRAPPER.findall(text):
+        minimum = _MINIMUM.search(comment)
+        called = [f"{operator}.{overload}".rstrip(".") for operator, overload in _CALLED.findall(body)]
+        called += [operators[flat] for flat in _CALLED_SHIM.findall(body) if flat in operators]
+        for operator in called:
+            found.setdefault(operator, (name, minimum[1] if minimum else None))
+    return found
+
+
+def _operator_names() -> dict[str, str]:
+    newest = str(embedded.versions(Machine.X86_64)[-1])
+    names = embedded_operators.names(newest, Machine.X86_64)
+    return {name.removeprefix("aten::").replace(".", "_"): name for name in names if name.startswith("aten::")}
+
+
+def _of_package(package: Path) -> Headers:
+    root = package / "include/torch/csrc"
+    return {str(path.relative_to(root)): path.read_text("utf-8") for path in sorted(root.glob("**/*.h"))}
+
+
+def _of_index(release: str, folder: Path) -> Headers:
+    index = Index(settings_of_pip(None), System.of((3, 11), "manylinux_2_28_x86_64"), folder)
+    public = [each for each in index.candidates(Requirement(f"torch=={release}")) if each.version.local is None]
+    with index.wheel(public[0]).stream() as stream, zipfile.ZipFile(stream) as wheel:
+        names = [name for name in wheel.namelist() if name.startswith(_INCLUDE)]
+        paths = {name: name.removeprefix(_INCLUDE) for name in names}
+        wanted = [name for name, path in paths.items() if _C_HEADERS.fullmatch(path) or _CPP_HEADERS.fullmatch(path)]
+        return {paths[name]: wheel.read(name).decode() for name in wanted}
+
+
+def lines(headers: Mapping[str, Headers]) -> Iterator[str]:
+    """The data file.
+
+    :param headers: by release, oldest first
+    """
+    newest = list(headers.values())[-1]
+    c_headers = [text for path, text in sorted(newest.items()) if _C_HEADERS.fullmatch(path)]
+    cpp_headers = [text for path, text in sorted(newest.items()) if _CPP_HEADERS.fullmatch(path)]
+    gated = dict(itertools.chain.from_iterable(map(gates, c_headers)))
+    implied = set(itertools.chain.from_iterable(map(taken_by_themselves, cpp_headers)))
+    operators = _operator_names()
+    by_release = {release: wrappers(texts[_OPERATORS], operators) for release, texts in headers.items()}
+    yield "# Made by tools/build_stable_data.py from the headers of torch " + ", ".join(headers)
+    yield from (f"released {release} {date}" for release, date in RELEASED.items())
+    yield from (f"gate {name} {version}" for name, version in sorted(gated.items()))
+    yield from (f"target {name} {version}" for name, version in sorted(implied) if gated.get(name) == version)
+    yield from (f"deprecated {name}" for name in sorted(set(_FUNCTION.findall(newest[_DEPRECATED]))))
+    for operator, (name, minimum) in sorted(list(by_release.values())[-1].items()):
+        first = next(release for release, found in by_release.items() if operator in found)
+        minor = ".".join(first.split(".")[:2])
+        yield f"wrapper {operator} {name} {minimum or minor} {minor}"
 
 
 def main() -> int:
     """Write the data file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--wrappers", type=Path, help="the table of wrappers")
-    table = parser.parse_args().wrappers
-    spec = find_spec("torch")
-    assert spec is not None
-    assert spec.origin is not None
-    csrc = Path(spec.origin).parent / "include/torch/csrc"
-    headers = [csrc / "stable/c/shim.h", *sorted((csrc / "inductor/aoti_torch").glob("**/*.h"))]
-    gated = dict(gate for header in headers for gate in gates(header.read_text("utf-8")))
-    deprecated = set(_FUNCTION.findall((csrc / "inductor/aoti_torch/c/shim_deprecated.h").read_text("utf-8")))
-    kept = [line for line in OUTPUT.read_text("utf-8").splitlines() if line.startswith("wrapper ")] if not table else []
-    lines = [
-        *(f"released {release} {date}" for release, date in RELEASED.items()),
-        *(f"gate {name} {version}" for name, version in sorted(gated.items())),
-        *(f"deprecated {name}" for name in sorted(deprecated)),
-        *(kept or sorted(wrappers(table.read_text("utf-8")))),
-    ]
-    OUTPUT.write_text("".join(f"{line}\n" for line in lines), "utf-8")
-    print(f"{OUTPUT.name}: {len(gated)} gates, {len(deprecated)} deprecated, {len(lines)} lines")
+    parser.add_argument("packages", nargs="*", metavar="RELEASE=TORCH", help="unpacked packages")
+    unpacked = {
+        release: Path(path) for release, _, path in (text.partition("=") for text in parser.parse_args().packages)
+    }
+    newest_of: dict[MinorVersion, str] = {}
+    for version in embedded.versions(Machine.X86_64):
+        if version.minor_version >= _FIRST:
+            newest_of[version.minor_version] = version.number
+    with tempfile.TemporaryDirectory() as scratch:
+        headers = {
+            release: _of_package(unpacked[release]) if release in unpacked else _of_index(release, Path(scratch))
+            for release in newest_of.values()
+        }
+    text = list(lines(headers))
+    OUTPUT.write_text("".join(f"{line}\n" for line in text), "utf-8")
+    print(f"{OUTPUT.name}: {len(text)} lines from the headers of torch {', '.join(headers)}")
     return 0
 
 

@@ -6,8 +6,9 @@ the kernels that its symbols name are also compared with those that the initiali
 container. It prints each difference, and exits with 1 if there is one.
 
     pip install nvidia-cuda-cuobjdump              # site-packages/nvidia/cu13/bin/cuobjdump, for PATH
-    python -m tools.gpu_truth                      # every wheel: downloads 20 GB, takes half an hour
+    python -m tools.gpu_truth                      # every wheel: downloads 25 GB, takes 45 minutes
     python -m tools.gpu_truth vllm==0.11.0         # one wheel
+    python -m tools.gpu_truth --cuobjdump cuobjdump --cuobjdump OLDER    # OLDER: CUDA 12.3, as triton 2.2.0 brings it
     python -m tools.gpu_truth --record             # also writes tests/oracle/gpu_code.zip
 
 The record has, for each file, the list of ``cuobjdump`` and the bytes that the reader asked for: headers. With them the
@@ -28,7 +29,7 @@ import sys
 import tempfile
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -86,26 +87,36 @@ def listing_of(code: GpuCode) -> Listing:
     return Listing(elf=tuple(targets[CodeKind.CUBIN]), ptx=tuple(targets[CodeKind.PTX]))
 
 
-def listed(path: Path) -> tuple[Listing, str]:
-    """What ``cuobjdump`` lists in a file, and what it says where it stops: newer ones refuse old code."""
-    command = ["cuobjdump", "-all", "--list-elf", "--list-ptx", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    found = defaultdict(list)
-    for kind, target in _LINE.findall(done.stdout):
-        found[kind].append(target.replace("f", ""))
-    errors = [line for line in done.stderr.splitlines() if line.startswith("cuobjdump fatal")]
-    return Listing(elf=tuple(found["ELF"]), ptx=tuple(found["PTX"])), "; ".join(errors)
+def listed(path: Path, programs: Sequence[str]) -> tuple[Listing, str]:
+    """What ``cuobjdump`` lists in a file, and what it says where it stops.
+
+    :param programs: several versions of it; an older one is asked about what a newer one refuses
+    """
+    listing, refused = Listing(elf=(), ptx=()), "no cuobjdump"
+    for program in programs:
+        command = [program, "-all", "--list-elf", "--list-ptx", str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        found = defaultdict(list)
+        for kind, target in _LINE.findall(done.stdout):
+            found[kind].append(target.replace("f", ""))
+        listing = Listing(elf=tuple(found["ELF"]), ptx=tuple(found["PTX"]))
+        refused = "; ".join(line for line in done.stderr.splitlines() if line.startswith("cuobjdump fatal"))
+        if not refused:
+            break
+    return listing, refused
 
 
-def kernels_of(code: GpuCode, read: Read) -> dict[int, frozenset[str]]:
-    """The kernels of each container that has machine code, all of it plain, by the symbols of that code."""
+def kernels_of_plain_code(code: GpuCode, read: Read) -> dict[int, list[frozenset[str]]]:
+    """The kernels that the symbols of machine code name, for each container all of whose machine code is plain.
+
+    There is a set for each piece of code: what is compiled may depend on the GPU that it is for.
+    """
     return {
-        container.address: frozenset(
-            name
+        container.address: [
+            frozenset(kernel_names(read(entry.offset, entry.size)))
             for entry in container.entries
             if entry.kind is CodeKind.CUBIN
-            for name in kernel_names(read(entry.offset, entry.size))
-        )
+        ]
         for container in code.containers
         if _is_plain(container)
     }
@@ -198,7 +209,7 @@ class Compared:
         return len(self.listing.elf) + len(self.listing.ptx)
 
 
-def compare(name: str, path: Path) -> Compared | None:
+def compare(name: str, path: Path, programs: Sequence[str]) -> Compared | None:
     """Compare one file; None if it has no code for NVIDIA's GPUs."""
     reads: list[tuple[int, bytes]] = []
     source = DiskFile(path)
@@ -210,23 +221,23 @@ def compare(name: str, path: Path) -> Compared | None:
             return data
 
         code = gpu_code(kept, source.size)
-        if not code.containers and not code.gaps:
-            return None
-        by_symbols = kernels_of(code, read)
-    listing, refused = listed(path)
+        by_symbols = kernels_of_plain_code(code, read)
+    listing, refused = listed(path, programs)
+    if not refused and listing == listing_of(code) == Listing(elf=(), ptx=()):
+        return None
     found = list(code.gaps)
     if refused == "" and listing != listing_of(code):
         found.append(f"cuobjdump lists {_counts(listing)}, abiscan {_counts(listing_of(code))}")
     by_calls = registered(path) if by_symbols else {}
-    for address, names in by_symbols.items():
-        if by_calls and names != by_calls.get(address, set()):
-            other = sorted(names ^ by_calls.get(address, set()))
-            found.append(f"the container at {address:#x} and its registered kernels differ in {len(other)}: {other[0]}")
+    for address, symbols in by_symbols.items() if by_calls else ():
+        names = by_calls.get(address, set())
+        if other := (frozenset.intersection(*symbols) - names) | (names - frozenset.union(*symbols)):
+            found.append(f"the container at {address:#x} and its registered kernels differ in {sorted(other)}")
     return Compared(
         name=name,
         size=source.size,
         listing=listing,
-        kernels=sum(map(len, by_symbols.values())) if by_calls else 0,
+        kernels=sum(len(by_calls.get(address, ())) for address in by_symbols),
         headers=headers(code, reads),
         refused=refused,
         differences=tuple(found),
@@ -237,7 +248,7 @@ def _counts(listing: Listing) -> str:
     return f"{len(listing.elf)} pieces of machine code and {len(listing.ptx)} of PTX"
 
 
-def compared(requirement: str, folder: Path) -> Iterator[Compared]:
+def compared(requirement: str, folder: Path, programs: Sequence[str]) -> Iterator[Compared]:
     """Compare every file of a wheel."""
     name, _, machine = requirement.partition("@")
     wheel = download(name, folder, python=_PYTHON.get(name, "3.12"), machine=Machine(machine or "x86_64"))
@@ -253,7 +264,7 @@ def compared(requirement: str, folder: Path) -> Iterator[Compared]:
             path = folder / Path(info.filename).name
             with archive.open(info) as stream, path.open("wb") as target:
                 shutil.copyfileobj(stream, target, 1 << 20)
-            found = compare(f"{requirement}/{info.filename}", path)
+            found = compare(f"{requirement}/{info.filename}", path, programs)
             path.unlink()
             if found:
                 yield found
@@ -287,15 +298,19 @@ def main() -> int:
     """Print the differences, and the numbers."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("wheels", nargs="*", default=WHEELS, metavar="NAME==VERSION[@MACHINE]", help="only these")
+    parser.add_argument(
+        "--cuobjdump", action="append", metavar="PROGRAM", help="this one; repeat for older ones, for old code"
+    )
     parser.add_argument("--record", action="store_true", help=f"write {RECORD.name}")
     arguments = parser.parse_args()
-    if not shutil.which("cuobjdump"):
-        raise SystemExit("cuobjdump is not in PATH: pip install nvidia-cuda-cuobjdump")
+    programs = arguments.cuobjdump or ["cuobjdump"]
+    if absent := next((program for program in programs if not shutil.which(program)), None):
+        raise SystemExit(f"{absent} is not there: pip install nvidia-cuda-cuobjdump")
     equal: list[Compared] = []
     wrong = entries = kernels = 0
     for wheel in arguments.wheels:
         with tempfile.TemporaryDirectory() as scratch:
-            for file in compared(wheel, Path(scratch)):
+            for file in compared(wheel, Path(scratch), programs):
                 what = file.refused or "; ".join(file.differences) or "equal"
                 print(f"{file.name}: {file.entries} entries, {file.kernels} kernels: {what}", flush=True)
                 wrong += bool(file.differences)

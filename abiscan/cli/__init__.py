@@ -23,6 +23,9 @@ class _Commands(click.Group):
         *("guard", "matrix", "ops", "pip", "releases", "stable", "stamp", "survey", "uv"),
     )
 
+    READING = frozenset({"check", "coverage", "diff", "doctor", "matrix", "ops", "stable", "stamp"})
+    """The commands that read targets, and need no network once they do."""
+
     def invoke(self, ctx: click.Context) -> object:
         """Run a command with almost no garbage collection.
 
@@ -31,6 +34,12 @@ class _Commands(click.Group):
         """
         gc.set_threshold(_YOUNG_OBJECTS)
         atexit.register(gc.freeze)
+        command = ctx._protected_args[:1]
+        if command and command[0] in self.READING and not ctx.params["no_isolation"]:
+            from abiscan.cli import supervisor
+
+            if supervisor.is_possible():
+                return supervisor.isolated(lambda: super(_Commands, self).invoke(ctx))
         return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
@@ -58,7 +67,8 @@ class _Commands(click.Group):
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(abiscan.__version__, prog_name="abiscan")
-def main() -> None:
+@click.option("--no-isolation", is_flag=True, help="Read targets in this process, without limits: for debuggers.")
+def main(no_isolation: bool) -> None:  # noqa: FBT001 - for ``_Commands.invoke``
     """Will this compiled PyTorch extension load on that torch?
 
     abiscan answers from the files of both. It never imports or runs the extension.

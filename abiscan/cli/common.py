@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TextIO, TypeAlias
 import click
 
 from abiscan.errors import AbiscanError
+from abiscan.inputs import isolation
 from abiscan.words import listed
 
 if TYPE_CHECKING:
@@ -113,6 +114,7 @@ def output_to(path: Path | None, option: str = "--output") -> Iterator[TextIO]:
 
     :param option: the option that names the file
     """
+    isolation.finish()
     if path is None:
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that is not UTF-8 still gets the report

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from abiscan.binary.elf import Machine
+from abiscan.inputs import isolation
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Value = TypeVar("_Value", str | None, tuple[str, ...])
@@ -25,7 +26,13 @@ def report_options(*formats: str) -> _Option[Any]:
     form = click.option(
         "--format", "form", type=click.Choice(formats), default=formats[0], show_default=True, help="Output format."
     )
-    output = click.option("--output", type=_FILE, metavar="FILE", help="Write the report to FILE.")
+
+    def noted(_ctx: click.Context, _param: click.Parameter, file: Path | None) -> Path | None:
+        if file is not None:
+            isolation.may_write(file.parent)
+        return file
+
+    output = click.option("--output", type=_FILE, metavar="FILE", callback=noted, help="Write the report to FILE.")
     return lambda command: form(output(command))
 
 
@@ -38,6 +45,8 @@ def further_reports_option(*formats: str) -> _Option[Any]:
             if form not in formats or not file:
                 expected = f"expected FORMAT=FILE, where FORMAT is one of {', '.join(formats)}"
                 raise click.BadParameter(expected, ctx, param)
+        for _, _, file in parts:
+            isolation.may_write(Path(file).parent)
         return [(form, Path(file)) for form, _, file in parts]
 
     return click.option(

@@ -271,6 +271,8 @@ def runtime_keys(keys: Mapping[int, str], aliases: Mapping[str, frozenset[str]])
 def _of_backends(keys: Mapping[int, str]) -> dict[int, str]:
     """The keys of all backends in all functionalities: not all of them have a name in 1.12."""
     numbers = {name: number for number, name in keys.items()}
+    if _FIRST_BACKEND not in numbers:  # nothing is known of the keys of a damaged torch
+        return {}
     backends: list[str] = []
     while (name := keys.get(numbers[_FIRST_BACKEND] + len(backends))) is not None and not name.endswith("Unknown"):
         backends.append(name)

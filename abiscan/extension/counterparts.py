@@ -55,13 +55,17 @@ class Means(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counterpart:
-    """What replaces a symbol: its ``group``, how, by what, and since which torch; None for what is unknown."""
+    """What replaces a symbol: its ``group``, how, by what, and since which torch; None for what is unknown.
+
+    ``headers`` is the release whose headers have it, where it runs on older ones as well.
+    """
 
     symbol: str
     group: str
     means: Means | None
     what: str | None
     since: TorchVersion | None
+    headers: TorchVersion | None = None
 
     @property
     def is_named(self) -> bool:
@@ -84,8 +88,10 @@ def counterpart(symbol: str, machine: Machine) -> Counterpart:
     if operators:
         return _of_operator(symbol, operators[0], machine)
     name = demangle(symbol)
+    parameters = _parameters_at(name)
     for pattern in _patterns():
-        if pattern.names.search(name):
+        found = pattern.names.search(name)
+        if found and found.start() < parameters:  # what only its parameters are is no kind of function
             return Counterpart(
                 symbol=symbol, group=pattern.group, means=pattern.means, what=pattern.what, since=pattern.since
             )
@@ -97,7 +103,14 @@ def _of_operator(symbol: str, operator: str, machine: Machine) -> Counterpart:
         return Counterpart(symbol=symbol, group=group, means=means, what=what, since=since)
 
     if wrapper := shims.wrapper(operator):
-        return found(Means.WRAPPER, f"torch::stable::{wrapper.name}", wrapper.since)
+        return Counterpart(
+            symbol=symbol,
+            group=_OPERATORS,
+            means=Means.WRAPPER,
+            what=f"torch::stable::{wrapper.name}",
+            since=wrapper.since,
+            headers=wrapper.headers,
+        )
     flat = operator.removeprefix("aten::").replace(".", "_")
     if since := shims.exported_since(f"{_SHIM_OF_EVERY_BACKEND}{flat}", machine):
         return found(Means.SHIM, f"{_SHIM_OF_EVERY_BACKEND}{flat}", since)
@@ -123,6 +136,18 @@ def _of_operator(symbol: str, operator: str, machine: Machine) -> Counterpart:
     if since := shims.exported_since(f"{_SHIM_OF_CPU}{flat}", machine):
         return found(Means.SHIM, f"{_SHIM_OF_CPU}{flat} and its like for other backends", since)
     return found(Means.NOTHING, None, None, f"operators with a {crossing.type} that does not cross")
+
+
+def _parameters_at(name: str) -> int:
+    """Where the parameters of a demangled name begin, outside of template arguments."""
+    operator = re.search(r"\boperator(\(\)|[^\w(]+)", name)
+    depth = 0
+    for position in range(operator.end() if operator else 0, len(name)):
+        character = name[position]
+        if character == "(" and not depth and not name.startswith("(anonymous", position):
+            return position
+        depth += (character == "<") - (character == ">")
+    return len(name)
 
 
 def _fails(schema: FunctionSchema, version: TorchVersion) -> bool:

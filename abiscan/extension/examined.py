@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from abiscan.binary.elf import SharedObject
 from abiscan.binary.registration_api import registers
 from abiscan.extension.built_for import BuiltFor, built_for
+from abiscan.inputs import isolation
 from abiscan.inputs.files import ElfSource
 from abiscan.inputs.session import Session
-from abiscan.inputs.sources import Extension, Source, Target, read_target
+from abiscan.inputs.sources import Extension, Source, Target, name_of, read_target
 from abiscan.inputs.version import TorchVersion
 from abiscan.torches import embedded
 
@@ -29,6 +30,7 @@ def examine(source: Source, session: Session) -> ExaminedTarget:
 
     :raises InputError: it cannot be read, or contains nothing that uses torch
     """
+    isolation.begin(name_of(source))
     target = read_target(source, session.files(), embedded.SITE, f"{embedded.SITE}/torch")
     target.require_extensions()
     return ExaminedTarget(target, folder=session.store.folder)

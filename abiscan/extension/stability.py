@@ -8,13 +8,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from abiscan.binary.elf import Machine, SharedObject
+from abiscan.binary.elf import ElfFile, Machine, SharedObject
 from abiscan.binary.ownership import gpu_library, is_torch_library, is_torch_symbol
 from abiscan.extension.counterparts import Counterpart, counterpart
 from abiscan.inputs.version import TorchVersion
 from abiscan.torches import embedded, shims
 
 _LOADS_THE_OTHERS: Final = "libtorch.so"  # an empty library that needs the others
+_BEGINNINGS: Final = (b"\0aoti_torch_", b"\0torch_")
+_LONGEST_NAME: Final = 200
 _FIRST_PORT: Final = TorchVersion("2.9.0")  # the first release with torch/csrc/stable/ops.h
 
 
@@ -36,9 +38,12 @@ class Stability:
     """What ties one extension to releases of torch.
 
     ``minimum`` is the release from which on all its C functions are exported without a break, ``deciding`` are those
-    that are new in that release; both matter only if it is stable. ``removed`` are C functions that the newest
-    release lacks. ``target_at_least`` is the lowest ``TORCH_TARGET_VERSION`` whose headers declare all of them,
-    ``promised_until`` the days on which torch's promise to keep them ends: for the oldest, and for the newest.
+    that are new in that release; both matter only if it is stable. ``rebuilt`` is the release that the same code would
+    need if it was compiled for an older ``TORCH_TARGET_VERSION``: without what only headers take because the target
+    version has it. ``removed`` are C functions that the newest release lacks, ``looked_up`` those that it looks for at
+    run time and does without. ``target_at_least`` is the lowest target version whose headers declare all of them,
+    ``target_below`` the lowest one with which it would not look for functions at run time. ``promised_until`` are the
+    days on which torch's promise to keep them ends: for the oldest, and for the newest.
     ``unused`` are needed libraries of torch from which it takes nothing. ``cuda`` is the major version of CUDA that it
     is linked with, and ``cuda_releases`` are the releases built for it. ``counterparts`` are the symbols of C++, each
     with what replaces it.
@@ -46,11 +51,14 @@ class Stability:
 
     state: Tie
     minimum: TorchVersion | None
+    rebuilt: TorchVersion | None
     deciding: tuple[str, ...]
     functions: tuple[str, ...]
+    looked_up: tuple[str, ...]
     removed: tuple[str, ...]
     deprecated: tuple[str, ...]
     target_at_least: TorchVersion | None
+    target_below: TorchVersion | None
     promised_until: tuple[dt.date, dt.date] | None
     unused: tuple[str, ...]
     cuda: str | None
@@ -59,11 +67,20 @@ class Stability:
 
     @property
     def after_port(self) -> TorchVersion | None:
-        """The first release that a port to the stable ABI would run on; None for what is stable already."""
+        """The first release that a port to the stable ABI would run on; None for what is stable already.
+
+        That is also the target version to compile it for.
+        """
         if self.state is Tie.STABLE:
             return None
         since = (each.since for each in self.counterparts if each.since)
-        return max([_FIRST_PORT, *([self.minimum] if self.minimum else []), *since])
+        return max([_FIRST_PORT, *([self.rebuilt] if self.rebuilt else []), *since])
+
+    @property
+    def port_headers(self) -> TorchVersion | None:
+        """The first release whose headers have all that a port would use."""
+        headers = (each.headers for each in self.counterparts if each.headers)
+        return max([self.after_port, *headers]) if self.after_port else None
 
 
 def ties(facts: SharedObject, siblings: Iterable[SharedObject] = ()) -> tuple[str, ...]:
@@ -81,8 +98,30 @@ def ties(facts: SharedObject, siblings: Iterable[SharedObject] = ()) -> tuple[st
     )
 
 
-def stability(facts: SharedObject, siblings: Iterable[SharedObject] = ()) -> Stability:
-    """What ties an extension to releases of torch."""
+def looked_up(file: ElfFile, facts: SharedObject) -> tuple[str, ...]:
+    """The C functions that an extension looks up by name at run time, so that it does without them.
+
+    Headers from 2.14 on do so for functions that are newer than the target version (``TORCH_DYNAMIC_VERSION_CALL`` in
+    ``torch/csrc/stable/macros.h``). Their names are constants of the extension.
+    """
+    if "dlsym" not in facts.imports:
+        return ()
+    texts = (
+        bytes(file.data[position + 1 : position + _LONGEST_NAME]).partition(b"\0")[0]
+        for beginning in _BEGINNINGS
+        for position in file.find_in_data(beginning)
+    )
+    names = {text.decode() for text in texts if text.isascii()}
+    return tuple(
+        name for name in sorted(names) if name not in facts.imports and shims.exported_since(name, facts.machine)
+    )
+
+
+def stability(facts: SharedObject, siblings: Iterable[SharedObject] = (), looked_up: tuple[str, ...] = ()) -> Stability:
+    """What ties an extension to releases of torch.
+
+    :param looked_up: see ``looked_up``
+    """
     machine = facts.machine
     tied = ties(facts, siblings)
     functions = tuple(
@@ -91,16 +130,20 @@ def stability(facts: SharedObject, siblings: Iterable[SharedObject] = ()) -> Sta
     since = {name: shims.exported_since(name, machine) for name in functions}
     known = {name: release for name, release in since.items() if release}
     minimum = max(known.values(), default=None)
+    own = [release for name, release in known.items() if not shims.taken_by_headers(name)]
     promises = [until for until in map(shims.promised_until, known.values()) if until]
     cuda = next((library.version.partition(".")[0] for library in map(gpu_library, facts.needed) if library), None)
     return Stability(
         state=Tie.STABLE if not tied else Tie.MIXED if functions else Tie.TIED,
         minimum=minimum,
+        rebuilt=min(minimum, max([_FIRST_PORT, *own])) if minimum else None,
         deciding=tuple(name for name, release in known.items() if release == minimum),
         functions=functions,
+        looked_up=looked_up,
         removed=tuple(name for name, release in since.items() if release is None),
         deprecated=tuple(filter(shims.is_deprecated, functions)),
         target_at_least=max(filter(None, map(shims.gate, functions)), default=None),
+        target_below=min(filter(None, map(shims.gate, looked_up)), default=None),
         promised_until=(min(promises), max(promises)) if promises else None,
         unused=_unused(facts),
         cuda=cuda,

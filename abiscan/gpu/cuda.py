@@ -21,7 +21,7 @@ _HEADER: Final = struct.Struct("<IHHQ")
 _ENTRY: Final = struct.Struct("<HHIQIIHHIIIQQQ")
 _ALIGNMENT: Final = 8
 _WINDOW: Final = 1 << 16
-_MOST_ENTRIES: Final = 1 << 20
+_MOST: Final = 1 << 16  # containers and pieces of code; libraries of torch have 5,000
 _LARGEST_HEADER: Final = 1 << 20
 _KINDS: Final = {1: CodeKind.PTX, 2: CodeKind.CUBIN, 8: CodeKind.LTO}
 _GROUP: Final = 0x100  # several pieces of code compressed together, from CUDA 13.5 on: nvcc --concat
@@ -40,7 +40,7 @@ def containers(read: Read, start: int, size: int, address: int, *, relocatable: 
     :param address: its address
     :raises Damaged: what follows is no container
     """
-    at, end, left = start, start + size, _MOST_ENTRIES
+    at, end, left = start, start + size, _MOST
     while (at := skip_zeroes(read, at, end)) < end:
         head = read(at, _HEADER.size)
         if len(head) < _HEADER.size:
@@ -50,7 +50,9 @@ def containers(read: Read, start: int, size: int, address: int, *, relocatable: 
             raise Damaged(f"no container at {at:#x}")
         unknown: dict[int, None] = {}
         entries = tuple(_entries(read, at + header, at + header + length, left, unknown))
-        left -= len(entries)
+        left -= 1 + len(entries)
+        if left < 0:
+            raise Damaged(f"more than {_MOST} containers and pieces of code at {at:#x}")
         yield Container(address=address + at - start, entries=entries, relocatable=relocatable, unknown=tuple(unknown))
         at = _aligned(at + header + length)
 
@@ -66,9 +68,11 @@ def _entries(read: Read, at: int, end: int, most: int, unknown: dict[int, None])
         if len(head) < _ENTRY.size:
             raise Damaged(f"an entry at {at:#x} ends with the file")
         number, _, header, size, _, more, _, _, _, _, _, flags, _, _ = _ENTRY.unpack(head)
-        if not _ENTRY.size <= header <= _LARGEST_HEADER or at + header + size > end or count >= most:
+        if not _ENTRY.size <= header <= _LARGEST_HEADER or at + header + size > end:
             raise Damaged(f"no entry at {at:#x}")
         count += 1
+        if count > most:
+            raise Damaged(f"more than {_MOST} containers and pieces of code at {at:#x}")
         if number in _KINDS:
             yield _entry(head, flags, at + header)
         elif number == _GROUP:

@@ -87,7 +87,10 @@ def _decompressed(read: Read, start: int, end: int, head: bytes) -> tuple[bytes,
         raise Damaged(f"the bundle at {start:#x} is longer than its section")
     data = read(start + header, min(total - header, 1 << 18))
     if method == _ZLIB:
-        return zlib.decompressobj().decompress(data, _DIRECTORY), total
+        try:
+            return zlib.decompressobj().decompress(data, _DIRECTORY), total
+        except zlib.error as error:
+            raise Damaged(f"damaged zlib at {start:#x}: {error}") from error
     if method != _ZSTD:
         raise Damaged(f"the bundle at {start:#x} is compressed by an unknown method")
     return _first_of_zstd(data), total

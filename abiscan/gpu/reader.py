@@ -10,6 +10,7 @@ from abiscan.gpu import cuda, hip
 from abiscan.gpu.cuda import Damaged, Read
 from abiscan.gpu.drivers import cuda_of_ptx
 from abiscan.gpu.model import CodeKind, Compression, Container, GpuCode
+from abiscan.words import listed
 
 _SECTION: Final = struct.Struct("<IIQQQQIIQQ")
 _NO_BITS: Final = 8
@@ -47,7 +48,7 @@ def gpu_code(read: Read, size: int) -> GpuCode:
     if section := every.get(b".hip_fatbin"):
         _collect(hip.containers(read, section.offset, section.size, section.address), containers, gaps)
     if unknown := sorted({number for container in containers for number in container.unknown}):
-        gaps.append(f"has code of unknown kinds: {', '.join(map(hex, unknown))}")
+        gaps.append(f"has code of unknown kinds: {listed(map(hex, unknown))}")
     return GpuCode(containers=tuple(containers), toolkit=_toolkit(read, containers), gaps=tuple(gaps))
 
 

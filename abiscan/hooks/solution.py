@@ -18,12 +18,14 @@ from packaging.utils import canonicalize_name
 from abiscan.errors import InputError
 from abiscan.hooks import arguments
 from abiscan.hooks.candidates import Candidates
-from abiscan.hooks.install import Inspection, Inspector, Installer, InstallerError, Plan, Problem
+from abiscan.hooks.fitting import newest_fitting
+from abiscan.hooks.install import Inspection, Inspector, Installer, InstallerError, Plan, Planned, Problem
 from abiscan.hooks.judgement import fitting
 from abiscan.inputs import interpreter, packages
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
 from abiscan.inputs.version import TorchVersion, number_of
+from abiscan.torches.torch import ReleaseNumber, TorchOf
 
 # A resolver takes seconds each time, and so does a check.
 _MAX_PROPOSALS: Final = 8
@@ -116,6 +118,7 @@ class _Search:
         same_torch = _Mode(any_torch=False, any_version=True)
         same_versions = _Mode(any_torch=True, any_version=False)
         for words in self._variants():
+            yield from self._fitted(words)
             yield from self._search(words, same_torch)
             if task.other_kind and (index := self._index_of_kind(words)):
                 yield from self._search([*words, *index], same_torch)
@@ -131,6 +134,19 @@ class _Search:
         yield words
         if (without := arguments.without_files(words)) != words:
             yield without
+
+    def _fitted(self, words: Sequence[str]) -> Iterator[Solution]:
+        """The newest versions that work with the torch, if what else is asked for admits them."""
+        task = self._task
+        torch = TorchOf(task.plan.python) if task.plan.get("torch") is None else ReleaseNumber(task.torch)
+        options = self._installer.index_options(words)
+        found = newest_fitting(task.names, torch, task.plan.python, options, self._session)
+        if not found:
+            return
+        planned = [Planned(name=name, version=found[name], url=None, wheel=True, requires=()) for name in found]
+        solution = self._verified(words, task.names, Plan(python=task.plan.python, packages=tuple(planned)))
+        if solution is not None:
+            yield solution
 
     def _search(self, words: Sequence[str], mode: _Mode) -> Iterator[Solution]:
         """The solution, if there is one: propose, check, exclude what fails."""

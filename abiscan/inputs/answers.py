@@ -23,6 +23,7 @@ from abiscan.inputs import disk, frozen, kept
 _Answer = TypeVar("_Answer")
 
 _SUFFIX: Final = ".answer"
+_OF_CONTENT: Final = ".content"
 _FORMAT: Final = "1"
 _BLOCK: Final = 1 << 20
 _ERRORS: Final = (OSError, zlib.error, ValueError, LookupError, TypeError, AttributeError, ImportError, RecursionError)
@@ -66,7 +67,7 @@ def by_content(folder: Path, sha256: str, question: Sequence[object], find: Call
     :param sha256: the hash of the bytes
     :param question: plain values
     """
-    path = folder / f"{_digest([_FORMAT, _reader(), sha256, *question])}{_SUFFIX}"
+    path = folder / f"{_digest([_FORMAT, _reader(), sha256, *question])}{_OF_CONTENT}"
     with contextlib.suppress(*_ERRORS):
         found: _Answer = frozen.loads(_read(path)[2])
         kept.used(path)
@@ -133,7 +134,8 @@ def _digest(words: Sequence[object]) -> str:
 def _reader() -> str:
     """This abiscan, with its data and what it reads files with: every change of one of its files makes another one."""
     package = Path(__file__).parent.parent
-    digest = hashlib.sha256(f"{sys.version} {package}".encode("utf-8", "surrogateescape"))
+    here = f"{sys.version} {os.uname().machine} {os.geteuid()} {package}"  # whoever shares the folder sees other files
+    digest = hashlib.sha256(here.encode("utf-8", "surrogateescape"))
     for folder, subfolders, names in os.walk(package):
         subfolders[:] = sorted(name for name in subfolders if name != "__pycache__")
         for name in sorted(names):

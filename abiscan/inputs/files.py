@@ -15,7 +15,7 @@ import re
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Final, Protocol
 
@@ -37,6 +37,9 @@ _LARGE_MEMBER: Final = 64 << 20
 _SMALL_MEMBER: Final = 16 << 20
 _BLOCK: Final = 1 << 20
 _ZEROS: Final = bytes(_BLOCK)
+_KEPT_INFLATED: Final = 1 << 30
+_STEP: Final = 4096
+_LOCAL_HEADER: Final = 30
 _DATA_FOLDER: Final = re.compile(r"^[^/]+\.data/(?:platlib|purelib)/")
 
 
@@ -123,8 +126,19 @@ class DiskFile:
         return self._sha256
 
 
+_INFLATED: Final[dict[tuple[str, int, int], tuple[ElfFile, str]]] = {}
+"""The large members that were inflated last, with their hashes: they are on disk, in files without a name."""
+
+
+def _keep(key: tuple[str, int, int], inflated: tuple[ElfFile, str]) -> None:
+    """Keep an inflated member as long as there is space for it; the oldest make room."""
+    _INFLATED[key] = inflated
+    while sum(size for _, _, size in _INFLATED) > _KEPT_INFLATED:
+        del _INFLATED[next(iter(_INFLATED))]
+
+
 class WheelMember:
-    """A file inside a wheel. Unless it is small, it is inflated each time it is opened: it may be a gigabyte."""
+    """A file inside a wheel. Unless it is small, or was opened just before, it is inflated each time it is opened."""
 
     def __init__(self, wheel: Wheel, info: zipfile.ZipInfo) -> None:
         self._wheel = wheel
@@ -159,10 +173,15 @@ class WheelMember:
             data = self._wheel.read(self._info)
             self._sha256 = self._sha256 or hashlib.sha256(data).hexdigest()  # now, and not by inflating it again
             return ElfFile.from_bytes(data, self.name)
-        with tempfile.NamedTemporaryFile(prefix="abiscan-") as copy:
-            self._sha256 = self._wheel.copy(self._info, copy.file)
-            copy.flush()
-            return ElfFile.open(Path(copy.name), subject=self.name)
+        key = self.name, self._info.CRC, self._info.file_size
+        if (kept := _INFLATED.get(key)) is None:
+            with tempfile.NamedTemporaryFile(prefix="abiscan-") as copy:
+                digest = self._wheel.copy(self._info, copy.file)
+                copy.flush()
+                kept = ElfFile.open(Path(copy.name), subject=self.name), digest
+            _keep(key, kept)
+        file, self._sha256 = kept
+        return file
 
     def sha256(self) -> str:
         """The hash of all its bytes, inflated, in hexadecimal."""
@@ -196,12 +215,14 @@ def random_access(source: ElfSource) -> Iterator[Callable[[int, int], bytes]]:
 class Wheel:
     """A wheel, open for reading.
 
-    :param stream: its bytes, if they are not on disk; ``path`` is then only its name
+    :param stream: its bytes, if they are not on disk; ``path`` is then only its name. If it has a method ``prefetch``,
+        that is told which bytes will be read, by their start and end
     :raises InputError: the file is not a zip archive, or cannot be read
     """
 
     def __init__(self, path: Path, stream: IO[bytes] | None = None) -> None:
         self.path = path
+        self._announce: Callable[[int, int], None] | None = getattr(stream, "prefetch", None)
         self._members: dict[str, WheelMember] = {}
         if stream is None:
             disk.file(path)
@@ -244,8 +265,21 @@ class Wheel:
 
         :raises InputError: the member is damaged, encrypted, or claims an absurd size
         """
-        with self._member_errors(info), self._archive.open(info) as stream:
-            return stream.read(size)
+        with self._member_errors(info):
+            if size < 0:
+                self._prefetch(info)
+                with self._archive.open(info) as stream:
+                    return stream.read()
+            with self._archive.open(info) as stream:
+                # zipfile reads as many compressed bytes as it is asked for inflated ones, which are many more.
+                return b"".join(stream.read(min(_STEP, size - done)) for done in range(0, size, _STEP))
+
+    def _prefetch(self, info: zipfile.ZipInfo) -> None:
+        """Say that all of a member will be read."""
+        if self._announce is not None:
+            # The header in front of the contents, and its extra field, which may be longer than that in the directory.
+            header = _LOCAL_HEADER + len(info.orig_filename.encode()) + len(info.extra)
+            self._announce(info.header_offset, info.header_offset + header + info.compress_size)
 
     def copy(self, info: zipfile.ZipInfo, to: IO[bytes]) -> str:
         """Write all bytes of a member to an empty file; blocks of zeros become holes, which take no space.
@@ -254,6 +288,7 @@ class Wheel:
         :raises InputError: as for ``read``, and if the disk is full
         """
         digest = hashlib.sha256()
+        self._prefetch(info)
         with self._member_errors(info), self._archive.open(info) as stream:
             while block := stream.read(len(_ZEROS)):
                 digest.update(block)
@@ -313,12 +348,13 @@ class Files:
         unread, self._unread = self._unread, {}
         return (*unread.values(), *(self._below.take_unread() if self._below else ()))
 
-    def mount(self, wheel: Wheel, at: str, *, over: bool = True) -> None:
+    def mount(self, wheel: Wheel, at: str, *, over: bool = True, without: Collection[str] = ()) -> None:
         """Lay the members of ``wheel`` over the folder ``at``.
 
         :param over: whether over other wheels, too; else below them
+        :param without: members that are left out
         """
-        for name in wheel.names():
+        for name in (name for name in wheel.names() if name not in without):
             path = installed_path(name, at)
             if over or path not in self._mounted:
                 self._mounted[path] = wheel.member(name)

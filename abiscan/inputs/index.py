@@ -29,6 +29,7 @@ from unearth.evaluator import TargetPython
 
 from abiscan.binary.elf import Machine
 from abiscan.errors import InputError
+from abiscan.inputs import packages
 from abiscan.inputs.files import Wheel
 from abiscan.inputs.packages import RemoteWheel
 from abiscan.inputs.remote import RemoteFile, tidy
@@ -81,10 +82,10 @@ def settings_of_pip(python: str | None, index_url: str | None = None, extra_inde
 
 
 def _configuration(python: str | None) -> dict[str, str]:
-    command = [python or sys.executable, "-m", "pip", "config", "list"]
     try:
+        command = [*packages.pip(python), "config", "list"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=_PIP_SECONDS, check=True)  # noqa: S603
-    except (OSError, subprocess.SubprocessError):
+    except (InputError, OSError, subprocess.SubprocessError):
         return {}
     found: dict[str, dict[str, str]] = {section: {} for section in _SECTIONS}
     for line in done.stdout.splitlines():
@@ -210,8 +211,14 @@ class Index:
             only_binary=[":all:"],
         )
         self._metadata: dict[Candidate, tuple[str, ...]] = {}
-        self._files: dict[Candidate, RemoteFile] = {}
+        self._files: dict[Candidate, IO[bytes]] = {}
         tidy(folder)
+
+    def close(self) -> None:
+        """Close the connections, and the files of the cache."""
+        self.web.close()
+        for file in self._files.values():
+            file.close()
 
     @property
     def bytes_read(self) -> int:
@@ -333,15 +340,18 @@ class Index:
 
     def _open(self, candidate: Candidate) -> IO[bytes]:
         link = _link(candidate)
-        if link.is_file:
-            try:
-                return link.file_path.open("rb")
-            except (OSError, ValueError) as error:
-                raise InputError(str(link.file_path), f"cannot be read: {error}", "check the index settings") from error
         if candidate not in self._files:
-            stated = (link.hash_option or {}).get("sha256", [None])[0]
-            self._files[candidate] = RemoteFile(self.web, link.url_without_fragment, stated, self._folder)
-        return self._files[candidate]  # type: ignore[return-value]  # a raw file is one that zipfile can read
+            if link.is_file:
+                try:
+                    self._files[candidate] = link.file_path.open("rb")
+                except (OSError, ValueError) as error:
+                    problem = f"cannot be read: {error}"
+                    raise InputError(str(link.file_path), problem, "check the index settings") from error
+            else:
+                stated = (link.hash_option or {}).get("sha256", [None])[0]
+                remote = RemoteFile(self.web, link.url_without_fragment, stated, self._folder)
+                self._files[candidate] = cast("IO[bytes]", remote)  # a raw file is one that zipfile can read
+        return self._files[candidate]
 
 
 def _link(candidate: Candidate) -> Link:

@@ -56,10 +56,14 @@ class FetchedWheel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteWheel:
-    """A wheel on a server, read in place; ``path`` has only its name, ``stream`` opens it."""
+    """A wheel on a server, read in place; ``path`` has only its name, ``stream`` opens it.
+
+    ``spare`` are the libraries that are not needed, and not read, by the paths that they have once installed.
+    """
 
     path: Path
     stream: Callable[[], IO[bytes]] = field(compare=False)
+    spare: frozenset[str] = frozenset()
 
 
 def installed(search_path: Sequence[str]) -> Iterator[Distribution]:

@@ -27,11 +27,16 @@ CACHE_BYTES: Final = 4 << 30
 _TAIL: Final = 64 << 10
 """Read first: the directory of a zip file is at its end, and the metadata of most wheels are just before it."""
 
-_BLOCK: Final = 64 << 10
+_BLOCK: Final = 32 << 10
+_LARGEST_BLOCK: Final = 1 << 20
+_BLOCKS: Final = 256
+"""Of a large file, larger parts are read, so that it does not take hundreds of requests."""
+
 _LONGEST: Final = 32 << 20
 _SMALL: Final = 512 << 10
 """A file of this size takes less time to fetch whole than in parts."""
 
+_NOTED: Final = 1 << 20
 _TRIES: Final = 3
 _RANGE: Final = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 _AGAIN: Final = "run it again; if that does not help, the server is at fault"
@@ -73,14 +78,17 @@ class RemoteFile(io.RawIOBase):
             raise InputError(str(folder), f"cannot be written: {error.strerror or error}", "free some space") from error
 
     def _read_parts(self) -> None:
-        # A line that cannot be read is the end of an interrupted run.
-        with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError, IndexError):
+        with contextlib.suppress(FileNotFoundError, UnicodeDecodeError):
             for line in self._parts_path.read_text("utf-8").splitlines():
-                known = json.loads(line)
-                if isinstance(known, dict):
-                    self._size, self._tag = int(known["size"]), known["tag"]
-                else:
-                    self._add(int(known[0]), int(known[1]))
+                # A line that cannot be read is from a run that was killed.
+                with contextlib.suppress(ValueError, KeyError, TypeError, IndexError):
+                    known = json.loads(line)
+                    if isinstance(known, dict):
+                        self._size, self._tag = int(known["size"]), known["tag"]
+                    else:
+                        self._add(int(known[0]), int(known[1]))
+        if self._size < 0 or any(end > self._size for _, end in self._parts):
+            self._parts, self._size = [], -1
 
     def readable(self) -> bool:
         """It is."""
@@ -107,6 +115,11 @@ class RemoteFile(io.RawIOBase):
             self._begin()
         return self._size
 
+    @property
+    def _block(self) -> int:
+        """How much is read at once, at least."""
+        return min(max(self.size // _BLOCKS, _BLOCK), _LARGEST_BLOCK)
+
     def read(self, size: int = -1, /) -> bytes:
         """Up to ``size`` bytes; fewer only at the end."""
         end = self.size if size < 0 else min(self._position + size, self.size)
@@ -120,6 +133,11 @@ class RemoteFile(io.RawIOBase):
             raise InputError(self.name, "is damaged in the cache", "run it again")
         self._position = end
         return data
+
+    def prefetch(self, start: int, end: int) -> None:
+        """Have these bytes: of what is read as a whole, nothing beyond it is asked for."""
+        if (end := min(end, self.size)) > start:
+            self._missing(start, min(max(end, start + self._block), self._size))
 
     def close(self) -> None:
         """Close the file of the cache."""
@@ -153,7 +171,7 @@ class RemoteFile(io.RawIOBase):
         gap = next(iter(self._gaps(start, end)), None)
         if gap is None:
             return
-        self._ahead = min(2 * self._ahead, _LONGEST) if gap[0] == self._next else _BLOCK
+        self._ahead = min(2 * self._ahead, _LONGEST) if gap[0] == self._next else self._block
         self._missing(gap[0], min(self._size, max(end, gap[0] + self._ahead)))
         self._next = self._parts[bisect.bisect_right(self._parts, (gap[0], self._size + 1)) - 1][1]
 
@@ -189,7 +207,7 @@ class RemoteFile(io.RawIOBase):
 
         :raises _BrokenOffError: it is shorter; what came is kept
         """
-        at, broken = start, None
+        at, noted, broken = start, start, None
         parts = self._web.received(response, self._url)
         while True:
             try:
@@ -203,7 +221,10 @@ class RemoteFile(io.RawIOBase):
                 raise self._error("the server sent more than it said")
             self._write(at, part)
             at += len(part)
-        self._have(start, at)
+            if at - noted >= _NOTED and at < end:  # in case the run is killed
+                self._have(noted, at)
+                noted = at
+        self._have(noted, at)
         if broken is not None:
             raise _BrokenOffError(broken.problem) from broken
         if at != end:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+from abiscan.inputs import isolation
 from abiscan.inputs.files import Files
 from abiscan.inputs.store import Store
 
@@ -33,7 +34,9 @@ class Session:
     @classmethod
     def of_user(cls, progress: Progress = _silent) -> Session:
         """A run that caches facts in the user's cache folder."""
-        return cls(store=Store(_cache_folder()), progress=progress)
+        folder = _cache_folder()
+        isolation.may_write(folder, make=True)
+        return cls(store=Store(folder), progress=progress)
 
     def files(self) -> Files:
         """The files on the disk, with no wheel mounted yet; the facts of large ones are cached."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
@@ -130,7 +130,7 @@ def read_target(source: Source, files: Files, site: str, torch_package: str) -> 
     if isinstance(source, FetchedWheel):
         return _read_wheel(source.path, files, site, name=name_of(source))
     if isinstance(source, RemoteWheel):
-        return _read_wheel(source.path, files, site, name=name_of(source), stream=source.stream())
+        return _read_wheel(source.path, files, site, name=name_of(source), stream=source.stream(), spare=source.spare)
     path = source
     if exists(path) and disk.is_dir(path):
         return _read_folder(path, files, torch_package)
@@ -242,13 +242,23 @@ def _read_distribution(distribution: Distribution, files: Files) -> Target:
     return _read_members(str(distribution), distribution.site, members, files, metadata, package)
 
 
-def _read_wheel(path: Path, files: Files, site: str, *, name: str, stream: IO[bytes] | None = None) -> Target:
+def _read_wheel(
+    path: Path,
+    files: Files,
+    site: str,
+    *,
+    name: str,
+    stream: IO[bytes] | None = None,
+    spare: Collection[str] = (),
+) -> Target:
     if system := _PLATFORM_TAG.search(path.name):
         raise _other_system(name, _OTHER_SYSTEMS[system[1]])
     wheel = Wheel(path, stream)
-    files.mount(wheel, site)
     paths = list(wheel.names())
-    members = ((path, installed_path(path, site), wheel.member(path)) for path in paths if SHARED_OBJECT.search(path))
+    left_out = {path for path in paths if spare and installed_path(path, "") in spare}
+    files.mount(wheel, site, without=left_out)
+    read = (path for path in paths if SHARED_OBJECT.search(path) and path not in left_out)
+    members = ((path, installed_path(path, site), wheel.member(path)) for path in read)
     return _read_members(name, site, members, files, _metadata(wheel, paths), package_files.of_wheel(wheel, site))
 
 

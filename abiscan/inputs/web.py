@@ -67,6 +67,10 @@ class Web:
         )
         self._client.auth = MultiDomainBasicAuth(prompting=False, index_urls=index_urls)
 
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
     def iter_secure_origins(self) -> Iterable[tuple[str, str, str]]:
         """The origins that may be asked without TLS, for unearth."""
         return self._client.iter_secure_origins()

@@ -33,7 +33,8 @@ class Linkage:
     machine, so there is nothing to resolve; ``here`` says whether libraries were looked for on this system (for a
     release number they are not). ``registering`` has the registrations with torch, None if there are none;
     ``explained`` says whether rules look for what the torch has in place of what it lacks; ``declaration`` is what the
-    metadata declare, if that is checked; ``wheel`` is the file name of the wheel that it is in, empty if unknown.
+    metadata declare, if that is checked; ``package`` is the name of the package that it is in, and ``wheel`` the file
+    name of its wheel, empty if unknown.
     ``defined_in_python`` are the operators that the package's Python code
     defines, and where: ``pkg/ops.py:16``. ``drifts`` say which class layouts differ from those that the extension, or a
     library that it brings along, was compiled with. ``gpus`` say what each GPU that the user named runs of the
@@ -56,6 +57,7 @@ class Linkage:
     declaration: Declaration | None = None
     defined_in_python: Mapping[str, str] = field(default_factory=dict)
     drifts: tuple[LayoutDrift, ...] = ()
+    package: str = ""
     wheel: str = ""
     gpus: tuple[GpuOutcome, ...] = ()
     gpu_gaps: tuple[str, ...] = ()

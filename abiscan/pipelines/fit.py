@@ -16,9 +16,11 @@ from abiscan.binary.elf import Machine
 from abiscan.errors import InputError
 from abiscan.findings import Effect
 from abiscan.inputs.index import Candidate, Index
+from abiscan.inputs.packages import RemoteWheel
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import TorchVersion
 from abiscan.pipelines.bench import Bench
+from abiscan.pipelines.glance import Glance, glance
 from abiscan.pipelines.together import Search
 from abiscan.results.check import Result
 from abiscan.results.fit import FitReport, Fitting, Rejected
@@ -31,10 +33,14 @@ from abiscan.torches.torch import ReleaseNumber, TorchChoice
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opinion:
-    """Whether a version works: ``reason`` says why not, ``note`` what it goes on without."""
+    """Whether a version works: ``reason`` says why not, ``note`` what it goes on without.
+
+    If that it works is not ``proven``, ``note`` says what could not be checked.
+    """
 
     reason: str | None = None
     note: str | None = None
+    proven: bool = True
 
 
 def fit(
@@ -157,6 +163,7 @@ class _Attempt:
             name=candidate.name,
             version=str(candidate.version),
             note=self._opinion(candidate).note,
+            proven=self._opinion(candidate).proven,
             rejected=[
                 Rejected(version=str(other.version), reason=self._why_not(other, chosen) or "") for other in newer
             ],
@@ -212,10 +219,24 @@ class _Attempt:
         megabytes = self._index.bytes_read / 1e6
         self._session.progress(f"reading {candidate} for torch {self.build} ({megabytes:.1f} MB read so far)")
         wheel = self._index.wheel(candidate)
+        seen = self._glance(wheel)
+        if seen is not None and seen.reason is not None:
+            return Opinion(reason=seen.reason)
+        package, results = self._judge(dataclasses.replace(wheel, spare=seen.spare) if seen else wheel)
+        if seen and package and any(library.path in seen.spare for library in package.libraries):
+            package, results = self._judge(wheel)  # the import has taken another way than it seemed to
+        return opinion(package, results)
+
+    def _glance(self, wheel: RemoteWheel) -> Glance | None:
+        """A look at the libraries of a wheel; None if nothing is known about its machine."""
+        system = self._index.system
+        return glance(wheel, self._choice, self._session, system.python, system.machine) if system.machine else None
+
+    def _judge(self, wheel: RemoteWheel) -> tuple[PackageResult | None, Sequence[Result]]:
         bench = Bench([self._choice], self._session, [wheel], packages=True)
         (torch,) = bench.names
         results = bench.judge(wheel, torch, RULES, explained=False)
-        return opinion(bench.package(wheel, torch, results), results)
+        return bench.package(wheel, torch, results), results
 
     def _obstacle(self) -> str:
         group = self._search.obstacle()
@@ -250,7 +271,7 @@ def opinion(package: PackageResult | None, results: Sequence[Result]) -> Opinion
         case PackageVerdict.WORKS_WITHOUT if all(_is_absent(one.file, results) for one in package.without):
             return Opinion(note=package.summary)
         case PackageVerdict.UNKNOWN if not _certainly_failing(package):
-            return Opinion(note=package.summary)
+            return Opinion(note=package.summary.removeprefix("unknown - "), proven=False)
         case _:
             causes = (package.error.cause if package.error else None, *(one.error for one in package.without))
             cause = next(filter(None, causes), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -55,10 +56,11 @@ def answer(request: Request, session: Session) -> FitReport:
         tag = interpreter.ask(request.python)[0].tag
         version = tag.major, tag.minor
     system = System.of(version, request.platform)
-    index = Index(settings, system, session.store.folder / _FOLDER, offline=request.offline)
     here = request.torch is None and request.cuda is None and request.platform is None and _has_torch(request.python)
-    choices = [TorchOf(request.python)] if here else _choices(request, index)
-    found = fit(requirements, choices, index, session, installed=here, constraints=constraints)
+    folder = session.store.folder / _FOLDER
+    with contextlib.closing(Index(settings, system, folder, offline=request.offline)) as index:
+        choices = [TorchOf(request.python)] if here else _choices(request, index)
+        found = fit(requirements, choices, index, session, installed=here, constraints=constraints)
     return dataclasses.replace(found, options=_options(request))
 
 

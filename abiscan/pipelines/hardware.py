@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from abiscan.errors import InputError
-from abiscan.gpu.devices import Gpu, Hardware, gpu
+from abiscan.gpu.devices import NAMES, Gpu, Hardware, gpu
 from abiscan.gpu.drivers import Driver
 from abiscan.inputs.gpu_tools import native_driver, native_gpus
+from abiscan.words import did_you_mean
 
 NATIVE: Final = "native"
 
@@ -21,7 +22,7 @@ def hardware_of(gpus: Sequence[str], driver: str | None) -> Hardware:
     found: dict[Gpu, None] = {}
     own_driver: Driver | None = None
     for text in gpus:
-        if text == NATIVE:
+        if text.lower() == NATIVE:
             native = native_hardware()
             if not native.gpus:
                 problem = "no GPU of this machine was found: neither nvidia-smi nor rocm_agent_enumerator lists one"
@@ -49,7 +50,9 @@ def _named(name: str, target: str) -> Gpu | None:
 def _gpu(text: str) -> Gpu:
     known = gpu(text)
     if known is None:
-        raise InputError(text or '""', "is not a GPU that abiscan knows", "pass its compute capability: --gpu 12.0")
+        similar = did_you_mean(text.upper(), NAMES)
+        fix = f"{similar} Otherwise pass its compute capability" if similar else "pass its compute capability"
+        raise InputError(text or '""', "is not a GPU that abiscan knows", f"{fix}: --gpu 12.0")
     return known
 
 

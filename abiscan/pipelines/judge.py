@@ -224,6 +224,7 @@ class Judge:
             declaration=declaration,
             defined_in_python=python or {},
             drifts=drifting,
+            package=examined.target.package.name if examined.target.package and examined.target.metadata else "",
             wheel=examined.target.metadata.wheel if examined.target.metadata else "",
             **self._on_gpus(examined, release),
         )

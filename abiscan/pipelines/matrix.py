@@ -19,7 +19,7 @@ from abiscan.results.check import Result
 from abiscan.results.gpus import GpuRow
 from abiscan.results.matrix import Matrix, PackageRow, Row, imports, works
 from abiscan.results.package import PackageResult, PackageVerdict
-from abiscan.results.stable import summary
+from abiscan.results.stable import StableSummary
 from abiscan.torches.torch import TorchChoice
 
 
@@ -101,14 +101,14 @@ def matrix(
     packages: list[PackageRow] = []
     gpus: list[GpuRow] = []
     suggestions: dict[str, str | None] = {}
-    stable_abi: dict[str, str] = {}
+    stable_abi: dict[str, StableSummary] = {}
     turns = Turns(targets)
     for source in turns:
         with turns.of(source):
             judged = judge_on_all(bench, source, rules, explained=explained)
             examined = bench.target(source)
             suggestions[examined.target.name] = judged.suggestion
-            stable_abi[examined.target.name] = summary(stabilities(examined))
+            stable_abi[examined.target.name] = StableSummary.of(stabilities(examined))
             rows += judged.rows
             packages += [judged.package] if judged.package else []
             if hardware is not None:

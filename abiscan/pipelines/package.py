@@ -34,6 +34,7 @@ from abiscan.python.model import (
 )
 from abiscan.python.reading import read
 from abiscan.python.sources import PackageFiles as SourceFiles
+from abiscan.python.sources import PackageSources
 from abiscan.results.check import Result
 from abiscan.results.package import (
     ImportFailure,
@@ -44,6 +45,7 @@ from abiscan.results.package import (
 )
 from abiscan.results.verdict import How, Verdict
 from abiscan.torches import embedded
+from abiscan.torches.torch import Torch
 
 if TYPE_CHECKING:
     from abiscan.emulation.model import Registrations
@@ -101,12 +103,11 @@ def read_package(judge: Judge, target: ExaminedTarget, package: Package, files: 
     if not any(path.endswith(".py") for path in package.members):
         return None
     world = PackageWorld(judge, target, package, files)
-    installed = Path(judge.torch.package)
-    surroundings = Surroundings(torch_folder=installed if judge.torch.here and disk.is_dir(installed) else None)
+    surroundings = surroundings_of(judge.torch)
     sources = _Sources(package, files)
     reading = read(
         sources,
-        tuple(_modules(sources)),
+        tuple(modules_of(sources)),
         world.fresh,
         surroundings=surroundings,
         built_for=functools.partial(_torches_built_for, target, package),
@@ -114,6 +115,12 @@ def read_package(judge: Judge, target: ExaminedTarget, package: Package, files: 
     if target.extensions and _says_nothing(sources, reading):
         return None
     return ReadPackage(package=package, world=world, reading=reading)
+
+
+def surroundings_of(torch: Torch) -> Surroundings:
+    """What is installed beside a package that is imported with a torch."""
+    installed = Path(torch.package)
+    return Surroundings(torch_folder=installed if torch.here and disk.is_dir(installed) else None)
 
 
 def _torches_built_for(target: ExaminedTarget, package: Package, library: str) -> Sequence[OtherTorch]:
@@ -132,7 +139,7 @@ def _torches_built_for(target: ExaminedTarget, package: Package, library: str) -
     return [OtherTorch(version=str(version), cuda=version.cuda) for version in versions]
 
 
-def _modules(sources: _Sources) -> Iterable[str]:
+def modules_of(sources: PackageSources) -> Iterable[str]:
     """The names that a package is imported by; of a namespace that it shares with others, its part of it."""
     members = frozenset(sources.members())
     for name in SourceFiles(sources).top_level():
@@ -173,7 +180,7 @@ def package_result(read_package: ReadPackage, target: ExaminedTarget, results: S
     :param results: those of its libraries, each checked by itself
     """
     package, reading = read_package.package, read_package.reading
-    outcome = _main(package, reading)
+    outcome = main_import(package.name, reading.imports)
     world = read_package.world.fresh()
     for load in outcome.loads if outcome else ():
         if load.path is not None:
@@ -206,10 +213,10 @@ def _built_for(target: ExaminedTarget, libraries: Iterable[UsedLibrary]) -> tupl
     return tuple(map(str, common))
 
 
-def _main(package: Package, reading: Reading) -> ImportOutcome | None:
+def main_import(package: str, imports: Sequence[ImportOutcome]) -> ImportOutcome | None:
     """The import of the module that goes by the name of the package; else of the first one."""
-    names = {re.sub(r"[-_.]+", "_", outcome.module).lower(): outcome for outcome in reversed(reading.imports)}
-    return names.get(re.sub(r"[-_.]+", "_", package.name).lower(), next(iter(reading.imports), None))
+    names = {re.sub(r"[-_.]+", "_", outcome.module).lower(): outcome for outcome in reversed(imports)}
+    return names.get(re.sub(r"[-_.]+", "_", package).lower(), next(iter(imports), None))
 
 
 def _verdict(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from abiscan.extension.examined import ExaminedExtension, ExaminedTarget, examine
-from abiscan.extension.stability import Stability, Tie, stability
+from abiscan.extension.stability import Stability, Tie, looked_up, stability
 from abiscan.inputs import packages
 from abiscan.inputs.packages import Distribution
 from abiscan.inputs.session import Session
@@ -49,7 +49,8 @@ def stabilities(target: ExaminedTarget) -> list[Stability]:
 
 
 def _stability(target: ExaminedTarget, extension: ExaminedExtension) -> Stability:
-    return stability(extension.facts, (other.facts for other in target.extensions if other is not extension))
+    siblings = (other.facts for other in target.extensions if other is not extension)
+    return stability(extension.facts, siblings, looked_up(extension.extension.source.open(), extension.facts))
 
 
 def _row(target: ExaminedTarget, extension: ExaminedExtension) -> StableRow:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 
-from abiscan.errors import InputError, NoExtensionError, raise_together
+from abiscan.errors import InputError, NoExtensionError, StoppedError, raise_together
+from abiscan.inputs import disk, isolation
 from abiscan.inputs.sources import Source, name_of
 from abiscan.results.unchecked import Unchecked
 
@@ -19,7 +20,14 @@ class Turns:
 
     def __iter__(self) -> Iterator[Source]:
         """The targets that nothing is wrong with so far."""
-        return (source for source in self._targets if source not in self._errors)
+        for source in self._targets:
+            if source not in self._errors:
+                try:
+                    isolation.begin(name_of(source))
+                except StoppedError as error:
+                    self._errors[source] = error
+                else:
+                    yield source
 
     @contextlib.contextmanager
     def of(self, source: Source) -> Iterator[None]:
@@ -28,6 +36,9 @@ class Turns:
             yield
         except InputError as error:
             self._errors[source] = error
+        except MemoryError:
+            disk.look_once()  # another day, there may be more
+            self._errors[source] = StoppedError(name_of(source), "it takes more memory than there is")
 
     def unchecked(self) -> tuple[Unchecked, ...]:
         """The targets that could not be checked.
@@ -52,4 +63,5 @@ def _unchecked(source: Source, error: InputError) -> Unchecked:
         problem=error.problem if error.subject == name else f"{error.subject}: {error.problem}",
         fix=error.fix,
         readable=isinstance(error, NoExtensionError),
+        stopped=isinstance(error, StoppedError),
     )

@@ -24,6 +24,7 @@ from abiscan.linkage.resolve import NO_SUCH_FILE, resolve, symbol_message, versi
 from abiscan.pipelines.judge import Judge, Setting
 from abiscan.python.model import PROCESS_ENDS, Answer, LoadedBy, NoResult, Raised
 from abiscan.torches.from_libs import build_of
+from abiscan.torches.torch import Torch
 
 if TYPE_CHECKING:
     from abiscan.emulation.model import Registrations
@@ -96,7 +97,7 @@ class PackageWorld:
         machines = [extension.facts.machine for extension in target.extensions]
         setting = judge.setting(target, next(iter(machines), system.machine() or Machine.X86_64))
         self.torch = setting.release
-        self.torch_version, self.cuda = _versions(judge, setting, files)
+        self.torch_version, self.cuda = torch_versions(judge.torch, setting.release.build, files)
         self.python = _python(judge, target)
         self.machine = setting.release.machine.value
         self.attempts: dict[str, LoadAttempt] = {}
@@ -353,13 +354,15 @@ def _error_of_dlopen(linkage: Linkage) -> LoadError | None:
     return linkage.error if failure and failure.is_static else None
 
 
-def _versions(judge: Judge, setting: Setting, files: Files) -> tuple[str | Answer, str | Answer | None]:
-    """``torch.__version__`` and ``torch.version.cuda``."""
-    build = setting.release.build
+def torch_versions(torch: Torch, build: str | None, files: Files) -> tuple[str | Answer, str | Answer | None]:
+    """``torch.__version__`` and ``torch.version.cuda``.
+
+    :param build: the full version of the torch, None if it is unknown
+    """
     if build is None:
         return Answer.UNKNOWN, Answer.UNKNOWN
-    if stated := build_of(judge.torch.package, files).version:
-        return stated, build_of(judge.torch.package, files).cuda
+    if stated := build_of(torch.package, files).version:
+        return stated, build_of(torch.package, files).cuda
     version = TorchVersion(build)
     if version.cuda:
         return build, version.cuda

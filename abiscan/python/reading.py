@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from abiscan.python.explore import Explored, explore
 from abiscan.python.library import PythonCode, Surroundings
 from abiscan.python.machine import Limits
-from abiscan.python.model import OtherTorch, Reading, World
+from abiscan.python.model import ImportOutcome, OtherTorch, Reading, World
 from abiscan.python.sources import PackageFiles, PackageSources
 from abiscan.python.unreached import unreached
 from abiscan.python.uses import Later, Willing, classify, later
@@ -45,6 +45,21 @@ def read(
             built_for,
             Limits.seconds(seconds),
         )
+
+
+def follow(
+    package: PackageSources,
+    modules: Sequence[str],
+    world_factory: Callable[[], World],
+    *,
+    surroundings: Surroundings,
+    seconds: float = _SECONDS,
+) -> tuple[ImportOutcome, ...]:
+    """What the imports alone do, as ``read``."""
+    with _without_collector():
+        library = PythonCode(PackageFiles(package), world_factory().python, surroundings)
+        limits = Limits.seconds(seconds)
+        return tuple(explore(library, world_factory, name, limits).outcome for name in modules)
 
 
 @contextmanager

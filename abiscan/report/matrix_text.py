@@ -101,7 +101,7 @@ def _signs(names: Sequence[str], marks: Sequence[GpuMark]) -> Iterator[tuple[str
 
 def _stable(matrix: Matrix, target: str) -> Iterator[Text]:
     if target in matrix.stable_abi:
-        yield Text(f"  {matrix.stable_abi[target]} (abiscan stable)")
+        yield Text(f"  stable ABI: {matrix.stable_abi[target]} (abiscan stable)")
 
 
 def _origins(rows: Sequence[Row], *, packaged: bool, verbose: bool) -> Iterator[Text]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from rich.console import Console
 from rich.text import Text
@@ -10,47 +12,53 @@ from rich.text import Text
 from abiscan.binary.mangling import demangle
 from abiscan.extension.counterparts import Counterpart, Means
 from abiscan.extension.stability import Tie
+from abiscan.inputs.version import TorchVersion
 from abiscan.report.characters import clean
-from abiscan.results.stable import StableReport, StableRow, short
+from abiscan.results.stable import StableReport, StableRow, StableSummary, short
 from abiscan.words import listed, plural
 
 _STYLES = {Tie.STABLE: "green", Tie.TIED: "bold red", Tie.MIXED: "bold red"}
 
 
 def render(report: StableReport, console: Console, *, verbose: bool = False) -> None:
-    """Print a paragraph for each extension.
+    """Print a paragraph for each extension; those of a target of which the same is said share one.
 
     :param verbose: with every symbol that ties an extension, and every function that decides
     """
-    target = None
-    for row in report.rows:
-        if row.target != target:
-            if target is not None:
-                console.print()
-            target = row.target
-            console.print(Text(clean(target), style="bold"), soft_wrap=True)
-        console.print(_head(row), soft_wrap=True)
-        for line in (*_facts(row, verbose=verbose), *_groups(row, verbose=verbose)):
-            console.print(Text(f"    {clean(line)}"), soft_wrap=True)
+    for number, (target, of_target) in enumerate(itertools.groupby(report.rows, lambda row: row.target)):
+        rows = list(of_target)
+        if number:
+            console.print()
+        console.print(Text(clean(target), style="bold"), soft_wrap=True)
+        paragraphs: dict[tuple[str, ...], list[StableRow]] = {}
+        for row in rows:
+            said = (_words(row), *_facts(row, verbose=verbose), *_groups(row, verbose=verbose))
+            paragraphs.setdefault((row.stability.state.value, *said), []).append(row)
+        for (state, words, *lines), alike in paragraphs.items():
+            paths = listed([clean(row.path) for row in alike], len(alike) if verbose else 2)
+            style = _STYLES[alike[0].stability.state]
+            console.print(Text.assemble(f"  {paths}: ", (state, style), words), soft_wrap=True)
+            for line in lines:
+                console.print(Text(f"    {clean(line)}"), soft_wrap=True)
+        if len(rows) > 1:
+            for line in _in_all(rows):
+                console.print(Text(f"  {clean(line)}"), soft_wrap=True)
     for unchecked in report.unchecked:
         if unchecked.readable:
             console.print(Text(clean(str(unchecked))), soft_wrap=True)
 
 
-def _head(row: StableRow) -> Text:
+def _words(row: StableRow) -> str:
+    """What follows the state."""
     found = row.stability
-    state = (found.state.value, _STYLES[found.state])
     if found.state is not Tie.STABLE:
         words = f", uses {plural(len(found.counterparts), 'symbol')} of C++ from torch"
-        if found.functions:
-            words += f", and {plural(len(found.functions), 'function')} of the stable ABI"
-    elif found.removed:
-        words = f", but torch has removed {listed(found.removed)}"
-    elif found.minimum is None:
-        words = ", uses nothing of torch"
-    else:
-        words = f", torch {short(found.minimum)} or newer"
-    return Text.assemble(f"  {clean(row.path)}: ", state, words)
+        return (
+            f"{words}, and {plural(len(found.functions), 'function')} of the stable ABI" if found.functions else words
+        )
+    if found.removed:
+        return f", but torch has removed {listed(found.removed)}"
+    return f", torch {short(found.minimum)} or newer" if found.minimum else ", uses nothing of torch"
 
 
 def _facts(row: StableRow, *, verbose: bool) -> Iterator[str]:
@@ -60,10 +68,18 @@ def _facts(row: StableRow, *, verbose: bool) -> Iterator[str]:
         yield f"new in torch {short(found.minimum)}: {listed(found.deciding, shown)}"
         if row.compiled_with:
             least = f"{short(found.target_at_least)} or newer, " if found.target_at_least else ""
-            yield f"compiled with the headers of torch {row.compiled_with}; target version: {least}at most that"
+            most = f"below {short(found.target_below)}" if found.target_below else "at most that"
+            yield f"compiled with the headers of torch {row.compiled_with}; target version: {least}{most}"
+        if found.rebuilt and found.rebuilt < found.minimum:
+            yield (
+                f"the target version decides that: compiled with {_target(found.rebuilt)}, the headers would take "
+                f"nothing newer than torch {short(found.rebuilt)}"
+            )
+    if found.looked_up:
+        yield f"looks up at run time, and works without: {listed(found.looked_up)}"
     if found.promised_until and found.state is Tie.STABLE:
         oldest, newest = found.promised_until
-        yield f"torch promises to keep the oldest of its functions until {oldest}, the newest until {newest}"
+        yield f"torch promises to keep functions for two years: the oldest until {oldest}, the newest until {newest}"
     if found.deprecated:
         yield f"deprecated: {listed(found.deprecated, len(found.deprecated))}"
     if found.cuda:
@@ -85,18 +101,50 @@ def _groups(row: StableRow, *, verbose: bool) -> Iterator[str]:
     for each in found.counterparts:
         groups.setdefault((each.group, each.means), []).append(each)
     for (group, _), of_group in sorted(groups.items(), key=lambda item: -len(item[1])):
-        share = round(100 * len(of_group) / len(found.counterparts))
-        yield f"{share:3} %  {group}: {_replacement(of_group)}"
+        yield f"{_share(of_group, found.counterparts)}  {group}: {_replacement(of_group)}"
         if verbose:
             yield from (f"         {demangle(each.symbol)}{_by(each)}" for each in of_group)
-    own = sum(each.means is Means.OWN_CODE for each in found.counterparts)
-    own = sum(each.means is Means.OWN_CODE for each in found.counterparts)
-    named = sum(each.is_named for each in found.counterparts) - own
-    yield (
-        f"a port would run on torch {short(found.after_port)} or newer: {named} of "
-        f"{plural(len(found.counterparts), 'symbol')} have a counterpart, {own} need code of the extension's own, "
-        f"{len(found.counterparts) - named - own} have nothing"
-    )
+    yield f"a port would run on torch {short(found.after_port)} or newer: {_work(found.counterparts)}"
+    if found.after_port:
+        headers = f"torch {short(found.port_headers)} or newer, whose headers have all of these"
+        yield f"compile it with {_target(found.after_port)} and {headers}"
+
+
+def _in_all(rows: Sequence[StableRow]) -> Iterator[str]:
+    """What holds for a target with several extensions."""
+    summary = StableSummary.of([row.stability for row in rows])
+    yield f"in all: {summary}"
+    rebuilt = max((row.stability.rebuilt for row in rows if row.stability.rebuilt), default=None)
+    if rebuilt and summary.minimum and rebuilt < summary.minimum:
+        yield f"compiled with {_target(rebuilt)}: torch {short(rebuilt)} or newer"
+    symbols = {each.symbol: each for row in rows for each in row.stability.counterparts}
+    if symbols:
+        yield _work(list(symbols.values()))
+
+
+_KINDS_OF_WORK: Final = (
+    ("of classes that a port does not use", (Means.VANISHES,)),
+    ("with a counterpart", (Means.HEADER_ONLY, Means.WRAPPER, Means.SHIM, Means.OPERATOR)),
+    ("left to code of the extension's own", (Means.OWN_CODE,)),
+    ("without a counterpart", (Means.NOTHING,)),
+    ("not sorted", (None,)),
+)
+
+
+def _work(symbols: Sequence[Counterpart]) -> str:
+    """How much there is to do for all symbols."""
+    counted = [(words, [each for each in symbols if each.means in means]) for words, means in _KINDS_OF_WORK]
+    parts = [f"{len(of_kind)} {words} ({_share(of_kind, symbols).strip()})" for words, of_kind in counted if of_kind]
+    return f"{plural(len(symbols), 'symbol')}, {', '.join(parts)}"
+
+
+def _share(part: Sequence[Counterpart], whole: Sequence[Counterpart]) -> str:
+    return f"{round(100 * len(part) / len(whole)):3} %"
+
+
+def _target(release: TorchVersion) -> str:
+    """The definition that compiles for a release."""
+    return f"-DTORCH_TARGET_VERSION=0x{release.major:02x}{release.minor:02x}000000000000"
 
 
 def _replacement(group: Sequence[Counterpart]) -> str:
@@ -107,8 +155,10 @@ def _replacement(group: Sequence[Counterpart]) -> str:
         return f"{plural(len(group), 'symbol')}, nothing in the stable ABI"
     whats = list(dict.fromkeys(each.what for each in group if each.what))
     since = max((each.since for each in group if each.since), default=None)
+    headers = max((each.headers for each in group if each.headers), default=None)
     words = f"{plural(len(group), 'symbol')}, {first.means.value}: {listed(whats)}"
-    return f"{words} (torch {short(since)})" if since else words
+    with_headers = f", headers of {short(headers)}" if headers and since and headers > since else ""
+    return f"{words} (torch {short(since)}{with_headers})" if since else words
 
 
 def _by(each: Counterpart) -> str:

@@ -21,12 +21,14 @@ class Rejected:
 class Fitting:
     """The version of a package that was found.
 
-    ``note`` says what it goes on without, or what could not be checked; ``rejected`` are the newer ones, newest first.
+    ``note`` says what it goes on without, or, if it is not ``proven`` to work, what could not be checked; ``rejected``
+    are the newer ones, newest first.
     """
 
     name: str
     version: str
     note: str | None = None
+    proven: bool = True
     rejected: Sequence[Rejected] = ()
 
 
@@ -79,6 +81,7 @@ class FitReport:
                         "name": package.name,
                         "version": package.version,
                         "note": package.note,
+                        "proven": package.proven,
                         "rejected": [{"version": one.version, "reason": one.reason} for one in package.rejected],
                     }
                     for package in self.packages

@@ -13,6 +13,7 @@ from abiscan.results.check import Result, predicted_error
 from abiscan.results.document import rendered
 from abiscan.results.gpus import GpuRow
 from abiscan.results.package import PackageResult, PackageVerdict, failure_document
+from abiscan.results.stable import StableSummary
 from abiscan.results.unchecked import Unchecked, document_of, exit_code_of
 from abiscan.results.verdict import Verdict
 from abiscan.words import ranges
@@ -58,7 +59,7 @@ class Matrix:
 
     A release with several builds is there once for each build. ``suggestions`` has, for each target, the simplest
     requirement that admits exactly those of the releases on which the whole target works; None if there are none.
-    ``unchecked`` has the targets without rows. ``stable_abi`` says in one line for each target whether it is stable.
+    ``unchecked`` has the targets without rows. ``stable_abi`` says for each target whether it is stable.
     ``gpus`` say which GPUs the extensions run on; None if that was not asked for.
     """
 
@@ -67,7 +68,7 @@ class Matrix:
     suggestions: Mapping[str, str | None]
     packages: tuple[PackageRow, ...] = ()
     unchecked: tuple[Unchecked, ...] = ()
-    stable_abi: Mapping[str, str] = field(default_factory=dict)
+    stable_abi: Mapping[str, StableSummary] = field(default_factory=dict)
     gpus: tuple[GpuRow, ...] | None = None
 
     @property
@@ -114,6 +115,7 @@ class Matrix:
         return rendered(
             {
                 "suggestions": [{"target": target, "requirement": text} for target, text in self.suggestions.items()],
+                "stable_abi": [{"target": target, **found.document()} for target, found in self.stable_abi.items()],
                 "packages": [_package(row, self.columns) for row in self.packages],
                 "results": list(map(_row, self.rows)),
                 "unchecked": document_of(self.unchecked),

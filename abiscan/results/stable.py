@@ -54,17 +54,48 @@ def needs_more_than(stability: Stability, torch: TorchVersion) -> bool:
     return stability.minimum is not None and stability.minimum > torch
 
 
-def summary(found: Sequence[Stability]) -> str:
-    """One line for a target: whether it is stable, and since when, or what a port would need."""
-    tied = [each for each in found if each.state is not Tie.STABLE]
-    if not tied:
-        needed = max((each.minimum for each in found if each.minimum), default=None)
-        return f"stable ABI: torch {short(needed)} or newer" if needed else "stable ABI: uses nothing of torch"
-    ports = [each.after_port for each in tied if each.after_port]
-    which = (
-        "tied to its releases" if len(tied) == len(found) else f"{len(tied)} of {plural(len(found), 'file')} are tied"
-    )
-    return f"stable ABI: {which}; a port would run on torch {short(max(ports, default=None))} or newer"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StableSummary:
+    """Whether a target is stable as a whole: since which torch, or what a port would need. As text, it is one line.
+
+    ``minimum`` is None if it is tied, or uses nothing of torch, ``after_port`` if it is not tied.
+    """
+
+    files: int
+    tied_files: int
+    minimum: TorchVersion | None
+    after_port: TorchVersion | None
+
+    @classmethod
+    def of(cls, found: Sequence[Stability]) -> StableSummary:
+        """The summary of the extensions of a target."""
+        tied = [each for each in found if each.state is not Tie.STABLE]
+        return cls(
+            files=len(found),
+            tied_files=len(tied),
+            minimum=None if tied else max((each.minimum for each in found if each.minimum), default=None),
+            after_port=max((each.after_port for each in tied if each.after_port), default=None),
+        )
+
+    def __str__(self) -> str:
+        if not self.tied_files:
+            return f"torch {short(self.minimum)} or newer" if self.minimum else "uses nothing of torch"
+        which = (
+            "tied to its releases"
+            if self.tied_files == self.files
+            else f"{self.tied_files} of {plural(self.files, 'file')} {'is' if self.tied_files == 1 else 'are'} tied"
+        )
+        return f"{which}; a port would run on torch {short(self.after_port)} or newer"
+
+    def document(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "state": "tied" if self.tied_files else "stable",
+            "files": self.files,
+            "tied_files": self.tied_files,
+            "minimum_torch": short(self.minimum),
+            "after_port": short(self.after_port),
+        }
 
 
 def short(version: TorchVersion | None) -> str | None:
@@ -85,7 +116,13 @@ def _row(row: StableRow) -> dict[str, Any]:
         "removed": list(found.removed),
         "deprecated": list(found.deprecated),
         "compiled_with": row.compiled_with,
-        "target_version": {"at_least": short(found.target_at_least), "at_most": row.compiled_with},
+        "looked_up": list(found.looked_up),
+        "rebuilt_torch": short(found.rebuilt) if found.state is Tie.STABLE and not found.removed else None,
+        "target_version": {
+            "at_least": short(found.target_at_least),
+            "at_most": row.compiled_with,
+            "below": short(found.target_below),
+        },
         "promised_until": (
             dict(zip(("oldest", "newest"), map(str, found.promised_until), strict=True))
             if found.promised_until
@@ -100,8 +137,10 @@ def _row(row: StableRow) -> dict[str, Any]:
                 "means": each.means.value if each.means else None,
                 "counterpart": each.what,
                 "since": short(each.since),
+                "headers": short(each.headers),
             }
             for each in found.counterparts
         ],
         "after_port": short(found.after_port),
+        "port_headers": short(found.port_headers),
     }

@@ -11,13 +11,15 @@ from typing import Any
 class Unchecked:
     """A target without a result, and why.
 
-    ``readable`` means that nothing is wrong with it: it contains nothing that uses torch.
+    ``readable`` means that nothing is wrong with it: it contains nothing that uses torch. ``stopped`` means that the
+    process that read it was stopped: nothing is known about the target.
     """
 
     target: str
     problem: str
     fix: str
     readable: bool
+    stopped: bool = False
 
     def __str__(self) -> str:
         if self.readable:
@@ -29,14 +31,21 @@ def exit_code_of(*, failed: bool, unknown: bool, unchecked: Iterable[Unchecked])
     """The exit code of a run: what is certainly wrong, before what cannot be read, before what is unknown."""
     if failed:
         return 1
-    if any(not target.readable for target in unchecked):
+    unread = [target for target in unchecked if not target.readable]
+    if any(not target.stopped for target in unread):
         return 2
-    return 3 if unknown else 0
+    return 3 if unknown or unread else 0
 
 
 def document_of(unchecked: Iterable[Unchecked]) -> list[dict[str, Any]]:
     """For JSON documents: ``unchecked``."""
     return [
-        {"target": target.target, "problem": target.problem, "fix": target.fix, "readable": target.readable}
+        {
+            "target": target.target,
+            "problem": target.problem,
+            "fix": target.fix,
+            "readable": target.readable,
+            **({"stopped": True} if target.stopped else {}),
+        }
         for target in unchecked
     ]

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from abiscan.linkage.linkage import Linkage
+from abiscan.torches import embedded
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def other_build(linkage: Linkage, kind: str = "") -> str:
@@ -14,6 +20,7 @@ def other_build(linkage: Linkage, kind: str = "") -> str:
     """
     torch = f"torch {linkage.release.version}" if linkage.release.version else "this torch"
     own_build = f"install a build of the extension made for {torch}{f' without {kind}' if kind else ''}"
+    own_build += _found_by(linkage, " --cuda cpu" if kind else "")
     of_kind = f" (a {kind} build)" if kind else ""
     required = linkage.requires_torch
     if required is None:
@@ -21,6 +28,18 @@ def other_build(linkage: Linkage, kind: str = "") -> str:
     if required_elsewhere(linkage):
         return f"{own_build}, or the torch that its metadata requires: {required}{of_kind}"
     return f"{own_build}, or the torch it was built for{of_kind} (its metadata admits {torch} too: {required})"
+
+
+def _found_by(linkage: Linkage, kind: str) -> str:
+    """What to type to find such a build of a package: rules themselves do not use the network.
+
+    :param kind: the option for a kind of torch, with a space in front
+    """
+    version = linkage.release.torch_version
+    if not _NAME.fullmatch(linkage.package) or version is None:
+        return ""
+    known = version.of_release in embedded.versions(linkage.release.machine)
+    return f" (abiscan fit {linkage.package}{f' --torch {version.number}{kind}' if known else ''} finds the newest)"
 
 
 def required_elsewhere(linkage: Linkage) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
@@ -63,10 +64,21 @@ def _torch_too(linkage: Linkage, gpu: Gpu) -> str:
 
 
 def architecture(gpu: Gpu, targets: Mapping[str, tuple[str, ...]]) -> str:
-    """How to compile for a GPU: what ``TORCH_CUDA_ARCH_LIST``, or ``PYTORCH_ROCM_ARCH``, needs to have."""
+    """How to compile for a GPU: what ``TORCH_CUDA_ARCH_LIST``, or ``PYTORCH_ROCM_ARCH``, needs to have.
+
+    :param targets: what there is code for, by operator
+    """
     if gpu.gfx is not None:
         return f"build the extension with {gpu.gfx} in PYTORCH_ROCM_ARCH"
-    every = [target for of_operator in targets.values() for target in of_operator]
-    exact = bool(every) and all(target.endswith(("a", "f")) for target in every)
-    name = f"{gpu.capability // 10}.{gpu.capability % 10}{'a' if exact else ''}"
+    every = tuple(dict.fromkeys(itertools.chain.from_iterable(targets.values())))
+    exact = [target for target in every if target.endswith(("a", "f"))]
+    family = gpu.capability // 10
+    if exact and len(exact) == len(every) and not any(_family(target) == family for target in exact):
+        # Such code uses what other GPUs do not have: their compiler refuses its source, or leaves it out.
+        return f"choose another implementation on this GPU: this one is written for {listed(exact, _SHOWN)} alone"
+    name = f"{family}.{gpu.capability % 10}{'a' if exact and len(exact) == len(every) else ''}"
     return f"build the extension with {name} in TORCH_CUDA_ARCH_LIST"
+
+
+def _family(target: str) -> int:
+    return int(target.rpartition("_")[2].rstrip("af")) // 10

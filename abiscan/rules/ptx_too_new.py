@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.gpu.compatibility import Choice, CodeFit
-from abiscan.gpu.drivers import driver_for_ptx
+from abiscan.gpu.drivers import cuda_of_ptx, driver_for_ptx
 from abiscan.gpu.outcome import GpuOutcome
 from abiscan.linkage.linkage import Linkage
 from abiscan.rules.gpu_code import architecture, failures
@@ -58,8 +58,11 @@ def _version(choice: Choice) -> tuple[int, int]:
 def _needs(choice: Choice) -> str:
     major, minor = _version(choice)
     driver = driver_for_ptx((major, minor))
-    needed = f"needs driver {driver} or newer" if driver else "needs a driver of the same CUDA"
-    return f"PTX {major}.{minor} {needed}"
+    cuda = cuda_of_ptx((major, minor))
+    if driver:
+        return f"PTX {major}.{minor} needs driver {driver} or newer"
+    of_cuda = f"CUDA {cuda[0]}.{cuda[1]}" if cuda else "the CUDA that compiled it"
+    return f"PTX {major}.{minor} needs the driver of {of_cuda} or newer"
 
 
 def _cause(outcome: GpuOutcome, choice: Choice) -> str:

@@ -18,27 +18,23 @@ newer`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from typing import Final
 
 from abiscan.binary.elf import SharedObject
 from abiscan.binary.ownership import is_torch_symbol
 from abiscan.emulation.model import version_of
 from abiscan.findings import Effect, Evidence, Finding, rule
 from abiscan.linkage.linkage import Linkage
-from abiscan.torches.embedded import releases_exporting
-
-_SHIM: Final = re.compile(r"aoti_torch_|torch_")
+from abiscan.torches.shims import exported_since, is_shim
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
     """A note about an extension that uses nothing of torch but C functions."""
     if not _is_stable(linkage.facts):
         return
-    shims = sorted(name for name in linkage.facts.imports if _SHIM.match(name))
-    exporting = [releases for name in shims if (releases := releases_exporting(name, linkage.facts.machine))]
-    first = max(map(min, exporting), default=None)
+    functions = sorted(filter(is_shim, linkage.facts.imports))
+    since = (exported_since(name, linkage.facts.machine) for name in functions)
+    first = max(filter(None, since), default=None)
     text = f"{linkage.name} uses only the stable ABI of torch"
     if compiled_with := _compiled_with(linkage):
         text += f"; compiled with the headers of torch {compiled_with}"
@@ -48,7 +44,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         rule=RULE.name,
         effect=Effect.NOTE,
         message=text,
-        evidence=tuple(Evidence(subject=name, object=linkage.name) for name in shims),
+        evidence=tuple(Evidence(subject=name, object=linkage.name) for name in functions),
         fix="no action needed",
     )
 
@@ -56,7 +52,7 @@ def check(linkage: Linkage) -> Iterator[Finding]:
 def _is_stable(facts: SharedObject) -> bool:
     if any(name.startswith("_Z") and is_torch_symbol(name) for name in facts.imports):
         return False
-    return any(map(_SHIM.match, facts.imports))
+    return any(map(is_shim, facts.imports))
 
 
 def _compiled_with(linkage: Linkage) -> str | None:

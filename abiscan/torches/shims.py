@@ -24,10 +24,11 @@ _PROMISED_YEARS: Final = 2  # "at least a two year compatibility window" (notes/
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrapper:
-    """A function of ``torch::stable`` for an operator, and the release since which it exists."""
+    """A function of ``torch::stable`` for an operator: the release since which it runs, and whose headers have it."""
 
     name: str
     since: TorchVersion
+    headers: TorchVersion
 
 
 def is_shim(name: str) -> bool:
@@ -56,6 +57,11 @@ def gate(name: str) -> TorchVersion | None:
     return _data().gates.get(name)
 
 
+def taken_by_headers(name: str) -> bool:
+    """Whether headers take a function, instead of an older one, as soon as the target version has it."""
+    return name in _data().taken_by_headers
+
+
 def is_deprecated(name: str) -> bool:
     """Whether the function is deprecated."""
     return name in _data().deprecated
@@ -75,6 +81,7 @@ def promised_until(since: TorchVersion) -> dt.date | None:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Data:
     gates: Mapping[str, TorchVersion]
+    taken_by_headers: frozenset[str]
     deprecated: frozenset[str]
     wrappers: Mapping[str, Wrapper]
     released: Mapping[str, dt.date]
@@ -86,9 +93,12 @@ def _data() -> _Data:
     lines = [line.split() for line in text.splitlines()]
     return _Data(
         gates={line[1]: TorchVersion(f"{line[2]}.0") for line in lines if line[0] == "gate"},
+        taken_by_headers=frozenset(line[1] for line in lines if line[0] == "target"),
         deprecated=frozenset(line[1] for line in lines if line[0] == "deprecated"),
         wrappers={
-            line[1]: Wrapper(name=line[2], since=TorchVersion(f"{line[3]}.0")) for line in lines if line[0] == "wrapper"
+            line[1]: Wrapper(name=line[2], since=TorchVersion(f"{line[3]}.0"), headers=TorchVersion(f"{line[4]}.0"))
+            for line in lines
+            if line[0] == "wrapper"
         },
         released={line[1]: dt.date.fromisoformat(line[2]) for line in lines if line[0] == "released"},
     )

@@ -153,6 +153,22 @@ def case(random: Random, folder: Path) -> Case:
     return Case(words=[str(file) if word == "FILE" else word for word in words])
 
 
+def torch_case(random: Random, folder: Path) -> Case:
+    """A torch with a library that is damaged, or is none of torch's."""
+    package = folder / "torch"
+    (package / "lib").mkdir(parents=True)
+    build = random.choice(("2.13.0+cpu", "2.5.1", "99.0", "1.0", "x", "2.13.0a0+git123", "'", ""))
+    (package / "version.py").write_text(f"__version__ = {build!r}\n", "utf-8")
+    for name in random.sample(
+        ("libtorch_cpu.so", "libc10.so", "libtorch.so", "libtorch_python.so"), random.randint(1, 4)
+    ):
+        data = random.choice(samples()).read_bytes()
+        (package / "lib" / name).write_bytes(mutated(data, random) if random.random() < 0.7 else data)
+    sample = str(SAMPLES / random.choice(("loads/loads.so", "registrations/lookups.so", "cxx11_abi/cxx11_abi.so")))
+    words = random.choice((["check", sample, "--torch"], ["ops", "--torch"], ["matrix", sample, "--torch"]))
+    return Case(words=[*words, str(random.choice((package, package / "lib")))])
+
+
 # What takes long for the sake of torch, and not of the target, is rare.
 _COMMANDS: Final = (
     (25, ("check", "FILE", *TORCH)),

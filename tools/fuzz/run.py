@@ -30,6 +30,7 @@ from tools.fuzz.model import Case, Maker
 
 KINDS: Final[Mapping[str, tuple[int, Maker]]] = {
     "elf": (40, elf.case),
+    "torch": (4, elf.torch_case),
     "wheel": (12, wheels.case),
     "sources": (14, sources.case),
     "gpu": (10, gpu.case),

@@ -4,8 +4,8 @@
     python tests/data/gpu/build.py FOLDER_OF_THE_TOOLKIT        # site-packages/nvidia/cu13
 
 Each sample has three kernels, each in a container of its own, and the operators of ``operators.cpp``: ``add``,
-``scale`` and ``fill`` launch one kernel, ``either`` launches one of two, ``nothing`` none. To build them takes no GPU
-and no torch.
+``scale`` and ``fill`` launch one kernel, ``either`` launches one of two, ``nothing`` none. In ``split/``, the operators
+and the kernels are in libraries of their own, with a third between them. To build them takes no GPU and no torch.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ SAMPLES: Final[dict[str, dict[str, list[str]]]] = {
     "lz4": for_all("--compress-mode=speed", *code("sm_80", "compute_80")),
     "group": for_all("--concat", *code("sm_80", "sm_90a", "sm_100f", "compute_120")),
     "relocatable": for_all(PLAIN, "-rdc=true", *code("sm_80")),
+    "split": for_all(PLAIN, *code("sm_90a")),
 }
 
 
@@ -63,6 +64,9 @@ def build(name: str, options: dict[str, list[str]], toolkit: Path, scratch: Path
         objects.append(linked)
     sample = HERE / f"{name}.so"
     link = ["g++", "-std=c++17", "-O2", "-fPIC", "-shared", "-s", "-Wl,--build-id=none", "-Wl,-z,noseparate-code"]
+    if name == "split":
+        sample = HERE / name / "operators.so"
+        objects = ["-Wl,--no-as-needed", str(kernels_in_a_library(link, objects, toolkit, sample.parent))]
     # Enough of torch to be linked with.
     torch = scratch / "libtorch_cpu.so"
     names = ("init_def", "init_impl", "def", "impl")
@@ -72,6 +76,17 @@ def build(name: str, options: dict[str, list[str]], toolkit: Path, scratch: Path
     libraries = [f"-L{toolkit / 'lib'}", "-lcudadevrt", "-l:libcudart.so.13", str(torch)]
     subprocess.run([*link, "-o", str(sample), *objects, "operators.cpp", *libraries], cwd=HERE, check=True)
     return sample
+
+
+def kernels_in_a_library(link: list[str], objects: list[str], toolkit: Path, folder: Path) -> Path:
+    """Link a library with the kernels, and one that needs it and is empty, which is returned."""
+    folder.mkdir(exist_ok=True)
+    kernels, between = folder / "libkernels.so", folder / "libbetween.so"
+    runtime = [f"-L{toolkit / 'lib'}", "-l:libcudart.so.13"]
+    subprocess.run([*link, f"-Wl,-soname,{kernels.name}", "-o", str(kernels), *objects, *runtime], check=True)
+    command = [*link, f"-Wl,-soname,{between.name}", "-Wl,--no-as-needed", "-o", str(between), str(kernels)]
+    subprocess.run(command, check=True)
+    return between
 
 
 def listed(sample: Path, toolkit: Path) -> dict[str, list[str]]:
@@ -91,7 +106,8 @@ def main() -> int:
     for name, options in SAMPLES.items():
         with tempfile.TemporaryDirectory() as scratch:
             sample = build(name, options, toolkit, Path(scratch))
-        record[sample.name] = listed(sample, toolkit)
+        if sample.parent == HERE:
+            record[sample.name] = listed(sample, toolkit)
     (HERE / "cuobjdump.json").write_text(json.dumps(record, indent=1) + "\n", "utf-8")
     return 0
 

@@ -21,14 +21,16 @@ WORTH_STORING = 4 << 20
 
 NO_LIBRARY_IS_FOUND = """
 import ctypes.util
+log = open({log!r}, "a", buffering=1)  # now: once a target is read, nothing can be opened for writing
 def find_library(name):
-    print("looked for", name, file=open({log!r}, "a"))
+    print("looked for", name, file=log)
 ctypes.util.find_library = find_library
 """
 NO_USER = """
 import pwd
+log = open({log!r}, "a", buffering=1)
 def getpwuid(uid):
-    print("looked for", uid, file=open({log!r}, "a"))
+    print("looked for", uid, file=log)
     raise KeyError(uid)
 pwd.getpwuid = getpwuid
 """

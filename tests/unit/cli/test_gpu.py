@@ -80,6 +80,7 @@ def test_the_verdict_on_the_load_is_the_same() -> None:
     [
         (("--gpu", "GTX 9999"), "GTX 9999: is not a GPU that abiscan knows (pass its compute capability: --gpu 12.0)"),
         (("--gpu", ""), '"": is not a GPU'),
+        (("--gpu", "rtx 5900"), "(did you mean RTX 5090? Otherwise pass its compute capability: --gpu 12.0)"),
         (("--gpu", "9.0", "--driver", "new"), "new: is not a version of NVIDIA's driver (pass one like 570.26)"),
     ],
 )

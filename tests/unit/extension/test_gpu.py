@@ -11,7 +11,8 @@ from abiscan.extension.gpu import ExtensionGpu
 from abiscan.gpu.devices import gpu
 from abiscan.inputs.session import Session
 from abiscan.inputs.store import Store
-from tests.unit.gpu.samples import FOLDER
+from tests.unit.gpu.samples import FOLDER, read
+from tools.gpu_truth import kernels_of_plain_code, registered
 
 KERNELS = {"add": "_Z10add_kernelPf", "scale": "_Z12scale_kernelPf", "fill": "_Z11fill_kernelPf"}
 
@@ -65,3 +66,35 @@ def test_where_the_operators_run(tmp_path: Path) -> None:
 def test_what_the_file_needs(tmp_path: Path) -> None:
     code = of("zstd.so", tmp_path)
     assert (code.runtime, str(code.driver), code.code.toolkit) == ("13", "580", None)
+
+
+def test_kernels_in_another_library_of_the_package(tmp_path: Path) -> None:
+    """``split/operators.so`` needs ``libbetween.so``, which needs ``libkernels.so``."""
+    extensions = examine(FOLDER / "split", Session(store=Store(tmp_path))).extensions
+    (code,) = (extension.gpu for extension in extensions if extension.name == "operators.so")
+    assert code is not None
+    assert code.code.containers == ()
+    launched = {
+        kernel.operator.removeprefix("gpu_sample::"): {of.name for stub in stubs for of in code.kernels[stub]}
+        for kernel, stubs in code.launches.items()
+    }
+    assert launched == {
+        **{operator: {name} for operator, name in KERNELS.items()},
+        "either": {KERNELS["add"], KERNELS["scale"]},
+    }
+    old, new = gpu("8.0"), gpu("9.0")
+    assert old is not None
+    assert new is not None
+    assert set(code.on(old).failing) == set(code.operators)
+    assert code.on(new).failing == {}
+    assert any("gpu_sample::nothing" in gap for gap in code.gaps)
+
+
+@pytest.mark.parametrize("name", ["mixed.so", "relocatable.so", "split/libkernels.so"])
+def test_the_kernels_that_are_registered_are_those_of_the_machine_code(name: str) -> None:
+    """The symbols of the machine code itself, which is not compressed here, against what initialisers say."""
+    data = (FOLDER / name).read_bytes()
+    by_symbols = kernels_of_plain_code(read(FOLDER / name), lambda offset, size: data[offset : offset + size])
+    named = {address: set().union(*symbols) for address, symbols in by_symbols.items()}
+    assert registered(FOLDER / name) == {address: names for address, names in named.items() if names}
+    assert set().union(*named.values()) == set(KERNELS.values())

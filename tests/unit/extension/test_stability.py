@@ -77,6 +77,14 @@ def test_the_cuda_that_it_is_linked_with() -> None:
         ("_ZN2at4_ops3pad4callERKNS_6TensorE", Means.WRAPPER, "torch::stable::pad"),
         ("_ZN2at4_ops3cat4callERKNS_6TensorE", Means.OPERATOR, "aten::cat through torch_call_dispatcher"),
         (CHECK_FAIL, Means.HEADER_ONLY, "STD_TORCH_CHECK"),
+        # at::autocast::cached_cast(c10::ScalarType, at::Tensor const&, c10::DeviceType): its parameters are no kind.
+        (
+            "_ZN2at8autocast11cached_castEN3c1010ScalarTypeERKNS_6TensorENS1_10DeviceTypeE",
+            Means.OWN_CODE,
+            "torch.library.register_autocast in Python",
+        ),
+        # c10::operator<<(std::ostream&, c10::SymInt const&)
+        ("_ZN3c10lsERSoRKNS_6SymIntE", Means.VANISHES, "int64_t sizes of torch::stable::Tensor"),
     ],
 )
 def test_counterparts(symbol: str, means: Means, what: str | None) -> None:

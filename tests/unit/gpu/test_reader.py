@@ -112,6 +112,21 @@ def test_damage_is_said(section: bytes) -> None:
         list(parsed(section))
 
 
+EMPTY = entry(2, 80, 0, b"", isa=(1, 7))
+
+
+@pytest.mark.parametrize("section", [container(*[EMPTY] * 70_000), container() * 70_000, container(EMPTY) * 40_000])
+def test_no_more_is_read_than_a_library_can_have(section: bytes) -> None:
+    with pytest.raises(cuda.Damaged, match="more than 65536 containers and pieces of code"):
+        list(parsed(section))
+
+
+def test_a_container_in_the_code_of_another_is_code() -> None:
+    inner = container(entry(2, 120, 0, b"12345678", isa=(1, 7)))
+    (outer,) = parsed(container(entry(2, 90, 0, inner, isa=(1, 7))))
+    assert [each.target for each in outer.entries] == ["sm_90"]
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_no_damage_raises(name: str) -> None:
     data = bytearray((FOLDER / name).read_bytes())
@@ -156,7 +171,17 @@ def test_a_compressed_bundle(version: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "section", [b"garbage", b"__CLANG_OFFLOAD_BUNDLE__" + b"\xff" * 64, b"CCOB\x03\0\1\0", bundle("gfx942")[:100]]
+    "section",
+    [
+        b"garbage",
+        b"__CLANG_OFFLOAD_BUNDLE__" + b"\xff" * 64,
+        b"CCOB\x03\0\1\0",
+        bundle("gfx942")[:100],
+        struct.pack("<4sHHIIQ", b"CCOB", 2, 0, 64, 4096, 0) + bytes(40),
+        struct.pack("<4sHHIIQ", b"CCOB", 2, 0, 1 << 31, 4096, 0) + zlib.compress(bundle("gfx942")),
+        struct.pack("<4sHHQQQ", b"CCOB", 3, 0, 4 << 10, 1 << 62, 0) + zlib.compress(bytes(1 << 20)).ljust(4096),
+        struct.pack("<4sHHIIQ", b"CCOB", 2, 7, 64, 4096, 0) + bytes(40),
+    ],
 )
 def test_a_damaged_bundle_is_said(section: bytes) -> None:
     with pytest.raises((cuda.Damaged, hip.NoZstd)):

@@ -94,6 +94,15 @@ def test_the_newest_version_that_works_is_found(python: str, index: Path) -> Non
     assert installed(python)["pkg"] == "3.0"
 
 
+def test_many_versions_that_do_not_work_are_no_obstacle(python: str, index: Path) -> None:
+    """They are looked at in place, as abiscan fit does, and not installed one after the other to see."""
+    for number in range(1, 13):
+        elf = extension(undefined=GONE) if number > 1 else extension()
+        package_wheel(index, "pkg", {"pkg/_C.so": elf}, version=f"{number}.0", metadata={"Requires-Dist": "torch"})
+    _, way = refusal(python, "pkg", "--no-deps")
+    assert way == f"this works: abiscan pip --python {python} install pkg==1.0 --no-deps"
+
+
 def test_the_installed_version_may_be_the_one_that_works(python: str, index: Path, environment: Path) -> None:
     install(site_of(environment), "pkg", {"pkg/_C.so": extension()}, version="2.0", requires="")
     for version, elf in (("1.0", extension(undefined=GONE)), ("2.0", extension())):

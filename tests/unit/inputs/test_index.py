@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import venv
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -128,6 +129,15 @@ def test_settings_of_pip(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     monkeypatch.setenv("PIP_INDEX_URL", "https://e.example/simple")
     assert settings_of_pip(sys.executable).index_urls[0] == "https://e.example/simple"
     assert settings_of_pip(sys.executable, "https://u.example/").index_urls[0] == "https://u.example/"
+
+
+def test_settings_of_an_environment_without_pip(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its packages are installed by the pip that is here, whose settings are those of the user, too."""
+    venv.create(tmp_path / "env", symlinks=True)
+    without_pip = str(tmp_path / "env" / "bin" / "python")
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("PIP_INDEX_URL", "https://e.example/simple")
+    assert settings_of_pip(without_pip).index_urls[:1] == ("https://e.example/simple",)
 
 
 def test_files_of_requirements(tmp_path: Path) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
+import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -100,6 +103,45 @@ def test_an_interrupted_run_goes_on_where_it_was(index: LocalIndex, tmp_path: Pa
     assert web.bytes_read == len(content) - before
 
 
+def test_a_killed_run_goes_on_where_it_was(index: LocalIndex, tmp_path: Path, folder: Path) -> None:
+    """Killed with SIGKILL while the server is sending, so nothing could be put in order."""
+    content, url = (folder / NAME).read_bytes(), index.url.replace("/simple", f"/files/{NAME}")
+    code = (
+        "import sys; from pathlib import Path; from abiscan.inputs.remote import RemoteFile;"
+        "from abiscan.inputs.web import Web; url, sha256, folder = sys.argv[1:];"
+        "RemoteFile(Web(Path(folder)), url, sha256, Path(folder)).read()"
+    )
+    index.fault = "stuck"
+    command = [sys.executable, "-c", code, url, _hash(folder / NAME), str(tmp_path)]
+    with subprocess.Popen(command) as process:
+        assert index.stuck.wait(60)
+        deadline = time.monotonic() + 60
+        while not any(file.read_text("utf-8").count("\n") > 2 for file in tmp_path.glob("*.parts")):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        process.kill()
+    index.fault = ""
+    file, web = remote(index, tmp_path)
+    assert file.read() == content
+    assert web.bytes_read <= len(content) - (1 << 20)
+
+
+@pytest.mark.parametrize(
+    "torn", ['{"size": 30', '{"size": 3', "[0, 10", "", "{}", "[]", "null", "[5000000000, 5000000001]"]
+)
+def test_a_torn_line_in_the_list_of_parts(index: LocalIndex, tmp_path: Path, folder: Path, torn: str) -> None:
+    file, _ = remote(index, tmp_path)
+    file.seek(1000)
+    file.read(1000)
+    (parts,) = tmp_path.glob("*.parts")
+    lines = parts.read_text("utf-8").splitlines(keepends=True)
+    parts.write_text("".join([*lines[:1], torn, *lines[1:]]), encoding="utf-8")
+    for _ in range(2):
+        again, web = remote(index, tmp_path)
+        assert again.read() == (folder / NAME).read_bytes()
+    assert web.bytes_read == 0, "what was read after the torn line is known"
+
+
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
@@ -122,6 +164,21 @@ def test_a_body_that_is_longer_than_its_range(index: LocalIndex, tmp_path: Path)
     file, _ = remote(index, tmp_path)
     with pytest.raises(InputError, match="the server sent more than it said"):
         file.read()
+
+
+def test_a_whole_file_that_is_cut_off_is_not_kept(index: LocalIndex, tmp_path: Path, folder: Path) -> None:
+    index.ranges, index.fault = False, "short"
+    with pytest.raises(InputError, match=r"broke off|instead of"):
+        remote(index, tmp_path)[0].read()
+    index.fault = ""
+    assert remote(index, tmp_path)[0].read() == (folder / NAME).read_bytes()
+
+
+def test_a_server_that_changes_its_mind_about_ranges(index: LocalIndex, tmp_path: Path, folder: Path) -> None:
+    file, _ = remote(index, tmp_path)
+    assert file.size == (folder / NAME).stat().st_size
+    index.ranges = False
+    assert file.read() == (folder / NAME).read_bytes()
 
 
 def test_another_file_than_the_index_describes(index: LocalIndex, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ embedded tables, by a set of the test's own.
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,7 @@ import click.testing
 import jsonschema
 import pytest
 from packaging.requirements import Requirement
+from rich.console import Console
 
 import abiscan
 from abiscan.binary.elf import Machine
@@ -23,8 +25,9 @@ from abiscan.inputs.index import Index, Settings, System
 from abiscan.inputs.session import Session
 from abiscan.inputs.store import Store
 from abiscan.pipelines.fit import fit, release_build, torches_of_index
+from abiscan.report import fit_text
 from abiscan.results.document import schema
-from abiscan.results.fit import FitReport
+from abiscan.results.fit import FitReport, Fitting
 from tests.elf_builder import uses
 from tests.fakes import extension, package_wheel
 from tests.index_server import LocalIndex, serving
@@ -247,3 +250,12 @@ def test_it_is_a_function(server: LocalIndex, tmp_path: Path) -> None:
         session=Session(store=Store(tmp_path)),
     )
     assert answer.pins == ("torch==2.9.1", "eye==2.0")
+
+
+def test_what_is_not_proven_is_said() -> None:
+    doubtful = Fitting(name="odd", version="1.1", note="its code was not followed to its end", proven=False)
+    answer = FitReport(torch="2.9.1+cu128", installed=False, packages=[doubtful])
+    printed = io.StringIO()
+    fit_text.render(answer, Console(file=printed, width=200), verbose=False)
+    assert "odd==1.1  not proven: its code was not followed to its end; the newest\n" in printed.getvalue()
+    assert json.loads(answer.to_json())["packages"][0]["proven"] is False

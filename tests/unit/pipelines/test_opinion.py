@@ -76,7 +76,9 @@ def test_without_a_library(rules: list[tuple[str, Effect]], *, works: bool) -> N
 
 
 def test_what_is_unknown_counts_unless_something_is_known_to_fail() -> None:
-    assert opinion(package(PackageVerdict.UNKNOWN, library=Verdict.LOADS), []).reason is None
+    doubtful = opinion(package(PackageVerdict.UNKNOWN, library=Verdict.LOADS), [])
+    assert (doubtful.reason, doubtful.proven) == (None, False)
+    assert not str(doubtful.note).startswith("unknown"), "the line says that it is not proven"
     assert opinion(package(PackageVerdict.UNKNOWN, library=Verdict.FAILS, lacking=("x.so",)), []).reason is None
     assert opinion(package(PackageVerdict.UNKNOWN, library=Verdict.FAILS), []).reason is not None
 

@@ -1,0 +1,181 @@
+"""The dynamic symbols of an object, from its beginning alone.
+
+Linkers put the symbols, their names and the relocations at the beginning of a file. The dynamic section, which says
+where they are, is near the end, so for a file that can only be read from the beginning, such as a compressed one, they
+are found by their form. They are believed only if everything fits: every name has an end, and the hash table in front
+of them has the hashes of the symbols that the object defines. Files of other linkers, or files that were rewritten
+after linking (``patchelf`` moves the names to the end), do not fit.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from abiscan.binary.elf import MAGIC, Machine, SharedObject
+
+_PAGE: Final = 4096
+_SIZES: Final = (512 << 10, 2 << 20)
+"""How much is read if the tables share a segment with the code; the references that are found by then count."""
+_HEADER: Final = 64
+_SYMBOL: Final = struct.Struct("<IBBHQQ")  # Elf64_Sym: name, info, other, section, value, size
+_SEGMENT: Final = struct.Struct("<IIQQQQQQ")  # Elf64_Phdr: type, flags, offset, vaddr, paddr, filesz, memsz, align
+_NO_SYMBOL: Final = bytes(_SYMBOL.size)  # the first one of every table
+_MACHINES: Final = {62: Machine.X86_64, 183: Machine.AARCH64}  # EM_X86_64, EM_AARCH64
+# The relocations that look up a symbol: R_X86_64_64, GLOB_DAT, JUMP_SLOT, DTPMOD64, DTPOFF64, TPOFF64; R_AARCH64_ABS64,
+# GLOB_DAT, JUMP_SLOT, TLS_DTPMOD, TLS_DTPREL, TLS_TPREL, TLSDESC.
+_LOOKUPS: Final = {
+    Machine.X86_64: (1, 6, 7, 16, 17, 18),
+    Machine.AARCH64: (257, 1025, 1026, 1028, 1029, 1030, 1031),
+}
+_MOST_SYMBOLS: Final = 1 << 20
+_LOCAL, _GLOBAL, _WEAK, _UNIQUE = 0, 1, 2, 10
+_LARGEST_TYPE: Final = 10
+_SECTION: Final = 3  # a local STT_SECTION, which has no name
+_NAMES: Final = re.compile(rb"\0(?:[\x21-\x7e]+\0)+\0")
+_CHECKED: Final = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DynamicNames:
+    """The names that an object looks up and defines.
+
+    ``undefined`` are those that the loader has to find, as far as they are known; ``defined`` are all that it defines.
+    ``strings`` contains the names of the libraries that it needs, among others.
+    """
+
+    machine: Machine
+    undefined: tuple[str, ...]
+    defined: frozenset[str]
+    strings: bytes
+
+    @classmethod
+    def of(cls, facts: SharedObject) -> DynamicNames:
+        """Those of an object that was read completely."""
+        return cls(
+            machine=facts.machine,
+            undefined=tuple(reference.name for reference in facts.references if not reference.weak),
+            defined=frozenset(facts.symbols.starting_with("")),
+            strings=b"".join(name.encode() + b"\0" for name in facts.needed),
+        )
+
+    def may_need(self, library: str) -> bool:
+        """Whether the object may need a library of that name."""
+        return library.encode() + b"\0" in self.strings
+
+
+def names_at_beginning(head: Callable[[int], bytes]) -> DynamicNames | None:
+    """The dynamic names of an object; None if they cannot be found at its beginning.
+
+    :param head: returns the first bytes of the file, as many as it is asked for
+    """
+    data = head(_PAGE)
+    machine = _machine(data)
+    if machine is None:
+        return None
+    end = _end_of_tables(data)
+    found = None
+    for size in [end] if end < _SIZES[-1] else _SIZES:
+        data = head(size)
+        found = _names(data, machine)
+        if len(data) < size:
+            break
+    return found
+
+
+def _end_of_tables(data: bytes) -> int:
+    """The end of the segment that begins with the header: the symbols and the relocations are in it."""
+    table, count = struct.unpack_from("<Q", data, 32)[0], struct.unpack_from("<H", data, 56)[0]
+    headers = data[table : table + count * _SEGMENT.size]
+    segments = _SEGMENT.iter_unpack(headers[: len(headers) // _SEGMENT.size * _SEGMENT.size])
+    return max((offset + size for kind, _, offset, _, _, size, _, _ in segments if kind == 1 and not offset), default=0)
+
+
+def _machine(data: bytes) -> Machine | None:
+    is_64_bit = data.startswith(MAGIC + b"\2\1") and len(data) > _HEADER
+    return _MACHINES.get(int.from_bytes(data[18:20], "little")) if is_64_bit else None
+
+
+def _names(data: bytes, machine: Machine) -> DynamicNames | None:
+    """The names, if the symbols and all of their names are in ``data``."""
+    start = data.find(_NO_SYMBOL, _HEADER)
+    while start >= 0:
+        start += -start % 8
+        if data[start : start + _SYMBOL.size] == _NO_SYMBOL and (symbols := _symbols(data, start)):
+            names_start = start + _SYMBOL.size * (len(symbols) + 1)
+            match = _NAMES.match(data, names_start)
+            found = _checked(data, machine, start, symbols, match) if match else None
+            if found is not None:
+                return found
+        start = data.find(_NO_SYMBOL, start + 1)
+    return None
+
+
+def _symbols(data: bytes, start: int) -> list[tuple[int, ...]]:
+    """The entries after the first one, as far as they have the form of symbols."""
+    symbols: list[tuple[int, ...]] = []
+    position = start + _SYMBOL.size
+    while position + _SYMBOL.size <= len(data) and len(symbols) < _MOST_SYMBOLS:
+        symbol = _SYMBOL.unpack_from(data, position)
+        name, info, other, *_ = symbol
+        if (
+            name >= len(data)
+            or (name == 0) is not (info == _SECTION)
+            or info >> 4 not in (_LOCAL, _GLOBAL, _WEAK, _UNIQUE)
+            or other & 0x7C
+        ):
+            break
+        if info & 0xF > _LARGEST_TYPE:
+            break
+        symbols.append(symbol)
+        position += _SYMBOL.size
+    return symbols
+
+
+def _checked(
+    data: bytes, machine: Machine, start: int, symbols: list[tuple[int, ...]], names: re.Match[bytes]
+) -> DynamicNames | None:
+    strings = names.group()
+    if any(symbol[0] >= len(strings) - 1 for symbol in symbols):
+        return None
+    texts = [strings[symbol[0] : strings.index(b"\0", symbol[0])] for symbol in symbols]
+    defined = [index for index, symbol in enumerate(symbols) if symbol[3] and symbol[1] >> 4 != _LOCAL]
+    if not defined or not _hashed(data, start, [texts[index] for index in defined[-_CHECKED:]]):
+        return None
+    first = names.end() + -names.end() % 8
+    words = set(memoryview(data)[first : len(data) & ~7].cast("Q")) if first < len(data) else set()
+    undefined = [
+        text
+        for number, (text, symbol) in enumerate(zip(texts, symbols, strict=True), 1)
+        if not symbol[3]
+        and symbol[1] >> 4 == _GLOBAL
+        and any(number << 32 | kind in words for kind in _LOOKUPS[machine])
+    ]
+    return DynamicNames(
+        machine=machine,
+        undefined=tuple(text.decode() for text in undefined),
+        defined=frozenset(texts[index].decode() for index in defined),
+        strings=strings,
+    )
+
+
+def _hashed(data: bytes, end: int, names: list[bytes]) -> bool:
+    """Whether the GNU hash table that ends there has the hashes of these names last, in order."""
+    if end < 4 * (len(names) + 1):
+        return False
+    for padding in (0, 4):
+        chain = struct.unpack_from(f"<{len(names)}I", data, end - padding - 4 * len(names))
+        if all(word | 1 == _hash(name) | 1 for word, name in zip(chain, names, strict=True)):
+            return True
+    return False
+
+
+def _hash(name: bytes) -> int:
+    """The hash of ``DT_GNU_HASH``."""
+    value = 5381
+    for byte in name:
+        value = value * 33 + byte & 0xFFFF_FFFF
+    return value

@@ -1,0 +1,86 @@
+"""Runs a command in a process of its own, and goes on without the target that ends it."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NoReturn
+
+import click
+
+from abiscan.inputs import isolation
+
+_BY_USER: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)
+
+
+def is_possible() -> bool:
+    """Whether a process can be split here: it is Linux, and nobody has put something else in the place of stdout."""
+    return sys.platform == "linux" and sys.stdout is sys.__stdout__ and sys.stderr is sys.__stderr__
+
+
+def isolated(run: Callable[[], object]) -> object:
+    """Call a function in a process of its own; this one then ends as that one did.
+
+    Returns in the new process only. It is forked while it has read nothing but the command line: it shares what is
+    imported, and nothing has to be sent back, since it prints the report itself. If it dies, the next one leaves out
+    the target that was being read.
+    """
+    stopped: dict[str, str] = {}
+    while True:
+        reading, writing = os.pipe()
+        scratch = Path(tempfile.mkdtemp(prefix="abiscan-"))
+        sys.stdout.flush()
+        sys.stderr.flush()
+        gc.freeze()  # or else collecting garbage would copy the memory that the two share
+        child = os.fork()
+        if not child:
+            os.close(reading)
+            isolation.enter(writing, stopped, scratch)
+            return run()
+        os.close(writing)
+        target, status = _watched(child, reading)
+        shutil.rmtree(scratch, ignore_errors=True)
+        if not os.WIFSIGNALED(status):
+            os._exit(os.waitstatus_to_exitcode(status))  # it has nothing to clean up, and doing so takes time
+        number = os.WTERMSIG(status)
+        if number in _BY_USER:
+            _die_of(number)
+        if target is None or target in stopped:
+            click.echo(f"abiscan: internal error, please report it: {_reason(number)}", err=True)
+            sys.exit(3)
+        stopped[target] = f"reading it was stopped: {_reason(number)}"
+
+
+def _watched(child: int, pipe: int) -> tuple[str | None, int]:
+    """Wait for a process; the target that it read last, None if it read none or was done, and its status."""
+    earlier = signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is the other process that ends, and this one after it
+    try:
+        with os.fdopen(pipe, "rb") as stream:
+            target = None
+            for line in stream:
+                target = json.loads(line)
+        return target, os.waitpid(child, 0)[1]
+    finally:
+        signal.signal(signal.SIGINT, earlier)
+
+
+def _reason(number: int) -> str:
+    if number == signal.SIGXCPU:
+        return f"it takes more than {isolation.CPU_SECONDS} s of processor time"
+    if number == signal.SIGKILL:
+        return "the system killed the process, perhaps for want of memory"
+    return f"the process died of {signal.Signals(number).name}"
+
+
+def _die_of(number: int) -> NoReturn:
+    """End as the process did that the user stopped."""
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    sys.exit(128 + number)

@@ -1,0 +1,166 @@
+"""The process that reads targets, as seen from inside: what it may use, and what it tells the process that watches it.
+
+A command reads targets in a process of its own, so that an error in a parser costs one result and nothing else. From
+the first target on, this process can write nowhere but in its scratch folder, in the cache and next to the reports that
+the user asked for, and it cannot connect to anything. Landlock enforces that where the kernel has it (Linux 5.13; TCP
+from 6.7, signals and abstract sockets from 6.12). The limits on processor time and memory do not need it.
+
+Without ``enter``, as in the Python API, nothing of this happens.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import tempfile
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Final
+
+from abiscan.errors import StoppedError
+from abiscan.inputs import disk
+
+CPU_SECONDS: Final = 1_800
+"""The processor time that a target may take on one torch, or on all that are compared."""
+
+MEMORY: Final = 8 << 30
+"""The memory that the process may take, files that it maps not counted."""
+
+_LIMITS: Final = {resource.RLIMIT_DATA: MEMORY, resource.RLIMIT_FSIZE: 8 << 30, resource.RLIMIT_CORE: 0}
+_SECONDS_TO_REPORT: Final = 600
+
+# include/uapi/linux/landlock.h: what changes files; making, removing and writing any kind.
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_VERSION: Final = 1
+_PATH_BENEATH: Final = 1
+_WRITE_FILE: Final = 1 << 1
+_CHANGES: Final = _WRITE_FILE | 0b1_1111_1111 << 4
+_REFER, _TRUNCATE = 1 << 13, 1 << 14
+_TCP: Final = 0b11  # bind, connect
+_ABSTRACT_SOCKETS_AND_SIGNALS: Final = 0b11
+_PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
+_SIGKILL: Final = 9
+
+
+class _Worker:
+    """This process.
+
+    :param pipe: is read by the process that watches this one
+    :param stopped: the targets that ended an earlier such process, and why
+    """
+
+    def __init__(self, pipe: int, stopped: Mapping[str, str], scratch: Path) -> None:
+        self.pipe = pipe
+        self.stopped = stopped
+        self.writable = {scratch}
+        self.confined = False
+
+    def tell(self, target: str | None) -> None:
+        os.write(self.pipe, json.dumps(target).encode() + b"\n")
+
+    def limit_time(self, seconds: int) -> None:
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+        soft = int(used.ru_utime + used.ru_stime) + seconds
+        resource.setrlimit(resource.RLIMIT_CPU, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
+
+
+_worker: _Worker | None = None  # a process has one fate, so it is no field of anything
+
+
+def enter(pipe: int, stopped: Mapping[str, str], scratch: Path) -> None:
+    """Make this process the one that reads targets.
+
+    :param pipe: for the names of the targets, one line of JSON each before it is read; null once all are
+    :param stopped: the targets that are not to be read, and why
+    :param scratch: the folder for temporary files
+    """
+    global _worker  # noqa: PLW0603
+    _worker = _Worker(pipe, stopped, scratch)
+    tempfile.tempdir = str(scratch)
+    os.environ["TMPDIR"] = str(scratch)
+    for limit, most in _LIMITS.items():
+        hard = resource.getrlimit(limit)[1]
+        resource.setrlimit(limit, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+    _prctl(_PR_SET_PDEATHSIG, _SIGKILL)
+
+
+def may_write(folder: Path, *, make: bool = False) -> None:
+    """Let this process write into a folder, since the user asked for it.
+
+    :param make: whether to make the folder, which is not possible later
+    """
+    if _worker is not None:
+        _worker.writable.add(folder)
+        if make:
+            with contextlib.suppress(OSError):
+                folder.mkdir(parents=True, exist_ok=True)
+
+
+def begin(target: str) -> None:
+    """Announce that a target is read from now on.
+
+    :raises StoppedError: it has ended an earlier process
+    """
+    if _worker is None:
+        return
+    if target in _worker.stopped:
+        disk.look_once()  # it may get further on another day
+        raise StoppedError(target, _worker.stopped[target], "run it with abiscan --no-isolation to see where")
+    if not _worker.confined:
+        _worker.confined = True
+        confine(_worker.writable)
+    _worker.tell(target)
+    _worker.limit_time(CPU_SECONDS)
+
+
+def finish() -> None:
+    """Announce that all targets have been read."""
+    if _worker is not None:
+        _worker.tell(None)
+        _worker.limit_time(_SECONDS_TO_REPORT)
+
+
+def landlock_version() -> int:
+    """The version of the kernel's Landlock; less than 1 if it has none."""
+    import ctypes
+
+    nothing = ctypes.c_size_t(0)
+    return int(ctypes.CDLL(None).syscall(_CREATE_RULESET, None, nothing, ctypes.c_uint32(_VERSION)))
+
+
+def confine(writable: Collection[Path]) -> int:
+    """Give up, for ever, what reading files does not need: to write outside of some folders, and to connect.
+
+    :return: the version of Landlock that enforces it; 0 where the kernel has none
+    """
+    import ctypes
+
+    libc, version = ctypes.CDLL(None), landlock_version()
+    if version < 1:
+        return 0
+    changes = _CHANGES | (_REFER if version >= 2 else 0) | (_TRUNCATE if version >= 3 else 0)
+    handled = (changes, _TCP, _ABSTRACT_SOCKETS_AND_SIGNALS)[: 1 if version < 4 else 2 if version < 6 else 3]
+    attributes = (ctypes.c_uint64 * len(handled))(*handled)
+    rules = libc.syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(ctypes.sizeof(attributes)), ctypes.c_uint32(0))
+    if rules < 0:
+        return 0
+    on_file = _WRITE_FILE | (changes & _TRUNCATE)
+    for path, allowed in (*((path, changes) for path in writable), (Path(os.devnull), on_file)):
+        with contextlib.suppress(OSError):  # what does not exist cannot be written
+            descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            beneath = allowed.to_bytes(8, "little") + descriptor.to_bytes(4, "little")
+            libc.syscall(_ADD_RULE, ctypes.c_int(rules), ctypes.c_int(_PATH_BENEATH), beneath, ctypes.c_uint32(0))
+            os.close(descriptor)
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+    done = libc.syscall(_RESTRICT_SELF, ctypes.c_int(rules), ctypes.c_uint32(0))
+    os.close(rules)
+    return version if done == 0 else 0
+
+
+def _prctl(option: int, value: int) -> None:
+    import ctypes
+
+    ctypes.CDLL(None).prctl(*map(ctypes.c_ulong, (option, value, 0, 0, 0)))

@@ -1,0 +1,214 @@
+"""A look at the beginning of a package's libraries: whether its import certainly fails on a torch.
+
+Most versions that do not fit need a symbol that the torch does not have, and a few kilobytes of a library show that. So
+the package's code is followed with libraries that fail for such a symbol. Nothing else is known about the others, so
+the import counts as failing only if it fails whether they load or not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from abiscan.binary.beginning import DynamicNames, names_at_beginning
+from abiscan.binary.elf import Machine
+from abiscan.binary.ownership import is_torch_symbol
+from abiscan.errors import InputError
+from abiscan.inputs import package_files
+from abiscan.inputs.files import Wheel, WheelMember, installed_path
+from abiscan.inputs.libraries import Libraries
+from abiscan.inputs.package_files import Package
+from abiscan.inputs.packages import SHARED_OBJECT, RemoteWheel
+from abiscan.inputs.session import Session
+from abiscan.pipelines.package import main_import, modules_of, surroundings_of
+from abiscan.pipelines.world import torch_versions
+from abiscan.python.model import Answer, ImportOutcome, LoadedBy, NoResult, Raised, World
+from abiscan.python.reading import follow
+from abiscan.torches import embedded
+from abiscan.torches.torch import TorchChoice
+
+_SMALL: Final = 1 << 20
+"""A library of this size is read completely if its beginning does not show its symbols."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Glance:
+    """What the look has shown.
+
+    ``reason`` says why the import fails, None if it may succeed. ``loaded`` are the libraries that it loads, or tries
+    to, as long as nothing else fails; ``libraries`` are all of the package.
+    """
+
+    reason: str | None
+    loaded: frozenset[str]
+    libraries: frozenset[str]
+
+    @property
+    def spare(self) -> frozenset[str]:
+        """The libraries that are variants of one that is loaded, such as those for other versions of FFmpeg."""
+        variants = {_without_digits(path) for path in self.loaded}
+        return frozenset(
+            path for path in self.libraries if path not in self.loaded and _without_digits(path) in variants
+        )
+
+
+def glance(
+    source: RemoteWheel, choice: TorchChoice, session: Session, python: tuple[int, int], machine: Machine
+) -> Glance:
+    """Look at a wheel.
+
+    :param python: that of the user
+    :raises InputError: the wheel or the torch cannot be read
+    """
+    files = session.files()
+    torch = choice.open(files, session)
+    release = torch.release_for(machine)
+    site = posixpath.dirname(torch.package)
+    wheel = Wheel(source.path, source.stream())
+    package = package_files.of_wheel(wheel, site)
+    members = {
+        posixpath.relpath(installed_path(name, site), site): wheel.member(name)
+        for name in wheel.names()
+        if SHARED_OBJECT.search(name)
+    }
+    if package is None or not members:
+        return Glance(reason=None, loaded=frozenset(), libraries=frozenset(members))
+    lacking = _Lacking(members, Libraries(release.own_libraries, files), machine)
+    version, cuda = torch_versions(torch, release.build, files)
+    world = _World(torch_version=version, cuda=cuda, python=python, machine=machine.value, lacking=lacking)
+    sources, surroundings = _Sources(package), surroundings_of(torch)
+    modules = tuple(modules_of(sources))
+
+    def imported(world: World) -> ImportOutcome | None:
+        return main_import(package.name, follow(sources, modules, lambda: world, surroundings=surroundings))
+
+    outcome = imported(world)
+    loaded = [load.path for load in outcome.loads if load.path is not None] if outcome else []
+    reason = None
+    if outcome is not None and isinstance(outcome.raised, Raised):
+        lacks = {path: symbol for path in loaded if (symbol := lacking.symbol(path)) is not None}
+        otherwise = imported(dataclasses.replace(world, others_load=False)) if lacks else None
+        if otherwise is not None and isinstance(otherwise.raised, Raised):
+            path, symbol = next(iter(lacks.items()))
+            reason = f"import fails - {path}: undefined symbol: {symbol}"
+    return Glance(reason=reason, loaded=frozenset(loaded), libraries=frozenset(members))
+
+
+def _without_digits(path: str) -> str:
+    return re.sub(r"\d+", "", path)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sources:
+    """The files of a package, for those who read its code."""
+
+    package: Package
+
+    def members(self) -> Sequence[str]:
+        """The paths of all its files."""
+        return self.package.members
+
+    def read(self, path: str) -> bytes:
+        """The bytes of one of them."""
+        return self.package.read(path)
+
+    def needed(self, path: str) -> Sequence[str]:  # noqa: ARG002 - the libraries are not read for that
+        """The libraries that one of its libraries needs, which are not looked for."""
+        return ()
+
+
+class _Lacking:
+    """Which symbol of torch each library of a package needs, and the torch does not have.
+
+    :param members: the libraries by path
+    :param torch: the libraries of the torch
+    """
+
+    def __init__(self, members: Mapping[str, WheelMember], torch: Libraries, machine: Machine) -> None:
+        self._members = members
+        self._torch = torch
+        self._machine = machine
+        self._names: dict[str, DynamicNames | None] = {}
+        self._symbols: dict[str, str | None] = {}
+
+    def symbol(self, path: str) -> str | None:
+        """The first such symbol of a library; None if there is none, as far as can be seen."""
+        if path not in self._symbols:
+            names = self._names_of(path)
+            undefined = names.undefined if names is not None and names.machine is self._machine else ()
+            self._symbols[path] = next((name for name in undefined if self._is_lacking(name, path)), None)
+        return self._symbols[path]
+
+    def _is_lacking(self, name: str, path: str) -> bool:
+        if not is_torch_symbol(name):
+            return False
+        exporting = embedded.libraries_exporting(name, self._machine)
+        # Whoever needs a library of CUDA on a torch for CPUs fails for that, and not for a symbol.
+        if exporting.isdisjoint(self._torch) or any(facts.symbols.find(name) for facts in self._torch.values()):
+            return False
+        return not any(self._may_define(other, name) for other in self._needed(path, set()))
+
+    def _needed(self, path: str, found: set[str]) -> set[str]:
+        """The libraries of the package that a library may need, and what these need."""
+        names = self._names_of(path)
+        for other in self._members:
+            if other not in found and (names is None or names.may_need(posixpath.basename(other))):
+                found.add(other)
+                if not _is_vendored(other):
+                    self._needed(other, found)
+        return found
+
+    def _may_define(self, path: str, name: str) -> bool:
+        if _is_vendored(path):
+            return False
+        names = self._names_of(path)
+        return names is None or name in names.defined
+
+    def _names_of(self, path: str) -> DynamicNames | None:
+        """The names of a library; None if they cannot be had without reading much."""
+        if path not in self._names:
+            member = self._members.get(path)
+            names = names_at_beginning(member.head) if member else None
+            if names is None and member is not None and member.size <= _SMALL:
+                try:
+                    names = DynamicNames.of(member.open().facts())
+                except InputError:
+                    names = None
+            self._names[path] = names
+        return self._names[path]
+
+
+def _is_vendored(path: str) -> bool:
+    """Whether it is a library from elsewhere, which ``auditwheel`` put into the wheel: it has no symbols of torch."""
+    return path.partition("/")[0].endswith(".libs")
+
+
+@dataclass(slots=True, kw_only=True)
+class _World:
+    """A world in which the libraries that lack a symbol of torch do not load; see ``abiscan.python.model.World``."""
+
+    torch_version: str | Answer
+    cuda: str | Answer | None
+    python: tuple[int, int] | Answer
+    machine: str
+    lacking: _Lacking
+    others_load: bool = True
+
+    def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
+        """An error for a library that lacks a symbol."""
+        if self.others_load and self.lacking.symbol(path) is None:
+            return None
+        exception = "ImportError" if loader is LoadedBy.IMPORT else "OSError"
+        return Raised(exception=exception, message=None, at=None)
+
+    def operator(self, name: str) -> bool | Answer:  # noqa: ARG002 - the libraries are not read that far
+        """It may be there."""
+        return Answer.UNKNOWN
+
+    def call(self, operator: str) -> int | bool | str | NoResult | None:
+        """Nobody knows what it returns."""
+        return NoResult(reason=f"{operator} was not read")
