@@ -60,8 +60,9 @@ bench:  ## ratios against auditwheel, abi3audit and importing torch; BENCH=--com
 gen:  ## regenerate the generated parts of the documentation
 	$(BIN)/python -m tools.gen_docs
 
-release:  ## slow: put a release of torch into the package; VERSION=2.16.0, or several; INDEX=where pip looks, too
+release:  ## slow: put a release of torch into the package, and test; VERSION=2.16.0, or several; INDEX=where pip looks, too
 	$(BIN)/python -m tools.release $(VERSION) $(if $(INDEX),--index $(INDEX))
+	$(MAKE) gen test
 
 new-rule:  ## make new-rule NAME=some-rule
 	$(BIN)/python -m tools.new_rule $(NAME)

@@ -60,8 +60,8 @@ def targets(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copyfile(SAMPLES / file, folder / name)
     shutil.copyfile(SAMPLES / "registrations" / "stable_aarch64.so", folder / "arm.so")
     shutil.copyfile(GPU, folder / "gpu.so")
-    for library in folder.glob("*.so"):
-        library.chmod(0o755)
+    for shared_object in folder.glob("*.so"):
+        shared_object.chmod(0o755)
     package = folder / "pkg"
     package.mkdir()
     (package / "__init__.py").write_text(HOSTILE)

@@ -6,7 +6,8 @@ Reads the headers of a release of each minor version with a stable ABI: from an 
 wheel on the package index, of which only these parts are received. From the newest release come the C functions that
 ``TORCH_TARGET_VERSION`` gates, those that are deprecated, and those that headers take, instead of an older one, as soon
 as the target version has them (``target``); from all releases, since when there is a wrapper for an operator: the
-release that it runs on, and the one whose headers have it. The dates are those of the uploads to the package index.
+release that it runs on, and the one whose headers have it. A minor version is released on the day on which the first
+wheel of it was uploaded to the package index.
 """
 
 from __future__ import annotations
@@ -26,27 +27,12 @@ from packaging.requirements import Requirement
 
 from abiscan.binary.elf import Machine
 from abiscan.inputs.index import Index, System, settings_of_pip
-from abiscan.inputs.version import MinorVersion
+from abiscan.inputs.version import MinorVersion, TorchVersion
 from abiscan.torches import embedded, embedded_operators, shims
 
 OUTPUT: Final = Path(shims.__file__).with_name("data") / "stable_abi.txt"
-RELEASED: Final = {
-    "2.2": "2024-01-30",
-    "2.3": "2024-04-24",
-    "2.4": "2024-07-24",
-    "2.5": "2024-10-17",
-    "2.6": "2025-01-29",
-    "2.7": "2025-04-23",
-    "2.8": "2025-08-06",
-    "2.9": "2025-10-15",
-    "2.10": "2026-02-10",
-    "2.11": "2026-03-23",
-    "2.12": "2026-05-13",
-    "2.13": "2026-07-08",
-    "2.14": "2026-09-02",
-    "2.15": "2026-10-28",
-}
 _FIRST: Final[MinorVersion] = (2, 9)  # with torch/csrc/stable/ops.h
+_FIRST_FUNCTIONS: Final[MinorVersion] = (2, 2)  # that are exported to this day
 _INCLUDE: Final = "torch/include/torch/csrc/"
 _C_HEADERS: Final = re.compile(r"stable/c/shim\.h|inductor/aoti_torch/.+\.h")
 _CPP_HEADERS: Final = re.compile(r"stable/\w+\.h")
@@ -176,8 +162,7 @@ def _of_package(package: Path) -> Headers:
     return {str(path.relative_to(root)): path.read_text("utf-8") for path in sorted(root.glob("**/*.h"))}
 
 
-def _of_index(release: str, folder: Path) -> Headers:
-    index = Index(settings_of_pip(None), System.of((3, 11), "manylinux_2_28_x86_64"), folder)
+def _of_index(release: str, index: Index) -> Headers:
     public = [each for each in index.candidates(Requirement(f"torch=={release}")) if each.version.local is None]
     with index.wheel(public[0]).stream() as stream, zipfile.ZipFile(stream) as wheel:
         names = [name for name in wheel.namelist() if name.startswith(_INCLUDE)]
@@ -186,7 +171,21 @@ def _of_index(release: str, folder: Path) -> Headers:
         return {paths[name]: wheel.read(name).decode() for name in wanted}
 
 
-def lines(headers: Mapping[str, Headers]) -> Iterator[str]:
+def _released(index: Index) -> dict[str, str]:
+    """The days on which the minor versions with C functions were released (PEP 700)."""
+    page = index.web.get(
+        f"{index.settings.index_urls[0].rstrip('/')}/torch/", headers={"Accept": "application/vnd.pypi.simple.v1+json"}
+    )
+    days: dict[MinorVersion, str] = {}
+    for file in page.json()["files"]:
+        version = TorchVersion.parse(file["filename"].split("-")[1])
+        if file["filename"].endswith(".whl") and version and version.minor_version >= _FIRST_FUNCTIONS:
+            day = file["upload-time"][:10]
+            days[version.minor_version] = min(day, days.get(version.minor_version, day))
+    return {f"{major}.{minor}": days[major, minor] for major, minor in sorted(days)}
+
+
+def lines(headers: Mapping[str, Headers], released: Mapping[str, str]) -> Iterator[str]:
     """The data file.
 
     :param headers: by release, oldest first
@@ -199,7 +198,7 @@ def lines(headers: Mapping[str, Headers]) -> Iterator[str]:
     operators = _operator_names()
     by_release = {release: wrappers(texts[_OPERATORS], operators) for release, texts in headers.items()}
     yield "# Made by tools/build_stable_data.py from the headers of torch " + ", ".join(headers)
-    yield from (f"released {release} {date}" for release, date in RELEASED.items())
+    yield from (f"released {release} {date}" for release, date in released.items())
     yield from (f"gate {name} {version}" for name, version in sorted(gated.items()))
     yield from (f"target {name} {version}" for name, version in sorted(implied) if gated.get(name) == version)
     yield from (f"deprecated {name}" for name in sorted(set(_FUNCTION.findall(newest[_DEPRECATED]))))
@@ -221,11 +220,12 @@ def main() -> int:
         if version.minor_version >= _FIRST:
             newest_of[version.minor_version] = version.number
     with tempfile.TemporaryDirectory() as scratch:
+        index = Index(settings_of_pip(None), System.of((3, 11), "manylinux_2_28_x86_64"), Path(scratch))
         headers = {
-            release: _of_package(unpacked[release]) if release in unpacked else _of_index(release, Path(scratch))
+            release: _of_package(unpacked[release]) if release in unpacked else _of_index(release, index)
             for release in newest_of.values()
         }
-    text = list(lines(headers))
+        text = list(lines(headers, _released(index)))
     OUTPUT.write_text("".join(f"{line}\n" for line in text), "utf-8")
     print(f"{OUTPUT.name}: {len(text)} lines from the headers of torch {', '.join(headers)}")
     return 0

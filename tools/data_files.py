@@ -36,12 +36,16 @@ _Key = TypeVar("_Key")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Build:
-    """What is kept of one build: its description, the identities of its libraries, their exports, its operators."""
+    """What is kept of one build: its description, the identities of its libraries, their exports, its operators.
+
+    ``architectures`` are the GPUs that it has code for: ``sm_90``.
+    """
 
     description: Mapping[str, Any]
     identities: Mapping[str, str]
     exports: Mapping[str, Sequence[str]]
     operators: Operators
+    architectures: Sequence[str] = ()
 
     @property
     def name(self) -> tuple[str, str]:
@@ -165,6 +169,15 @@ def places(data: bytes, builds: Sequence[Build], without: Iterable[tuple[str, st
 def _named_order(name: str) -> tuple[Version, str]:
     version, machine = name.split()
     return order((version, machine))
+
+
+def architectures(text: str, builds: Sequence[Build], without: Iterable[tuple[str, str]] = ()) -> str:
+    """``architectures.txt``, the GPUs that builds have code for, with some builds replaced or added."""
+    left_out = set(without)
+    lines = {(words[0], words[1]): words[2:] for words in map(str.split, text.splitlines())}
+    lines = {name: targets for name, targets in lines.items() if name not in left_out}
+    lines |= {build.name: list(build.architectures) for build in builds if build.architectures}
+    return "".join(f"{' '.join((*name, *lines[name]))}\n" for name in sorted(lines, key=order))
 
 
 def headers(data: bytes, found: Mapping[str, Headers], without: Iterable[str] = ()) -> bytes:

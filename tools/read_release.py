@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import zipfile
 from collections.abc import Iterator
@@ -10,17 +11,30 @@ from typing import Final
 
 from abiscan.binary.elf import Machine, SymbolTable
 from abiscan.binary.ownership import is_torch_library
-from abiscan.dispatch.tags import HEADERS, tags_in
+from abiscan.dispatch import tags
 from abiscan.emulation.aten import struct_of
 from abiscan.inputs.files import Files, read_facts
 from abiscan.inputs.libraries import Libraries
-from abiscan.torches import embedded, from_libs
+from abiscan.torches import architectures, embedded, from_libs
+from abiscan.torches.clang import ClangProgram, Include
 from abiscan.torches.headers import assertions
 from abiscan.torches.own_headers import read_headers
 from abiscan.torches.string_abi import uses_cxx11_strings
-from tools import build_layout_data
-from tools.build_layout_data import Toolchain
 from tools.data_files import Build, ClassLayouts, Headers
+
+HEADERS: Final = (
+    *("torch/library.h", "torch/script.h", "torch/custom_class.h", "torch/nn/module.h"),
+    *("ATen/ATen.h", "ATen/*Impl.h", "ATen/*Allocator.h", "ATen/*Hooks*.h", "ATen/detail/*.h", "ATen/quantized/*.h"),
+    *("ATen/core/*.h", "ATen/core/boxing/*.h", "ATen/core/dispatch/*.h", "ATen/core/op_registration/*.h"),
+    *("ATen/native/DispatchStub.h", "c10/core/*.h", "c10/core/impl/*.h", "c10/util/*.h"),
+    *("torch/csrc/autograd/*.h", "torch/csrc/autograd/functions/*.h"),
+    *("torch/csrc/jit/api/*.h", "torch/csrc/jit/ir/*.h", "torch/csrc/jit/runtime/*.h", "torch/csrc/jit/passes/*.h"),
+    *("torch/csrc/jit/*.h", "torch/csrc/jit/script/*.h"),  # up to 1.4
+    "torch/csrc/distributed/c10d/*.hpp",
+)
+"""What extensions include, and what they include to add a backend."""
+
+CUDA_HEADERS: Final = ("c10/cuda/*.h", "c10/cuda/impl/*.h", "ATen/cuda/CUDAEvent.h")
 
 _NEEDED: Final = re.compile(r"torch/(?:lib/(?P<library>[^/]+)|include/.+|_C\.[^/]+\.so|version\.py)")
 _OPERATOR_HEADERS: Final = ("_ops.h", "ATen/Operators.h")
@@ -53,6 +67,7 @@ def read_build(package: Path) -> Build:
         identities=from_libs.identities(release, files),
         exports=exported,
         operators=from_libs.read_operators(release, files),
+        architectures=architectures.architectures(dataclasses.replace(release, build=None), files) or (),
     )
 
 
@@ -67,7 +82,7 @@ def read_include(package: Path) -> Headers:
     return Headers(
         assertions=sorted(f"{path}:{line}" for path, text in texts.items() for line in assertions(text)),
         digests=read_headers(texts).digests,
-        tags=next((found.names for path in HEADERS if (found := tags_in(texts.get(path, "")))), ()),
+        tags=next((found.names for path in tags.HEADERS if (found := tags.tags_in(texts.get(path, "")))), ()),
         operators=sorted({name for path, text in texts.items() for name in _operators(path, text)}),
     )
 
@@ -82,9 +97,16 @@ def _operators(path: str, text: str) -> Iterator[str]:
         yield name
 
 
-def read_layouts(package: Path, version: str, machine: Machine, tools: Toolchain) -> ClassLayouts:
-    """How a compiler lays out the classes in the headers of a torch."""
+def read_layouts(package: Path, machine: Machine, compiler: ClangProgram, cuda: Path | None) -> ClassLayouts:
+    """How a compiler lays out the classes in the headers of a torch.
+
+    :param cuda: the headers of its CUDA
+    """
     files = Files(read_facts)
     cxx11 = uses_cxx11_strings(Libraries(from_libs.from_path(package, files).own_libraries, files))
-    read = build_layout_data.read(package / "include", version, machine, cxx11=bool(cxx11), tools=tools)
-    return ClassLayouts(records=read["records"], vtables=read["vtables"])
+    include = Include(
+        folder=package / "include", machine=machine, cxx11=bool(cxx11), further=(cuda,) if cuda is not None else ()
+    )
+    headers = include.headers([*HEADERS, *(CUDA_HEADERS if cuda else ())])
+    read = compiler.classes(include, headers)
+    return ClassLayouts(records=read.records, vtables=read.vtables)

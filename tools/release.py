@@ -10,8 +10,9 @@ files. What the package has of other releases stays as it is, so nothing else is
 bytes.
 
 Needs clang 18 or newer for the layouts of classes, and for aarch64 the headers of its C++ library (Debian:
-``libstdc++-12-dev-arm64-cross``). ``--cuda`` is a folder with ``cuda_runtime_api.h``, for the classes of ``c10/cuda``.
-What only a running torch says, which types it parses, is asked by ``tools.build_acceptance_data``.
+``libstdc++-12-dev-arm64-cross``). For the classes of ``c10/cuda``, the headers of CUDA are downloaded in the version
+that the wheel requires. What only a running torch says, which types it parses, is asked by
+``tools.build_acceptance_data``.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ from packaging.version import Version
 
 from abiscan.binary.elf import Machine
 from abiscan.torches import embedded, layout_changes, layouts
+from abiscan.torches.clang import ClangProgram
 from tools import build_python_data, data_files
-from tools.build_layout_data import Toolchain
-from tools.build_release_data import python_of
+from tools.cuda_headers import cuda_headers
 from tools.data_files import PACKAGE, Build, ClassLayouts, Headers, minor_of
 from tools.read_release import read_build, read_include, read_layouts, unpack
-from tools.wheels import download
+from tools.wheels import download, python_of
 
 TORCHES: Final = PACKAGE / "torches/data"
 DISPATCH: Final = PACKAGE / "dispatch/data"
@@ -54,18 +55,27 @@ class Found:
         self.headers: dict[str, Headers] = {}
         self.layouts: dict[tuple[str, str], ClassLayouts] = {}
 
-    def read(self, package: Path, machine: Machine, tools: Toolchain) -> None:
-        """Run all readers over one unpacked torch. Its headers are read for one machine; they are the same for all."""
+    def read(self, package: Path, machine: Machine, compiler: ClangProgram, cuda: Path | None) -> None:
+        """Run all readers over one unpacked torch. Its headers are read for one machine; they are the same for all.
+
+        :param cuda: the headers of its CUDA; without them, the classes of ``c10/cuda`` cannot be laid out
+        """
         build = _timed("libraries", lambda: read_build(package))
         self.builds.append(build)
         release = Version(build.name[0]).public
         if release not in self.headers:
             self.headers[release] = _timed("headers", lambda: read_include(package))
-        if (release, machine.value) not in self.layouts:
-            classes = _timed("layouts", lambda: read_layouts(package, release, machine, tools))
+        if cuda is not None or not ((release, machine.value) in self.layouts or _has_cuda(release, machine)):
+            classes = _timed("layouts", lambda: read_layouts(package, machine, compiler, cuda))
             self.layouts[release, machine.value] = classes
         for gap in build.operators.gaps:
             print(f"  gap: {gap}")
+
+
+def _has_cuda(release: str, machine: Machine) -> bool:
+    """Whether a build with CUDA is embedded, so that the layouts of the release have the classes of ``c10/cuda``."""
+    builds = embedded.builds_meant(release, machine)
+    return any("libtorch_cuda.so" in embedded.libraries(full, machine) for full in builds)
 
 
 def _timed(what: str, read: Callable[[], _T]) -> _T:
@@ -75,8 +85,8 @@ def _timed(what: str, read: Callable[[], _T]) -> _T:
     return result
 
 
-def packages(versions: Iterable[str], wheels: Path | None, work: Path) -> Iterator[tuple[Path, Machine]]:
-    """Each build of some releases, unpacked; it is deleted when the next one is asked for.
+def packages(versions: Iterable[str], wheels: Path | None, work: Path) -> Iterator[tuple[Path, Machine, Path | None]]:
+    """Each build of some releases, unpacked, with the headers of its CUDA; deleted when the next one is asked for.
 
     :param wheels: a folder of wheels that need not be fetched
     """
@@ -93,9 +103,10 @@ def packages(versions: Iterable[str], wheels: Path | None, work: Path) -> Iterat
                     continue
                 print(f"torch {version} for {machine.value}", flush=True)
                 package = unpack(wheel, Path(scratch))
+                cuda = cuda_headers(wheel, Path(scratch, "cuda"))
                 if kept is None:
                     wheel.unlink()
-                yield package, machine
+                yield package, machine, cuda
 
 
 def write(found: Found) -> None:
@@ -105,6 +116,7 @@ def write(found: Found) -> None:
     _rewrite(TORCHES / "operators.bin", lambda data: data_files.operators(data, builds))
     _rewrite(TORCHES / "registries.json.gz", lambda data: data_files.registries(data, builds))
     _rewrite(TORCHES / "assertions.json", lambda data: data_files.places(data, builds))
+    _rewrite(TORCHES / "architectures.txt", lambda data: data_files.architectures(data.decode(), builds).encode())
     _rewrite(TORCHES / "headers.bin", lambda data: data_files.headers(data, found.headers))
     _rewrite(TORCHES / "layouts.bin", lambda data: data_files.class_layouts(data, found.layouts))
     _forget()
@@ -134,6 +146,7 @@ def remove(versions: Iterable[str]) -> None:
     _rewrite(TORCHES / "operators.bin", lambda data: data_files.operators(data, (), builds))
     _rewrite(TORCHES / "registries.json.gz", lambda data: data_files.registries(data, (), builds))
     _rewrite(TORCHES / "assertions.json", lambda data: data_files.places(data, (), builds))
+    _rewrite(TORCHES / "architectures.txt", lambda data: data_files.architectures(data.decode(), (), builds).encode())
     _rewrite(TORCHES / "headers.bin", lambda data: data_files.headers(data, {}, gone))
     _rewrite(TORCHES / "layouts.bin", lambda data: data_files.class_layouts(data, {}, machines))
 
@@ -166,7 +179,6 @@ def main() -> int:
     parser.add_argument("--index", metavar="URL", help="where pip looks, too")
     parser.add_argument("--work", type=Path, help="where wheels are unpacked: several GB")
     parser.add_argument("--clang", default=shutil.which("clang++-19") or "clang++", help="the compiler")
-    parser.add_argument("--cuda", type=Path, help="where cuda_runtime_api.h lies")
     arguments = parser.parse_args()
     if arguments.index:
         os.environ["PIP_EXTRA_INDEX_URL"] = arguments.index
@@ -177,8 +189,9 @@ def main() -> int:
         raise SystemExit(f"{arguments.clang}: not found; install clang 18 or newer, or name it with --clang")
     found = Found()
     with tempfile.TemporaryDirectory(dir=arguments.work) as work:
-        for package, machine in packages(arguments.versions, arguments.wheels, Path(work)):
-            found.read(package, machine, Toolchain(arguments.clang, arguments.cuda))
+        compiler = ClangProgram(arguments.clang, lambda left_out: print("  left out:", *left_out, flush=True))
+        for package, machine, cuda in packages(arguments.versions, arguments.wheels, Path(work)):
+            found.read(package, machine, compiler, cuda)
     if not found.builds:
         raise SystemExit(f"there is no wheel of torch {' or '.join(arguments.versions)}")
     write(found)

@@ -8,6 +8,8 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from packaging.version import Version
+
 from abiscan.binary.elf import Machine
 
 _GLIBC: Final = (28, 27, 25, 24, 18, 17, 12, 5)  # that wheels name, the newest first
@@ -15,6 +17,14 @@ _PLATFORMS: Final = {
     Machine.X86_64: (*(f"manylinux_2_{minor}_x86_64" for minor in _GLIBC), "manylinux2014_x86_64", "manylinux1_x86_64"),
     Machine.AARCH64: (*(f"manylinux_2_{minor}_aarch64" for minor in _GLIBC), "manylinux2014_aarch64"),
 }
+
+
+def python_of(version: str) -> str:
+    """The Python whose wheel of a torch is read.
+
+    Between Pythons, only libtorch_python.so of a release differs, and there nothing that extensions link to.
+    """
+    return "3.8" if Version(version) < Version("2.0") else "3.11"
 
 
 def download(requirement: str, folder: Path, *, python: str = "3.11", machine: Machine = Machine.X86_64) -> Path | None:

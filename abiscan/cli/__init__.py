@@ -34,13 +34,16 @@ class _Commands(click.Group):
         """
         gc.set_threshold(_YOUNG_OBJECTS)
         atexit.register(gc.freeze)
-        command = ctx._protected_args[:1]
-        if command and command[0] in self.READING and not ctx.params["no_isolation"]:
-            from abiscan.cli import supervisor
+        from abiscan.cli.common import errors_reported
 
-            if supervisor.is_possible():
-                return supervisor.isolated(lambda: super(_Commands, self).invoke(ctx))
-        return super().invoke(ctx)
+        with errors_reported():  # those of importing a command, too
+            command = ctx._protected_args[:1]
+            if command and command[0] in self.READING and not ctx.params["no_isolation"]:
+                from abiscan.cli import supervisor
+
+                if supervisor.is_possible():
+                    return supervisor.isolated(lambda: super(_Commands, self).invoke(ctx))
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """The names of the commands, in the order of the help."""

@@ -47,10 +47,13 @@ def errors_reported() -> Iterator[None]:
         for line in str(error).splitlines():  # one for each of several targets
             click.echo(f"abiscan: {line}", err=True)
         sys.exit(error.exit_code)
-    except (click.ClickException, BrokenPipeError):
+    except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
         raise  # click says what is wrong, and is silent about a reader who has seen enough
     except Exception as error:  # noqa: BLE001 - a bug of ours must not look like a finding (exit code 1)
-        click.echo(f"abiscan: internal error, please report it: {type(error).__name__}: {error}", err=True)
+        from abiscan.cli.installation import damage
+
+        internal = f"internal error, please report it: {type(error).__name__}: {error}"
+        click.echo(f"abiscan: {damage(error) or internal}", err=True)
         sys.exit(3)
 
 

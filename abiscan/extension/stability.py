@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from abiscan.binary.elf import ElfFile, Machine, SharedObject
+from abiscan.binary.elf import Machine, SharedObject
 from abiscan.binary.ownership import gpu_library, is_torch_library, is_torch_symbol
 from abiscan.extension.counterparts import Counterpart, counterpart
+from abiscan.inputs.files import ElfSource
 from abiscan.inputs.version import TorchVersion
 from abiscan.torches import embedded, shims
 
@@ -98,7 +99,7 @@ def ties(facts: SharedObject, siblings: Iterable[SharedObject] = ()) -> tuple[st
     )
 
 
-def looked_up(file: ElfFile, facts: SharedObject) -> tuple[str, ...]:
+def looked_up(source: ElfSource, facts: SharedObject) -> tuple[str, ...]:
     """The C functions that an extension looks up by name at run time, so that it does without them.
 
     Headers from 2.14 on do so for functions that are newer than the target version (``TORCH_DYNAMIC_VERSION_CALL`` in
@@ -106,6 +107,7 @@ def looked_up(file: ElfFile, facts: SharedObject) -> tuple[str, ...]:
     """
     if "dlsym" not in facts.imports:
         return ()
+    file = source.open()
     texts = (
         bytes(file.data[position + 1 : position + _LONGEST_NAME]).partition(b"\0")[0]
         for beginning in _BEGINNINGS

@@ -84,7 +84,7 @@ def solve(task: Task, installer: Installer, inspector: Inspector, session: Sessi
     """The first solution in the order of how little it changes.
 
     With the torch that is there, or that the user asked for: other versions of the packages. Then another torch, for
-    the versions that the user asked for. Then any.
+    the versions that the user asked for. Then a newer one. Then any.
     """
     session.progress("looking for versions that work together")
     with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
@@ -94,10 +94,14 @@ def solve(task: Task, installer: Installer, inspector: Inspector, session: Sessi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Mode:
-    """What a search may change: the torch (``any_torch``), the versions of the broken packages (``any_version``)."""
+    """What a search may change: the torch (``any_torch``), the versions of the broken packages (``any_version``).
+
+    ``newer`` says that the torch may only be a newer one.
+    """
 
     any_torch: bool
     any_version: bool
+    newer: bool = False
 
 
 class _Search:
@@ -126,6 +130,8 @@ class _Search:
                 continue  # there is no other torch to be had
             if not asked and any(arguments.names(task.words, name) for name in task.names):
                 yield from self._search(words, same_versions)
+            # What is not broken rarely works on an older torch.
+            yield from self._search(words, _Mode(any_torch=True, any_version=True, newer=True))
             yield from self._search(words, _Mode(any_torch=True, any_version=True))
 
     def _variants(self) -> Iterator[list[str]]:
@@ -152,7 +158,9 @@ class _Search:
         """The solution, if there is one: propose, check, exclude what fails."""
         names = list(self._task.names)
         excluded: dict[str, str] = {}
-        torch = [] if mode.any_torch else [self._same_torch()]
+        oldest = TorchVersion.parse(number_of(self._task.torch)) if mode.newer else None
+        at_least = [f"torch>={oldest}"] if oldest else []
+        torch = at_least if mode.any_torch else [self._same_torch()]
         for _ in range(_MAX_PROPOSALS):
             if self._inspector.downloaded > _MAX_BYTES:
                 return
@@ -168,8 +176,9 @@ class _Search:
                     yield solution
                 return
             older = [self._older_torch(problem, inspection.torch) for problem in inspection.problems if mode.any_torch]
-            if any(older):
-                torch = [f"torch<={min(filter(None, older))}"]
+            admitted = [version for version in older if version and (oldest is None or version >= oldest)]
+            if admitted:
+                torch = [*at_least, f"torch<={min(admitted)}"]
                 continue
             for problem in inspection.problems:
                 name = canonicalize_name(problem.name)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import functools
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from abiscan.inputs import disk
 from abiscan.inputs.files import LARGEST_TEXT, Wheel, installed_path
@@ -25,6 +28,7 @@ class Package:
     :param root: the folder that it is installed in
     :param members: returns the paths of all of its files, relative to ``root``
     :param read: returns the bytes of one of them
+    :param installed: whether it is installed; None if it is where its folder is one that Python looks for modules in
     """
 
     def __init__(
@@ -35,11 +39,13 @@ class Package:
         root: str,
         members: Callable[[], Iterable[str]],
         read: Callable[[str], bytes],
+        installed: bool | None,
     ) -> None:
         self.name = name
         self.version = version
         self.root = root
         self.read = read
+        self.installed = installed
         self._list = members
 
     @functools.cached_property
@@ -49,10 +55,26 @@ class Package:
 
     def missing_requirements(self, site: str) -> tuple[str, ...]:
         """The packages that it requires, and that are not installed in the folder ``site``."""
+        names = dict.fromkeys(requirement.name for requirement in self._requirements)
+        return tuple(name for name in names if find(name, [site]) is None)
+
+    def is_complete(self, search_path: Sequence[str]) -> bool:
+        """Whether its metadata state what it requires, and all of that, torch apart, is installed."""
+        others = [one for one in self._requirements if canonicalize_name(one.name) != "torch"]
+        found = [(one, find(one.name, search_path)) for one in others]
+        fits = (there is not None and one.specifier.contains(there.version, prereleases=True) for one, there in found)
+        return self._metadata is not None and all(fits)
+
+    @functools.cached_property
+    def _metadata(self) -> str | None:
         info = next(filter(None, map(_INFO.fullmatch, self.members)), None)
-        text = self.read(info.group()).decode("utf-8", "replace") if info else ""
-        names = (_required(line) for line in _REQUIRES.findall(text.partition("\n\n")[0]))
-        return tuple(name for name in dict.fromkeys(filter(None, names)) if find(name, [site]) is None)
+        return self.read(info.group()).decode("utf-8", "replace") if info else None
+
+    @functools.cached_property
+    def _requirements(self) -> tuple[Requirement, ...]:
+        """What its metadata require here."""
+        lines = _REQUIRES.findall((self._metadata or "").partition("\n\n")[0])
+        return tuple(filter(None, map(_required, lines)))
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}" if self.version else self.name
@@ -65,7 +87,7 @@ def of_wheel(wheel: Wheel, site: str) -> Package | None:
     if info is None:
         return None
 
-    return _described(info, site, members.keys, lambda path: wheel.content(members[path]))
+    return _described(info, site, members.keys, lambda path: wheel.content(members[path]), installed=False)
 
 
 def of_distribution(distribution: Distribution) -> Package:
@@ -80,6 +102,7 @@ def of_distribution(distribution: Distribution) -> Package:
         root=root,
         members=functools.partial(_walk, root) if distribution.source else functools.partial(files_of, distribution),
         read=functools.partial(_bytes, root),
+        installed=True,
     )
 
 
@@ -94,29 +117,36 @@ def of_folder(path: Path) -> Package | None:
             root=root,
             members=lambda: (posixpath.join(name, file) for file in _walk(folder)),
             read=functools.partial(_bytes, root),
+            installed=None,
         )
     found = (_INFO.fullmatch(f"{name}/METADATA") for name in disk.names(path))
     infos = [info for info in found if info and disk.is_file(path / info.group())]
     if len(infos) != 1:
         return None
-    return _described(infos[0], folder, functools.partial(_walk, folder), functools.partial(_bytes, folder))
+    return _described(
+        infos[0], folder, functools.partial(_walk, folder), functools.partial(_bytes, folder), installed=None
+    )
 
 
 def _described(
-    info: re.Match[str], root: str, members: Callable[[], Iterable[str]], read: Callable[[str], bytes]
+    info: re.Match[str],
+    root: str,
+    members: Callable[[], Iterable[str]],
+    read: Callable[[str], bytes],
+    *,
+    installed: bool | None,
 ) -> Package:
     """The package that a ``METADATA`` file describes."""
     stated = _NAME.search(read(info.group()).decode("utf-8", "replace"))
     name = stated[1] if stated else info["name"]
-    return Package(name=name, version=info["version"], root=root, members=members, read=read)
+    return Package(name=name, version=info["version"], root=root, members=members, read=read, installed=installed)
 
 
-def _required(line: str) -> str | None:
-    """The name of a package that a line of the metadata requires; None if it does not apply here."""
+def _required(line: str) -> Requirement | None:
+    """What a line of the metadata requires; None if it does not apply here."""
     from abiscan.inputs.requirement import applying
 
-    requirement = applying(line)
-    return requirement.name if requirement else None
+    return applying(line)
 
 
 def _walk(folder: str) -> Iterator[str]:

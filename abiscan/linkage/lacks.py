@@ -48,7 +48,7 @@ def lacks_of(torch: str, drifts: Sequence[LayoutDrift], registering: Registering
         if drift.unknown:
             shared = f"{drift.name} shares {listed(drift.unknown)} with {torch}"
             unknown = "whose layouts there are unknown" if drift.candidates else "but what it was built for is unknown"
-            reason = f"{shared}, {unknown}"
+            reason = f"{shared}, {unknown}" + (f" ({drift.why_unknown})" if drift.why_unknown else "")
             yield Lack(data=TorchData.LAYOUTS, reason=reason, decides=bool(drift.unknown_at_load))
     operators = registering.operators if registering else None
     if registering is None or operators is None:

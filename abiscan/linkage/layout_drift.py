@@ -19,7 +19,8 @@ from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.model import LoadError
 from abiscan.linkage.shared_types import Touch, TypeUse, touches
 from abiscan.torches import layouts
-from abiscan.torches.layout_changes import LayoutChange, SlotChange, layout_change, method, slot_changes
+from abiscan.torches.layout_changes import LayoutChange, SlotChange, change_between, method, slots_between
+from abiscan.torches.layouts import ReleaseLayouts
 from abiscan.torches.torch_layouts import TorchLayouts
 
 if TYPE_CHECKING:
@@ -72,7 +73,8 @@ class LayoutDrift:
     ``doubts`` are classes that may differ, depending on which of ``candidates`` the object was built for. ``unknown``
     are the shared classes whose layout in this torch is unknown, ``unknown_at_load`` those of them that are passed with
     registrations while the object is loaded. If this torch is not embedded, ``basis`` says why its layouts are those of
-    releases, and ``compared`` has the classes for which this matters, each with such a release.
+    releases, and ``compared`` has the classes for which this matters, each with such a release. ``compiled`` are those
+    that a compiler laid out from its headers; ``why_unknown`` says why it did not.
     """
 
     name: str
@@ -83,8 +85,10 @@ class LayoutDrift:
     doubts: tuple[str, ...]
     unknown: tuple[str, ...] = ()
     unknown_at_load: tuple[str, ...] = ()
+    why_unknown: str | None = None
     basis: str | None = None
     compared: tuple[tuple[str, str], ...] = ()
+    compiled: tuple[str, ...] = ()
 
     @property
     def at_load(self) -> tuple[TypeDrift, ...]:
@@ -160,8 +164,10 @@ def layout_drift(shared: Shared, target: TorchLayouts) -> LayoutDrift | None:
         doubts=tuple(sorted(harmful - certain)),
         unknown=tuple(unknown),
         unknown_at_load=tuple(name for name in unknown if _passed_at_load(shared, name)),
+        why_unknown=next((why for name in unknown if (why := target.gap_of(name))), None),
         basis=target.basis,
         compared=tuple(_compared(shared, candidates[-1], target)) if target.basis else (),
+        compiled=tuple(_compiled(shared, candidates[-1], target)),
     )
 
 
@@ -186,11 +192,22 @@ def _compared(shared: Shared, built_for: str, target: TorchLayouts) -> Iterator[
             yield name, release
 
 
+def _compiled(shared: Shared, built_for: str, target: TorchLayouts) -> Iterator[str]:
+    """The classes whose layout in ``target`` was read from its headers."""
+    for name in sorted(shared.touches):
+        if (
+            target.release_of(name) is None
+            and target.source_of(name)
+            and layouts.layout(name, built_for, shared.machine) is not None
+        ):
+            yield name
+
+
 def _unknown(shared: Shared, built_for: str, target: TorchLayouts) -> Iterator[str]:
     """The classes that an object shares with torch, and bases of its own, whose layout in ``target`` is unknown."""
     bases = {demangle_type(base) for cxx_class in shared.classes for base in cxx_class.bases[:1] if cxx_class.slots}
     for name in sorted({*shared.touches, *bases}):
-        if target.release_of(name) is None and layouts.layout(name, built_for, shared.machine) is not None:
+        if target.source_of(name) is None and layouts.layout(name, built_for, shared.machine) is not None:
             yield name
 
 
@@ -255,8 +272,8 @@ def _method_of(symbol: str | None, class_: str) -> str | None:
 def _types(shared: Shared, built_for: str, target: TorchLayouts) -> dict[str, TypeDrift]:
     drifts = {}
     for name, class_touches in shared.touches.items():
-        release = target.release_of(name)
-        change = layout_change(name, built_for, release, shared.machine) if release else None
+        source = target.source_of(name)
+        change = change_between(name, ReleaseLayouts(built_for, shared.machine), source) if source else None
         if change is None or not (change.moved or change.resized):
             continue
         certainty = _certainty(change, class_touches, shared.registrations)
@@ -303,8 +320,9 @@ def _tables(shared: Shared, candidates: Sequence[str], target: TorchLayouts) -> 
             for base in cxx_class.bases[:1]:
                 derived[demangle_type(base)].append(cxx_class)
     for base, classes in sorted(derived.items()):
-        release = target.release_of(base)
-        readings = [slot_changes(base, candidate, release, machine) for candidate in candidates] if release else []
+        source = target.source_of(base)
+        sources = [ReleaseLayouts(candidate, machine) for candidate in candidates] if source else []
+        readings = [slots_between(base, candidate, source) for candidate in sources if source]
         if readings and all(readings):
             before = layouts.vtable(base, candidates[-1], machine)
             length = len(before.slots) if before else 0

@@ -21,7 +21,7 @@ from abiscan.pipelines.package import ReadPackage, package_result, read_package
 from abiscan.results.check import Result
 from abiscan.results.package import PackageResult
 from abiscan.torches import embedded
-from abiscan.torches.torch import ReleaseNumber, Torch, TorchChoice
+from abiscan.torches.torch import EmbeddedTorch, ReleaseNumber, Torch, TorchChoice
 
 
 class Bench:
@@ -97,13 +97,13 @@ class Bench:
     ) -> tuple[Result, ...]:
         """The results of ``Judge.judge`` for a target on the named torch.
 
-        With all embedded releases, extensions for machines that a release was not built for are left out.
+        Of several torches, those that do not exist for the machine of an extension leave it out.
         """
         target, extensions = self.target(source, name), None
-        if self._all_embedded:
-            extensions = [extension for extension in target.extensions if _is_for(name, extension.facts.machine)]
-            if target.extensions and not extensions:
-                return ()
+        if self.is_for(source, name):
+            extensions = [one for one in target.extensions if self._is_for(name, one.facts.machine)]
+        elif any(self.is_for(source, other) for other in self.names):
+            return ()
         package = self._read_package(source, name)
         return self._judges[name].judge(
             target,
@@ -114,6 +114,17 @@ class Bench:
             declarations=declarations,
             python=package.definitions if package else {},
         )
+
+    def is_for(self, source: Source, name: str) -> bool:
+        """Whether the named torch exists for a machine that the target has extensions for, or needs not to."""
+        machines = {extension.facts.machine for extension in self.target(source, name).extensions}
+        return not machines or any(self._is_for(name, machine) for machine in machines)
+
+    def _is_for(self, name: str, machine: Machine) -> bool:
+        torch = self._judges[name].torch
+        if not isinstance(torch, EmbeddedTorch):
+            return True
+        return _is_for(name, machine) if self._all_embedded else embedded.has_build(torch.build, machine)
 
     def package(self, source: Source, name: str, results: Sequence[Result]) -> PackageResult | None:
         """The verdict on a target that is a package, on the named torch; None if it is none.

@@ -37,6 +37,9 @@ def check(
     for torch in bench.names:
         for source in turns:
             with turns.of(source):
+                if not bench.is_for(source, torch) and any(bench.is_for(source, other) for other in bench.names):
+                    turns.without_build(source, torch, bench.target(source, torch).extensions[0].facts.machine)
+                    continue
                 of_files = bench.judge(source, torch, rules, keep=source != targets[-1])
                 package = bench.package(source, torch, of_files)
                 if package is None:

@@ -80,7 +80,7 @@ def glance(
     lacking = _Lacking(members, Libraries(release.own_libraries, files), machine)
     version, cuda = torch_versions(torch, release.build, files)
     world = _World(torch_version=version, cuda=cuda, python=python, machine=machine.value, lacking=lacking)
-    sources, surroundings = _Sources(package), surroundings_of(torch)
+    sources, surroundings = _Sources(package), surroundings_of(torch, package)
     modules = tuple(modules_of(sources))
 
     def imported(world: World) -> ImportOutcome | None:

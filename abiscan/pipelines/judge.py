@@ -32,6 +32,7 @@ from abiscan.linkage.resolve import Resolver, resolve
 from abiscan.linkage.scope import Loader, SearchPath
 from abiscan.pipelines.beside import Beside
 from abiscan.pipelines.gaps import gaps_of
+from abiscan.pipelines.unlisted_build import limited
 from abiscan.results.check import Gap, PredictedError, Result
 from abiscan.results.verdict import How, Verdict
 from abiscan.torches.architectures import architectures, has_code_for
@@ -124,7 +125,7 @@ class Judge:
             self._keep(linkages)
         return (
             *(
-                _result(examined, linkage, own_findings, (*gaps_of(linkage, rules), *unread))
+                limited(_result(examined, linkage, own_findings, (*gaps_of(linkage, rules), *unread)), linkage)
                 for (examined, linkage), own_findings in zip(linkages, findings, strict=True)
             ),
             *(_unread(target.target, self.torch, path, error) for path, error in target.target.unreadable),
@@ -144,7 +145,7 @@ class Judge:
         :raises InputError: the torch does not exist for that machine
         """
         torch, siblings = self.torch, target.target.siblings
-        release = torch.release_for(machine)
+        release = torch.release_for(machine, or_like=True)
         search = SearchPath(
             environment=system.environment_folders() if torch.here else (),
             siblings=siblings,

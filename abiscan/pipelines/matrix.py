@@ -115,7 +115,8 @@ def matrix(
                 from abiscan.pipelines.gpus import gpu_rows
 
                 gpus += gpu_rows(bench.target(source), hardware)
-    checked = {release for row in rows for release in row.results}
+    # A release that the user asked for has a column, whether or not there is a build of it for any of the targets.
+    checked = {*(bench.names if choices else ()), *(release for row in rows for release in row.results)}
     return Matrix(
         rows=tuple(rows),
         packages=tuple(packages),

@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from abiscan.errors import InputError
 from abiscan.extension.examined import ExaminedTarget
-from abiscan.inputs import disk
+from abiscan.inputs import disk, interpreter
 from abiscan.inputs.files import Files
 from abiscan.inputs.package_files import Package
 from abiscan.inputs.version import TorchVersion
 from abiscan.pipelines.judge import Judge
 from abiscan.pipelines.world import PackageWorld
-from abiscan.python.library import Surroundings
+from abiscan.python.installed import Surroundings, installed_in
 from abiscan.python.model import (
     PROCESS_ENDS,
     Answer,
@@ -49,6 +50,7 @@ from abiscan.torches.torch import Torch
 
 if TYPE_CHECKING:
     from abiscan.emulation.model import Registrations
+    from abiscan.torches.torch import Torch
 
 # The package is imported by then, whether or not one of these loads.
 _OF_CUDA: Final = ("libc10_cuda.", "libtorch_cuda.", "libcudart.")
@@ -103,13 +105,12 @@ def read_package(judge: Judge, target: ExaminedTarget, package: Package, files: 
     if not any(path.endswith(".py") for path in package.members):
         return None
     world = PackageWorld(judge, target, package, files)
-    surroundings = surroundings_of(judge.torch)
     sources = _Sources(package, files)
     reading = read(
         sources,
         tuple(modules_of(sources)),
         world.fresh,
-        surroundings=surroundings,
+        surroundings=surroundings_of(judge.torch, package),
         built_for=functools.partial(_torches_built_for, target, package),
     )
     if target.extensions and _says_nothing(sources, reading):
@@ -117,10 +118,31 @@ def read_package(judge: Judge, target: ExaminedTarget, package: Package, files: 
     return ReadPackage(package=package, world=world, reading=reading)
 
 
-def surroundings_of(torch: Torch) -> Surroundings:
-    """What is installed beside a package that is imported with a torch."""
-    installed = Path(torch.package)
-    return Surroundings(torch_folder=installed if torch.here and disk.is_dir(installed) else None)
+def surroundings_of(torch: Torch, package: Package) -> Surroundings:
+    """What is installed beside a package: the torch, and what else its Python finds once the package is installed."""
+    folder = Path(torch.package)
+    if not torch.here or not disk.is_dir(folder):
+        return Surroundings()
+    executable = torch.interpreter.executable if torch.interpreter else None
+    search_path = _search_path(executable) if executable else ()
+    if executable:
+        disk.python(str(executable), search_path)  # which was perhaps asked before
+    if str(folder.parent) not in search_path:
+        return Surroundings(torch_folder=folder)
+    installed = package.root in search_path if package.installed is None else package.installed
+    # Installing a package brings what it requires, and other versions of what is there.
+    if not installed and not package.is_complete(search_path):
+        return Surroundings(torch_folder=folder)
+    folders = tuple(map(Path, search_path))
+    return Surroundings(torch_folder=folder, installed=installed_in(folders), folders=folders)
+
+
+@functools.lru_cache(maxsize=16)
+def _search_path(executable: Path) -> tuple[str, ...]:
+    try:
+        return interpreter.search_path(str(executable))
+    except InputError:
+        return ()
 
 
 def _torches_built_for(target: ExaminedTarget, package: Package, library: str) -> Sequence[OtherTorch]:

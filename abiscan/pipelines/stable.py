@@ -50,7 +50,7 @@ def stabilities(target: ExaminedTarget) -> list[Stability]:
 
 def _stability(target: ExaminedTarget, extension: ExaminedExtension) -> Stability:
     siblings = (other.facts for other in target.extensions if other is not extension)
-    return stability(extension.facts, siblings, looked_up(extension.extension.source.open(), extension.facts))
+    return stability(extension.facts, siblings, looked_up(extension.extension.source, extension.facts))
 
 
 def _row(target: ExaminedTarget, extension: ExaminedExtension) -> StableRow:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 
+from abiscan.binary.elf import Machine
 from abiscan.errors import InputError, NoExtensionError, StoppedError, raise_together
 from abiscan.inputs import disk, isolation
 from abiscan.inputs.sources import Source, name_of
 from abiscan.results.unchecked import Unchecked
+from abiscan.words import ranges
 
 
 class Turns:
@@ -17,6 +19,8 @@ class Turns:
     def __init__(self, targets: Sequence[Source]) -> None:
         self._targets = targets
         self._errors: dict[Source, InputError] = {}
+        self._torches: list[str] = []
+        self._without_build: dict[tuple[Source, Machine], list[str]] = {}
 
     def __iter__(self) -> Iterator[Source]:
         """The targets that nothing is wrong with so far."""
@@ -40,8 +44,13 @@ class Turns:
             disk.look_once()  # another day, there may be more
             self._errors[source] = StoppedError(name_of(source), "it takes more memory than there is")
 
+    def without_build(self, source: Source, torch: str, machine: Machine) -> None:
+        """A target is not checked on one torch of several, which does not exist for its machine."""
+        self._torches += [torch] if torch not in self._torches else []
+        self._without_build.setdefault((source, machine), []).append(torch)
+
     def unchecked(self) -> tuple[Unchecked, ...]:
-        """The targets that could not be checked.
+        """The targets that could not be checked, and those that could not be on some torch.
 
         :raises AbiscanError: they are all targets, and not all of them are readable
         """
@@ -53,7 +62,12 @@ class Turns:
                 if not each.readable
             }
             raise_together(list(errors.values()))
-        return unchecked
+        return (*unchecked, *self._on_some())
+
+    def _on_some(self) -> Iterator[Unchecked]:
+        for (source, machine), torches in self._without_build.items():
+            problem = f"there is no build of torch {ranges(torches, self._torches)} for {machine.value}"
+            yield Unchecked(target=name_of(source), problem=problem, fix="", readable=True)
 
 
 def _unchecked(source: Source, error: InputError) -> Unchecked:

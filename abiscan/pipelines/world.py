@@ -23,6 +23,7 @@ from abiscan.linkage.model import Absence, LoadError, MissingLibrary, Module, Pr
 from abiscan.linkage.resolve import NO_SUCH_FILE, resolve, symbol_message, version_message
 from abiscan.pipelines.judge import Judge, Setting
 from abiscan.python.model import PROCESS_ENDS, Answer, LoadedBy, NoResult, Raised
+from abiscan.torches import embedded_operators
 from abiscan.torches.from_libs import build_of
 from abiscan.torches.torch import Torch
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from abiscan.extension.replay import Replayer
 
 
+_OF_TORCHSCRIPT: Final = ("aten", "prim")
+"""The namespaces in which TorchScript has operators of its own (``aten::floordiv``), which no dispatcher knows."""
 _WRAPPED_SINCE: Final = TorchVersion("2.9")
 """From here on, ``torch.ops.load_library`` raises an error of its own, with that of ``ld.so`` as its cause."""
 
@@ -155,6 +158,12 @@ class PackageWorld:
         return Raised(exception="OSError", message=text, at=None, cause=of_loader)
 
 
+@functools.cache
+def _of_any_release() -> frozenset[str]:
+    """The operators in the dispatcher of any embedded torch, without overloads."""
+    return frozenset(name.partition(".")[0] for name in embedded_operators.table().all_names)
+
+
 class _Loads:
     """How the libraries of one package load on one torch."""
 
@@ -201,8 +210,15 @@ class _Loads:
             return True
         # In a namespace that neither torch nor the package has, another package may define operators.
         namespace = name.partition("::")[0]
+        if namespace in _OF_TORCHSCRIPT and name not in _of_any_release():
+            return Answer.UNKNOWN
         is_known = namespace in moment.namespaces or namespace in self.namespaces_of_torch
         return Answer.UNKNOWN if moment.is_unread or not is_known else False
+
+    @functools.cached_property
+    def _registers(self) -> bool:
+        """Whether any library of the package registers something: an extension may bring along those that do."""
+        return any(registers(extension.facts.imports) for extension in self._examined.values())
 
     @functools.cached_property
     def _of_torch(self) -> frozenset[str]:
@@ -232,7 +248,7 @@ class _Loads:
         """The load of a library that uses torch, and the process afterwards."""
         setting = dataclasses.replace(self._setting, process=moment.process)
         replayer = moment.replayer.copy() if moment.replayer else None
-        if replayer is None and registers(examined.facts.imports):
+        if replayer is None and self._registers:
             replayer = self._judge.replayer(together=True)
         linkage = self._judge.link(examined, setting, explained=True, replayer=replayer)
         registrations = list(_registrations(linkage))

@@ -6,7 +6,6 @@ import ast
 import re
 import sys
 
-from abiscan.inputs import disk
 from abiscan.python import attributes, loading
 from abiscan.python.calls import Calls
 from abiscan.python.library import Found, PythonCode, absolute
@@ -58,9 +57,11 @@ class PythonInterpreter(Calls):
         return parent
 
     def _load(self, full: str, parent: object) -> object:
-        if full in MODELS:
-            return MODELS[full](self)
         top = full.partition(".")[0]
+        if full in MODELS:
+            if top not in sys.stdlib_module_names and top != "torch":
+                self._installed(top)
+            return MODELS[full](self)
         if isinstance(parent, PythonModule):
             found = self.library.find(full, parent.folders)
             if found is None and not self._is_foreign(top):
@@ -138,7 +139,11 @@ class PythonInterpreter(Calls):
         try:
             for line in lines:
                 if not line.nested:
-                    self._skim_line(module, line)
+                    try:
+                        self._skim_line(module, line)
+                    except Thrown:
+                        if self._imports_at(file, line.line):
+                            raise
         except Thrown as error:
             error.failure.at = error.failure.at or self.place()
             raise
@@ -146,6 +151,13 @@ class PythonInterpreter(Calls):
             self.frames.pop()
         module.stage = Stage.DEFERRED
         return True
+
+    def _imports_at(self, file: str, line: int) -> bool:
+        """Whether there is an import at a line; a docstring may look like one."""
+        tree = self.library.tree(file)
+        return tree is None or any(
+            isinstance(node, (ast.Import, ast.ImportFrom)) and node.lineno == line for node in ast.walk(tree)
+        )
 
     def _skim_line(self, module: PythonModule, line: ImportLine) -> None:
         self.frames[-1].line = line.line
@@ -204,9 +216,12 @@ class PythonInterpreter(Calls):
 
     def _foreign(self, full: str, parent: object) -> object:
         """A module below one that is not of the package."""
+        if self.library.installed_has(full, None) is False:
+            around = full.rpartition(".")[0]
+            source = self.library.surroundings.source(around)
+            hint = f"; '{around}' is not a package" if source and source.name != "__init__.py" else ""
+            raise Thrown(PythonError(ModuleNotFoundError, (f"No module named '{full}'{hint}",), {"name": full}))
         if full.startswith("torch."):
-            if self.library.torch_has(full, None) is False:
-                raise Thrown(PythonError(ModuleNotFoundError, (f"No module named '{full}'",), {"name": full}))
             return self.attribute(parent, full.rpartition(".")[2])
         return NotKnown(full, parent.why if isinstance(parent, NotKnown) else Why.NOT_FOLLOWED)
 
@@ -267,8 +282,9 @@ class PythonInterpreter(Calls):
             return self._take_own(module, name)
         if f"{full}.{name}" in MODELS:
             return self.import_module(f"{full}.{name}")
-        if full.startswith("torch.") and self.library.torch_has(full, name) is False:
-            raise thrown(ImportError, f"cannot import name '{name}' from '{full}' ({self._torch_file(full)})")
+        if self.library.installed_has(full, name) is False:
+            source = self.library.surroundings.source(full)
+            raise thrown(ImportError, f"cannot import name '{name}' from '{full}' ({source})")
         if isinstance(module, NotKnown) and self.library.locate(f"{full}.{name}") is not None:
             return self.import_module(f"{full}.{name}")
         try:
@@ -277,12 +293,6 @@ class PythonInterpreter(Calls):
             if error.failure.cls is not AttributeError:
                 raise
             raise thrown(ImportError, f"cannot import name '{name}' from '{full}' (unknown location)") from None
-
-    def _torch_file(self, full: str) -> str:
-        folder = self.library.surroundings.torch_folder
-        assert folder is not None
-        base = folder.joinpath(*full.split(".")[1:])
-        return str(base / "__init__.py" if disk.is_dir(base) else base.with_suffix(".py"))
 
     def _take_own(self, module: PythonModule, name: str) -> object:
         submodule = f"{module.name}.{name}"

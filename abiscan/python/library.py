@@ -5,34 +5,18 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 
 from abiscan.inputs import disk
+from abiscan.python.installed import Surroundings
 from abiscan.python.model import Answer
 from abiscan.python.scan import LOADING, REGISTERING, ImportLine, Outline, Scan
 from abiscan.python.sources import PackageFiles, requirements
 
 _LARGEST_SOURCE = 2_000_000
 _ROUNDS = 3
-
-
-def _not_known(_name: str) -> Answer:
-    return Answer.UNKNOWN
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What is installed beside the package.
-
-    ``torch_folder`` is the folder of the installed torch (``…/torch``), None where there is only a release number.
-    ``installed`` answers for a top-level module name.
-    """
-
-    torch_folder: Path | None = None
-    installed: Callable[[str], bool | Answer] = _not_known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +150,7 @@ class PythonCode:
         found = self.scanned(path)
         if found.eager or (path.endswith("/__init__.py") and path.count("/") == 1) or "/" not in path:
             return True
-        if any(line.module.startswith("torch.") and line.names and self.lacks(line) for line in found.imports):
+        if any(line.names and self.lacks(line) for line in found.imports):
             return True
         return self.outline(path).calls(self.risky)
 
@@ -199,36 +183,12 @@ class PythonCode:
         return found
 
     def lacks(self, line: ImportLine) -> bool:
-        """Whether the installed torch seems to lack what an import takes from its Python code."""
-        return any(self.torch_has(line.module, name) is False for name in line.names)
+        """Whether another package that is installed lacks what an import takes from its Python code."""
+        return any(self.installed_has(line.module, name) is False for name in line.names)
 
-    def torch_has(self, module: str, name: str | None) -> bool | None:
-        """Whether a module of torch is there and has a name; None if its source is not at hand, or says nothing."""
-        if self.surroundings.torch_folder is None:
-            return None
-        parts = module.split(".")[1:]
-        base = self.surroundings.torch_folder.joinpath(*parts)
-        source = base / "__init__.py" if disk.is_dir(base) else base.with_suffix(".py")
-        if parts and parts[0].startswith("_C"):
-            return None
-        if not disk.is_file(source):
-            folder = base.parent
-            compiled = any(one.startswith(base.name + ".") for one in disk.names(folder))
-            return None if disk.is_dir(base) or compiled else False
-        if name is None or name == "*" or not parts:
-            return True if name in {None, "*"} else None
-        text = disk.read(source)
-        if re.search(rb"\b" + re.escape(name.encode()) + rb"\b", text):
-            return True
-        if (
-            disk.is_dir(base / name)
-            or disk.is_file(base / f"{name}.py")
-            or any(one.startswith(f"{name}.") and one.endswith(".so") for one in disk.names(base))
-        ):
-            return True
-        if re.search(rb"import \*|__getattr__|globals\(\)|setattr\(|exec\(", text):
-            return None
-        return False
+    def installed_has(self, module: str, name: str | None) -> bool | None:
+        """Whether a module of another package is there and has a name; None if that package's source does not tell."""
+        return None if self.find(module.partition(".")[0]) is not None else self.surroundings.has(module, name)
 
     def torch_mentions(self, owner: str, name: str) -> bool | None:
         """Whether the installed torch's source has a name for something of ``torch``; None if it is not at hand."""

@@ -137,7 +137,8 @@ def _identical(left: object, right: object) -> bool | None:
 def contains(container: object, item: object) -> bool | None:
     """``item in container``, None if that is not known."""
     if isinstance(container, (str, bytes)):
-        return item in container if isinstance(item, type(container)) else None  # type: ignore[operator]
+        same = isinstance(item, str) if isinstance(container, str) else isinstance(item, bytes)
+        return item in container if same else None  # type: ignore[operator]
     if isinstance(container, dict):
         container = list(container)
     if not isinstance(container, (list, tuple, set, frozenset, range)):

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from abiscan.python.explore import Explored, explore
-from abiscan.python.library import PythonCode, Surroundings
+from abiscan.python.installed import Surroundings
+from abiscan.python.library import PythonCode
 from abiscan.python.machine import Limits
 from abiscan.python.model import ImportOutcome, OtherTorch, Reading, World
 from abiscan.python.sources import PackageFiles, PackageSources

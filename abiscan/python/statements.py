@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from abiscan.python import attributes
 from abiscan.python.handling import Handling, ends_in_raise
 from abiscan.python.hosts import truth
+from abiscan.python.models import enum_
 from abiscan.python.operations import binary, compare, described
 from abiscan.python.signals import BreakSignal, ContinueSignal, ReturnSignal
 from abiscan.python.values import Class, NotKnown, PythonFunction, Scope, Why
@@ -139,6 +140,7 @@ class Statements(Handling):
             function = getattr(value, "function", value)
             if isinstance(function, PythonFunction) and function.owner is None:
                 function.owner = made
+        enum_.finish(made)
         self.bind(node.name, self._decorated(made, decorators), scope)
 
     def _return(self, node: ast.Return, scope: Scope) -> None:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from abiscan.python.explore import Run, run
 from abiscan.python.handling import loudest_of
-from abiscan.python.library import PythonCode, Surroundings
+from abiscan.python.installed import Surroundings
+from abiscan.python.library import PythonCode
 from abiscan.python.machine import Attempt, Limits
 from abiscan.python.model import HowLoaded, LibraryUse, OtherTorch, Said, Skipped, World
 from abiscan.python.uses import Willing

@@ -104,7 +104,8 @@ def _groups(row: StableRow, *, verbose: bool) -> Iterator[str]:
         yield f"{_share(of_group, found.counterparts)}  {group}: {_replacement(of_group)}"
         if verbose:
             yield from (f"         {demangle(each.symbol)}{_by(each)}" for each in of_group)
-    yield f"a port would run on torch {short(found.after_port)} or newer: {_work(found.counterparts)}"
+    yield f"a port would run on torch {short(found.after_port)} or newer{_without(found.counterparts)}"
+    yield _work(found.counterparts)
     if found.after_port:
         headers = f"torch {short(found.port_headers)} or newer, whose headers have all of these"
         yield f"compile it with {_target(found.after_port)} and {headers}"
@@ -136,6 +137,12 @@ def _work(symbols: Sequence[Counterpart]) -> str:
     counted = [(words, [each for each in symbols if each.means in means]) for words, means in _KINDS_OF_WORK]
     parts = [f"{len(of_kind)} {words} ({_share(of_kind, symbols).strip()})" for words, of_kind in counted if of_kind]
     return f"{plural(len(symbols), 'symbol')}, {', '.join(parts)}"
+
+
+def _without(symbols: Sequence[Counterpart]) -> str:
+    """The condition under which there can be a port."""
+    has_all = all(each.is_named for each in symbols)
+    return "" if has_all else ", if it can do without what has no counterpart"
 
 
 def _share(part: Sequence[Counterpart], whole: Sequence[Counterpart]) -> str:

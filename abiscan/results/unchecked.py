@@ -9,10 +9,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unchecked:
-    """A target without a result, and why.
+    """A target without a result, on some torch or at all, and why.
 
-    ``readable`` means that nothing is wrong with it: it contains nothing that uses torch. ``stopped`` means that the
-    process that read it was stopped: nothing is known about the target.
+    ``readable`` means that nothing is wrong with it: it contains nothing that uses torch, or that torch does not exist
+    for its machine. ``stopped`` means that the process that read it was stopped: nothing is known about the target.
     """
 
     target: str

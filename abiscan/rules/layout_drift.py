@@ -17,7 +17,9 @@ by pointer, is not reported.
 torch's stable ABI (`torch/csrc/stable`), which shares no classes.
 
 **Limits.** Layouts are those of the released wheels. A torch that is not among them has the layout of a release for
-each class that its headers declare as that release does; a note says so, and the other classes are a gap. Return types
+each class that its headers declare as that release does. The others are laid out from its headers by clang, the one of
+`pip install 'abiscan[layouts]'` or of this machine (18 or newer), with this machine's C++ headers. A note says so;
+without clang, these classes are a gap. Return types
 are not part of a function's mangled name, so they are not seen. If the extension may have been built for several
 releases, only what holds for all of them counts; where they differ, that is a gap.
 
@@ -35,7 +37,7 @@ from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.layout_drift import Certainty, LayoutDrift, TypeDrift
 from abiscan.linkage.linkage import Linkage
 from abiscan.rules.advice import other_build
-from abiscan.words import listed
+from abiscan.words import listed, plural
 
 
 def check(linkage: Linkage) -> Iterator[Finding]:
@@ -52,6 +54,8 @@ def check(linkage: Linkage) -> Iterator[Finding]:
                 yield _finding(linkage, drift, (type_drift,), Effect.CORRUPTS, cause, "; using it corrupts memory")
         if drift.compared:
             yield _said_to_hold(linkage, drift)
+        if drift.compiled:
+            yield _laid_out(linkage, drift)
         possible = tuple(type_drift for type_drift in drift.types if type_drift.certainty is Certainty.POSSIBLE)
         if possible:
             names = ", ".join(type_drift.change.name for type_drift in possible)
@@ -69,6 +73,17 @@ def _said_to_hold(linkage: Linkage, drift: LayoutDrift) -> Finding:
             Evidence(subject=name, readable=f"{name}, as in torch {release}", object=drift.name)
             for name, release in drift.compared
         ),
+        fix="no action needed",
+    )
+
+
+def _laid_out(linkage: Linkage, drift: LayoutDrift) -> Finding:
+    classes = plural(len(drift.compiled), "class", "classes")
+    return Finding(
+        rule=RULE.name,
+        effect=Effect.NOTE,
+        message=f"{linkage.release} is not embedded: clang laid out {classes} from its headers",
+        evidence=tuple(Evidence(subject=name, readable=name, object=drift.name) for name in drift.compiled),
         fix="no action needed",
     )
 

@@ -2,7 +2,7 @@
 
 **What it finds.** Kernels registered through the stable ABI, and operators called by name through it, whose schema has
 an argument or a result of a type that this torch does not convert: `Scalar`, `complex`, `Storage`, `Stream`,
-`SymBool`, `Dict`, tuples and classes in every release so far; lists, `str` and `SymInt` before 2.10; `Generator` before
+`SymBool`, `Dict`, tuples and classes in every release so far; lists and `str` before 2.10; `Generator` before
 2.13.
 
 **Why it fails.** It registers without complaint. torch converts the arguments for the kernel when the operator is

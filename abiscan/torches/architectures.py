@@ -1,7 +1,7 @@
 """The GPUs that a torch itself has code for: what ``torch.cuda.get_arch_list()`` returns.
 
-``data/architectures.txt`` is made by ``tools/build_architecture_data.py``; it has a line for each embedded build with
-CUDA. The list of any other torch is a text in its ``libtorch_python.so``.
+``data/architectures.txt`` is made by ``tools/release.py``; it has a line for each embedded build with CUDA. The list of
+any other torch is a text in its ``libtorch_python.so``.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import functools
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -82,21 +82,28 @@ class _Scope:
 
 
 class Declarations:
-    """The declarations in some headers."""
+    """The declarations in some headers.
 
-    def __init__(self, texts: Iterable[str]) -> None:
+    :param texts: the text of each header, by its path
+    """
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
         self._by_name: dict[str, list[HeaderDeclaration]] = defaultdict(list)
-        self._classes: set[str] = set()
-        for declaration in dict.fromkeys(declaration for text in texts for declaration in read(text)):
+        self._classes: dict[str, str] = {}
+        first: dict[HeaderDeclaration, str] = {}
+        for path, text in texts.items():
+            for declaration in read(text):
+                first.setdefault(declaration, path)
+        for declaration, path in first.items():
             self._by_name[_last(declaration.name)].append(declaration)
             if declaration.text.endswith("}"):
-                self._classes.add(declaration.name)
+                self._classes.setdefault(declaration.name, path)
         self._found = functools.cache(self._find)
 
     @property
-    def classes(self) -> list[str]:
-        """The full names of torch's classes that the headers define."""
-        return sorted(filter(_OURS.match, self._classes))
+    def classes(self) -> dict[str, str]:
+        """The full names of torch's classes that the headers define, each with the first header that does."""
+        return {name: self._classes[name] for name in sorted(self._classes) if _OURS.match(name)}
 
     def digest(self, class_name: str) -> str | None:
         """The hash of everything that determines the layout of a class; None if no header defines it."""

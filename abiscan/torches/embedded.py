@@ -7,15 +7,18 @@ of a load needs to know about torch: its libraries, their dependencies, and the 
 from __future__ import annotations
 
 import bisect
+import dataclasses
 import functools
+import itertools
 import mmap
 import posixpath
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from importlib import resources
 from typing import Any, Final
 
 from abiscan.binary.elf import Machine, SharedObject
-from abiscan.binary.ownership import cuda_runtime
+from abiscan.binary.ownership import cuda_runtime, gpu_library
 from abiscan.errors import InputError
 from abiscan.inputs.files import Files
 from abiscan.inputs.version import TorchVersion
@@ -23,6 +26,7 @@ from abiscan.torches import string_abi
 from abiscan.torches.model import TorchRelease
 from abiscan.torches.names import ColumnSymbols, NameTable
 
+_CUDA_TAG: Final = re.compile(r"cu([0-9]+)[0-9]")
 SITE: Final = "/site-packages"
 """The folder in which an embedded torch is assumed to be installed. No real torch has that path."""
 
@@ -181,6 +185,55 @@ def release(text: str, machine: Machine, files: Files) -> TorchRelease:
     return _unpack(description(text, machine), files)
 
 
+def release_like(text: str, machine: Machine, files: Files) -> TorchRelease:
+    """A build, embedded or not: the embedded build of its release that is most like it, with the CUDA in its tag.
+
+    :param text: its number: ``2.6.0+cu126``
+    :param files: its libraries are put there
+    :raises InputError: no build of its release is embedded for the machine
+    """
+    version = TorchVersion(text)
+    same = [record for record in _records(machine) if _version_of(record) == version.of_release]
+    if not same or any(version.local in (None, TorchVersion(record["build"]).local) for record in same):
+        return release(text, machine, files)
+    major = cuda_of(text)
+    record = max(
+        same, key=lambda record: (_cuda_major(record) == major, (_cuda_major(record) is None) == (major is None))
+    )
+    like = record["build"]
+    if major is not None and _cuda_major(record) != major:
+        record = _with_cuda(record, major)
+    return dataclasses.replace(_unpack(record, files), build=text, judged_as=like)
+
+
+def cuda_of(build: str) -> str | None:
+    """The major version of CUDA in the tag of a build: ``12`` for ``2.6.0+cu126``."""
+    found = _CUDA_TAG.fullmatch(TorchVersion(build).local or "")
+    return found[1] if found else None
+
+
+def _cuda_major(record: Mapping[str, Any]) -> str | None:
+    return cuda_of(record["build"])
+
+
+def _with_cuda(record: Mapping[str, Any], major: str) -> dict[str, Any]:
+    """A build whose libraries need those of another CUDA, as the newest build with that one does."""
+    others = (other for other in reversed(_records(Machine(record["machine"]))) if _cuda_major(other) == major)
+    names = {}
+    for other in itertools.islice(others, 1):
+        needed = (name for library in other["libraries"].values() for name in library["needed"])
+        names = {known.stem: name for name in needed if (known := gpu_library(name))}
+
+    def renamed(needed: Iterable[str]) -> list[str]:
+        known = ((name, gpu_library(name)) for name in needed)
+        return [names[library.stem] if library and library.stem in names else name for name, library in known]
+
+    libraries = {
+        name: {**library, "needed": renamed(library["needed"])} for name, library in record["libraries"].items()
+    }
+    return {**record, "libraries": libraries}
+
+
 def exports(text: str, machine: Machine) -> dict[str, frozenset[str]]:
     """All names that the libraries of an embedded release export, by library.
 
@@ -200,6 +253,11 @@ def uses_cxx11_strings(text: str, machine: Machine) -> bool | None:
     """Whether an embedded release was built with the C++11 ``std::string``; None if it is not embedded."""
     record = next((record for record in _records(machine) if str(_version_of(record)) == text), None)
     return None if record is None else string_abi.uses_cxx11_strings(_libraries(record))
+
+
+def has_build(text: str, machine: Machine) -> bool:
+    """Whether a release, or one build of it, is embedded for a machine."""
+    return bool(builds_meant(text, machine))
 
 
 def description(text: str, machine: Machine) -> dict[str, Any]:

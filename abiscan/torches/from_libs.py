@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from abiscan.binary.elf import ElfFile
+from abiscan.binary.ownership import is_torch_library
 from abiscan.dispatch import assertions, tags
 from abiscan.dispatch.keys import keys_of_minor
 from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place, RegistryEntry
@@ -41,6 +42,7 @@ _LOAD_ORDER: Final = (
     re.compile(r"libtorch_(cuda|hip|xpu)_linalg\.so"),
     re.compile(r"libtorch_python\.so"),
 )
+_CORE: Final = ("libtorch_cpu.so", "libtorch.so")
 _OF_PYTHON: Final = "libtorch_python.so"
 _FIX: Final = (
     "pass the folder of the torch package, e.g. --torch \"$(python -c 'import torch; print(torch.__path__[0])')\""
@@ -197,6 +199,8 @@ def _named(recovered: TorchRegistrations, version: TorchVersion | None, known_ta
 def _from_package(package: str, files: Files, *, named: str, folder: str | None = None) -> TorchRelease:
     folder = folder or posixpath.join(package, "lib")
     libraries = [path for path in files.list(folder) if _SHARED_OBJECT.search(path)]
+    if not any(posixpath.basename(path) in _CORE for path in libraries):
+        libraries += _of_prefix(package, files)
     by_name = {posixpath.basename(path): path for path in libraries}
     core = by_name.get("libtorch_cpu.so") or by_name.get("libtorch.so")
     if core is None:
@@ -223,6 +227,17 @@ def _from_package(package: str, files: Files, *, named: str, folder: str | None 
         global_libraries=tuple(dependencies or module),
         local_libraries=tuple(module if dependencies else ()),
     )
+
+
+def _of_prefix(package: str, files: Files) -> list[str]:
+    """Torch's libraries in the ``lib`` folder of a conda environment, among those of other packages.
+
+    The package itself is in ``lib/python3.11/site-packages`` there.
+    """
+    site, python = posixpath.split(posixpath.dirname(posixpath.dirname(package)))
+    if not python.startswith("python") or posixpath.basename(site) != "lib":
+        return []
+    return [path for path in files.list(site) if is_torch_library(posixpath.basename(path))]
 
 
 def build_of(package: str, files: Files) -> TorchBuild:

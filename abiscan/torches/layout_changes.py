@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from abiscan.binary.elf import Machine
-from abiscan.torches.layouts import Field, Layout, classes, layout, vtable
+from abiscan.torches.layouts import Field, Layout, LayoutSource, ReleaseLayouts, classes
 
 _DEEPEST: Final = 8  # classes inside of classes
 _HOLDING: Final = re.compile(
@@ -51,13 +51,18 @@ class SlotChange(NamedTuple):
     new: str | None
 
 
-@functools.lru_cache(maxsize=16_384)
 def layout_change(name: str, old: str, new: str, machine: Machine) -> LayoutChange | None:
     """What changed in a class; None if nothing did, or if one of the releases has no such class.
 
     :param old: a release number, like ``new``
     """
-    return _change(name, old, new, machine, _DEEPEST)
+    return change_between(name, ReleaseLayouts(old, machine), ReleaseLayouts(new, machine))
+
+
+@functools.lru_cache(maxsize=16_384)
+def change_between(name: str, old: LayoutSource, new: LayoutSource) -> LayoutChange | None:
+    """What changed in a class from one torch to another; None if nothing did, or if one of them has no such class."""
+    return _change(name, old, new, _DEEPEST)
 
 
 @functools.lru_cache(maxsize=256)
@@ -67,10 +72,15 @@ def layout_changes(old: str, new: str, machine: Machine) -> dict[str, LayoutChan
     return {change.name: change for change in changes if change is not None}
 
 
-@functools.lru_cache(maxsize=16_384)
 def slot_changes(name: str, old: str, new: str, machine: Machine) -> tuple[SlotChange, ...]:
     """The vtable slots of a class that call a different function, lowest first; empty if a release lacks the class."""
-    before, after = vtable(name, old, machine), vtable(name, new, machine)
+    return slots_between(name, ReleaseLayouts(old, machine), ReleaseLayouts(new, machine))
+
+
+@functools.lru_cache(maxsize=16_384)
+def slots_between(name: str, old: LayoutSource, new: LayoutSource) -> tuple[SlotChange, ...]:
+    """The vtable slots of a class that call a different function, lowest first; empty if a torch lacks the class."""
+    before, after = old.vtable(name), new.vtable(name)
     if before is None or after is None:
         return ()
     length = max(len(before.slots), len(after.slots))
@@ -93,17 +103,17 @@ def method(slot: str | None) -> str | None:
     return slot.partition("(")[0].rpartition("::")[2]
 
 
-def _change(name: str, old: str, new: str, machine: Machine, depth: int) -> LayoutChange | None:
-    before, after = layout(name, old, machine), layout(name, new, machine)
+def _change(name: str, old: LayoutSource, new: LayoutSource, depth: int) -> LayoutChange | None:
+    before, after = old.layout(name), new.layout(name)
     if before is None or after is None or not depth:
         return None
-    old_fields, new_fields = _flat(before, old, machine), _flat(after, new, machine)
+    old_fields, new_fields = _flat(before, old), _flat(after, new)
     differences = list(_differences(old_fields, new_fields)) if old_fields != new_fields else []
     own, origins = bool(differences), set[str]()
     for field in old_fields.values():
         element = _HOLDING.match(field.type)
         type_ = element[1] if element else field.type
-        if change := _change(type_, old, new, machine, depth - 1):
+        if change := _change(type_, old, new, depth - 1):
             moved = change.moved or (element is not None and change.resized)
             # The first difference, the new size, is already reported for the member itself.
             inner = change.differences[1:] if change.resized and element is None else change.differences
@@ -125,12 +135,12 @@ def _change(name: str, old: str, new: str, machine: Machine, depth: int) -> Layo
     )
 
 
-def _flat(class_layout: Layout, release: str, machine: Machine, offset: int = 0) -> dict[str, Field]:
+def _flat(class_layout: Layout, source: LayoutSource, offset: int = 0) -> dict[str, Field]:
     """The members of a class by name, including those of its bases; an unknown base counts as one member."""
     fields: dict[str, Field] = {}
     for base in class_layout.bases:
-        base_layout = layout(base.name, release, machine)
-        inner = _flat(base_layout, release, machine, offset + base.offset) if base_layout else {}
+        base_layout = source.layout(base.name)
+        inner = _flat(base_layout, source, offset + base.offset) if base_layout else {}
         fields.update(inner or {base.name: Field(base.name, offset + base.offset, base.name, None)})
     fields.update((field.name, field._replace(offset=offset + field.offset)) for field in class_layout.fields)
     return fields

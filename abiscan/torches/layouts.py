@@ -1,6 +1,6 @@
 """The memory layouts of torch's classes, by release and name; nothing needs to be installed.
 
-``data/layouts.bin`` is made by ``tools/build_layout_data.py`` from the headers of the releases. The bytes of the file::
+``data/layouts.bin`` is made by ``tools/release.py`` from the headers of the releases. The bytes of the file::
 
     magic (8) | size of the header (4, little-endian) | header (xz-compressed JSON) | blocks
 
@@ -19,7 +19,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import resources
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from abiscan.binary.elf import Machine
 from abiscan.inputs.version import TorchVersion
@@ -64,6 +64,34 @@ class VTable(NamedTuple):
     slots: tuple[str, ...]
 
 
+class LayoutSource(Protocol):
+    """The classes of one torch, by name."""
+
+    def __hash__(self) -> int:
+        """What is computed from it is kept."""
+
+    def layout(self, name: str) -> Layout | None:
+        """The memory layout of a class; None if the torch has no such class, or it is unknown."""
+
+    def vtable(self, name: str) -> VTable | None:
+        """The virtual functions of a class; None if it has none, or they are unknown."""
+
+
+class ReleaseLayouts(NamedTuple):
+    """The classes of an embedded release, by its number: ``2.6.0``."""
+
+    release: str
+    machine: Machine
+
+    def layout(self, name: str) -> Layout | None:
+        """The memory layout of a class; None if the release has no such class, or is not embedded."""
+        return layout(name, self.release, self.machine)
+
+    def vtable(self, name: str) -> VTable | None:
+        """The virtual functions of a class; None if it has none, or the release has no such class."""
+        return vtable(name, self.release, self.machine)
+
+
 @functools.lru_cache(maxsize=16_384)
 def layout(name: str, version: str, machine: Machine) -> Layout | None:
     """The memory layout of a class; None if the release has no such class, or is not embedded.
@@ -73,7 +101,7 @@ def layout(name: str, version: str, machine: Machine) -> Layout | None:
     """
     packed = _table().find(name, version, machine)
     row = packed[0] if packed else None
-    return _layout(name, row) if row is not None else None
+    return as_layout(name, row) if row is not None else None
 
 
 def vtable(name: str, version: str, machine: Machine) -> VTable | None:
@@ -95,10 +123,11 @@ def classes(version: str, machine: Machine) -> Iterator[Layout]:
         for name, (rows, _) in _table().items():
             row = _at(rows, column)
             if row is not None:
-                yield _layout(name, row)
+                yield as_layout(name, row)
 
 
-def _layout(name: str, row: Sequence[Any]) -> Layout:
+def as_layout(name: str, row: Sequence[Any]) -> Layout:
+    """A class, as ``pack`` takes it."""
     size, align, bases, fields = row
     return Layout(name, size, align, tuple(Base(*base) for base in bases), tuple(Field(*field) for field in fields))
 

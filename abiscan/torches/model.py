@@ -19,6 +19,7 @@ class TorchRelease:
     ``package`` is the folder ``…/torch``; ``libraries`` are its shared objects by path, those of ``lib`` sorted.
     ``global_libraries`` and ``local_libraries`` are what ``import torch`` loads with and without RTLD_GLOBAL.
     ``same_as`` is the embedded build whose libraries are the same files; only looked for if ``build`` is not embedded.
+    ``judged_as`` is the embedded build of the same release that stands for a build of which nothing else is known.
     """
 
     build: str | None
@@ -29,6 +30,7 @@ class TorchRelease:
     global_libraries: tuple[str, ...]
     local_libraries: tuple[str, ...]
     same_as: str | None = None
+    judged_as: str | None = None
 
     @property
     def own_libraries(self) -> dict[str, str]:

@@ -76,6 +76,11 @@ class OperatorTable:
         return frozenset(name for name, sets in self._defined.items() if any(has[one] for one in sets))
 
     @functools.cached_property
+    def all_names(self) -> frozenset[str]:
+        """The names of the operators of all builds."""
+        return frozenset(self._defined)
+
+    @functools.cached_property
     def _defined(self) -> dict[str, tuple[SetNumber, ...]]:
         """The operators of all builds, each with the sets of builds that define it."""
         return {row.name: tuple(builds for *_, builds in row.definitions) for row in self._rows(None)}

@@ -6,6 +6,7 @@ Reading them takes seconds, so the result is cached between runs, in a file per 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import json
 import posixpath
@@ -24,10 +25,12 @@ from abiscan.torches.from_libs import operator_libraries
 from abiscan.torches.headers import assertions
 from abiscan.torches.model import TorchRelease
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Part of every key: raise it when the stored data, or the way they are read, change."""
 
-_INCLUDE: Final = "include"
+INCLUDE: Final = "include"
+"""The folder of the headers in the package."""
+
 _SHARED: Final = re.compile(
     r"c10/.*|ATen/[^/]*|ATen/(?:core|detail|quantized|cuda)/.*|ATen/native/DispatchStub\.h|caffe2/.*|torch/[^/]*"
     r"|torch/headeronly/.*|torch/csrc/[^/]*|torch/csrc/(?:autograd|jit|profiler|utils|distributed)/.*"
@@ -48,11 +51,14 @@ _LARGEST: Final = 1 << 24  # bytes
 class OwnHeaders:
     """What is read from a torch's headers.
 
-    ``digests`` has the hash of each class's declaration; ``assertions`` the lines of assertions (``c10/core/A.h:12``).
+    ``digests`` has the hash of each class's declaration, ``declared_in`` the header that defines it; ``assertions`` are
+    the lines of assertions (``c10/core/A.h:12``); ``identity`` tells these headers from others.
     """
 
     digests: Mapping[str, str]
+    declared_in: Mapping[str, str]
     assertions: frozenset[str]
+    identity: str = ""
 
 
 def is_read(path: str) -> bool:
@@ -68,25 +74,28 @@ def read_headers(headers: Mapping[str, str]) -> OwnHeaders:
 
     :param headers: the text of each, by its path below ``torch/include``
     """
-    declarations = Declarations(text for path, text in headers.items() if is_read(path))
-    digests = ((name, declarations.digest(name)) for name in declarations.classes)
+    declarations = Declarations({path: text for path, text in headers.items() if is_read(path)})
+    classes = declarations.classes
+    digests = ((name, declarations.digest(name)) for name in classes)
     return OwnHeaders(
         digests={name: digest for name, digest in digests if digest is not None},
+        declared_in=classes,
         assertions=frozenset(f"{path}:{line}" for path, text in headers.items() for line in assertions(text)),
     )
 
 
 def headers_of(release: TorchRelease, files: Files, session: Session) -> OwnHeaders | None:
     """What the headers of an installed torch declare, from the cache of an earlier run; None if it has no headers."""
-    folder = posixpath.join(release.package, _INCLUDE)
+    folder = posixpath.join(release.package, INCLUDE)
     paths = files.below(folder)
     if not paths:
         return None
     libraries = [source for path in operator_libraries(release) if (source := files.source(path)) is not None]
     identity = " ".join((release.build or "", *map(identity_of, libraries), *_sizes(paths, files)))
-    stored = session.store.folder / f"{hashlib.sha256(identity.encode()).hexdigest()[:40]}-v{FORMAT}.headers"
+    identity = hashlib.sha256(identity.encode()).hexdigest()[:40]
+    stored = session.store.folder / f"{identity}-v{FORMAT}.headers"
     with contextlib.suppress(OSError, zlib.error, ValueError, KeyError, TypeError):
-        return _unpack(stored.read_bytes())
+        return _unpack(stored.read_bytes(), identity)
     session.progress(f"reading the headers of {release} (only once)")
     texts = {}
     for path in paths:
@@ -94,7 +103,7 @@ def headers_of(release: TorchRelease, files: Files, session: Session) -> OwnHead
         source = files.source(path) if is_read(name) else None
         if source is not None:
             texts[name] = source.head(_LARGEST).decode("utf-8", "replace")
-    read = read_headers(texts)
+    read = dataclasses.replace(read_headers(texts), identity=identity)
     with contextlib.suppress(OSError), written_whole(stored) as part:
         part.write_bytes(_pack(read))
     return read
@@ -106,10 +115,19 @@ def _sizes(paths: Iterable[str], files: Files) -> Iterable[str]:
 
 
 def _pack(headers: OwnHeaders) -> bytes:
-    content = {"digests": headers.digests, "assertions": sorted(headers.assertions)}
+    content = {
+        "digests": headers.digests,
+        "declared_in": headers.declared_in,
+        "assertions": sorted(headers.assertions),
+    }
     return zlib.compress(json.dumps(content).encode())
 
 
-def _unpack(data: bytes) -> OwnHeaders:
+def _unpack(data: bytes, identity: str) -> OwnHeaders:
     content = json.loads(zlib.decompress(data))
-    return OwnHeaders(digests=dict(content["digests"]), assertions=frozenset(content["assertions"]))
+    return OwnHeaders(
+        digests=dict(content["digests"]),
+        declared_in=dict(content["declared_in"]),
+        assertions=frozenset(content["assertions"]),
+        identity=identity,
+    )

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
-from abiscan.binary.elf import SharedObject
+from abiscan.binary.elf import Machine, SharedObject
+from abiscan.inputs.version import TorchVersion
+
+_FIRST_WITH_ALL: Final = (2, 7)
+_MIXED: Final = (2, 6)
+_NEW_IN_MIXED: Final = ("cu126", "rocm", "xpu")
 
 
 def uses_cxx11_strings(libraries: Mapping[str, SharedObject]) -> bool | None:
@@ -21,3 +27,19 @@ def uses_cxx11_strings(libraries: Mapping[str, SharedObject]) -> bool | None:
             if constructors:
                 return any("7__cxx11" in constructor for constructor in constructors)
     return None
+
+
+def of_build(version: TorchVersion, machine: Machine) -> bool | None:
+    """Whether a build, by its full version, has the C++11 ``std::string``; None if that is not known.
+
+    On x86_64, all builds have it from 2.7 on. Of 2.6, those for CUDA 12.6, ROCm and XPU have it (announcement of torch
+    2.6; pytorch issue 152790), and of older ones, those that say so (``+cpu.cxx11.abi``).
+    """
+    if machine is not Machine.X86_64:
+        return None
+    local = version.local or ""
+    if version.minor_version >= _FIRST_WITH_ALL or "cxx11" in local:
+        return True
+    if version.minor_version == _MIXED:
+        return local.startswith(_NEW_IN_MIXED)
+    return False if local.startswith(("cpu", "cu")) else None

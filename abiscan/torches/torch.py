@@ -53,9 +53,10 @@ class Torch(Protocol):
     def here(self) -> bool:
         """Whether it will run on this system, with the libraries of this system."""
 
-    def release_for(self, machine: Machine) -> TorchRelease:
+    def release_for(self, machine: Machine, *, or_like: bool = False) -> TorchRelease:
         """What is known about it, for an extension that is built for a given machine.
 
+        :param or_like: whether another build of its release may stand for it: see ``TorchRelease.judged_as``
         :raises InputError: it does not exist for that machine
         """
 
@@ -110,24 +111,25 @@ class EmbeddedTorch:
         """False, since its system is unknown."""
         return False
 
-    def release_for(self, machine: Machine) -> TorchRelease:
+    def release_for(self, machine: Machine, *, or_like: bool = False) -> TorchRelease:
         """The build for a machine.
 
         :raises InputError: none is embedded
         """
-        return embedded.release(self.build, machine, self.files)
+        read = embedded.release_like if or_like else embedded.release
+        return read(self.build, machine, self.files)
 
     def operators_of(self, release: TorchRelease, names: Collection[str] | None = None) -> Operators:
         """The operators in its dispatcher, from the embedded data."""
-        return embedded_operators.operators(self.build, release.machine, names)
+        return embedded_operators.operators(release.judged_as or self.build, release.machine, names)
 
     def operator_names(self, release: TorchRelease) -> frozenset[str]:
         """The names of all operators in its dispatcher, from the embedded data."""
-        return embedded_operators.names(self.build, release.machine)
+        return embedded_operators.names(release.judged_as or self.build, release.machine)
 
     def exports(self, release: TorchRelease) -> Mapping[str, frozenset[str]]:
         """All names that its own libraries export, by library."""
-        return embedded.exports(self.build, release.machine)
+        return embedded.exports(release.judged_as or self.build, release.machine)
 
     def layouts(self, release: TorchRelease) -> TorchLayouts:
         """The memory layouts of its classes, from the embedded data."""
@@ -158,7 +160,7 @@ class InstalledTorch:
         """Whether it is built for the machine that abiscan runs on."""
         return self.release.machine is system.machine()
 
-    def release_for(self, machine: Machine) -> TorchRelease:  # noqa: ARG002 - it is built for one machine
+    def release_for(self, machine: Machine, *, or_like: bool = False) -> TorchRelease:  # noqa: ARG002 - it is itself
         """The torch itself, for any extension."""
         return self.release
 

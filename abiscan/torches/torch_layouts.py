@@ -1,8 +1,9 @@
-"""Which embedded releases have the class layouts of a torch, class by class."""
+"""Where the class layouts of a torch are from, class by class: an embedded release, or its own headers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from abiscan.binary.elf import Machine
@@ -10,37 +11,53 @@ from abiscan.inputs.files import Files
 from abiscan.inputs.libraries import Libraries
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import number_of
-from abiscan.torches import embedded, embedded_declarations, layouts, own_headers
+from abiscan.torches import embedded, embedded_declarations, layouts, own_headers, own_layouts
+from abiscan.torches.layouts import LayoutSource, ReleaseLayouts
 from abiscan.torches.model import TorchRelease
+from abiscan.torches.own_layouts import OwnLayouts
 from abiscan.torches.string_abi import uses_cxx11_strings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TorchLayouts:
-    """Where the layouts of a torch are embedded.
+    """Where the layouts of a torch are from.
 
     ``release`` is the number of the release that has all of them; None for a torch that is not embedded, which may
-    still declare some classes in its headers as a release does: ``by_class`` has the number of that release.
+    still declare some classes in its headers as a release does: ``by_class`` has the number of that release. The
+    classes ``in_question`` are declared like in no release: ``lay_out`` reads one of them with a compiler, and what it
+    consists of.
     ``basis`` says how this is known of a torch that is not embedded itself; ``assertions`` are the lines of assertions
     in the headers of such a torch.
     """
 
+    machine: Machine
     release: str | None = None
     by_class: Mapping[str, str] = field(default_factory=dict)
+    in_question: frozenset[str] = frozenset()
+    lay_out: Callable[[str], OwnLayouts] = lambda _: OwnLayouts()
     basis: str | None = None
     assertions: frozenset[str] = frozenset()
 
     def release_of(self, name: str) -> str | None:
-        """The number of a release whose layout of a class is that of the torch; None if that is unknown."""
+        """The number of a release whose layout of a class is that of the torch; None if there is none."""
         return self.release or self.by_class.get(name)
 
+    def source_of(self, name: str) -> LayoutSource | None:
+        """What has the layout of a class; None if it is unknown."""
+        release = self.release_of(name)
+        if release is not None:
+            return ReleaseLayouts(release, self.machine)
+        own = self.lay_out(name) if name in self.in_question else None
+        return own if own is not None and name in own.records else None
 
-UNKNOWN = TorchLayouts()
+    def gap_of(self, name: str) -> str | None:
+        """Why the layout of a class is unknown, as far as that can be said."""
+        return self.lay_out(name).gap if name in self.in_question else None
 
 
 def of_release(number: str, machine: Machine) -> TorchLayouts:
     """The layouts of a release, by its number."""
-    return TorchLayouts(release=number) if layouts.is_known(number, machine) else UNKNOWN
+    return TorchLayouts(machine=machine, release=number if layouts.is_known(number, machine) else None)
 
 
 def of_installed(release: TorchRelease, files: Files, session: Session) -> TorchLayouts:
@@ -52,10 +69,10 @@ def of_installed(release: TorchRelease, files: Files, session: Session) -> Torch
         embedded.uses_cxx11_strings(number, release.machine),
     ):
         basis = f"its libraries are those of torch {release.same_as}" if release.same_as else None
-        return TorchLayouts(release=number, basis=basis)
+        return TorchLayouts(machine=release.machine, release=number, basis=basis)
     headers = own_headers.headers_of(release, files, session)
     if headers is None:
-        return UNKNOWN
+        return TorchLayouts(machine=release.machine)
     # A layout depends on the string as well, and a release for this machine may have been built with the other one.
     alike = {
         number
@@ -67,4 +84,24 @@ def of_installed(release: TorchRelease, files: Files, session: Session) -> Torch
         declaring = [number for number in embedded_declarations.releases_declaring(name, digest) if number in alike]
         if declaring:
             by_class[name] = declaring[-1]
-    return TorchLayouts(by_class=by_class, basis="its headers declare them alike", assertions=headers.assertions)
+    # A compiler has to be told which string it is.
+    in_question = frozenset(headers.declared_in.keys() - by_class.keys() if cxx11 is not None else ())
+
+    @functools.cache
+    def including(header: str | None) -> OwnLayouts:
+        return own_layouts.lay_out(
+            release, headers, in_question, header, cxx11=bool(cxx11), files=files, session=session
+        )
+
+    def lay_out(name: str) -> OwnLayouts:
+        common = including(None)
+        return common if name in common.records or common.gap else including(headers.declared_in[name])
+
+    return TorchLayouts(
+        machine=release.machine,
+        by_class=by_class,
+        in_question=in_question,
+        lay_out=lay_out,
+        basis="its headers declare them alike",
+        assertions=headers.assertions,
+    )

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from abiscan.inputs import interpreter
-from abiscan.python.library import Surroundings
+from abiscan.python.installed import Surroundings
 from abiscan.python.model import Answer, LoadedBy, NoResult, Raised, Registers
 from abiscan.python.reading import read
 from tests import live_torch

@@ -7,12 +7,14 @@ must give the same answers; where something is unknown about them, the answer mu
 from __future__ import annotations
 
 import importlib.util
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from abiscan.binary.elf import Machine
 from abiscan.findings import Effect
 from abiscan.inputs.session import Session
 from abiscan.inputs.store import Store
@@ -20,7 +22,8 @@ from abiscan.pipelines.check import check
 from abiscan.results.check import Report, Result
 from abiscan.results.verdict import Verdict
 from abiscan.rules import RULES
-from abiscan.torches import embedded_declarations, embedded_operators, embedded_registries, layouts, own_headers
+from abiscan.torches import clang, embedded_declarations, embedded_operators, embedded_registries, layouts, own_headers
+from abiscan.torches.clang import Clang
 from abiscan.torches.torch import TorchAt
 from tests import live_torch
 from tests.fakes import SAMPLES
@@ -61,6 +64,12 @@ def make(tmp_path: Path) -> Make:
         return package
 
     return make
+
+
+@pytest.fixture(autouse=True)
+def _no_clang(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a compiler, except where a test brings one."""
+    monkeypatch.setattr(clang, "find", lambda: None)
 
 
 @pytest.fixture(scope="module")
@@ -150,3 +159,69 @@ def test_without_some_data_every_rule_answers_or_says_that_it_cannot(
         assert expected <= {finding.rule for finding in result.findings} | silent, sample
         if real[sample].verdict is Verdict.FAILS:
             assert result.verdict in (Verdict.FAILS, Verdict.UNKNOWN), sample
+
+
+@pytest.fixture
+def changed(make: Make, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A torch with a new member in ``torch::CppFunction``, which every registration passes."""
+    hide_identity(monkeypatch)
+    package = make("2.16.0", without=("include",))
+    shutil.copytree((package / "lib").resolve().parent / "include", package / "include")
+    header = package / "include/torch/library.h"
+    text = header.read_text("utf-8")
+    assert MEMBER in text
+    header.write_text(text.replace(MEMBER, f"  long added_;\n{MEMBER}"), "utf-8")
+    return package
+
+
+BUILT_FOR: Final = "2.8.0"  # the newest release that crossing.so is like
+MEMBER: Final = "  std::string debug_;\n"
+CLANGS: Final = {"libclang": "abiscan[layouts] is not installed", "a program": "there is no clang++ on this machine"}
+
+
+FIND: Final = clang.find
+
+
+def clang_or_skip(kind: str, monkeypatch: pytest.MonkeyPatch) -> Clang:
+    if kind == "libclang":
+        monkeypatch.setattr(shutil, "which", lambda *_: None)
+    else:
+        monkeypatch.setattr(importlib.util, "find_spec", lambda *_: None)
+    found = FIND()
+    if found is None:
+        pytest.skip(CLANGS[kind])
+    return found
+
+
+@pytest.mark.parametrize("kind", CLANGS)
+def test_a_changed_declaration_is_laid_out_by_clang(
+    kind: str, changed: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = clang_or_skip(kind, monkeypatch)
+    monkeypatch.setattr(clang, "find", lambda: found)
+    (result,) = results(changed, store, ("layout_drift/crossing.so",)).values()
+    # The 8 bytes come before debug_, so all of the sizes and places follow from those of the release.
+    built_for, release = (layouts.layout("torch::CppFunction", number, Machine.X86_64) for number in (BUILT_FOR, TORCH))
+    assert built_for is not None
+    assert release is not None
+    (was,) = (field.offset for field in built_for.fields if field.name == "debug_")
+    (at,) = (field.offset for field in release.fields if field.name == "debug_")
+    (drift,) = (
+        finding for finding in result.findings if finding.effect is Effect.ABORTS and finding.rule == "layout-drift"
+    )
+    seen = {evidence.subject for evidence in drift.evidence}
+    assert f"torch::CppFunction: debug_ moved from {was} to {at + 8}" in seen
+    assert f"torch::CppFunction: added_ (long) is new at {at}" in seen
+    assert f"torch::CppFunction: {built_for.size} → {release.size + 8} bytes" in seen
+    assert result.verdict is Verdict.FAILS
+    said = [finding.message for finding in result.findings if "clang laid out" in finding.message]
+    assert said == ["torch 2.16.0 is not embedded: clang laid out 1 class from its headers"]
+    assert not [gap for gap in result.gaps if "layout-drift" in gap.rules]
+
+
+def test_a_changed_declaration_is_a_gap_without_clang(changed: Path, store: Store) -> None:
+    (result,) = results(changed, store, ("layout_drift/crossing.so",)).values()
+    (gap,) = (gap for gap in result.gaps if "layout-drift" in gap.rules)
+    assert "torch::CppFunction" in gap.reason
+    assert "abiscan[layouts]" in gap.reason
+    assert result.verdict is Verdict.UNKNOWN

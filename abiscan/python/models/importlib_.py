@@ -76,8 +76,10 @@ def _find_spec(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     own = machine.library.find(top)
     if own is not None and own.file is not None:
         return None
-    if top == "torch":
-        there = machine.library.torch_has(name, None)
+    if top == "torch" or "." in name:
+        there = machine.library.installed_has(name, None)
+        if there is None and top != "torch":
+            return NotKnown(f"find_spec({name!r})", Why.ENVIRONMENT)
         return NotKnown(f"find_spec({name!r})") if there is None else Spec(name, None) if there else None
     answer = machine.library.surroundings.installed(top)
     if isinstance(answer, Answer):

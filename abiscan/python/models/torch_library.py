@@ -324,7 +324,7 @@ class TorchLibrary(Modelled):
 
     def attribute(self, machine: PythonMachine, name: str) -> object:
         """A function of it; one that came with a later release is not there."""
-        there = machine.library.torch_has("torch.library", name)
+        there = machine.library.installed_has("torch.library", name)
         since = _SINCE.get(name)
         if there is None and since is not None:
             there = _is_since(machine.world.torch_version, since)

@@ -121,6 +121,31 @@ def test_releases_without_a_wheel_for_the_machine_have_no_cell(tmp_path: Path) -
     assert "2.6.0" in row["releases"]
 
 
+def test_each_release_of_a_range_has_its_own_answer(old: Path, tmp_path: Path) -> None:
+    """There is no wheel of torch 1.7 for aarch64; 1.8 has one."""
+    arm = extension(machine=EM_AARCH64).write(tmp_path / "arm.so")
+    found = document(old, arm, "--torch", ">=1.7.1,<1.8.1")
+    assert {row["path"]: list(row["releases"]) for row in found["results"]} == {
+        "_C.so": ["1.7.1", "1.8.0"],
+        "arm.so": ["1.8.0"],
+    }
+    both = run("check", old, arm, "--torch", ">=1.7.1,<1.8.1", "--format", "json")
+    report = json.loads(both.stdout)
+    jsonschema.validate(report, schema("check"))
+    assert {(one["path"], one["torch"]) for one in report["results"]} == {
+        ("_C.so", "1.7.1"),
+        ("_C.so", "1.8.0"),
+        ("arm.so", "1.8.0"),
+    }
+    assert [(one["target"], one["problem"], one["readable"]) for one in report["unchecked"]] == [
+        (str(arm), "there is no build of torch 1.7.1 for aarch64", True)
+    ]
+    assert both.exit_code == 0
+    alone = run("check", arm, "--torch", ">=1.7,<1.8")
+    assert alone.exit_code == 2
+    assert alone.stderr.startswith(f"abiscan: torch 1.7.0: not among the embedded releases for {'aarch64'}")
+
+
 def test_the_table_puts_like_neighbours_together(old: Path) -> None:
     lines = run("matrix", old).stdout.splitlines()
     assert lines[0] == str(old)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from abiscan.python.library import Surroundings
+from abiscan.python.installed import Surroundings
 from abiscan.python.model import Answer, LoadedBy, NoResult, OtherTorch, Raised, Reading
 from abiscan.python.reading import read
 

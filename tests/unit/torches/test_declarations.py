@@ -39,7 +39,7 @@ class C10_API Shared final : public Base<Inner> {
 
 
 def digest(header: str, name: str = "c10::Shared") -> str:
-    found = Declarations([header]).digest(name)
+    found = Declarations({"a.h": header}).digest(name)
     assert found is not None
     return found
 
@@ -87,8 +87,15 @@ def test_what_does_not_change_the_layout_does_not_change_the_hash(old: str, new:
 
 
 def test_classes_are_found_by_their_full_names() -> None:
-    declarations = Declarations([HEADER, "namespace at { namespace detail { struct Shared {}; } class Forward; }"])
-    assert declarations.classes == ["at::detail::Shared", "c10::Elsewhere", "c10::Inner", "c10::Shared"]
+    declarations = Declarations(
+        {"a.h": HEADER, "b.h": "namespace at { namespace detail { struct Shared {}; } class Forward; }"}
+    )
+    assert declarations.classes == {
+        "at::detail::Shared": "b.h",
+        "c10::Elsewhere": "a.h",
+        "c10::Inner": "a.h",
+        "c10::Shared": "a.h",
+    }
     assert declarations.digest("at::Forward") is None
     assert declarations.digest("at::detail::Shared") != declarations.digest("c10::Shared")
 

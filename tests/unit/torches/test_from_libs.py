@@ -10,7 +10,7 @@ from abiscan.errors import InputError
 from abiscan.inputs.files import Files, read_facts
 from abiscan.inputs.interpreter import PythonTag
 from abiscan.inputs.libraries import Libraries
-from abiscan.torches.from_libs import WHEEL_MOUNT, from_path
+from abiscan.torches.from_libs import WHEEL_MOUNT, from_path, operator_libraries
 from abiscan.torches.model import TorchRelease
 from tests.elf_builder import EM_AARCH64, Elf, exports
 from tests.fakes import torch_libraries, torch_package, wheel
@@ -53,6 +53,41 @@ def test_a_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     package = torch_package(tmp_path)
     monkeypatch.chdir(tmp_path)
     assert read(Path("torch")) == read(package)
+
+
+def test_an_environment_of_conda(tmp_path: Path) -> None:
+    # conda-forge has libtorch as a package of its own, whose libraries are in the lib folder of the environment.
+    package = torch_package(tmp_path / "lib/python3.11/site-packages")
+    before = read(package)
+    for library in sorted((package / "lib").iterdir()):
+        library.rename(tmp_path / "lib" / library.name)
+    (package / "lib").rmdir()
+    Elf().write(tmp_path / "lib" / "libprotobuf.so")
+    release = read(package)
+    assert release.libraries == tuple(str(tmp_path / "lib" / name) for name in sorted(torch_libraries()))
+    assert (release.build, release.python, release.local_libraries) == (
+        before.build,
+        before.python,
+        before.local_libraries,
+    )
+
+
+def test_an_environment_of_conda_with_links(tmp_path: Path) -> None:
+    package = torch_package(tmp_path / "lib/python3.11/site-packages")
+    before = read(package)
+    for library in sorted((package / "lib").iterdir()):
+        library.rename(tmp_path / "lib" / library.name)
+        library.symlink_to(tmp_path / "lib" / library.name)
+    assert read(package) == before
+
+
+def test_rocm(tmp_path: Path) -> None:
+    package = torch_package(tmp_path, build="2.13.0+rocm7.0")
+    for name in ("libtorch_hip.so", "libc10_hip.so", "libtorch_hip_linalg.so"):
+        Elf(soname=name).write(package / "lib" / name)
+    order = [Path(path).name for path in operator_libraries(read(package))]
+    assert order.index("libc10.so") < order.index("libc10_hip.so") < order.index("libtorch_cpu.so")
+    assert order.index("libtorch_cpu.so") < order.index("libtorch_hip.so") < order.index("libtorch_hip_linalg.so")
 
 
 def test_a_wheel(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from typing import Final
 import pytest
 
 from abiscan.binary.elf import Machine
-from abiscan.torches import layout_changes
-from abiscan.torches.layout_changes import layout_change, method, slot_changes
+from abiscan.torches import layouts
+from abiscan.torches.layout_changes import change_between, layout_change, method, slot_changes, slots_between
 from abiscan.torches.layouts import Base, Field, Layout, VTable
 
 X86: Final = Machine.X86_64
@@ -22,16 +22,16 @@ def cls(size: int, *fields: tuple[str, int, str, int | None], bases: tuple[tuple
 def world(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], Layout]:
     """Classes by name and release, in place of the embedded ones."""
     classes: dict[tuple[str, str], Layout] = {}
-    monkeypatch.setattr(layout_changes, "layout", lambda name, release, _: classes.get((name, release)))
-    layout_change.cache_clear()
+    monkeypatch.setattr(layouts, "layout", lambda name, release, _: classes.get((name, release)))
+    change_between.cache_clear()
     return classes
 
 
 @pytest.fixture(autouse=True)
 def _forget() -> object:
     yield
-    layout_change.cache_clear()
-    slot_changes.cache_clear()
+    change_between.cache_clear()
+    slots_between.cache_clear()
 
 
 def change(world: dict[tuple[str, str], Layout], old: Layout, new: Layout) -> object:
@@ -72,7 +72,7 @@ def test_what_happens_in_a_member_alone_is_inherited(world: dict[tuple[str, str]
         world["c10::B", "2"] = world["c10::B", "1"]
         world["c10::C", "1"] = cls(8, ("b", 0, "c10::B", 8))
         world["c10::C", "2"] = cls(size, ("b", 0, "c10::B", 8), *new_fields)
-        layout_change.cache_clear()
+        change_between.cache_clear()
         found = layout_change("c10::C", "1", "2", X86)
         assert found is not None
         return found.inherited_from
@@ -125,8 +125,8 @@ def test_slots(monkeypatch: pytest.MonkeyPatch) -> None:
         "1": VTable("c10::C", ("~ [complete]", "void c10::C::f(int)", "void c10::C::g() [pure]")),
         "2": VTable("c10::C", ("~ [complete]", "void c10::C::f(long)", "int c10::C::h()", "void c10::C::g()")),
     }
-    monkeypatch.setattr(layout_changes, "vtable", lambda _name, release, _machine: tables.get(release))
-    slot_changes.cache_clear()
+    monkeypatch.setattr(layouts, "vtable", lambda _name, release, _machine: tables.get(release))
+    slots_between.cache_clear()
     found = [(each.number, method(each.old), method(each.new)) for each in slot_changes("c10::C", "1", "2", X86)]
     assert found == [(2, "g", "h"), (3, None, "g")]
     assert slot_changes("c10::C", "1", "3", X86) == ()

@@ -89,7 +89,7 @@ def test_packing_is_reproducible_and_loses_nothing() -> None:
         assert table.find(name, "2.0", X86) == ([8, 8, [], []], ["f()"])
         found = table.find(name, "1.0", X86)
         assert found is not None
-        assert layouts._layout(name, found[0]) == Layout(
+        assert layouts.as_layout(name, found[0]) == Layout(
             name, 16, 8, (Base("c10::Base", 0),), (Field("x", 8, "int", None),)
         )
 

@@ -1,0 +1,116 @@
+"""What is installed beside the package, as the files show; nothing of it is imported."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from abiscan.inputs import disk
+from abiscan.python.model import Answer
+
+_NAMES_UNSEEN: Final = re.compile(
+    rb"import \*|__getattr__|globals\(\)|vars\(\)|setattr\(|exec\(|sys\.modules|_convert_\("
+)
+"""What gives a module names that its source does not have."""
+_MODULES_UNSEEN: Final = re.compile(rb"sys\.modules|__path__|meta_path|path_hooks")
+"""What makes submodules without files."""
+
+
+def _not_known(_name: str) -> Answer:
+    return Answer.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What is installed beside the package.
+
+    ``torch_folder`` is the folder of the installed torch (``…/torch``), None where there is only a release number.
+    ``installed`` answers for a top-level module name. ``folders`` are those that Python looks for other modules in,
+    empty if those are not what the package will find.
+    """
+
+    torch_folder: Path | None = None
+    installed: Callable[[str], bool | Answer] = _not_known
+    folders: tuple[Path, ...] = ()
+    _known: dict[tuple[str, str | None], bool | None] = field(default_factory=dict, compare=False)
+
+    def has(self, module: str, name: str | None) -> bool | None:
+        """Whether an installed module is there and has a name; None if its source is not at hand, or says nothing."""
+        key = module, name
+        if key not in self._known:
+            self._known[key] = self._has(module, name)
+        return self._known[key]
+
+    def source(self, module: str) -> Path | None:
+        """The source file of an installed module; None if there is none."""
+        base = self._place(module)
+        if base is None:
+            return None
+        return next(
+            (path for path in (base / "__init__.py", base.with_name(base.name + ".py")) if disk.is_file(path)), None
+        )
+
+    def _place(self, module: str) -> Path | None:
+        """The path of a module without its suffix, by that of the package that it is in."""
+        top, *below = module.split(".")
+        if top == "torch":
+            return self.torch_folder.joinpath(*below) if self.torch_folder else None
+        if top in sys.stdlib_module_names:
+            return None
+        folder = next((folder for folder in self.folders if is_in(folder, top)), None)
+        return folder.joinpath(top, *below) if folder else None
+
+    def _has(self, module: str, name: str | None) -> bool | None:
+        base = self._place(module)
+        if base is None or module.startswith("torch._C"):
+            return None
+        source = self.source(module)
+        if source is None:
+            there = disk.is_dir(base) or is_in(base.parent, base.name)
+            return None if there or not self._has_only_files(module) else False
+        if name is None or name == "*":
+            return True
+        if module == "torch":
+            return None  # much of it is compiled
+        text = disk.read(source)
+        if re.search(rb"\b" + re.escape(name.encode()) + rb"\b", text):
+            return True
+        if disk.is_dir(base / name) or (disk.is_dir(base) and is_in(base, name)):
+            return True
+        return None if _NAMES_UNSEEN.search(text) else False
+
+    def _has_only_files(self, module: str) -> bool:
+        """Whether the packages that a module is in have no submodules but those that are files."""
+        if module.startswith("torch."):
+            return True
+        parents = module.split(".")[:-1]
+        around = [self.source(".".join(parents[:count])) for count in range(1, len(parents) + 1)]
+        return all(path is not None and not _MODULES_UNSEEN.search(disk.read(path)) for path in around)
+
+
+def is_in(folder: Path, name: str) -> bool:
+    """Whether Python finds a module of that name in a folder."""
+    if disk.is_dir(folder / name) or disk.is_file(folder / f"{name}.py"):
+        return True
+    return any(one.startswith(f"{name}.") and one.endswith(".so") for one in disk.names(folder))
+
+
+def installed_in(folders: tuple[Path, ...]) -> Callable[[str], bool | Answer]:
+    """What answers whether a top-level module is installed."""
+
+    def answer(name: str) -> bool | Answer:
+        if any(is_in(folder, name) for folder in folders):
+            return True
+        if any(disk.is_file(folder) for folder in folders):  # an archive
+            return Answer.UNKNOWN
+        # A package that is installed in place may be found by code of its own.
+        finders = (folder / one for folder in folders for one in disk.names(folder) if one.startswith("__editable__"))
+        return (
+            Answer.UNKNOWN if any(name.encode() in disk.read(path) for path in finders if disk.is_file(path)) else False
+        )
+
+    return answer

@@ -1,0 +1,100 @@
+"""``enum``: what the names in the body of such a class become."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from abiscan.python.machine import PythonMachine
+from abiscan.python.modelled import Modelled, Native
+from abiscan.python.models.namespace import Namespace
+from abiscan.python.values import Bound, Class, NotKnown, PythonFunction, Wrapped
+
+_PLAIN = ("Enum", "Flag")
+_KINDS = {"IntEnum": int, "IntFlag": int, "StrEnum": str}
+
+
+class EnumBase(Modelled):
+    """``enum.Enum``, and what derives from it."""
+
+    __slots__ = ("kind", "name")
+
+    def __init__(self, name: str, kind: type | None) -> None:
+        self.name, self.kind = name, kind
+
+    def described(self) -> str:
+        """Its name."""
+        return f"enum.{self.name}"
+
+
+class Member(Modelled):
+    """A member of an enumeration."""
+
+    __slots__ = ("cls", "name", "value")
+
+    def __init__(self, cls: Class, name: str, value: object) -> None:
+        self.cls, self.name, self.value = cls, name, value
+
+    def attribute(self, machine: PythonMachine, name: str) -> object:
+        """Its name and value, and what the class defines."""
+        if name in {"name", "_name_"}:
+            return self.name
+        if name in {"value", "_value_"}:
+            return self.value
+        found = self.cls.find(name)
+        if isinstance(found, Wrapped) and found.kind == "property":
+            return machine.call(found.function, [self], {})
+        if isinstance(found, PythonFunction):
+            return Bound(found, self)
+        return NotKnown(f"{self.described()}.{name}") if found is None else found
+
+    def described(self) -> str:
+        """The class and the name."""
+        return f"{self.cls.name}.{self.name}"
+
+
+def finish(cls: Class) -> None:
+    """Make members of the names in a class that derives from ``enum.Enum``; of other classes nothing."""
+    base = next((one for one in cls.ancestry() if isinstance(one, EnumBase)), None)
+    if base is None:
+        return
+    mixed = base.kind or cls.host()
+    for name, value in cls.names.items():
+        if not name.startswith("_") and not isinstance(value, (PythonFunction, Wrapped, Member)):
+            # A member that is a number or a text is computed with as such; its attributes are rarely asked for.
+            cls.names[name] = Member(cls, name, value) if mixed is None else _mixed(mixed, name, value)
+
+
+class _IntMember(int):
+    is_plain = True
+    name: str
+    value: object
+
+
+class _StrMember(str):
+    is_plain = True
+    name: str
+    value: object
+
+    __slots__ = ("name", "value")
+
+
+def _mixed(kind: type, name: str, value: object) -> object:
+    made: _IntMember | _StrMember
+    if kind is int and type(value) is int:
+        made = _IntMember(value)
+    elif kind is str and type(value) is str:
+        made = _StrMember(value)
+    else:
+        return NotKnown(name)
+    made.name, made.value = name, value
+    return made
+
+
+def _enum(_machine: PythonMachine) -> object:
+    bases = {name: EnumBase(name, _KINDS.get(name)) for name in (*_PLAIN, *_KINDS)}
+    same = Native("enum.unique", lambda _m, args, _k: args[0] if args else None)
+    return Namespace("enum", {**bases, "unique": same, "verify": NotKnown("enum.verify")})
+
+
+MODELS: dict[str, Callable[[PythonMachine], object]] = {"enum": _enum}
+"""Modules by name."""

@@ -1,0 +1,108 @@
+"""Clang's dumps of how it lays out classes, as data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+_OURS: Final = re.compile(r"(?:at|c10|c10d|caffe2|torch)::")
+_UNWANTED: Final = re.compile(
+    r"lambda|\(anonymous|\(unnamed|^at::_ops::|^at::meta::|structured_|^torch::autograd::generated::|^torch::enumtype::"
+    r"|^torch::nn::(?!Module$)|^torch::optim::|^torch::data::|^c10::guts::|^c10::impl::detail::|TypePtr_?<|::arg_type"
+)
+"""Classes that no extension shares: one per operator, per module, per function template."""
+
+_ANONYMOUS: Final = re.compile(r"\((?:anonymous|unnamed)[^)]*\)")
+_KEYWORDS: Final = re.compile(r"\b(?:class|struct|union|enum) (?=[\w(:])")
+_ROW: Final = re.compile(r"\s*(\d+)(?::(\S+))? \|( *)(.*)")
+_SIZES: Final = re.compile(r"\[sizeof=(\d+).* align=(\d+)")
+_BASE: Final = re.compile(r"(.*) \((?:primary |virtual |primary virtual )?base\)$")
+_INDENT: Final = 3  # of the members of a class in a dump
+_LONGEST: Final = 160  # characters; longer ones are templates that no two objects share
+_SLOT: Final = re.compile(r" +\d+ \| (.*)")
+_NO_SLOT: Final = re.compile(r"^(?:offset_to_top|vcall_offset|vbase_offset) \(| RTTI$")
+_PROBED: Final = re.compile(r"::probe\(\) \[T = (.*)\]$")
+_DESTRUCTOR: Final = re.compile(r"^Probe<.*::~Probe\(\)")
+
+
+class ClassRow(NamedTuple):
+    """A class as clang lays it out: ``bases`` are (name, offset), ``fields`` (name, offset, type, size or None)."""
+
+    size: int
+    align: int
+    bases: tuple[tuple[str, int], ...]
+    fields: tuple[tuple[str, int, str, int | None], ...]
+
+
+def parse_records(dump: str) -> tuple[dict[str, ClassRow], set[str]]:
+    """The classes in clang's dump of record layouts, and which of them have virtual functions."""
+    sizes: dict[str, int] = {}  # of every class, as clang spells it
+    wanted: dict[str, str] = {}
+    for block in dump.split("*** Dumping AST Record Layout\n")[1:]:
+        spelled = block[block.index("| ") + 2 : block.index("\n")].removesuffix(" (empty)")
+        name = _plain(spelled) if _OURS.search(spelled) else ""
+        if found := _SIZES.search(block, block.rfind("[sizeof=")):
+            sizes[spelled] = int(found[1])
+            if name and _OURS.match(name) and len(name) <= _LONGEST and not _UNWANTED.search(name):
+                wanted[name] = block
+    rows: dict[str, ClassRow] = {}
+    polymorphic: set[str] = set()
+    for name, block in wanted.items():
+        row, virtual = _members(block, sizes)
+        if row.bases or row.fields or virtual:
+            rows[name] = row
+        if virtual and "<" not in name:
+            polymorphic.add(name)
+    return rows, polymorphic
+
+
+def _members(block: str, sizes: dict[str, int]) -> tuple[ClassRow, bool]:
+    """The direct bases and named fields of a class, and whether it is virtual."""
+    bases: list[tuple[str, int]] = []
+    fields: list[tuple[str, int, str, int | None]] = []
+    virtual = False
+    for line in block.splitlines()[1:]:
+        if (found := _ROW.match(line)) is None:
+            continue
+        at, bits, indent, text = int(found[1]), found[2], len(found[3]), found[4].removesuffix(" (empty)")
+        virtual = virtual or text.endswith(" vtable pointer)")
+        if indent != _INDENT or text.endswith(" vtable pointer)"):
+            continue
+        if base := _BASE.match(text):
+            bases.append((_plain(base[1]), at))
+            continue
+        type_, _, name = text.rpartition(" ")
+        if name:
+            fields.append((name, at, _plain(type_) + (f" : {bits}" if bits else ""), sizes.get(type_)))
+    found = _SIZES.search(block, block.rfind("[sizeof="))
+    assert found is not None
+    return ClassRow(int(found[1]), int(found[2]), tuple(bases), tuple(fields)), virtual
+
+
+def _plain(type_: str) -> str:
+    """A type as people write it, without keywords, places in files and the mark of an empty class."""
+    text = _KEYWORDS.sub("", _ANONYMOUS.sub("(anonymous)", type_.removesuffix(" (empty)")))
+    return text.replace("_Bool", "bool")
+
+
+def parse_vtables(lines: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """The virtual functions of each probed class, slot by slot, in clang's dump of virtual tables.
+
+    Destructors are ``~ [complete]`` and ``~ [deleting]``; only the primary table is read.
+    """
+    tables: dict[str, tuple[str, ...]] = {}
+    slots: list[str] = []
+    reading = False
+    for line in lines:
+        if line.startswith("Vtable for 'Probe'"):
+            slots, reading = [], True
+        elif reading and (found := _SLOT.match(line)):
+            if _NO_SLOT.search(found[1]):
+                continue
+            if probe := _PROBED.search(found[1]):
+                tables[_plain(probe[1])] = tuple(slots)
+                reading = False  # what follows are the tables of a second base
+            else:
+                slots.append(_DESTRUCTOR.sub("~", _plain(found[1])))
+    return tables

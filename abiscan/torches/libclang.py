@@ -1,0 +1,146 @@
+"""Ask ``libclang`` for classes: a process of its own, since what it dumps goes to the standard output.
+
+Reads JSON: ``flags``, ``headers``, ``classes``. Prints clang's dump of the layouts, and writes the virtual functions of
+each class that has some to a file in the current folder: libclang does not print these, but knows what overrides what.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from clang.cindex import Cursor, CursorKind, Diagnostic, Index, TranslationUnit, TypeKind, conf
+
+from abiscan.torches.clang import NEEDED, VTABLES, including
+
+_SOURCE: Final = "probe.cc"
+_FLAGS: Final = ("-x", "c++", "-Xclang", "-fdump-record-layouts")
+_KEEP_GOING: Final = 0x200  # CXTranslationUnit_KeepGoing: a missing header does not end the reading
+_SPACES: Final = (CursorKind.NAMESPACE, CursorKind.LINKAGE_SPEC)
+_CLASSES: Final = (CursorKind.CLASS_DECL, CursorKind.STRUCT_DECL)
+_FUNCTIONS: Final = (CursorKind.CXX_METHOD, CursorKind.DESTRUCTOR, CursorKind.CONVERSION_FUNCTION)
+_ROOTS: Final = ("at", "c10", "c10d", "caffe2", "torch")
+_DESTRUCTOR: Final = ("~ [complete]", "~ [deleting]")
+_BUILTIN: Final = "/usr/lib/gcc"
+"""libclang comes without the headers that belong to a compiler; those of gcc declare the same types."""
+
+_Slots = list[tuple[Any, str]]
+
+
+def main() -> None:
+    """Answer what is asked on the standard input."""
+    asked = json.load(sys.stdin)
+    flags = [*asked["flags"], *_FLAGS, *_builtin()]
+    headers: list[str] = asked["headers"]
+    unit = _parsed(headers, flags)
+    while errors := [found for found in unit.diagnostics if found.severity >= Diagnostic.Error]:
+        bad = set(_to_blame(unit, errors))
+        if not bad or any(headers[number] in NEEDED for number in bad):
+            raise SystemExit(str(errors[0]))
+        headers = [header for number, header in enumerate(headers) if number not in bad]
+        unit = _parsed(headers, flags)
+    wanted, tables = set(asked["classes"]), {}
+    for name, cursor in _classes(unit.cursor):
+        if name in wanted:
+            cursor.type.get_size()  # lays it out, unless something else did
+            if slots := _slots(cursor):
+                tables[name] = [text for _, text in slots]
+    Path(VTABLES).write_text(json.dumps(tables), "utf-8")
+
+
+def _builtin() -> Iterator[str]:
+    folders = Path(_BUILTIN).glob("*/*/include")
+    numbered = sorted((int(folder.parent.name), str(folder)) for folder in folders if folder.parent.name.isdecimal())
+    for _, folder in numbered[-1:]:
+        yield f"-idirafter{folder}"
+
+
+def _parsed(headers: Sequence[str], flags: Sequence[str]) -> TranslationUnit:
+    # Not the bodies of functions: nothing in them is laid out for others.
+    options = TranslationUnit.PARSE_SKIP_FUNCTION_BODIES | _KEEP_GOING
+    return Index.create().parse(_SOURCE, flags, [(_SOURCE, including(headers))], options)
+
+
+def _to_blame(unit: TranslationUnit, errors: Sequence[Diagnostic]) -> Iterator[int]:
+    """The numbers of the headers that brought the errors in."""
+    included_by: dict[str, tuple[str, int]] = {}
+    for inclusion in unit.get_includes():
+        place = inclusion.location
+        included_by.setdefault(inclusion.include.name, (place.file.name, place.line))
+    for error in errors:
+        place = error.location
+        file, line = (place.file.name, place.line) if place.file else ("", 0)
+        while file in included_by:
+            file, line = included_by[file]
+        if file == _SOURCE:
+            yield line - 1
+
+
+def _classes(scope: Cursor, depth: int = 0) -> Iterator[tuple[str, Cursor]]:
+    """The classes of torch that are defined in a scope, with their full names."""
+    for cursor in scope.get_children():
+        if cursor.kind in _SPACES:
+            if depth or cursor.spelling in _ROOTS or cursor.kind is CursorKind.LINKAGE_SPEC:
+                yield from _classes(cursor, depth + 1)
+        elif depth and cursor.kind in _CLASSES and cursor.is_definition():
+            yield cursor.type.get_canonical().spelling, cursor
+            yield from _classes(cursor, depth + 1)
+
+
+def _slots(cursor: Cursor) -> _Slots | None:
+    """The slots of the primary virtual table, each with what a function must match to override it.
+
+    They are those of the first base that has some, and one for each virtual function that overrides none of these, in
+    order of declaration (Itanium C++ ABI, 2.5.2). None if unknown: a function of a template takes what it is made for.
+    """
+    if cursor.kind is CursorKind.NO_DECL_FOUND:
+        return None
+    slots: _Slots = []
+    virtual_destructor = False
+    for base in cursor.get_children():
+        if base.kind is not CursorKind.CXX_BASE_SPECIFIER:
+            continue
+        inherited = _slots(_defined(base.type.get_canonical().get_declaration()))
+        if inherited is None:
+            return None
+        virtual_destructor = virtual_destructor or any(key is None for key, _ in inherited)
+        slots = slots or inherited
+    for function in cursor.get_children():
+        if function.kind in _FUNCTIONS and function.is_virtual_method():
+            if any(argument.get_canonical().kind is TypeKind.UNEXPOSED for argument in function.type.argument_types()):
+                return None
+            slots = _with(slots, function)
+    if virtual_destructor and not any(key is None for key, _ in slots):
+        slots += [(None, text) for text in _DESTRUCTOR]
+    return slots
+
+
+def _defined(declared: Cursor) -> Cursor:
+    """A class with its members: for one that is made from a template, the template."""
+    template: Cursor | None = conf.lib.clang_getSpecializedCursorTemplate(declared)
+    return (template.get_definition() or template) if template is not None else declared
+
+
+def _with(slots: _Slots, function: Cursor) -> _Slots:
+    if function.kind is CursorKind.DESTRUCTOR:
+        there = any(key is None for key, _ in slots)
+        return slots if there else [*slots, *((None, text) for text in _DESTRUCTOR)]
+    type_ = function.type.get_canonical()
+    key = (
+        function.spelling if function.kind is not CursorKind.CONVERSION_FUNCTION else type_.get_result().spelling,
+        tuple(argument.spelling for argument in type_.argument_types()),
+        function.is_const_method(),
+        type_.get_ref_qualifier().value,
+    )
+    parameters = ", ".join(argument.spelling for argument in function.type.argument_types())
+    text = f"{function.semantic_parent.type.get_canonical().spelling}::{function.spelling}({parameters})"
+    if any(known == key for known, _ in slots):
+        return [(known, text if known == key else old) for known, old in slots]
+    return [*slots, (key, text)]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""The classes of a torch that is not embedded, laid out by clang from the headers that come with it.
+
+That takes as long as compiling an extension, so the result is cached between runs, in a file per torch next to those of
+``store``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import posixpath
+import tempfile
+import zlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from abiscan.inputs import disk
+from abiscan.inputs.files import DiskFile, Files
+from abiscan.inputs.kept import written_whole
+from abiscan.inputs.session import Session
+from abiscan.torches import clang
+from abiscan.torches.clang import NEEDED, Clang, ClangError, Include
+from abiscan.torches.layouts import Layout, VTable, as_layout
+from abiscan.torches.model import TorchRelease
+from abiscan.torches.own_headers import INCLUDE, OwnHeaders
+
+FORMAT: Final = 1
+"""Part of every key: raise it when the stored data, or the way they are read, change."""
+
+_LARGEST: Final = 1 << 28  # bytes of all headers; those of 2.15.0 have 40 MB
+_INCLUDED: Final = (*NEEDED, "torch/script.h", "torch/custom_class.h")
+"""What extensions include."""
+
+_FRONT_END: Final = "torch/csrc/api/include/"
+_HOW: Final = "pip install 'abiscan[layouts]' reads them from its headers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OwnLayouts:
+    """The layouts and virtual functions of some classes, by name; ``gap`` says why there are none."""
+
+    records: Mapping[str, Layout] = field(default_factory=dict)
+    vtables: Mapping[str, VTable] = field(default_factory=dict)
+    gap: str | None = None
+
+    def layout(self, name: str) -> Layout | None:
+        """The memory layout of a class."""
+        return self.records.get(name)
+
+    def vtable(self, name: str) -> VTable | None:
+        """The virtual functions of a class."""
+        return self.vtables.get(name)
+
+
+def lay_out(
+    release: TorchRelease,
+    headers: OwnHeaders,
+    classes: Collection[str],
+    further: str | None,
+    *,
+    cxx11: bool,
+    files: Files,
+    session: Session,
+) -> OwnLayouts:
+    """Some classes of an installed torch, laid out by clang, or taken from the cache of an earlier run.
+
+    :param classes: which of those that every extension includes
+    :param further: a header to include besides
+    :param cxx11: which ``std::string`` it was built with
+    """
+    disk.look_once()  # a compiler reads what it likes
+    compiler = clang.find()
+    if compiler is None:
+        return OwnLayouts(gap=_HOW)
+    key = hashlib.sha256(f"{headers.identity} {compiler.name} {further}".encode()).hexdigest()[:40]
+    stored = session.store.folder / f"{key}-v{FORMAT}.layouts"
+    with contextlib.suppress(OSError, zlib.error, ValueError, KeyError, TypeError):
+        return _of_json(json.loads(zlib.decompress(stored.read_bytes())))
+    session.progress(f"laying out the classes of {release} with {compiler.name} (only once)")
+    try:
+        read = _read(
+            release, (*_INCLUDED, further) if further else _INCLUDED, classes, compiler, cxx11=cxx11, files=files
+        )
+    except ClangError as error:
+        return OwnLayouts(gap=f"{compiler.name} does not compile its headers: {error}")
+    content = zlib.compress(json.dumps({"records": read.records, "vtables": read.vtables}).encode())
+    with contextlib.suppress(OSError), written_whole(stored) as part:
+        part.write_bytes(content)
+    return _of_json({"records": read.records, "vtables": read.vtables})
+
+
+def _read(
+    release: TorchRelease,
+    headers: Sequence[str],
+    classes: Collection[str],
+    compiler: Clang,
+    *,
+    cxx11: bool,
+    files: Files,
+) -> clang.ClangOutput:
+    with contextlib.ExitStack() as stack:
+        folder = _on_disk(release, files)
+        if folder is None:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="abiscan-")))
+            _unpack(release, files, folder)
+        try:
+            include = Include(folder=folder, machine=release.machine, cxx11=cxx11)
+            needed = include.headers(name.removeprefix(_FRONT_END) for name in headers)
+        except OSError as error:
+            raise ClangError(f"they cannot be read: {error.strerror or error}") from error
+        return compiler.classes(include, needed, classes)
+
+
+def _on_disk(release: TorchRelease, files: Files) -> Path | None:
+    """The folder of the headers of a torch; None if they are in a wheel."""
+    source = files.source(posixpath.join(release.package, INCLUDE, NEEDED[-1]))
+    return Path(release.package, INCLUDE) if isinstance(source, DiskFile) else None
+
+
+def _unpack(release: TorchRelease, files: Files, folder: Path) -> None:
+    inside = posixpath.join(release.package, INCLUDE)
+    size = 0
+    for path in files.below(inside):
+        source = files.source(path)
+        if source is None:
+            continue
+        size += source.size
+        if size > _LARGEST:
+            raise ClangError("they are too large")
+        copy = folder / posixpath.relpath(path, inside)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(source.head(source.size))
+
+
+def _of_json(content: Mapping[str, Any]) -> OwnLayouts:
+    return OwnLayouts(
+        records={name: as_layout(name, row) for name, row in content["records"].items()},
+        vtables={name: VTable(name, tuple(slots)) for name, slots in content["vtables"].items()},
+    )

@@ -1,0 +1,57 @@
+"""A damaged installation of abiscan itself, instead of a bug."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import abiscan
+from abiscan.cli import installation
+from tests.fakes import SAMPLES
+
+SAMPLE: Final = SAMPLES / "undefined_symbol_signature/undefined_symbol_signature.so"
+COMMAND: Final = ("-m", "abiscan", "check", str(SAMPLE), "--torch", "2.13.0")
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    """A copy of the package."""
+    return Path(shutil.copytree(Path(abiscan.__file__).parent, tmp_path / "abiscan"))
+
+
+@pytest.mark.parametrize("name", ["torches/data/exports.bin", "dispatch/data/keys.txt"])
+def test_a_missing_data_file_is_named(name: str, installed: Path) -> None:
+    (installed / name).unlink()
+    done = subprocess.run([sys.executable, *COMMAND], cwd=installed.parent, capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    assert done.stderr.startswith(f"abiscan: the installation of abiscan is damaged: abiscan/{name}: No such file")
+    assert "pip install --force-reinstall" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_file_with_other_bytes_than_the_installer_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package, info = tmp_path / "abiscan", tmp_path / "abiscan-1.dist-info"
+    package.mkdir()
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: abiscan\nVersion: 1\n")
+    empty = "47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU"  # the SHA-256 of nothing
+    (info / "RECORD").write_text(
+        "".join(f"abiscan/{name},sha256={empty},0\n" for name in ("whole.bin", "torn.bin", "gone.bin"))
+    )
+    (package / "whole.bin").write_bytes(b"")
+    (package / "torn.bin").write_bytes(b"?")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(installation, "_PACKAGE", package)
+    said = installation.damage(ValueError("any"))
+    assert said is not None
+    assert "abiscan/torn.bin is not what was installed, abiscan/gone.bin: No such file or directory" in said
+    assert "whole.bin" not in said
+
+
+def test_any_other_error_is_a_bug() -> None:
+    assert installation.damage(FileNotFoundError(2, "No such file or directory", "/elsewhere")) is None

@@ -1,0 +1,104 @@
+"""Builds that are not embedded, of releases that are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from abiscan.binary.elf import Machine
+from abiscan.errors import InputError
+from abiscan.findings import Effect
+from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.session import Session
+from abiscan.inputs.store import Store
+from abiscan.inputs.version import TorchVersion
+from abiscan.pipelines.check import check
+from abiscan.results.check import Report
+from abiscan.results.verdict import Verdict
+from abiscan.rules import RULES
+from abiscan.torches import embedded
+from abiscan.torches.string_abi import of_build
+from abiscan.torches.torch import ReleaseNumber
+from tests.fakes import SAMPLES
+
+X86 = Machine.X86_64
+
+
+def report(sample: str, number: str, store: Path) -> Report:
+    return check([SAMPLES / sample], [ReleaseNumber(number)], RULES, Session(store=Store(store)))
+
+
+def test_what_holds_for_the_release_stands(tmp_path: Path) -> None:
+    (result,) = report("undefined_symbol_signature/undefined_symbol_signature.so", "2.11.0+cu126", tmp_path).results
+    assert (result.verdict, result.torch_build) == (Verdict.FAILS, "2.11.0+cu126")
+    (gap,) = (gap for gap in result.gaps if gap.stage == "torch")
+    assert "like 2.11.0+cu130" in gap.reason
+    assert "CUDA 12" in gap.reason
+
+
+def test_what_loads_on_another_build_is_unknown(tmp_path: Path) -> None:
+    found = report("loads/loads.so", "2.13.0+cu126", tmp_path)
+    (result,) = found.results
+    assert result.verdict is Verdict.UNKNOWN
+    assert found.exit_code(Effect.CORRUPTS, strict=False) == 3
+    assert found.exit_code(Effect.CORRUPTS, strict=True) == 1
+
+
+# loads.so is compiled with the C++11 string, as all samples for torch 2.13.0.
+def test_nothing_is_said_on_symbols_if_the_string_is_another(tmp_path: Path) -> None:
+    (result,) = report("loads/loads.so", "2.6.0+cu126", tmp_path).results
+    assert (result.verdict, result.findings) == (Verdict.UNKNOWN, ())
+    (gap,) = result.gaps
+    assert "known of it is that it has the C++11 std::string" in gap.reason
+
+
+# cxx11_abi.so is compiled with the old string.
+def test_an_extension_with_the_string_of_the_other_builds_fails(tmp_path: Path) -> None:
+    (result,) = report("cxx11_abi/cxx11_abi.so", "2.6.0+cu126", tmp_path).results
+    assert result.verdict is Verdict.FAILS
+    (finding,) = result.findings
+    assert (finding.rule, finding.effect) == ("cxx11-abi-mismatch", Effect.LOAD_FAILS)
+    assert result.undefined_symbols
+
+
+def test_a_build_with_another_cuda_needs_its_libraries() -> None:
+    files = Files(read_facts)
+    release = embedded.release_like("2.11.0+cu126", X86, files)
+    assert (release.build, release.judged_as) == ("2.11.0+cu126", "2.11.0+cu130")
+    needed = {name for path in release.libraries if (facts := files.object_at(path)) for name in facts.needed}
+    assert "libcudart.so.12" in needed
+    assert "libcudart.so.13" not in needed
+
+
+def test_a_build_that_is_embedded_is_itself() -> None:
+    assert embedded.release_like("2.13.0+cu130", X86, Files(read_facts)).judged_as is None
+
+
+def test_a_release_that_is_not_embedded() -> None:
+    with pytest.raises(InputError):
+        embedded.release_like("9.9.0+cu126", X86, Files(read_facts))
+
+
+@pytest.mark.parametrize(
+    ("build", "cxx11"),
+    [
+        ("2.5.1+cu124", False),
+        ("2.5.1+cpu.cxx11.abi", True),
+        ("2.5.1+rocm6.2", None),
+        ("2.6.0+cu118", False),
+        ("2.6.0+cu126", True),
+        ("2.6.0+rocm6.2.4", True),
+        ("2.7.0+cu118", True),
+    ],
+)
+def test_strings_of_builds(build: str, cxx11: bool | None) -> None:
+    assert of_build(TorchVersion(build), X86) is cxx11
+
+
+def test_strings_of_the_embedded_builds() -> None:
+    """Where the libraries themselves tell, they agree."""
+    for version, machine, full in embedded.builds():
+        told = of_build(TorchVersion(full), machine)
+        if told is not None:
+            assert told is embedded.uses_cxx11_strings(str(version), machine), full

@@ -1,0 +1,63 @@
+"""What the package makes of enumerations: the checks are those of Python itself, run on the same source."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.python.packages import reading_of
+
+SOURCE = """\
+from enum import Enum, Flag, IntEnum, auto, unique
+
+class Own(Enum):
+    "Derived from once more."
+
+    @property
+    def doubled(self):
+        return self.value * 2
+
+@unique
+class Color(Own):
+    RED = 1
+    BLUE = 2
+    _ignored = 3
+
+    def shout(self):
+        return self.name + "!"
+
+class Level(IntEnum):
+    LOW = 1
+    HIGH = 2
+
+class Word(str, Enum):
+    YES = "yes"
+
+class Bits(Flag):
+    A = auto()
+
+NAMES = {Color.RED: "red", Color.BLUE: "blue"}
+"""
+HOLDS = [
+    "Color.RED.value == 1",
+    "Color.BLUE.name == 'BLUE'",
+    "Color.BLUE.doubled == 4",
+    "Color.RED.shout() == 'RED!'",
+    "NAMES[Color.BLUE] == 'blue'",
+    "Color.RED is Color.RED",
+    "Level.HIGH > Level.LOW",
+    "Level.HIGH.value + 1 == 3",
+    "Level.LOW.name == 'LOW'",
+    "Word.YES == 'yes' and Word.YES.value.upper() == 'YES'",
+    "Bits.A.name == 'A'",
+]
+
+
+@pytest.mark.parametrize("claim", HOLDS)
+def test_members(claim: str) -> None:
+    code = f"{SOURCE}\nif not ({claim}):\n    raise ValueError('no')\n"
+    exec(compile(code, "real", "exec"), {"__name__": "real"})  # as Python has it
+    (outcome,) = reading_of({"p/__init__.py": code}).imports
+    assert (outcome.raised, outcome.gaps) == (None, ())
+    # The claim is decided, not passed over.
+    (outcome,) = reading_of({"p/__init__.py": code.replace("if not (", "if (")}).imports
+    assert outcome.raised is not None

@@ -1,0 +1,91 @@
+"""Imports from other packages that are installed: decided by their files, and compared with Python itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from abiscan.python.installed import Surroundings, installed_in
+from abiscan.python.model import Answer, Raised
+from tests.unit.python.packages import reading_of
+
+OTHERS = {
+    "other/__init__.py": "from .part import something\n",
+    "other/part.py": "something = 1\n",
+    "other/lazy.py": "def __getattr__(name):\n    return 1\n",
+    "other/starred.py": "from os.path import *\n",
+    "single.py": "here = 1\n",
+    "space/inner/__init__.py": "",
+    "moves/__init__.py": "import sys, types\nsys.modules['moves.made'] = types.ModuleType('moves.made')\n",
+}
+CODES = [
+    "import absent",
+    "import single.part",
+    "import other.absent",
+    "from other import absent",
+    "from other import part, something",
+    "from other.part import absent",
+    "from other.lazy import absent",
+    "from other.starred import join",
+    "from single import here",
+    "from single import absent",
+    "import space.inner",
+    "import moves.made",
+    "import other.absent.below",
+    "try:\n    import absent\nexcept ImportError:\n    pass",
+    "try:\n    from other import absent\nexcept ImportError as e:\n    raise RuntimeError(str(e)) from e",
+    '"""Text.\n\nimport ``absent`` is no import here,\nimport absent\nneither.\n"""',
+]
+
+REAL = """
+import sys
+sys.path.insert(0, sys.argv[1])
+try:
+    import p
+except Exception as error:
+    print(f"{type(error).__name__}: {error}")
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, text in OTHERS.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize("in_submodule", [False, True])
+@pytest.mark.parametrize("code", CODES)
+def test_as_python_imports(code: str, in_submodule: bool, folder: Path) -> None:
+    files = {"p/__init__.py": code + "\n"}
+    if in_submodule:
+        files = {"p/__init__.py": "from . import below\n", "p/below.py": code + "\n"}
+    around = Surroundings(installed=installed_in((folder,)), folders=(folder,))
+    (outcome,) = reading_of(files, around=around).imports
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    real = subprocess.run([sys.executable, "-I", "-c", REAL, str(folder)], capture_output=True, text=True, check=True)
+    raised = outcome.raised
+    assert raised is None or isinstance(raised, Raised)
+    assert (f"{raised.exception}: {raised.message}" if raised else "") == real.stdout.strip()
+
+
+def test_what_is_found_by_code_of_its_own_is_not_known(folder: Path) -> None:
+    (folder / "__editable___inplace_1_0_finder.py").write_text(
+        "MAPPING = {'inplace': '/src/inplace'}", encoding="utf-8"
+    )
+    answer = installed_in((folder,))
+    assert [answer(name) for name in ("single", "inplace", "absent")] == [True, Answer.UNKNOWN, False]
+
+
+def test_nothing_is_known_of_a_release_by_its_number() -> None:
+    around = Surroundings()
+    assert around.has("torch.library", "no_such_name") is None
+    assert around.installed("absent") is Answer.UNKNOWN
