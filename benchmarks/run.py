@@ -129,6 +129,7 @@ def rows(wheel: str, large_library: str | None, scratch: Path) -> Iterator[Row]:
     commands: dict[str, tuple[str, ...]] = {
         "abiscan check": ("check", wheel),
         f"abiscan check --torch {RELEASE}": ("check", wheel, "--torch", RELEASE),
+        f"abiscan --no-isolation check --torch {RELEASE}": ("--no-isolation", "check", wheel, "--torch", RELEASE),
         "abiscan matrix, all releases": ("matrix", wheel),
         "abiscan ops": ("ops", wheel),
         f"abiscan coverage --torch {RELEASE} --backend CPU": (

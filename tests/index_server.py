@@ -52,6 +52,7 @@ class LocalIndex:
     def page(self, name: str) -> tuple[str, bytes] | None:
         """The page of a package and its type."""
         files = [file for file in sorted(self.folder.glob("*.whl")) if parse_wheel_filename(file.name)[0] == name]
+        files += sorted(self.folder.glob(f"{name}-*.tar.gz"))
         if not files:
             return None
         if self.html:

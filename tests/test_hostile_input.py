@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import struct
 import subprocess
 import sys
 import zipfile
@@ -237,6 +238,32 @@ def test_a_torch_that_knows_no_dispatch_keys(tmp_path: Path) -> None:
     result = run("check", str(SAMPLES / "loads" / "loads.so"), "--torch", str(package))
     assert result.exit_code == 1  # it has none of the symbols
     assert "internal error" not in result.stderr
+
+
+def test_a_torch_whose_hash_table_is_damaged(tmp_path: Path) -> None:
+    package = torch_package(tmp_path)
+    data = bytearray((SAMPLES / "registrations" / "backend.so").read_bytes())
+    at = next(at for at in ElfFile.from_bytes(bytes(data), "x").entries if at[0] == 0x6FFF_FEF5)[1]  # DT_GNU_HASH
+    buckets, first = struct.unpack_from("<2I", data, at)
+    struct.pack_into("<I", data, at + 8, 1 << 20)  # words of the filter: the buckets would be far beyond the table
+    assert (buckets > 0, first > 0) == (True, True)
+    (package / "lib" / "libtorch_cpu.so").write_bytes(data)
+    result = run("ops", "--torch", str(package))
+    assert (result.exit_code, "damaged" in result.stderr) == (2, True)
+
+
+def test_version_needs_inside_each_other() -> None:
+    # Each entry is one of a file and, seen from the one before, one of a version: n entries are read n * n times.
+    elf = Elf(version_needs=(("libc.so.6", "GLIBC_2.14", False),), size=2 << 20)
+    data = bytearray(elf.build())
+    entries = dict(ElfFile.from_bytes(bytes(data), "x").entries)
+    row = struct.pack("<HHIII", 1, 0xFFFF, 1, 16, 16)
+    place = 1 << 20
+    data[place:] = row * ((len(data) - place) // len(row))
+    dynamic = data.find(struct.pack("<QQ", 0x6FFF_FFFE, entries[0x6FFF_FFFE]))  # DT_VERNEED
+    struct.pack_into("<QQ", data, dynamic, 0x6FFF_FFFE, place)
+    with pytest.raises(InputError, match="version needs overlap"):
+        ElfFile.from_bytes(bytes(data), "x").facts()
 
 
 LOAD = "torch.ops.load_library('none.so') if not torch else None"

@@ -574,9 +574,14 @@ class _Reader:
 
     def _version_needs(self) -> dict[int, SymbolVersion]:
         needs: dict[int, SymbolVersion] = {}
+        left: int | None = None
         for table, start, (_, count, file, first, _) in self._chain(Tag.VERNEED, _VERNEED):
             position = start + first
+            left = len(table) // _VERNAUX.size if left is None else left
             for _ in range(count):
+                left -= 1
+                if left < 0:  # they are not in each other's place, or reading them would take for ever
+                    raise NotElfError(self.file.subject, "damaged: version needs overlap", "download it again")
                 _, flags, other, name, following = _VERNAUX.unpack_from(table, position)
                 version = SymbolVersion(self._name(file), self._name(name), bool(flags & _VER_FLG_WEAK))
                 needs[other & ~_VERSYM_HIDDEN] = version

@@ -27,8 +27,10 @@ from abiscan.emulation.loader import Image
 from abiscan.emulation.model import EmulationGap, Phase, Registrations, Registry, TorchRegistrations
 from abiscan.emulation.process import Double, EmulatedProcess
 from abiscan.emulation.recorder import Recorder
+from abiscan.emulation.recovery import DAMAGE
 from abiscan.emulation.strings import abi_in
 from abiscan.emulation.torch_state import TorchState
+from abiscan.errors import NotElfError
 
 _STAGE: Final = "emulation of torch"
 _INSTRUCTIONS_PER_FUNCTION: Final = 50_000_000
@@ -82,11 +84,18 @@ def recover_torch(files: Mapping[str, ElfFile], machine: Machine) -> TorchRegist
 
     :param files: the libraries by name, each after its dependencies
     :param machine: the machine that they are built for
+    :raises NotElfError: one of them is damaged
     """
-    process = _TorchProcess(files, machine)
-    libraries = process.run()
-    keys = process.keys()
-    aliases, registries = process.aliases(keys), process.registries()
+    try:
+        process = _TorchProcess(files, machine)
+        libraries = process.run()
+        keys = process.keys()
+        aliases, registries = process.aliases(keys), process.registries()
+    except NotElfError:
+        raise
+    except (*DAMAGE, Stop) as error:
+        name = next(iter(files.values())).subject
+        raise NotElfError(name, f"it or a library beside it is damaged: {error}", "install torch again") from error
     return TorchRegistrations(libraries=libraries, keys=keys, aliases=aliases, registries=registries)
 
 

@@ -202,17 +202,21 @@ class Index:
             proxy=settings.proxy,
             offline=offline,
         )
-        self._finder = PackageFinder(
-            cast("Fetcher", self.web),  # its responses are those of httpx2, as those of unearth's own client
-            index_urls=settings.index_urls,
-            find_links=settings.find_links,
-            target_python=TargetPython(py_ver=system.python, platforms=list(system.platforms)),
-            ignore_compatibility=True,  # so that it can be said why a version does not fit
-            only_binary=[":all:"],
-        )
+        self._finder = self._finder_of(only_binary=[":all:"])
         self._metadata: dict[Candidate, tuple[str, ...]] = {}
         self._files: dict[Candidate, IO[bytes]] = {}
         tidy(folder)
+
+    def _finder_of(self, *, only_binary: Sequence[str]) -> PackageFinder:
+        """What finds packages, all of them or those that are wheels."""
+        return PackageFinder(
+            cast("Fetcher", self.web),  # its responses are those of httpx2, as those of unearth's own client
+            index_urls=self.settings.index_urls,
+            find_links=self.settings.find_links,
+            target_python=TargetPython(py_ver=self.system.python, platforms=list(self.system.platforms)),
+            ignore_compatibility=True,  # so that it can be said why a version does not fit
+            only_binary=only_binary,
+        )
 
     def close(self) -> None:
         """Close the connections, and the files of the cache."""
@@ -237,7 +241,11 @@ class Index:
             if package.version is not None:
                 links.setdefault(Version(package.version), []).append(package.link)
         if not links:
-            raise InputError(name, "has no wheel on the index", "check the name and the index settings")
+            if any(self._finder_of(only_binary=()).find_all_packages(name, allow_yanked=True)):
+                problem = "has no wheel on the index, only source code, in which nothing is compiled yet"
+                fix = f"build a wheel for your torch: pip wheel --no-deps --no-build-isolation {name}"
+                raise InputError(name, problem, fix)
+            raise InputError(name, "is not on the index", "check the name and the index settings")
         admitted = [version for version in links if specifier.contains(version, prereleases=True)]
         if not specifier.prereleases and any(not version.is_prerelease for version in admitted):
             admitted = [version for version in admitted if not version.is_prerelease]

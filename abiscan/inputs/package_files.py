@@ -11,6 +11,7 @@ from typing import Final
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion
 
 from abiscan.inputs import disk
 from abiscan.inputs.files import LARGEST_TEXT, Wheel, installed_path
@@ -62,7 +63,7 @@ class Package:
         """Whether its metadata state what it requires, and all of that, torch apart, is installed."""
         others = [one for one in self._requirements if canonicalize_name(one.name) != "torch"]
         found = [(one, find(one.name, search_path)) for one in others]
-        fits = (there is not None and one.specifier.contains(there.version, prereleases=True) for one, there in found)
+        fits = (there is not None and _admits(one, there.version) for one, there in found)
         return self._metadata is not None and all(fits)
 
     @functools.cached_property
@@ -147,6 +148,13 @@ def _required(line: str) -> Requirement | None:
     from abiscan.inputs.requirement import applying
 
     return applying(line)
+
+
+def _admits(requirement: Requirement, version: str) -> bool:
+    try:
+        return requirement.specifier.contains(version, prereleases=True)
+    except InvalidVersion:
+        return False
 
 
 def _walk(folder: str) -> Iterator[str]:

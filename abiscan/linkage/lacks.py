@@ -7,6 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from abiscan.dispatch.outcomes import OutcomeKind
+from abiscan.inputs.version import TorchVersion
+from abiscan.torches import embedded_python
 from abiscan.words import first_line, listed, plural
 
 if TYPE_CHECKING:
@@ -39,10 +42,13 @@ class Lack:
     decides: bool
 
 
-def lacks_of(torch: str, drifts: Sequence[LayoutDrift], registering: Registering | None) -> Iterator[Lack]:
+def lacks_of(
+    torch: str, release: TorchVersion | None, drifts: Sequence[LayoutDrift], registering: Registering | None
+) -> Iterator[Lack]:
     """What is unknown about a torch, of all that matters for one extension.
 
     :param torch: the name of the torch
+    :param release: its release, None if that is unknown
     """
     for drift in drifts:
         if drift.unknown:
@@ -56,6 +62,9 @@ def lacks_of(torch: str, drifts: Sequence[LayoutDrift], registering: Registering
     if operators.gaps:
         reason = f"not everything that {torch} registers could be read: {plural(len(operators.gaps), 'gap')}"
         yield Lack(data=TorchData.OPERATORS, reason=reason, decides=False)
+    if perhaps := _perhaps_in_python(release, registering):
+        reason = f"what Python code of {torch} registers is not recorded: it may define {listed(perhaps)}"
+        yield Lack(data=TorchData.OPERATORS, reason=reason, decides=False)
     message = registering.failure.outcome.message if registering.failure else None
     if message is not None and message.id in operators.unworded:
         text = first_line(message.text)
@@ -65,3 +74,11 @@ def lacks_of(torch: str, drifts: Sequence[LayoutDrift], registering: Registering
         names = ", ".join(registering.filled)
         reason = f"the entries of {torch} in {names} are not available: conflicts with them are not found"
         yield Lack(data=TorchData.ENTRIES, reason=reason, decides=True)
+
+
+def _perhaps_in_python(release: TorchVersion | None, registering: Registering) -> list[str]:
+    """The operators that kernels are for, that no library defines, and that Python code of the torch may define."""
+    dead = [one.outcome.subject for one in registering.reactions if one.outcome.kind is OutcomeKind.DEAD]
+    if not dead or embedded_python.definitions(release) is not None:
+        return []
+    return list(dict.fromkeys(name for name in dead if name.partition("::")[0] in embedded_python.namespaces()))

@@ -66,7 +66,7 @@ class Linkage:
     @property
     def lacks(self) -> tuple[Lack, ...]:
         """What is unknown about the torch, of all that matters for the extension."""
-        return tuple(lacks_of(str(self.release), self.drifts, self.registering))
+        return tuple(lacks_of(str(self.release), self.release.torch_version, self.drifts, self.registering))
 
     @property
     def undefined(self) -> tuple[UndefinedSymbol, ...]:

@@ -10,6 +10,7 @@ from abiscan.extension.examined import ExaminedTarget
 from abiscan.findings import Rule
 from abiscan.gpu.devices import Hardware
 from abiscan.inputs.files import Files
+from abiscan.inputs.package_files import Package
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source, name_of, read_target
 from abiscan.inputs.version import TorchVersion, number_of
@@ -17,7 +18,7 @@ from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.resolve import Resolver
 from abiscan.pipelines.beside import Beside
 from abiscan.pipelines.judge import Judge
-from abiscan.pipelines.package import ReadPackage, package_result, read_package
+from abiscan.pipelines.package import PackageReading, ReadPackage, package_result
 from abiscan.results.check import Result
 from abiscan.results.package import PackageResult
 from abiscan.torches import embedded
@@ -46,6 +47,7 @@ class Bench:
     ) -> None:
         self._packages = packages
         self._read: dict[tuple[Source, str], ReadPackage | None] = {}
+        self._readings: dict[Package, PackageReading] = {}
         self._files = session.files()
         self._progress = session.progress
         self._folder = session.store.folder
@@ -139,7 +141,10 @@ class Bench:
         if not self._packages or target.target.package is None:
             return None
         if key not in self._read:
-            self._read = {key: read_package(self._judges[name], target, target.target.package, self._layers[name])}
+            package = target.target.package
+            if package not in self._readings:
+                self._readings = {package: PackageReading(target, package, self._layers[name])}
+            self._read = {key: self._readings[package].read(self._judges[name], target, self._layers[name])}
         return self._read[key]
 
 

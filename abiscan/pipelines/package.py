@@ -33,7 +33,7 @@ from abiscan.python.model import (
     Skipped,
     Told,
 )
-from abiscan.python.reading import read
+from abiscan.python.reading import PackageReader
 from abiscan.python.sources import PackageFiles as SourceFiles
 from abiscan.python.sources import PackageSources
 from abiscan.results.check import Result
@@ -50,7 +50,6 @@ from abiscan.torches.torch import Torch
 
 if TYPE_CHECKING:
     from abiscan.emulation.model import Registrations
-    from abiscan.torches.torch import Torch
 
 # The package is imported by then, whether or not one of these loads.
 _OF_CUDA: Final = ("libc10_cuda.", "libtorch_cuda.", "libcudart.")
@@ -97,25 +96,32 @@ class ReadPackage:
         }
 
 
-def read_package(judge: Judge, target: ExaminedTarget, package: Package, files: Files) -> ReadPackage | None:
-    """Read the Python code of a package for one torch; None if it has nothing to do with its libraries.
+class PackageReading:
+    """A package whose Python code is read for one torch after the other.
 
-    :param files: those that the torch and the target were read from
+    :param files: those that the package was read from
     """
-    if not any(path.endswith(".py") for path in package.members):
-        return None
-    world = PackageWorld(judge, target, package, files)
-    sources = _Sources(package, files)
-    reading = read(
-        sources,
-        tuple(modules_of(sources)),
-        world.fresh,
-        surroundings=surroundings_of(judge.torch, package),
-        built_for=functools.partial(_torches_built_for, target, package),
-    )
-    if target.extensions and _says_nothing(sources, reading):
-        return None
-    return ReadPackage(package=package, world=world, reading=reading)
+
+    def __init__(self, target: ExaminedTarget, package: Package, files: Files) -> None:
+        self._package = package
+        self._sources = _Sources(package, files)
+        self._has_code = any(path.endswith(".py") for path in package.members)
+        modules = tuple(modules_of(self._sources)) if self._has_code else ()
+        built_for = functools.partial(_torches_built_for, target, package)
+        self._reader = PackageReader(self._sources, modules, built_for=built_for)
+
+    def read(self, judge: Judge, target: ExaminedTarget, files: Files) -> ReadPackage | None:
+        """Read it for one torch; None if it has nothing to do with its libraries.
+
+        :param files: those that the torch and the target were read from
+        """
+        if not self._has_code:
+            return None
+        world = PackageWorld(judge, target, self._package, files)
+        reading = self._reader.read(world.fresh, surroundings_of(judge.torch, self._package))
+        if target.extensions and _says_nothing(self._sources, reading):
+            return None
+        return ReadPackage(package=self._package, world=world, reading=reading)
 
 
 def surroundings_of(torch: Torch, package: Package) -> Surroundings:

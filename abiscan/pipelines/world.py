@@ -23,7 +23,7 @@ from abiscan.linkage.model import Absence, LoadError, MissingLibrary, Module, Pr
 from abiscan.linkage.resolve import NO_SUCH_FILE, resolve, symbol_message, version_message
 from abiscan.pipelines.judge import Judge, Setting
 from abiscan.python.model import PROCESS_ENDS, Answer, LoadedBy, NoResult, Raised
-from abiscan.torches import embedded_operators
+from abiscan.torches import embedded_operators, embedded_python
 from abiscan.torches.from_libs import build_of
 from abiscan.torches.torch import Torch
 
@@ -206,7 +206,7 @@ class _Loads:
 
     def operator(self, moment: _Moment, name: str) -> bool | Answer:
         """Whether torch defines an operator that no library loaded so far does."""
-        if name in self._of_torch:
+        if name in self._of_torch or name in self._from_python:
             return True
         # In a namespace that neither torch nor the package has, another package may define operators.
         namespace = name.partition("::")[0]
@@ -223,8 +223,12 @@ class _Loads:
     @functools.cached_property
     def _of_torch(self) -> frozenset[str]:
         """The operators of torch, with and without overloads."""
-        names = self._judge.torch.operator_names(self._setting.release)
-        return names | {name.partition(".")[0] for name in names}
+        return _with_bases(self._judge.torch.operator_names(self._setting.release))
+
+    @functools.cached_property
+    def _from_python(self) -> frozenset[str]:
+        """The operators that Python code of torch defines, as far as that is recorded."""
+        return _with_bases(embedded_python.definitions(self._setting.release.torch_version) or frozenset())
 
     @functools.cached_property
     def namespaces_of_torch(self) -> frozenset[str]:
@@ -338,6 +342,11 @@ class _Loads:
 
     def _inside(self, path: str) -> str:
         return path.removeprefix(self._root + "/")
+
+
+def _with_bases(names: frozenset[str]) -> frozenset[str]:
+    """Operators with and without their overloads."""
+    return names | {name.partition(".")[0] for name in names}
 
 
 def _registrations(linkage: Linkage) -> Iterator[Registrations]:

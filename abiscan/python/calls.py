@@ -42,8 +42,6 @@ class Super(Modelled):
 class Calls(Statements):
     """Calls values."""
 
-    _generators: dict[ast.AST, bool]
-
     def call(self, function: object, args: list[object], kwargs: dict[str, object]) -> object:
         """Call a value."""
         function = self.settle(function)
@@ -91,7 +89,7 @@ class Calls(Statements):
             self.gap(f"{function.name} is called too deep to be followed")
             return NotKnown(f"{function.name}()")
         scope = Scope(self._bind(function, args, kwargs), function.scope.module, function.scope)
-        if not self.is_generator(node):
+        if not self.library.is_generator(node):
             return self._run(function, scope, None)
         yielded: list[object] = []
 
@@ -157,12 +155,6 @@ class Calls(Statements):
             names[wanted.kwarg.arg] = rest
         return names
 
-    def is_generator(self, node: ast.AST) -> bool:
-        """Whether a function yields."""
-        if node not in self._generators:
-            self._generators[node] = _yields(node)
-        return self._generators[node]
-
     def special(self, name: str, args: list[object], scope: Scope) -> object:
         """The built-in functions that look at their caller."""
         if name == "super":
@@ -179,14 +171,3 @@ class Calls(Statements):
         first = next(iter((*parameters.posonlyargs, *parameters.args)), None) if parameters else None
         receiver = args[1] if len(args) > 1 else scope.names.get(first.arg) if first else None
         return Super(owner, receiver) if isinstance(owner, Class) else NotKnown("super()")
-
-
-def _yields(node: ast.AST) -> bool:
-    waiting = list(ast.iter_child_nodes(node))
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, (ast.Yield, ast.YieldFrom)):
-            return True
-        if not isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
-            waiting.extend(ast.iter_child_nodes(one))
-    return False

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 
 from abiscan.python.model import Answer, World
+from abiscan.python.questions import AskedWorld
 
 _TOKEN = re.compile(
     r"torch[-_]?v?(?P<torch>\d[._]?\d{1,2})(?!\d)"
@@ -39,9 +41,11 @@ def named(path: str) -> Named:
     return Named(pattern=_TOKEN.sub(take, path), parts=tuple(parts))
 
 
-def fits(name: Named, world: World) -> bool | None:
+def fits(name: Named, world: AskedWorld) -> bool | None:
     """Whether the target is the one that a path names; None if it names none, or the target is not known."""
-    answers = [_fits(kind, value, world) for kind, value in name.parts]
+    answers = [
+        world.tells(f"it is {kind} {value}", functools.partial(_fits, kind, value)) for kind, value in name.parts
+    ]
     return None if not answers or None in answers else all(answers)
 
 

@@ -9,7 +9,8 @@ from abiscan.python.hosts import text
 from abiscan.python.imports import PythonInterpreter
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Decision, Exhausted, Limits, ProcessEnded, PythonMachine, Spot, Trace
-from abiscan.python.model import Answer, Condition, ImportOutcome, Load, Raised, World
+from abiscan.python.model import Answer, Condition, ImportOutcome, Load, Raised
+from abiscan.python.questions import AskedWorld
 from abiscan.python.sources import stripped
 from abiscan.python.values import PythonError, Thrown, Why
 
@@ -40,7 +41,7 @@ class Explored:
     runs: tuple[Run, ...]
 
 
-def explore(library: PythonCode, world: Callable[[], World], module: str, limits: Limits) -> Explored:
+def explore(library: PythonCode, world: Callable[[], AskedWorld], module: str, limits: Limits) -> Explored:
     """Import a module in each way that matters."""
     runs = [run(library, world(), module, {}, limits)]
     # Those of the target first: none of them must go unnoticed if there are too many.
@@ -69,7 +70,13 @@ def _more_at_stake(library: PythonCode, first: Run) -> bool:
 
 
 def run(
-    library: PythonCode, world: World, module: str, choices: dict[Spot, bool], limits: Limits, *, optional: bool = False
+    library: PythonCode,
+    world: AskedWorld,
+    module: str,
+    choices: dict[Spot, bool],
+    limits: Limits,
+    *,
+    optional: bool = False,
 ) -> Run:
     """Import a module once."""
     machine = PythonInterpreter(library, world, choices, limits)

@@ -4,18 +4,58 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
+
+from packaging.version import Version
 
 from abiscan.python import attributes
 from abiscan.python.hosts import text, truth
 from abiscan.python.machine import PythonMachine
-from abiscan.python.modelled import Modelled
+from abiscan.python.model import World
+from abiscan.python.modelled import Modelled, Native
 from abiscan.python.operations import attempt, binary, bounded, compare, described, subscript, unary
 from abiscan.python.targets import asks
-from abiscan.python.values import Class, Deferred, Instance, NotKnown, PythonFunction, Scope, Why, concrete, thrown
+from abiscan.python.values import (
+    Class,
+    Deferred,
+    Instance,
+    NotKnown,
+    OfTarget,
+    PythonFunction,
+    Scope,
+    Why,
+    concrete,
+    thrown,
+)
 
 _MOST_ITEMS = 10_000
 _LONG_EXPRESSION = 200
+
+
+_PLAIN = (str, int, float, type(None), tuple, slice, Version)
+_METHODS = frozenset({
+    "split", "rsplit", "partition", "rpartition", "startswith", "endswith", "strip", "lstrip", "rstrip", "replace",
+    "removeprefix", "removesuffix",
+})  # fmt: skip
+"""Methods of texts that versions are taken apart with."""
+
+
+class MethodOfTarget(Modelled):
+    """A method of a text that follows from the target."""
+
+    __slots__ = ("name", "receiver")
+
+    def __init__(self, receiver: OfTarget, name: str) -> None:
+        self.receiver, self.name = receiver, name
+
+    def described(self) -> str:
+        """Its name."""
+        return self.name
+
+    def call(self, machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
+        """Call it on the text, which is asked for."""
+        return machine.call(machine.attribute(machine.settle(self.receiver), self.name), args, kwargs)
 
 
 class Expressions(PythonMachine):
@@ -25,6 +65,11 @@ class Expressions(PythonMachine):
 
     def evaluate(self, node: ast.expr, scope: Scope) -> object:
         """The value of an expression."""
+        value = self.unsettled(node, scope)
+        return self.settle(value) if type(value) is OfTarget else value
+
+    def unsettled(self, node: ast.expr, scope: Scope) -> object:
+        """The value of an expression, or what is still to be asked of the target: see ``OfTarget``."""
         self.tick()
         method = _EVALUATE.get(type(node))
         if method is None:
@@ -50,7 +95,8 @@ class Expressions(PythonMachine):
             if name in one.outer_names:
                 one = one.outer_names[name]
             if name in one.names and (one is scope or not one.is_class):
-                return self.settle(one.names[name])
+                value = one.names[name]
+                return value if type(value) is OfTarget else self.settle(value)
             one = one.around
         if name == "__name__":
             return scope.module.name
@@ -86,19 +132,44 @@ class Expressions(PythonMachine):
         return self.look_up(node.id, scope)
 
     def _attribute(self, node: ast.Attribute, scope: Scope) -> object:
-        value = self.evaluate(node.value, scope)
+        value = self.unsettled(node.value, scope)
         self.frames[-1].line = node.lineno
-        return self.attribute(value, node.attr)
+        return self._attribute_of(value, node.attr)
+
+    def _attribute_of(self, value: object, name: str) -> object:
+        if type(value) is not OfTarget:
+            return self.attribute(value, name)
+        if name in _METHODS and isinstance(self.world.foresee(value.of), str):
+            return MethodOfTarget(value, name)
+        found = self.with_target(f".{name}", lambda one: getattr(one, name), value)
+        return found or self.attribute(self.settle(value), name)
+
+    def with_target(self, what: str, operation: Callable[..., object], *values: object) -> OfTarget | None:
+        """What Python makes of values, one of which follows from the target; None if all of them must be known."""
+        others = [one for one in values if type(one) is not OfTarget]
+        if len(others) == len(values) or not all(isinstance(one, _PLAIN) and concrete(one) for one in others):
+            return None
+
+        def of(world: World) -> object:
+            return operation(*[one.of(world) if isinstance(one, OfTarget) else one for one in values])
+
+        try:
+            value = self.world.foresee(of)
+        except Exception:  # noqa: BLE001 - it is raised again where the values are known
+            return None
+        names = ", ".join(one.name if isinstance(one, OfTarget) else repr(one) for one in values)
+        return OfTarget(f"({names}){what}", of) if isinstance(value, (*_PLAIN, list)) and concrete(value) else None
 
     def _call(self, node: ast.Call, scope: Scope) -> object:
         function = self.evaluate(node.func, scope)
+        computes = _computes(function) and not node.keywords
         args: list[object] = []
         for arg in node.args:
             if isinstance(arg, ast.Starred):
                 more = self.items(self.evaluate(arg.value, scope))
                 args.extend([more] if isinstance(more, NotKnown) else more)
             else:
-                args.append(self.evaluate(arg, scope))
+                args.append(self.unsettled(arg, scope) if computes else self.evaluate(arg, scope))
         kwargs: dict[str, object] = {}
         for keyword in node.keywords:
             value = self.evaluate(keyword.value, scope)
@@ -111,10 +182,20 @@ class Expressions(PythonMachine):
         self.frames[-1].line = (
             node.func.end_lineno or node.lineno if isinstance(node.func, ast.Attribute) else node.lineno
         )
-        result = self.call(function, args, kwargs)
+        result = self._computed(function, args) if computes else self.call(function, args, kwargs)
         if isinstance(result, NotKnown) and result.why is Why.NOT_FOLLOWED and self._asks_for_target(node, args):
             return NotKnown(result.name, Why.TARGET)
         return result
+
+    def _computed(self, function: object, args: list[object]) -> object:
+        """Call a function that does nothing but compute with its arguments."""
+        values = [function.receiver, *args] if isinstance(function, MethodOfTarget) else args
+        found = self.with_target(f" {described(function)}()", _computation(function), *values)
+        if found is not None:
+            return found
+        if isinstance(function, MethodOfTarget):
+            function = self.attribute(self.settle(function.receiver), function.name)
+        return self.call(function, [self.settle(one) for one in args], {})
 
     def _asks_for_target(self, node: ast.Call, args: list[object]) -> bool:
         """Whether a call that is not followed is about the version of torch or CUDA, or about an operator's result."""
@@ -125,7 +206,7 @@ class Expressions(PythonMachine):
             bodies: list[ast.AST] = [frame.function.node] if frame.function else []
             if frame.file is not None and (module := self.library.tree(frame.file)) is not None:
                 bodies.append(module)
-            self.library.asking[node] = asks([node], bodies)
+            self.library.asking[node] = asks([node], [self.library.bindings(body) for body in bodies])
         return self.library.asking[node]
 
     def special(self, name: str, args: list[object], scope: Scope) -> object:
@@ -148,6 +229,9 @@ class Expressions(PythonMachine):
         return value if unknown is None else NotKnown(self.source_of(node), unknown.why)
 
     def _compare(self, node: ast.Compare, scope: Scope) -> object:
+        if len(node.ops) == 1:
+            (op,), (comparator,) = node.ops, node.comparators
+            return self._compared(op, self.unsettled(node.left, scope), self.unsettled(comparator, scope))
         left = self.evaluate(node.left, scope)
         unknown: NotKnown | None = None
         for op, comparator in zip(node.ops, node.comparators, strict=True):
@@ -161,6 +245,10 @@ class Expressions(PythonMachine):
         return True if unknown is None else unknown
 
     def _compared(self, op: ast.cmpop, left: object, right: object) -> object:
+        lifted = self.with_target(f" {type(op).__name__}", functools.partial(compare, op), left, right)
+        if lifted is not None:
+            return lifted
+        left, right = self.settle(left), self.settle(right)
         if isinstance(op, (ast.In, ast.NotIn)) and isinstance(right, (Modelled, Instance)):
             hook = self.attribute(right, "__contains__")
             if isinstance(hook, NotKnown):
@@ -219,9 +307,13 @@ class Expressions(PythonMachine):
         return made
 
     def _subscript(self, node: ast.Subscript, scope: Scope) -> object:
-        value = self.evaluate(node.value, scope)
+        value = self.unsettled(node.value, scope)
         index = self.evaluate(node.slice, scope)
         self.frames[-1].line = node.lineno
+        lifted = self.with_target("[]", subscript, value, index)
+        if lifted is not None:
+            return lifted
+        value = self.settle(value)
         if isinstance(value, (type, Class)):
             return value
         if isinstance(value, (Modelled, Instance)):
@@ -233,14 +325,23 @@ class Expressions(PythonMachine):
         return slice(*parts) if concrete(parts) else NotKnown("slice")
 
     def _joined(self, node: ast.JoinedStr, scope: Scope) -> object:
-        parts = [self.evaluate(one, scope) for one in node.values]
+        parts = [self.unsettled(one, scope) for one in node.values]
+        lifted = self.with_target(" f-string", lambda *texts: "".join(texts), *parts)
+        if lifted is not None:
+            return lifted
+        parts = [self.settle(one) for one in parts]
         unknown = next((one for one in parts if isinstance(one, NotKnown)), None)
         if unknown is not None:
             return NotKnown(self.source_of(node), unknown.why)
         return bounded("f-string", "".join(str(one) for one in parts))
 
     def _formatted(self, node: ast.FormattedValue, scope: Scope) -> object:
-        value = self.evaluate(node.value, scope)
+        value = self.unsettled(node.value, scope)
+        if type(value) is OfTarget and node.format_spec is None and node.conversion != ord("r"):
+            lifted = self.with_target(" str()", str, value)
+            if lifted is not None:
+                return lifted
+        value = self.settle(value)
         spec = "" if node.format_spec is None else self.evaluate(node.format_spec, scope)
         if node.conversion == ord("r"):
             return attempt("repr()", repr, value) if concrete(value) else NotKnown(f"repr({described(value)})")
@@ -317,6 +418,23 @@ class Expressions(PythonMachine):
                 yields(one)
             return None
         return yields(value)
+
+
+def _computes(function: object) -> bool:
+    """Whether a function does nothing but compute with its arguments, and may be given those of the target."""
+    return (
+        isinstance(function, MethodOfTarget)
+        or function is str
+        or (isinstance(function, Native) and function.computes is not None)
+    )
+
+
+def _computation(function: object) -> Callable[..., object]:
+    """The same as a function of Python."""
+    if isinstance(function, MethodOfTarget):
+        name = function.name
+        return lambda text, *args: getattr(text, name)(*args)
+    return function.computes or str if isinstance(function, Native) else str
 
 
 class _NotFollowed(Exception):  # noqa: N818 - it ends a comprehension, it is no error

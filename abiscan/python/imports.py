@@ -10,13 +10,25 @@ from abiscan.python import attributes, loading
 from abiscan.python.calls import Calls
 from abiscan.python.library import Found, PythonCode, absolute
 from abiscan.python.machine import Frame, Limits, Spot
-from abiscan.python.model import Answer, World
+from abiscan.python.model import Answer
 from abiscan.python.modelled import Modelled
 from abiscan.python.models import MODELS
 from abiscan.python.models.builtin import BUILTINS
+from abiscan.python.questions import AskedWorld
 from abiscan.python.scan import ImportLine
 from abiscan.python.signals import BreakSignal, ContinueSignal, ReturnSignal
-from abiscan.python.values import Deferred, NotKnown, PythonError, PythonModule, Scope, Stage, Thrown, Why, thrown
+from abiscan.python.values import (
+    Deferred,
+    NotKnown,
+    OfTarget,
+    PythonError,
+    PythonModule,
+    Scope,
+    Stage,
+    Thrown,
+    Why,
+    thrown,
+)
 
 _REMOVED = {
     "distutils": (3, 12), "imp": (3, 12), "asynchat": (3, 12), "asyncore": (3, 12), "smtpd": (3, 12), "cgi": (3, 13),
@@ -33,12 +45,11 @@ _NAMED_OTHERWISE = {
 class PythonInterpreter(Calls):
     """Runs a package's Python code."""
 
-    def __init__(self, library: PythonCode, world: World, choices: dict[Spot, bool], limits: Limits) -> None:
+    def __init__(self, library: PythonCode, world: AskedWorld, choices: dict[Spot, bool], limits: Limits) -> None:
         super().__init__(library, world, choices, limits)
         self.builtins = BUILTINS
         self.models = MODELS
         self.handling = []
-        self._generators = {}
         self.frames.append(Frame(file=None))
 
     # ---- modules by name
@@ -131,7 +142,7 @@ class PythonInterpreter(Calls):
 
     def _skim(self, module: PythonModule, file: str) -> bool:
         """Follow only the imports of a module; False if that is not enough."""
-        lines = self.library.scanned(file).imports
+        lines = self.library.outline(file).imports
         if any(line.nested and self._may_matter(module, line) for line in lines):
             return False
         module.stage = Stage.SKIMMED
@@ -198,6 +209,9 @@ class PythonInterpreter(Calls):
 
     def settle(self, value: object) -> object:
         """The value itself, where a name of a module that is not run yet stands for it."""
+        if isinstance(value, OfTarget):
+            told = self.world.tells(value.name, value.of)
+            return list(told) if isinstance(told, list) else told
         if not isinstance(value, Deferred):
             return value
         module = value.module

@@ -56,7 +56,9 @@ class Surroundings:
 
     def _place(self, module: str) -> Path | None:
         """The path of a module without its suffix, by that of the package that it is in."""
-        top, *below = module.split(".")
+        top, *below = parts = module.split(".")
+        if not all(map(str.isidentifier, parts)):  # code can ask for modules by any text
+            return None
         if top == "torch":
             return self.torch_folder.joinpath(*below) if self.torch_folder else None
         if top in sys.stdlib_module_names:
@@ -79,7 +81,7 @@ class Surroundings:
         text = disk.read(source)
         if re.search(rb"\b" + re.escape(name.encode()) + rb"\b", text):
             return True
-        if disk.is_dir(base / name) or (disk.is_dir(base) and is_in(base, name)):
+        if not name.isidentifier() or disk.is_dir(base / name) or (disk.is_dir(base) and is_in(base, name)):
             return True
         return None if _NAMES_UNSEEN.search(text) else False
 
@@ -103,6 +105,8 @@ def installed_in(folders: tuple[Path, ...]) -> Callable[[str], bool | Answer]:
     """What answers whether a top-level module is installed."""
 
     def answer(name: str) -> bool | Answer:
+        if not name.isidentifier():
+            return Answer.UNKNOWN
         if any(is_in(folder, name) for folder in folders):
             return True
         if any(disk.is_file(folder) for folder in folders):  # an archive

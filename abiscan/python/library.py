@@ -12,8 +12,9 @@ from functools import cached_property
 from abiscan.inputs import disk
 from abiscan.python.installed import Surroundings
 from abiscan.python.model import Answer
-from abiscan.python.scan import LOADING, REGISTERING, ImportLine, Outline, Scan
+from abiscan.python.scan import LOADING, REGISTERING, ImportLine, Outline
 from abiscan.python.sources import PackageFiles, requirements
+from abiscan.python.targets import Bindings, bindings
 
 _LARGEST_SOURCE = 2_000_000
 _ROUNDS = 3
@@ -42,21 +43,27 @@ class PythonCode:
     """The sources that cannot be parsed, and why."""
     has_requirements: bool = False
     """Whether what the package requires is taken to be installed, whatever the surroundings say."""
-    of_torch: dict[str, bool | Answer] = field(default_factory=dict)
-    """The operators of torch that were asked for, and whether they are there."""
     _trees: dict[str, ast.Module | None] = field(default_factory=dict)
     _outlines: dict[str, Outline] = field(default_factory=dict)
     asking: dict[ast.AST, bool] = field(default_factory=dict)
     """The calls that were looked at for whether they ask for the version of torch: see ``targets``."""
     _eager: dict[str, bool] = field(default_factory=dict)
     _mattering: dict[ast.AST, bool] = field(default_factory=dict)
+    _found: dict[tuple[str, tuple[str, ...]], Found | None] = field(default_factory=dict)
+    _leaving: dict[ast.AST, bool] = field(default_factory=dict)
+    _generators: dict[ast.AST, bool] = field(default_factory=dict)
+    _bindings: dict[ast.AST, Bindings] = field(default_factory=dict)
 
     # ---- modules by name
 
     def find(self, name: str, folders: Iterable[str] | None = None) -> Found | None:
         """The module of that name; ``folders`` are those of the package that it is in."""
-        last = name.rpartition(".")[2]
-        parents = [""] if folders is None else list(folders)
+        key = name.rpartition(".")[2], ("",) if folders is None else tuple(folders)
+        if key not in self._found:
+            self._found[key] = self._find(*key)
+        return self._found[key]
+
+    def _find(self, last: str, parents: tuple[str, ...]) -> Found | None:
         spaces = []
         for folder in parents:
             stem = f"{folder}/{last}" if folder else last
@@ -107,14 +114,10 @@ class PythonCode:
             return None
 
     def outline(self, path: str) -> Outline:
-        """The blocks of a source file."""
+        """What a look at a source file shows."""
         if path not in self._outlines:
             self._outlines[path] = Outline(self.source(path)[:_LARGEST_SOURCE])
         return self._outlines[path]
-
-    def scanned(self, path: str) -> Scan:
-        """What a look at the source shows."""
-        return self.outline(path).scan
 
     # ---- what matters
 
@@ -126,7 +129,7 @@ class PythonCode:
     @cached_property
     def risky(self) -> frozenset[bytes]:
         """The functions of the package, by bare name, that load or register something when they are called."""
-        found = {name for path in self.sources for name in self.scanned(path).risky if not name.startswith(b"__")}
+        found = {name for path in self.sources for name in self.outline(path).risky if not name.startswith(b"__")}
         new = set(found)
         for _ in range(_ROUNDS):  # and those that call them
             new = {one for path in self.sources for one in self.outline(path).callers(frozenset(new))} - found
@@ -147,7 +150,7 @@ class PythonCode:
         return self._eager[path]
 
     def _is_eager(self, path: str) -> bool:
-        found = self.scanned(path)
+        found = self.outline(path)
         if found.eager or (path.endswith("/__init__.py") and path.count("/") == 1) or "/" not in path:
             return True
         if any(line.names and self.lacks(line) for line in found.imports):
@@ -174,7 +177,7 @@ class PythonCode:
         name = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         package = name if file.endswith("/__init__.py") else name.rpartition(".")[0]
         found = []
-        for line in self.scanned(file).imports:
+        for line in self.outline(file).imports:
             base = absolute(package, line.module)
             for target in (base, *(f"{base}.{one}" for one in line.names)):
                 module = self.locate(target)
@@ -212,6 +215,24 @@ class PythonCode:
             self._mattering[node] = any(self._acts_itself(one) for one in ast.walk(node))
         return self._mattering[node]
 
+    def bindings(self, body: ast.AST) -> Bindings:
+        """What a function or a module binds to each name."""
+        if body not in self._bindings:
+            self._bindings[body] = bindings(body)
+        return self._bindings[body]
+
+    def leaves(self, node: ast.AST) -> bool:
+        """Whether it has a ``return``, ``break`` or ``continue``."""
+        if node not in self._leaving:
+            self._leaving[node] = any(isinstance(one, (ast.Return, ast.Break, ast.Continue)) for one in ast.walk(node))
+        return self._leaving[node]
+
+    def is_generator(self, node: ast.AST) -> bool:
+        """Whether a function yields."""
+        if node not in self._generators:
+            self._generators[node] = _yields(node)
+        return self._generators[node]
+
     def _acts_itself(self, node: ast.AST) -> bool:
         if isinstance(node, ast.ImportFrom):
             return node.level > 0 or self.find((node.module or "").split(".")[0]) is not None
@@ -221,6 +242,17 @@ class PythonCode:
         return name is not None and (
             name.encode() in self.risky or name in {"define", "impl"} or bool(_WORDS.fullmatch(name))
         )
+
+
+def _yields(node: ast.AST) -> bool:
+    waiting = list(ast.iter_child_nodes(node))
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, (ast.Yield, ast.YieldFrom)):
+            return True
+        if not isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+            waiting.extend(ast.iter_child_nodes(one))
+    return False
 
 
 def absolute(package: str, name: str) -> str:

@@ -92,7 +92,9 @@ def _load(machine: PythonMachine, file: str, loader: LoadedBy) -> None:
 
 def _wrapped(machine: PythonMachine, path: str, loader: LoadedBy, failure: PythonError) -> PythonError:
     """The error as ``torch.ops.load_library`` passes it on."""
-    if loader not in {LoadedBy.LOAD_LIBRARY, LoadedBy.LOAD_CLASSES} or not _wraps(machine.world.torch_version):
+    if loader not in {LoadedBy.LOAD_LIBRARY, LoadedBy.LOAD_CLASSES}:
+        return failure
+    if not machine.world.tells("it wraps errors", lambda world: _wraps(world.torch_version)):
         return failure
     text = f"Could not load this library: {path}"
     if failure.args == (text,):

@@ -19,8 +19,8 @@ from abiscan.python.model import (
     Raised,
     Said,
     Told,
-    World,
 )
+from abiscan.python.questions import AskedWorld
 from abiscan.python.sources import stripped
 from abiscan.python.values import NotKnown, PythonFunction, Scope, Why
 
@@ -109,7 +109,7 @@ class Limits:
 class PythonMachine:
     """The state of a run. What runs the code is in the classes that derive from it."""
 
-    def __init__(self, library: PythonCode, world: World, choices: dict[Spot, bool], limits: Limits) -> None:
+    def __init__(self, library: PythonCode, world: AskedWorld, choices: dict[Spot, bool], limits: Limits) -> None:
         self.library = library
         self.files = library.files
         self.world = world
@@ -148,7 +148,7 @@ class PythonMachine:
 
     def operator(self, name: str) -> bool | Answer:
         """Ask the world for an operator; those of torch itself are the same in every run."""
-        known = self.library.of_torch
+        known = self.world.of_aten
         if name in known:
             return known[name]
         with self._not_counted():

@@ -66,15 +66,28 @@ class NoResult:
 class World(Protocol):
     """What the code finds when it runs: the interpreter, torch, and how libraries load there.
 
-    ``torch_version`` is ``torch.__version__``, with its local tag; ``cuda`` is ``torch.version.cuda``, None for a CPU
-    build; each may be unknown. ``python`` is the version of the interpreter, such as ``(3, 11)``; ``machine`` is
-    ``platform.machine()``.
+    Each answer may be unknown.
     """
 
-    torch_version: str | Answer
-    cuda: str | Answer | None
-    python: tuple[int, int] | Answer
-    machine: str
+    @property
+    def torch_version(self) -> str | Answer:
+        """``torch.__version__``, with its local tag."""
+        ...
+
+    @property
+    def cuda(self) -> str | Answer | None:
+        """``torch.version.cuda``, None for a CPU build."""
+        ...
+
+    @property
+    def python(self) -> tuple[int, int] | Answer:
+        """The version of the interpreter, such as ``(3, 11)``."""
+        ...
+
+    @property
+    def machine(self) -> str:
+        """``platform.machine()``."""
+        ...
 
     def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
         """Load a library of the package: None if it loads, else what the load raises.

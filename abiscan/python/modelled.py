@@ -34,6 +34,8 @@ class Native(Modelled):
     name: str
     function: Callable[[PythonMachine, list[object], dict[str, object]], object]
     attributes: Mapping[str, object] = field(default_factory=dict)
+    computes: Callable[..., object] | None = None
+    """The function for arguments that are known, if it does nothing but compute with them."""
 
     def attribute(self, machine: PythonMachine, name: str) -> object:
         """One of the functions that hang on this one, such as ``chain.from_iterable``."""

@@ -10,7 +10,8 @@ from abiscan.python.explore import Explored, explore
 from abiscan.python.installed import Surroundings
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Limits
-from abiscan.python.model import ImportOutcome, OtherTorch, Reading, World
+from abiscan.python.model import Answer, ImportOutcome, OtherTorch, Reading, World
+from abiscan.python.questions import Answered, AskedWorld, Questions
 from abiscan.python.sources import PackageFiles, PackageSources
 from abiscan.python.unreached import unreached
 from abiscan.python.uses import Later, Willing, classify, later
@@ -23,29 +24,59 @@ def _of_no_torch(_library: str) -> Sequence[OtherTorch]:
     return ()
 
 
+class PackageReader:
+    """Reads a package for one target after the other: its sources once, and its imports once for targets that agree.
+
+    :param modules: the names that it is imported by; if there are none, its metadata or its files say
+    :param built_for: answers for a library by its path, and always alike
+    """
+
+    def __init__(
+        self,
+        package: PackageSources,
+        modules: Sequence[str] = (),
+        built_for: Callable[[str], Sequence[OtherTorch]] = _of_no_torch,
+    ) -> None:
+        self._files = PackageFiles(package)
+        self._modules = modules
+        self._built_for = built_for
+        self._code: dict[tuple[tuple[int, int] | Answer, Surroundings], PythonCode] = {}
+        self._answered: dict[Surroundings, Answered] = {}
+
+    def read(
+        self, fresh: Callable[[], World], surroundings: Surroundings | None = None, *, seconds: float = _SECONDS
+    ) -> Reading:
+        """Read what importing the package does.
+
+        :param fresh: gives a world of the target in which nothing is loaded yet
+        """
+        surroundings = surroundings or Surroundings()
+        answered = self._answered.setdefault(surroundings, Answered())
+        known = answered.reading(fresh)
+        if known is None:
+            questions = Questions(fresh)
+            with _without_collector():
+                known = self._read(questions.world, surroundings, Limits.seconds(seconds))
+            answered.keep(questions, known)
+        return known
+
+    def _read(self, fresh: Callable[[], AskedWorld], surroundings: Surroundings, limits: Limits) -> Reading:
+        python = fresh().python
+        library = self._code.setdefault((python, surroundings), PythonCode(self._files, python, surroundings))
+        return _read(library, self._modules or self._files.top_level(), fresh, self._built_for, limits)
+
+
 def read(
     package: PackageSources,
     modules: Sequence[str],
-    world_factory: Callable[[], World],
+    fresh: Callable[[], World],
     *,
     surroundings: Surroundings | None = None,
     built_for: Callable[[str], Sequence[OtherTorch]] = _of_no_torch,
     seconds: float = _SECONDS,
 ) -> Reading:
-    """Read what importing a package does.
-
-    ``modules`` are the names that it is imported by; if there are none, its metadata or its files say.
-    ``world_factory`` gives a world in which nothing is loaded yet. ``built_for`` answers for a library by its path.
-    """
-    with _without_collector():
-        return _read(
-            PackageFiles(package),
-            modules,
-            world_factory,
-            surroundings or Surroundings(),
-            built_for,
-            Limits.seconds(seconds),
-        )
+    """Read what importing a package does on one target: see ``PackageReader``."""
+    return PackageReader(package, modules, built_for).read(fresh, surroundings, seconds=seconds)
 
 
 def follow(
@@ -58,9 +89,9 @@ def follow(
 ) -> tuple[ImportOutcome, ...]:
     """What the imports alone do, as ``read``."""
     with _without_collector():
-        library = PythonCode(PackageFiles(package), world_factory().python, surroundings)
-        limits = Limits.seconds(seconds)
-        return tuple(explore(library, world_factory, name, limits).outcome for name in modules)
+        fresh, limits = Questions(world_factory).world, Limits.seconds(seconds)
+        library = PythonCode(PackageFiles(package), fresh().python, surroundings)
+        return tuple(explore(library, fresh, name, limits).outcome for name in modules)
 
 
 @contextmanager
@@ -76,27 +107,24 @@ def _without_collector() -> Iterator[None]:
 
 
 def _read(
-    files: PackageFiles,
-    modules: Sequence[str],
-    world_factory: Callable[[], World],
-    surroundings: Surroundings,
+    library: PythonCode,
+    names: Sequence[str],
+    fresh: Callable[[], AskedWorld],
     built_for: Callable[[str], Sequence[OtherTorch]],
     limits: Limits,
 ) -> Reading:
-    library = PythonCode(files, world_factory().python, surroundings)
-    names = modules or files.top_level()
-    main = [explore(library, world_factory, name, limits) for name in names]
-    if not files.libraries:
+    main = [explore(library, fresh, name, limits) for name in names]
+    if not library.files.libraries:
         return Reading(imports=tuple(one.outcome for one in main))
     library.has_requirements = True
     cut_short = [one.outcome.module for one in main if one.outcome.raised is not None]
-    whole = [explore(library, lambda: Willing(world_factory()), name, limits) for name in cut_short]
+    whole = [explore(library, lambda: Willing(fresh()), name, limits) for name in cut_short]
     groups = tuple(one.runs for one in (*main, *whole))
-    after = later(library, world_factory(), names, [run for one in main for run in one.runs], limits)
-    uses = classify(library, world_factory(), groups, after)
-    uses |= unreached(library, world_factory, names, uses, built_for, limits)
+    after = later(library, fresh(), names, [run for one in main for run in one.runs], limits)
+    uses = classify(library, fresh(), groups, after)
+    uses |= unreached(library, fresh, names, uses, built_for, limits)
     library.has_requirements = False
-    apart = [explore(library, world_factory, name, limits) for name in _with_own_libraries(main, after)]
+    apart = [explore(library, fresh, name, limits) for name in _with_own_libraries(main, after)]
     return Reading(imports=tuple(one.outcome for one in (*main, *apart)), uses=uses)
 
 

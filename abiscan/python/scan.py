@@ -11,12 +11,14 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 
 LOADING = (b"load_library", b"CDLL", b"cdll", b"LibraryLoader", b"dlopen", b"PyDLL", b"import_module", b"__import__",
            b"spec_from_file_location", b"exec_module", b"load_dynamic")  # fmt: skip
 REGISTERING = (b"torch.library", b"custom_op", b"triton_op", b".register_fake", b"impl_abstract", b".register_kernel",
                b"Library(", b".register_autograd", b"import library", b".define(", b".impl(")  # fmt: skip
-_OUTSIDE_FUNCTIONS = (b"raise ", b"raise\n", b"torch.ops.", b"sys.exit", b"os._exit", b"__getattr__")
+_OUTSIDE_FUNCTIONS = (b"torch.ops.", b"sys.exit", b"os._exit", b"__getattr__")
+_RAISE = re.compile(rb"(?:^|[:;])[ \t]*raise\b", re.MULTILINE)
 _MOST_HITS = 60
 
 _IMPORT = re.compile(
@@ -36,23 +38,12 @@ class ImportLine:
     line: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scan:
-    """What a look at a source file shows."""
-
-    loads: bool
-    """Whether one of the words for loading a library is in it."""
-    eager: bool
-    """Whether something outside of its functions may matter."""
-    risky: frozenset[bytes]
-    """Its functions and classes that have one of the words inside."""
-    imports: tuple[ImportLine, ...]
-
-
 _KEYWORD = rb"(?:async[ \t]+)?(?:(def|class)[ \t]+(\w*)|(if|elif|else|try|except|finally|with|for|while)\b)"
 _LINE = re.compile(rb"^(?:([ \t]+)" + _KEYWORD + rb"|(?![ \t\r\n#)\]}])(?:" + _KEYWORD + rb")?)", re.MULTILINE)
 
-_LEFT = re.compile(rb"\n[^\s#)\]}]")
+_LEFT = re.compile(rb"^[^\s#)\]}]", re.MULTILINE)
+_NO_CODE = (b"#", b">>>")
+"""What lines begin with that are not run: a comment, or an example in a text, since no line of code begins so."""
 _LEFT_IN_CLASS = re.compile(rb"\n {0,4}[^\s#)\]}]")
 
 _WORDS_AND_PARENTHESES = bytes(one if chr(one).isalnum() or chr(one) in "_(" else 32 for one in range(256))
@@ -63,11 +54,49 @@ Header = tuple[bytes, bytes]
 
 
 class Outline:
-    """The blocks of a source file, by indentation."""
+    """What a look at a source file shows: its blocks, by indentation, and where the words are."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
-        self.scan = _scan(self)
+
+    @cached_property
+    def loads(self) -> bool:
+        """Whether one of the words for loading a library is in it."""
+        return any(word in self.data for word in LOADING)
+
+    @cached_property
+    def imports(self) -> tuple[ImportLine, ...]:
+        """Its imports outside of functions."""
+        return tuple(_imports(self))
+
+    @cached_property
+    def risky(self) -> frozenset[bytes]:
+        """Its functions and classes that have one of the words inside."""
+        return frozenset(name for _, name in self._with_words if name)
+
+    @cached_property
+    def eager(self) -> bool:
+        """Whether something outside of its functions may matter."""
+        return any(keyword != b"def" for keyword, _ in self._with_words) or any(
+            self.outside_functions(position) for position in self._ending()
+        )
+
+    @cached_property
+    def _with_words(self) -> list[Header]:
+        """The outermost block of each of the words; none is around a word at the left margin."""
+        found = []
+        for word in (*LOADING, *REGISTERING):
+            for position in self.positions(word):
+                if not self._line_at(position)[1].lstrip().startswith((b"import ", b"from ", *_NO_CODE)):
+                    around = self.around(position)
+                    found.append(around[-1] if around else (b"", b""))
+        return found
+
+    def _ending(self) -> Iterator[int]:
+        """Where a module may end early, or look an operator up."""
+        for word in _OUTSIDE_FUNCTIONS:
+            yield from self.positions(word)
+        yield from (match.end() for match in islice(_RAISE.finditer(self.data), _MOST_HITS))
 
     @cached_property
     def _headers(self) -> tuple[list[int], list[tuple[int, int, Header]]]:
@@ -109,11 +138,19 @@ class Outline:
 
     def _surely_inside(self, position: int) -> bool:
         """A quick look for a function around a position, at the left margin or in a class there."""
-        function, cls = self.data.rfind(b"\ndef ", 0, position), self.data.rfind(b"\nclass ", 0, position)
-        if function > cls:
-            return not _LEFT.search(self.data, function + 1, position + 1)
-        method = self.data.rfind(b"\n    def ", cls, position) if cls >= 0 else -1
+        number = bisect_right(self._margin, position) - 1
+        start = self._margin[number] if number >= 0 else 0
+        if self.data.startswith(b"def ", start):
+            return start < position
+        if not self.data.startswith(b"class ", start):
+            return False
+        method = self.data.rfind(b"\n    def ", start, position)
         return method > 0 and not _LEFT_IN_CLASS.search(self.data, method + 1, position + 1)
+
+    @cached_property
+    def _margin(self) -> list[int]:
+        """Where the statements at the left margin begin."""
+        return [match.start() for match in _LEFT.finditer(self.data)]
 
     @cached_property
     def _called(self) -> frozenset[bytes]:
@@ -153,10 +190,6 @@ class Outline:
             yield position
             position = self.data.find(word, position + 1)
 
-    def is_import(self, position: int) -> bool:
-        """Whether the line at a position is an import, or a comment."""
-        return self._line_at(position)[1].lstrip().startswith((b"import ", b"from ", b"#"))
-
     def _line_at(self, position: int) -> tuple[int, bytes]:
         start = self.data.rfind(b"\n", 0, position) + 1
         end = self.data.find(b"\n", position)
@@ -170,31 +203,15 @@ def _is_word(character: bytes) -> bool:
     return character.isalnum() or character == b"_"
 
 
-def _scan(source: Outline) -> Scan:
-    eager, loads, risky = False, False, set()
-    for word in (*LOADING, *REGISTERING):
-        for position in source.positions(word):
-            loads = loads or word in LOADING
-            if source.is_import(position):
-                continue
-            around = source.around(position)
-            outermost = around[-1] if around else (b"", b"")
-            eager = eager or outermost[0] != b"def"
-            if outermost[1]:
-                risky.add(outermost[1])
-    eager = eager or any(
-        source.outside_functions(position) for word in _OUTSIDE_FUNCTIONS for position in source.positions(word)
-    )
-    return Scan(loads=loads, eager=eager, risky=frozenset(risky), imports=tuple(_imports(source)))
-
-
 def _imports(source: Outline) -> Iterator[ImportLine]:
     data = source.data
+    line, counted = 1, 0
     for match in _IMPORT.finditer(data):
         nested = bool(match[1])
         if nested and not source.outside_functions(match.end(1)):
             continue
-        line = data.count(b"\n", 0, match.start()) + 1
+        line += data.count(b"\n", counted, match.start())
+        counted = match.start()
         if match[2]:
             names = re.sub(rb"#[^\n]*|[()\\]", b" ", match[3]).split(b",")
             yield ImportLine(

@@ -11,7 +11,7 @@ from abiscan.python.hosts import truth
 from abiscan.python.models import enum_
 from abiscan.python.operations import binary, compare, described
 from abiscan.python.signals import BreakSignal, ContinueSignal, ReturnSignal
-from abiscan.python.values import Class, NotKnown, PythonFunction, Scope, Why
+from abiscan.python.values import Class, NotKnown, OfTarget, PythonFunction, Scope, Why
 
 
 class Statements(Handling):
@@ -33,9 +33,16 @@ class Statements(Handling):
             self.evaluate(node.value, scope)
 
     def _assignment(self, node: ast.Assign, scope: Scope) -> None:
-        value = self.evaluate(node.value, scope)
+        value = self.unsettled(node.value, scope)
+        if type(value) is OfTarget and not self.may_wait(node.targets, value):
+            value = self.settle(value)
         for target in node.targets:
             self.assign(target, value, scope)
+
+    def may_wait(self, targets: Sequence[ast.expr], value: OfTarget) -> bool:
+        """Whether a name may stand for what is still to be asked: nothing can change that value."""
+        known = self.world.foresee(value.of)
+        return not isinstance(known, list) and all(isinstance(one, ast.Name) for one in targets)
 
     def _annotated(self, node: ast.AnnAssign, scope: Scope) -> None:
         if node.value is not None:
@@ -64,7 +71,7 @@ class Statements(Handling):
             text, spot = self.source_of(node.test), (node.lineno, node.col_offset)
             taken = self.decide(text, unknown.why, spot, default=default)
             self.execute(node.body if taken else node.orelse, scope)
-        elif _leaves(node):
+        elif self.library.leaves(node):
             raise ReturnSignal(unknown)
         else:
             self.execute(node.body if default else node.orelse, scope)
@@ -73,7 +80,7 @@ class Statements(Handling):
     def _leaves_what_acts(self, node: ast.If) -> bool:
         """Whether a ``return``, ``break`` or ``continue`` may skip something that matters."""
         function = self.frames[-1].function
-        return _leaves(node) and (function is None or self.library.acts(function.node))
+        return self.library.leaves(node) and (function is None or self.library.acts(function.node))
 
     def _for(self, node: ast.For | ast.AsyncFor, scope: Scope) -> None:
         source = self.evaluate(node.iter, scope)
@@ -205,11 +212,6 @@ class Statements(Handling):
     def import_from(self, node: ast.ImportFrom, scope: Scope) -> None:
         """``from MODULE import NAMES``."""
         raise NotImplementedError
-
-
-def _leaves(node: ast.AST) -> bool:
-    """Whether it has a ``return``, ``break`` or ``continue``."""
-    return any(isinstance(one, (ast.Return, ast.Break, ast.Continue)) for one in ast.walk(node))
 
 
 def likely(test: ast.expr) -> bool:

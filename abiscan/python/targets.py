@@ -12,7 +12,10 @@ _VERSION_OF = re.compile(r".*(version|distribution)", re.IGNORECASE)  # importli
 _ROUNDS = 5
 
 
-def asks(expressions: Sequence[ast.AST], bodies: Sequence[ast.AST]) -> bool:
+Bindings = dict[str, list[ast.AST]]
+
+
+def asks(expressions: Sequence[ast.AST], around: Sequence[Bindings]) -> bool:
     """Whether expressions ask for a version, or for names that the bodies around bind to one."""
     names: set[str] = set()
     waiting = list(expressions)
@@ -21,7 +24,7 @@ def asks(expressions: Sequence[ast.AST], bodies: Sequence[ast.AST]) -> bool:
             return True
         new = {node.id for one in waiting for node in ast.walk(one) if isinstance(node, ast.Name)} - names
         names |= new
-        waiting = [value for body in bodies for value in _bound(body, new)] if new else []
+        waiting = list(dict.fromkeys(value for bound in around for name in new for value in bound.get(name, ())))
         if not waiting:
             return False
     return False
@@ -45,22 +48,24 @@ def _dotted(node: ast.AST) -> str:
     return ".".join([node.id if isinstance(node, ast.Name) else "", *reversed(parts)])
 
 
-def _bound(body: ast.AST, names: set[str]) -> Iterator[ast.AST]:
-    """What a body binds to the names: the values of assignments, and imports."""
+def bindings(body: ast.AST) -> Bindings:
+    """What a body binds to each name: the values of assignments, and imports."""
+    found: Bindings = {}
     for node in _own(body):
+        value: ast.AST | None = None
         if isinstance(node, ast.Assign):
             targets: Sequence[ast.AST] = node.targets
+            value = node.value
         elif isinstance(node, (ast.AnnAssign, ast.AugAssign, ast.NamedExpr)):
-            targets = [node.target]
+            targets, value = [node.target], node.value
         elif isinstance(node, ast.ImportFrom):
-            if any((one.asname or one.name) in names for one in node.names):
-                yield node
-            continue
-        else:
-            continue
-        bound = {one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)}
-        if node.value is not None and not names.isdisjoint(bound):
-            yield node.value
+            for one in node.names:
+                found.setdefault(one.asname or one.name, []).append(node)
+        if value is not None:
+            names = {one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)}
+            for name in names:
+                found.setdefault(name, []).append(value)
+    return found
 
 
 def _own(body: ast.AST) -> Iterator[ast.AST]:

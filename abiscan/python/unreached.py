@@ -11,7 +11,8 @@ from abiscan.python.handling import loudest_of
 from abiscan.python.installed import Surroundings
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Attempt, Limits
-from abiscan.python.model import HowLoaded, LibraryUse, OtherTorch, Said, Skipped, World
+from abiscan.python.model import HowLoaded, LibraryUse, OtherTorch, Said, Skipped
+from abiscan.python.questions import AskedWorld
 from abiscan.python.uses import Willing
 
 _MOST_TORCHES = 4
@@ -48,7 +49,7 @@ class _Imports:
 
 def unreached(
     library: PythonCode,
-    world: Callable[[], World],
+    world: Callable[[], AskedWorld],
     names: Sequence[str],
     uses: Mapping[str, LibraryUse],
     built_for: Callable[[str], Sequence[OtherTorch]],

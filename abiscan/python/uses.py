@@ -10,23 +10,47 @@ from abiscan.python.explore import Run
 from abiscan.python.imports import PythonInterpreter
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Attempt, Exhausted, Limits
-from abiscan.python.model import Answer, HowLoaded, LibraryUse, LoadedBy, NoResult, OtherTorch, Raised, World
+from abiscan.python.model import Answer, HowLoaded, LibraryUse, LoadedBy, NoResult, OtherTorch, Raised
+from abiscan.python.questions import AskedWorld, Questions
 from abiscan.python.values import Class, NotKnown, PythonFunction, PythonModule, Thrown, Why
 
 _MOST_MODULES = 200
 _MOST_CHOICES = 6
 
 
-class Willing:
+class _Beside:
+    """The world of a target, with another torch in it."""
+
+    def __init__(self, world: AskedWorld, torch: OtherTorch) -> None:
+        self.torch_version, self.cuda = torch.version, torch.cuda
+        self.python, self.machine = world.python, world.machine
+
+    def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
+        """Nobody asks: see ``Willing``."""
+        return Answer.UNKNOWN
+
+    def operator(self, name: str) -> bool | Answer:
+        """Nobody asks."""
+        return Answer.UNKNOWN
+
+    def call(self, operator: str) -> int | bool | str | NoResult | None:
+        """Nobody asks."""
+        return NoResult(reason=f"{operator} is not called")
+
+
+class Willing(AskedWorld):
     """A world in which every library loads and every operator is there: to see what the code may get to.
 
     :param torch: in place of the torch of that world
     """
 
-    def __init__(self, world: World, torch: OtherTorch | None = None) -> None:
-        self.torch_version = torch.version if torch else world.torch_version
-        self.cuda = torch.cuda if torch else world.cuda
-        self.python, self.machine = world.python, world.machine
+    def __init__(self, world: AskedWorld, torch: OtherTorch | None = None) -> None:
+        if torch is None:
+            super().__init__(*world.asker)
+        else:
+            beside = _Beside(world, torch)
+            super().__init__(Questions(lambda: beside), beside, 1)
+            self.of_aten = world.of_aten
 
     def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
         """It loads."""
@@ -44,7 +68,7 @@ class Willing:
 class Unwilling(Willing):
     """A world in which some libraries do not load: to see what the code tries instead."""
 
-    def __init__(self, world: World, refused: Container[str | None]) -> None:
+    def __init__(self, world: AskedWorld, refused: Container[str | None]) -> None:
         super().__init__(world)
         self.refused = refused
 
@@ -69,7 +93,7 @@ class Later:
         yield from self.in_functions
 
 
-def instead(library: PythonCode, world: World, modules: Sequence[str], limits: Limits) -> list[Attempt]:
+def instead(library: PythonCode, world: AskedWorld, modules: Sequence[str], limits: Limits) -> list[Attempt]:
     """What the package tries to load as it is imported if what it can do without does not load, one after the other."""
     found: list[Attempt] = []
     refused: set[str | None] = set()
@@ -93,7 +117,7 @@ def _try_import(machine: PythonInterpreter, name: str) -> bool:
     return True
 
 
-def later(library: PythonCode, world: World, modules: Sequence[str], runs: Iterable[Run], limits: Limits) -> Later:
+def later(library: PythonCode, world: AskedWorld, modules: Sequence[str], runs: Iterable[Run], limits: Limits) -> Later:
     """Import the modules that the package's import does not reach, and call the functions that nothing called."""
     runs = tuple(runs)
     loaded = {one.path for run in runs for one in run.trace.attempts}
@@ -120,7 +144,7 @@ def later(library: PythonCode, world: World, modules: Sequence[str], runs: Itera
 
 
 def _may_load(library: PythonCode, path: str) -> bool:
-    if library.scanned(path).loads or library.outline(path).calls(library.risky):
+    if library.outline(path).loads or library.outline(path).calls(library.risky):
         return True
     source = library.source(path)
     named = any(name.encode() in source for name in library.files.extension_names)
@@ -129,7 +153,7 @@ def _may_load(library: PythonCode, path: str) -> bool:
 
 def _call_all(library: PythonCode, machine: PythonInterpreter) -> None:
     for module in list(machine.modules.values()):
-        if not isinstance(module, PythonModule) or module.file is None or not library.scanned(module.file).loads:
+        if not isinstance(module, PythonModule) or module.file is None or not library.outline(module.file).loads:
             continue
         for function in list(_functions(module)):
             if function.node not in machine.trace.called and library.acts(function.node):
@@ -149,7 +173,7 @@ def _functions(module: PythonModule) -> Iterable[PythonFunction]:
 
 
 def classify(
-    library: PythonCode, world: World, runs: tuple[tuple[Run, ...], ...], after: Later
+    library: PythonCode, world: AskedWorld, runs: tuple[tuple[Run, ...], ...], after: Later
 ) -> dict[str, LibraryUse]:
     """Each library of the package, and how it is used."""
     uses: dict[str, LibraryUse] = {}
@@ -193,7 +217,7 @@ def _beyond_import(path: str, after: Later) -> LibraryUse | None:
     return LibraryUse(path=path, how=how, at=attempt.at)
 
 
-def _alternatives(library: PythonCode, world: World, uses: dict[str, LibraryUse]) -> None:
+def _alternatives(library: PythonCode, world: AskedWorld, uses: dict[str, LibraryUse]) -> None:
     """Libraries beside one that is used, for another version of torch, CUDA or Python."""
     names = {path: named(path) for path in library.files.libraries}
     for path in library.files.libraries:

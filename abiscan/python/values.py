@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import ast
 import enum
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from abiscan.python.model import PythonLine
+from abiscan.python.model import PythonLine, World
 
 
 class Why(enum.Enum):
@@ -38,6 +38,18 @@ class NotKnown:
     def part(self, suffix: str) -> NotKnown:
         """What comes out of it by an attribute, a call or an index."""
         return NotKnown(self.name + suffix, self.why) if len(self.name) < 80 else self
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class OfTarget:
+    """What follows from the versions of the target: ``of`` computes it, and ``name`` says what it is, and how.
+
+    What the code makes of it in the end is asked of the target: whether its version is at least another, not which one
+    it is, so that others may answer the same.
+    """
+
+    name: str
+    of: Callable[[World], object]
 
 
 class Stage(enum.Enum):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from rich.text import Text
@@ -31,6 +32,9 @@ _FILES_SHOWN: Final = 4
 _CAUSES_SHOWN: Final = 4
 _LIBRARIES_SHOWN: Final = 3
 _OPERATORS_SHOWN: Final = 3
+_SCREEN_COLUMNS: Final = 80
+_SCREEN_ROWS: Final = 46
+"""The lines of a screen, less those around a report: the command, what is left out, the prompt."""
 _WIDTH: Final = 160
 """How much of a line is shown: the C++ name of a function may have thousands of characters."""
 
@@ -47,17 +51,18 @@ def lines(report: Report, package: PackageResult, verbosity: int) -> Iterator[Te
 
     :param verbosity: -1: the headline only; 0: the causes with some evidence; 1: all evidence, gaps and files
     """
-    yield headline(package, verbose=verbosity > 0)
-    if verbosity < 0:
-        return
     verbose = verbosity > 0
-    yield from _behind(package, verbose=verbose)
+    if verbosity < 0:
+        yield headline(package)
+        return
+    beginning = [headline(package, verbose=verbose), *_behind(package, verbose=verbose)]
+    yield from beginning
     found = causes(report, package, unused=verbose)
     if package.verdict is PackageVerdict.IMPORT_FAILS and not verbose:
         found = tuple(cause for cause in found if cause.finding.effect is not Effect.NOTE)
-    shown = found if verbose else found[:_CAUSES_SHOWN]
-    for cause in shown:
-        yield from _cause(cause, verbose=verbose)
+    blocks = [list(_cause(cause, verbose=verbose)) for cause in (found if verbose else found[:_CAUSES_SHOWN])]
+    shown = blocks if verbose else _on_one_screen(blocks, _rows(beginning))
+    yield from (line for block in shown for line in block)
     if hidden := len(found) - len(shown):
         yield Text(f"… {plural(hidden, 'more finding')} (use -v to show them)", style="dim")
     for result in (result for library, result in report.files(package) if verbose or library.used is not False):
@@ -66,6 +71,17 @@ def lines(report: Report, package: PackageResult, verbosity: int) -> Iterator[Te
             yield Text(f"  = reason: {clean(suppressed.reason)}", style="dim")
     if verbose:
         yield from _details(report, package)
+
+
+def _on_one_screen(blocks: Sequence[Sequence[Text]], used: int) -> Sequence[Sequence[Text]]:
+    """The first of some blocks of lines, as many as there is room for on a screen; one at least."""
+    ends = itertools.accumulate((_rows(block) for block in blocks), initial=used)
+    fitting = sum(end <= _SCREEN_ROWS for end in ends) - 1
+    return blocks[: max(fitting, 1)]
+
+
+def _rows(lines: Iterable[Text]) -> int:
+    return sum(max(1, -(-len(line) // _SCREEN_COLUMNS)) for line in lines)
 
 
 def _behind(package: PackageResult, *, verbose: bool) -> Iterator[Text]:

@@ -31,15 +31,15 @@ def other_build(linkage: Linkage, kind: str = "") -> str:
 
 
 def _found_by(linkage: Linkage, kind: str) -> str:
-    """What to type to find such a build of a package: rules themselves do not use the network.
+    """What to type to find such a build of a package for a release: rules themselves do not use the network.
 
     :param kind: the option for a kind of torch, with a space in front
     """
     version = linkage.release.torch_version
-    if not _NAME.fullmatch(linkage.package) or version is None:
+    known = version is not None and version.of_release in embedded.versions(linkage.release.machine)
+    if version is None or not known or not _NAME.fullmatch(linkage.package):
         return ""
-    known = version.of_release in embedded.versions(linkage.release.machine)
-    return f" (abiscan fit {linkage.package}{f' --torch {version.number}{kind}' if known else ''} finds the newest)"
+    return f" (abiscan fit {linkage.package} --torch {version.number}{kind} finds the newest)"
 
 
 def required_elsewhere(linkage: Linkage) -> bool:

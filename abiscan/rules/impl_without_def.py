@@ -10,7 +10,8 @@ namespace that is not torch's, Python code or another library of the package may
 
 **Fix.** Install a build of the extension made for this torch, or a torch that has the operator.
 
-**Limits.** Python code is read only for a package as a whole, and not all of it can be followed.
+**Limits.** Python code is read only for a package as a whole, and not all of it can be followed. What torch itself
+defines in Python as it is imported is recorded for the latest releases; for others, what it may define is a gap.
 
 **Example.** `_C.so has kernels for operators that torch 2.13.0 does not have: aten::refine_names`.
 """
@@ -26,6 +27,7 @@ from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.registering import Reaction
 from abiscan.rules.advice import other_build
 from abiscan.rules.registration import place_of
+from abiscan.torches import embedded_python
 from abiscan.words import listed
 
 
@@ -40,6 +42,10 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         for reaction in registering.reactions
         if reaction.outcome.kind is OutcomeKind.DEAD and reaction.outcome.subject not in defined
     ]
+    if not dead:
+        return
+    from_python = embedded_python.definitions(linkage.release.torch_version) or frozenset()
+    dead = [reaction for reaction in dead if reaction.outcome.subject not in from_python]
     namespaces = {name.partition("::")[0] for name in defined}
     of_torch = [reaction for reaction in dead if reaction.outcome.subject.partition("::")[0] in namespaces]
     places = linkage.defined_in_python

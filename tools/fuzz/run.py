@@ -94,7 +94,7 @@ def _batch(seed: int, numbers: list[int], kind: str | None, said: Callable[[], N
         found: list[Escape] = []
         finished, current = 0, ""
         with os.fdopen(reading, "rb", buffering=0) as stream:
-            for line in _lines(stream):
+            for line in _lines(stream, child):
                 if line.get("begins"):
                     current = line["begins"]
                     continue
@@ -122,10 +122,14 @@ def _batch(seed: int, numbers: list[int], kind: str | None, said: Callable[[], N
         return finished, found
 
 
-def _lines(stream: io.RawIOBase | Any) -> Iterator[dict[str, Any]]:
-    """What the process says, until it ends or says nothing for too long."""
+def _lines(stream: io.RawIOBase | Any, child: int) -> Iterator[dict[str, Any]]:
+    """What the process says, until it ends, or waits for something that does not come."""
     rest = b""
-    while select.select([stream], [], [], _WALL_SECONDS)[0]:
+    while True:
+        while not select.select([stream], [], [], _WALL_SECONDS)[0]:
+            state = Path(f"/proc/{child}/stat").read_text("utf-8").rpartition(")")[2].split()[0]
+            if state != "R":  # one that is ready to run has a limit of its own, however long a busy machine takes
+                return
         part = stream.read(1 << 16)
         if not part:
             return

@@ -10,10 +10,10 @@ from abiscan.python.library import absolute
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, LoadedBy
 from abiscan.python.modelled import Modelled, Native
-from abiscan.python.models.namespace import Namespace, argument, natives
+from abiscan.python.models.namespace import Namespace, argument, has_version, natives
 from abiscan.python.operations import described
 from abiscan.python.sources import ROOT
-from abiscan.python.values import NotKnown, PythonModule, Why
+from abiscan.python.values import NotKnown, OfTarget, PythonModule, Why
 
 Args = list[object]
 Kwargs = dict[str, object]
@@ -150,9 +150,8 @@ def _version(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
         project, _, rest = folder.partition("-")
         if folder.endswith(".dist-info") and project.replace(".", "_").lower() == wanted:
             return rest.removesuffix(".dist-info")
-    torch = machine.world.torch_version
-    if wanted == "torch" and isinstance(torch, str):
-        return torch
+    if wanted == "torch" and has_version(machine):
+        return OfTarget("version('torch')", lambda world: world.torch_version)
     return NotKnown(f"the version of {name}", Why.ENVIRONMENT)
 
 

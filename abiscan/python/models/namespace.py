@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from abiscan.python.machine import PythonMachine
+from abiscan.python.model import Answer
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.values import NotKnown
 
@@ -34,6 +35,16 @@ class Namespace(Modelled):
 def natives(prefix: str, **functions: Model) -> dict[str, object]:
     """Functions by name."""
     return {name.rstrip("_"): Native(f"{prefix}.{name.rstrip('_')}", function) for name, function in functions.items()}
+
+
+def has_version(machine: PythonMachine) -> bool:
+    """Whether the version of torch is known."""
+    return bool(machine.world.tells("it has a version", lambda world: isinstance(world.torch_version, str)))
+
+
+def has_cuda(machine: PythonMachine) -> bool:
+    """Whether it is known which CUDA torch is built for, if any."""
+    return bool(machine.world.tells("its CUDA is known", lambda world: not isinstance(world.cuda, Answer)))
 
 
 def argument(args: list[object], kwargs: dict[str, object], index: int, name: str, default: object = None) -> object:

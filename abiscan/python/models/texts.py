@@ -27,15 +27,22 @@ class PlainVersion(Version):
 def _parse_version(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     if not args or not isinstance(args[0], str):
         return NotKnown("Version()", args[0].why) if args and isinstance(args[0], NotKnown) else NotKnown("Version()")
+    return _version(args[0])
+
+
+def _version(text: str) -> PlainVersion:
     try:
-        return PlainVersion(args[0][:200])
+        return PlainVersion(text[:200])
     except InvalidVersion as error:
         raise Thrown(PythonError(ValueError, error.args)) from None
 
 
 def _version_class(name: str) -> dict[str, object]:
     return {
-        **natives(name, Version=_parse_version, parse=_parse_version, LooseVersion=_parse_version),
+        **{
+            one: Native(f"{name}.{one}", _parse_version, computes=_version)
+            for one in ("Version", "parse", "LooseVersion")
+        },
         "InvalidVersion": ValueError,
     }
 

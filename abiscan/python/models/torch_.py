@@ -8,11 +8,11 @@ from packaging.version import InvalidVersion, Version
 
 from abiscan.python import loading
 from abiscan.python.machine import PythonMachine
-from abiscan.python.model import Answer, LoadedBy
+from abiscan.python.model import LoadedBy
 from abiscan.python.modelled import Modelled, Native
-from abiscan.python.models.namespace import Namespace, argument
+from abiscan.python.models.namespace import Namespace, argument, has_cuda, has_version
 from abiscan.python.operators import OperatorValue, exists
-from abiscan.python.values import NotKnown, Why, thrown
+from abiscan.python.values import NotKnown, OfTarget, Why, thrown
 
 Args = list[object]
 Kwargs = dict[str, object]
@@ -107,7 +107,7 @@ class OperatorNamespace(Modelled):
 
 def _cuda(machine: PythonMachine) -> object:
     """``torch.cuda``: a CPU build has no GPU, any other may have one."""
-    absent = machine.world.cuda is None
+    absent = machine.world.tells("it is for CPUs", lambda world: world.cuda is None)
 
     def given(value: object, name: str) -> Native:
         answer = value if absent else NotKnown(f"torch.cuda.{name}()", Why.ENVIRONMENT)
@@ -123,7 +123,7 @@ def _absent(name: str) -> Callable[[PythonMachine], object]:
     """A kind of device that builds for CPU or CUDA do not have."""
 
     def make(machine: PythonMachine) -> object:
-        known = not isinstance(machine.world.cuda, Answer)
+        known = has_cuda(machine)
         answer = False if known else NotKnown(f"{name}.is_available()", Why.ENVIRONMENT)
         count = 0 if known else NotKnown(f"{name}.device_count()", Why.ENVIRONMENT)
         return Namespace(
@@ -139,22 +139,21 @@ def _absent(name: str) -> Callable[[PythonMachine], object]:
 
 
 def _core(machine: PythonMachine) -> object:
-    known = not isinstance(machine.world.cuda, Answer)
+    known = has_cuda(machine)
     absent = False if known else NotKnown("torch._C", Why.ENVIRONMENT)
     return Namespace("torch._C", {"_has_xpu": absent, "_has_mps": False, "_has_mtia": absent})
 
 
 def _version(machine: PythonMachine) -> object:
-    world = machine.world
-    known = not isinstance(world.cuda, Answer)
-    number: object = world.torch_version
-    if isinstance(number, Answer):
-        number = NotKnown("torch.version.__version__", Why.ENVIRONMENT)
+    known = has_cuda(machine)
+    number = OfTarget("torch.version.__version__", lambda world: world.torch_version)
     return Namespace(
         "torch.version",
         {
-            "__version__": number,
-            "cuda": world.cuda if known else NotKnown("torch.version.cuda", Why.ENVIRONMENT),
+            "__version__": number if has_version(machine) else NotKnown("torch.version.__version__", Why.ENVIRONMENT),
+            "cuda": OfTarget("torch.version.cuda", lambda world: world.cuda)
+            if known
+            else NotKnown("torch.version.cuda", Why.ENVIRONMENT),
             "hip": None if known else NotKnown("torch.version.hip", Why.ENVIRONMENT),
             "xpu": None if known else NotKnown("torch.version.xpu", Why.ENVIRONMENT),
             "debug": False,
@@ -164,12 +163,11 @@ def _version(machine: PythonMachine) -> object:
 
 
 def _torch(machine: PythonMachine) -> object:
-    version = machine.world.torch_version
     folder = machine.library.surroundings.torch_folder
     names: dict[str, object] = {
         "__name__": "torch",
-        "__version__": TorchVersionText(version)
-        if isinstance(version, str)
+        "__version__": OfTarget("torch.__version__", lambda world: TorchVersionText(world.torch_version))
+        if has_version(machine)
         else NotKnown("torch.__version__", Why.ENVIRONMENT),
         "ops": OperatorsValue("torch.ops", LoadedBy.LOAD_LIBRARY),
         "classes": OperatorsValue("torch.classes", LoadedBy.LOAD_CLASSES),

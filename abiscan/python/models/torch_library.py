@@ -327,7 +327,7 @@ class TorchLibrary(Modelled):
         there = machine.library.installed_has("torch.library", name)
         since = _SINCE.get(name)
         if there is None and since is not None:
-            there = _is_since(machine.world.torch_version, since)
+            there = _is_since(machine, since)
             if there is None:
                 return NotKnown(f"torch.library.{name}", Why.ENVIRONMENT)
         if there is False:
@@ -339,7 +339,12 @@ class TorchLibrary(Modelled):
         return "torch.library"
 
 
-def _is_since(version: str | Answer, since: str) -> bool | None:
+def _is_since(machine: PythonMachine, since: str) -> bool | None:
+    told = machine.world.tells(f"it is at least {since}", lambda world: _at_least(world.torch_version, since))
+    return told if isinstance(told, bool) else None
+
+
+def _at_least(version: str | Answer, since: str) -> bool | None:
     if isinstance(version, Answer):
         return None
     try:

@@ -85,17 +85,17 @@ def test_messages(version: str) -> None:
     table = table_of(
         version, [kernel(name, key_of(key, version)) for name, keys in recorded["kernels"].items() for key in keys]
     )
-    seen = 0
-    for key, name, text in recorded["errors"]:
+    # Other recorded errors are not the dispatcher's: kernels raised them, or another operator that they call.
+    own = [(key, name, text) for key, name, text in recorded["errors"] if key == "-" or "Could not run" in text]
+    for key, name, text in own:
         if key == "-":
             message = lookup_message(release_of(version), f"{name}.bar", implemented=False)
             assert message.text == text
-        elif name in text and "Could not run" in text:
+        else:
             failed = failure(table, name, key)
             assert failed is not None
             assert failure_message(table, failed).text.partition("\n\n")[0] == text
-        seen += 1
-    assert seen >= 4
+    assert len(own) >= 2
 
 
 def test_a_catch_all_is_a_key_from_1_8_on() -> None:

@@ -226,6 +226,19 @@ class TestStrings:
         call(process, f"{name}6resizeEmc", address, 18, ord("."))
         assert abi.read(process, address) == b"zero three four!.."
 
+    @pytest.mark.parametrize("start", [0, 1, 2, 5, 7, 8, 2**64 - 1])
+    @pytest.mark.parametrize("wanted", [b"a", b"abc", b"bca", b"c", b"z", b""])
+    def test_looking_backwards(
+        self, process: EmulatedProcess, abi: StringAbi, name: str, wanted: bytes, start: int
+    ) -> None:
+        """[string.rfind]: the highest position that is at most ``start``, and at which ``wanted`` stands."""
+        content = b"abcabcab"
+        address, const = self.new(process, abi, content), name.replace("_ZN", "_ZNK", 1)
+        places = [at for at in range(len(content) - len(wanted) + 1) if content[at:].startswith(wanted)]
+        expected = max((at for at in places if at <= start), default=2**64 - 1)
+        answer = call(process, f"{const}5rfindEPKcmm", address, process.store(wanted), start, len(wanted))
+        assert answer % 2**64 == expected
+
     def test_looking(self, process: EmulatedProcess, abi: StringAbi, name: str) -> None:
         address, const = self.new(process, abi, b"aten::add.out"), name.replace("_ZN", "_ZNK", 1)
         assert call(process, f"{const}4findEPKcmm", address, text(process, b"::"), 0, 2) == 4
@@ -313,7 +326,7 @@ def test_nodes_leave_a_red_black_tree(process: EmulatedProcess, seed: int) -> No
     assert process.machine.words(tree.header + 8, 3) == (0, tree.header, tree.header)
 
 
-def test_lists_are_linked_and_spliced(process: EmulatedProcess) -> None:
+def test_lists_are_linked_and_swapped(process: EmulatedProcess) -> None:
     machine = process.machine
     head, first, second = (process.allocate(16) for _ in range(3))
     machine.write(head, struct.pack("<QQ", head, head))
@@ -329,6 +342,82 @@ def test_lists_are_linked_and_spliced(process: EmulatedProcess) -> None:
     call(process, "_ZNSt8__detail15_List_node_base4swapERS0_S1_", head, other)
     assert machine.words(other, 2) == (second, second)
     assert machine.words(head, 2) == (head, head)
+
+
+def libstdcxx() -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL("libstdc++.so.6")
+    except OSError:
+        pytest.skip("needs libstdc++.so.6")
+
+
+@pytest.mark.parametrize(
+    ("this", "first", "last"),
+    [(0, 5, 6), (0, 5, 4), (2, 5, 7), (1, 6, 4), (3, 5, 4), (1, 2, 3), (0, 1, 3), (1, 3, 1)],
+)
+def test_a_part_of_a_list_is_spliced(process: EmulatedProcess, this: int, first: int, last: int) -> None:
+    """As libstdc++ itself does: the lists are 0 (1, 2, 3) and 4 (5, 6, 7), a node is its successor and predecessor."""
+    rings = ([0, 1, 2, 3], [4, 5, 6, 7])
+    links = {ring[at]: (ring[(at + 1) % 4], ring[at - 1]) for ring in rings for at in range(4)}
+    name = "_ZNSt8__detail15_List_node_base11_M_transferEPS0_S1_"
+
+    def nodes(base: int) -> bytes:
+        return b"".join(struct.pack("<QQ", base + 16 * links[node][0], base + 16 * links[node][1]) for node in range(8))
+
+    real = ctypes.create_string_buffer(16 * 8)
+    here = ctypes.addressof(real)
+    ctypes.memmove(real, nodes(here), 16 * 8)
+    transfer = libstdcxx()[name]
+    transfer.argtypes, transfer.restype = [ctypes.c_void_p] * 3, None
+    transfer(*(here + 16 * node for node in (this, first, last)))
+
+    there = process.allocate(16 * 8)
+    process.machine.write(there, nodes(there))
+    call(process, name, *(there + 16 * node for node in (this, first, last)))
+    expected = [word - here for word in struct.unpack("<16Q", real.raw)]
+    assert [word - there for word in process.machine.words(there, 16)] == expected
+
+
+TEXTS = (b"", b"a", b"abcabc", b"aaaa", b"x\xffy\xff")
+
+
+@pytest.mark.parametrize("content", TEXTS)
+@pytest.mark.parametrize("name", ["strchr", "strrchr", "strchrnul", "index", "rindex"])
+def test_characters_are_found_as_in_the_c_library(process: EmulatedProcess, name: str, content: bytes) -> None:
+    real, there = ctypes.create_string_buffer(content), text(process, content)
+    here = ctypes.addressof(real)
+    function = ctypes.CDLL(None)[name]
+    function.argtypes, function.restype = [ctypes.c_void_p, ctypes.c_int], ctypes.c_void_p
+    for wanted in (0, ord("a"), ord("c"), ord("z"), 0xFF, -1):
+        found = function(here, wanted)
+        answer = call(process, name, there, wanted & 0xFFFF_FFFF)
+        assert (answer - there if answer else None) == (None if found is None else found - here), wanted
+
+
+@pytest.mark.parametrize("content", TEXTS)
+def test_lengths_and_copies_are_those_of_the_c_library(process: EmulatedProcess, content: bytes) -> None:
+    libc, there = ctypes.CDLL(None), text(process, content)
+    libc.strnlen.argtypes, libc.strnlen.restype = [ctypes.c_char_p, ctypes.c_size_t], ctypes.c_size_t
+    for most in (0, 1, len(content), len(content) + 1, 2**63):
+        assert call(process, "strnlen", there, most) == libc.strnlen(content, most)
+    for name in ("strcpy", "stpcpy"):
+        room, target = ctypes.create_string_buffer(b"." * 15), process.store(b"." * 15 + b"\0")
+        copy = libc[name]
+        copy.argtypes, copy.restype = [ctypes.c_void_p, ctypes.c_char_p], ctypes.c_void_p
+        end = copy(ctypes.addressof(room), content) - ctypes.addressof(room)
+        assert call(process, name, target, there) - target == end
+        assert process.machine.read(target, 16) == room.raw
+
+
+@pytest.mark.parametrize(("old", "new"), [(8, 64), (64, 8), (16, 16), (5, 3)])
+def test_reallocation_keeps_what_fits(process: EmulatedProcess, old: int, new: int) -> None:
+    first = call(process, "malloc", old)
+    content = bytes(range(1, old + 1))
+    process.machine.write(first, content)
+    second = call(process, "realloc", first, new)
+    kept = min(old, new)  # C11, 7.22.3.5: "up to the lesser of the new and old sizes"
+    assert process.machine.read(second, kept) == content[:kept]
+    assert call(process, "realloc", 0, new) != 0  # as malloc
 
 
 def test_hash_tables_grow_by_primes(process: EmulatedProcess) -> None:

@@ -96,8 +96,11 @@ def test_credentials_in_the_url(server: LocalIndex) -> None:
 
 
 def test_what_is_not_there(server: LocalIndex) -> None:
-    with pytest.raises(InputError, match="other: has no wheel on the index"):
+    with pytest.raises(InputError, match="other: is not on the index"):
         opened(server).candidates(Requirement("other"))
+    (server.folder / "onlysource-1.0.tar.gz").touch()
+    with pytest.raises(InputError, match="onlysource: has no wheel on the index, only source code"):
+        opened(server).candidates(Requirement("onlysource"))
     with pytest.raises(InputError, match="no version on the index satisfies it"):
         opened(server).candidates(Requirement("demo>=3"))
 

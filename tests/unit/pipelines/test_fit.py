@@ -231,7 +231,7 @@ def test_offline_it_answers_the_same(server: LocalIndex) -> None:
         ((), "name a package, or a file of requirements with -r"),
         (("eye", "--cuda", "9.9", "--torch", "2.9.1"), "2.9.1+cu99: is not a build that is known here"),
         (("!", "--torch", "2.9.1"), "is not a requirement"),
-        (("unknown", "--torch", "2.9.1"), "unknown: has no wheel on the index"),
+        (("unknown", "--torch", "2.9.1"), "unknown: is not on the index"),
         (("eye", "--torch", "2.9.1", "--offline"), "run it without --offline"),
     ],
 )

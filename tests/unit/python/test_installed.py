@@ -85,6 +85,16 @@ def test_what_is_found_by_code_of_its_own_is_not_known(folder: Path) -> None:
     assert [answer(name) for name in ("single", "inplace", "absent")] == [True, Answer.UNKNOWN, False]
 
 
+@pytest.mark.parametrize("name", ["**", "/etc", "../other", "a\x00b", "", "torch./etc", "torch.**"])
+def test_a_text_that_is_no_name_asks_for_nothing(name: str, folder: Path) -> None:
+    around = Surroundings(torch_folder=folder / "other", installed=installed_in((folder,)), folders=(folder,))
+    assert around.has(name, None) is None
+    assert around.has("other.part", name) in {True, None}
+    code = f"import importlib\nimportlib.import_module({name!r})\n"
+    (outcome,) = reading_of({"p/__init__.py": code}, around=around).imports
+    assert outcome.raised is None or isinstance(outcome.raised, Raised)
+
+
 def test_nothing_is_known_of_a_release_by_its_number() -> None:
     around = Surroundings()
     assert around.has("torch.library", "no_such_name") is None

@@ -44,6 +44,13 @@ def test_metadata_that_admit_this_torch_are_no_way_out(requirement: str, expecte
     assert fix(tmp_path, requirement, undefined=GONE) == f"{MADE_FOR_IT}, or {expected}"
 
 
+def test_the_command_that_finds_a_build_for_a_release(tmp_path: Path) -> None:
+    wheel = package_wheel(tmp_path, "pkg", {"pkg/_C.so": extension(undefined=GONE)})
+    result = CliRunner().invoke(main, ["check", str(wheel), "--torch", "2.9.1", "--format", "json"])
+    (finding,) = json.loads(result.stdout)["results"][0]["findings"]
+    assert "made for torch 2.9.1 (abiscan fit pkg --torch 2.9.1 finds the newest), or" in finding["fix"]
+
+
 def test_a_build_for_cuda_of_another_release(tmp_path: Path) -> None:
     needed = ("libtorch_cpu.so", "libtorch_cuda.so")
     anywhere = fix(tmp_path / "anywhere", "", needed=needed)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from importlib import resources
+from pathlib import Path
 
+import abiscan
 from abiscan.binary.elf import Machine
 from abiscan.dispatch import acceptance, keys, tags
 from abiscan.dispatch.dispatcher import LIBRARIES
@@ -58,6 +60,36 @@ def test_layouts() -> None:
 def test_what_headers_say() -> None:
     assert headers.releases() == tuple(RELEASES)
     assert embedded_declarations.releases() == tuple(RELEASES)
+
+
+def test_classes_of_cuda() -> None:
+    """A build with CUDA has them, also where one for the CPU is embedded as well."""
+    for release, machine, full in embedded.builds():
+        if release.minor_version >= (1, 9) and "libtorch_cuda.so" in embedded.libraries(full, machine):
+            assert layouts.layout("c10::cuda::CUDAStream", str(release), machine) is not None, (full, machine)
+
+
+def test_gpus() -> None:
+    known = [tuple(line.split()[:2]) for line in _text("architectures.txt").splitlines()]
+    with_cuda = [
+        (full, machine.value)
+        for version, machine, full in embedded.builds()
+        if version.minor_version >= (1, 6) and "libtorch_cuda.so" in embedded.libraries(full, machine)
+    ]
+    assert set(with_cuda) <= set(known)
+    assert set(known) <= set(BUILDS)
+
+
+def _text(name: str) -> str:
+    return resources.files("abiscan.torches").joinpath("data", name).read_text("utf-8")
+
+
+def test_all_data_are_small() -> None:
+    """The limit is what an installed abiscan may take for them, of all rooms."""
+    package = Path(abiscan.__file__).parent
+    files = [path for path in package.glob("**/data/*") if path.is_file() and path.suffix not in (".py", ".pyc")]
+    assert len(files) > 12
+    assert sum(path.stat().st_size for path in files) < 14e6
 
 
 def test_pythons() -> None:

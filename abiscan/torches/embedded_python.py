@@ -1,0 +1,45 @@
+"""What ``import torch`` registers from Python code, for some of the embedded releases.
+
+``data/python.json.gz`` is made by ``tools/record_python.py`` from running torches: each definition and each kernel
+once, with the set of releases that have it. A set is a number with one bit for each of ``releases``.
+"""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import json
+from importlib import resources
+from typing import Any, Final
+
+from abiscan.inputs.version import TorchVersion
+
+NAME: Final = "python.json.gz"
+DEFINITION: Final = "definition"
+"""What an entry is that is no kernel; a kernel's is its dispatch key."""
+
+
+def definitions(release: TorchVersion | None) -> frozenset[str] | None:
+    """The operators that Python code of a release defines as torch is imported, with overloads.
+
+    None if that is not recorded.
+    """
+    name = release.base_version if release else ""
+    if name not in data()["releases"]:
+        return None
+    bit = 1 << data()["releases"].index(name)
+    return frozenset(
+        name for name, what, releases in data()["entries"] if what == DEFINITION and int(releases, 16) & bit
+    )
+
+
+@functools.cache
+def namespaces() -> frozenset[str]:
+    """The namespaces in which Python code of some release defines operators."""
+    return frozenset(name.partition("::")[0] for name, what, _ in data()["entries"] if what == DEFINITION)
+
+
+@functools.cache
+def data() -> Any:
+    """The data file, read on first use."""
+    return json.loads(gzip.decompress(resources.files("abiscan.torches").joinpath(f"data/{NAME}").read_bytes()))

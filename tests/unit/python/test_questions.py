@@ -1,0 +1,98 @@
+"""A package is read once for all targets that answer its questions alike, and each gets the reading of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from abiscan.python.model import Answer, Raised, Reading, World
+from abiscan.python.questions import Questions
+from abiscan.python.reading import PackageReader, read
+from tests.unit.python.packages import FakeWorld, TextSources
+
+LOADS = "torch.ops.load_library(os.path.join(os.path.dirname(__file__), 'a.so'))\n"
+
+
+class Counted(Questions):
+    """Questions that count themselves: each reading has its own."""
+
+    made = 0
+
+    def __init__(self, fresh: Callable[[], World]) -> None:
+        super().__init__(fresh)
+        Counted.made += 1
+
+
+def package(code: str) -> TextSources:
+    return TextSources({"p/__init__.py": f"import os, torch\n{code}", "p/a.so": ""})
+
+
+def torch(version: str, cuda: str | None = None, error: str | None = None) -> FakeWorld:
+    return FakeWorld(torch_version=version, cuda=cuda, error=lambda _path: error)
+
+
+def readings(code: str, targets: Sequence[World]) -> list[Reading]:
+    """The reading for each target, by one reader."""
+    reader = PackageReader(package(code))
+    return [reader.read(lambda target=target: target) for target in targets]  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("code", "targets", "times"),
+    [
+        (LOADS, [torch("2.6.0"), torch("2.7.1+cu126", "12.6"), torch("2.13.0")], 1),
+        (f"if torch.__version__ >= '2.9':\n    {LOADS}", [torch("2.6.0"), torch("2.8.0"), torch("2.9.1")], 2),
+        (f"if '2.9' <= torch.__version__:\n    {LOADS}", [torch("2.10.0"), torch("2.8.0"), torch("2.9.1")], 2),
+        (
+            f"V = torch.__version__.split('.')[:2]\nif V == ['2', '8']:\n    {LOADS}",
+            [torch("2.8.0"), torch("2.8.1")],
+            1,
+        ),
+        (
+            f"from packaging.version import parse\nV = parse(torch.__version__)\nif V.release >= (2, 9):\n    {LOADS}",
+            [torch("2.6.0"), torch("2.7.0"), torch("2.13.0"), torch("2.15.0+cu130", "13.0")],
+            2,
+        ),
+        (f"if torch.version.cuda is None:\n    {LOADS}", [torch("2.6.0"), torch("2.6.0", "12.4"), torch("2.8.0")], 2),
+        ("raise ImportError(torch.__version__)", [torch("2.6.0"), torch("2.7.0")], 2),
+        (f"parts = torch.__version__.split('.')\nparts.pop()\n{LOADS}", [torch("2.6.0"), torch("2.7.0")], 2),
+        (LOADS, [torch("2.6.0"), torch("2.7.0", error="p/a.so: bad"), torch("2.8.0", error="p/a.so: bad")], 2),
+        ("torch.library.custom_op", [torch("2.3.0"), torch("2.4.0"), torch("2.13.0")], 2),
+    ],
+)
+def test_a_package_is_read_again_only_for_a_target_that_answers_otherwise(
+    monkeypatch: pytest.MonkeyPatch, code: str, targets: list[FakeWorld], times: int
+) -> None:
+    monkeypatch.setattr("abiscan.python.reading.Questions", Counted)
+    monkeypatch.setattr(Counted, "made", 0)
+    found = readings(code, targets)
+    assert Counted.made == times
+    assert found == [read(package(code), (), lambda target=target: target) for target in targets]  # type: ignore[misc]
+
+
+def test_each_target_gets_its_own_text_of_an_error() -> None:
+    found = readings("raise ImportError(f'not for {torch.__version__}')", [torch("2.6.0"), torch("2.7.0")])
+    raised = [one.imports[0].raised for one in found]
+    assert [one.message for one in raised if isinstance(one, Raised)] == ["not for 2.6.0", "not for 2.7.0"]
+
+
+def test_a_list_made_of_the_version_can_be_changed_twice() -> None:
+    code = """\
+def last():
+    parts = torch.__version__.split(".")
+    return parts.pop()
+raise ImportError(last() + last())
+"""
+    (found,) = readings(code, [torch("2.6.1")])
+    raised = found.imports[0].raised
+    assert isinstance(raised, Raised)
+    assert raised.message == "11"
+
+
+def test_a_target_whose_version_is_not_known_is_not_taken_for_another() -> None:
+    code = f"if torch.__version__ >= '2.9':\n    {LOADS}"
+    targets: list[World] = [torch("2.13.0"), FakeWorld(torch_version=Answer.UNKNOWN)]
+    known, unknown = readings(code, targets)
+    assert [load.path for load in known.imports[0].loads] == ["p/a.so"]
+    assert unknown == read(package(code), (), lambda: targets[1])
