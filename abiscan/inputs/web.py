@@ -21,7 +21,7 @@ from unearth.auth import MultiDomainBasicAuth
 from unearth.fetchers import PyPIClient
 
 from abiscan.errors import InputError
-from abiscan.inputs.store import written_whole
+from abiscan.inputs.kept import written_whole
 
 _TRIES: Final = 3
 _PASSING: Final = frozenset({429, 500, 502, 503, 504})

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from abiscan.inputs import disk
 from abiscan.python.installed import Surroundings
 from abiscan.python.model import Answer
 from abiscan.python.scan import LOADING, REGISTERING, ImportLine, Outline
@@ -201,8 +202,8 @@ class PythonCode:
         places = ["__init__.py", "_tensor.py", "_C/__init__.pyi", "_C/_VariableFunctions.pyi"]
         places += ["/".join(parts) + ".py", "/".join(parts) + "/__init__.py"]
         word = re.compile(rb"\b" + re.escape(name.encode()) + rb"\b")
-        there = [folder / place for place in places if (folder / place).is_file()]
-        return any(word.search(place.read_bytes()) for place in there) or (folder / "/".join([*parts, name])).exists()
+        there = [folder / place for place in places if disk.is_file(folder / place)]
+        return any(word.search(disk.read(place)) for place in there) or disk.exists(folder / "/".join([*parts, name]))
 
     def matters(self, node: ast.AST) -> bool:
         """Whether running this code may load, register, raise or import something that does."""
