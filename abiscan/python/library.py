@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import posixpath
 import re
 import warnings
 from collections.abc import Iterable
@@ -40,6 +41,7 @@ class PythonCode:
     python: tuple[int, int] | Answer
     surroundings: Surroundings = field(default_factory=Surroundings)
     problems: dict[str, str] = field(default_factory=dict)
+    syntax_errors: dict[str, str] = field(default_factory=dict)
     """The sources that cannot be parsed, and why."""
     has_requirements: bool = False
     """Whether what the package requires is taken to be installed, whatever the surroundings say."""
@@ -111,6 +113,9 @@ class PythonCode:
                 return ast.parse(data, filename=path)
         except (SyntaxError, ValueError, RecursionError, MemoryError, LookupError) as error:
             self.problems[path] = f"cannot be parsed: {type(error).__name__}"
+            if isinstance(error, SyntaxError):
+                line = f" ({posixpath.basename(path)}, line {error.lineno})" if error.lineno else ""
+                self.syntax_errors[path] = error.msg + line
             return None
 
     def outline(self, path: str) -> Outline:
