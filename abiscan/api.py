@@ -500,9 +500,9 @@ def _environment(python: str | None) -> str | None:
 
 
 def _each_choice(torches: Iterable[TorchLike], python: str | None) -> list[TorchChoice]:
-    from abiscan.torches.torch import distinct
+    from abiscan.torches.torch import distinct, each_build
 
-    return distinct(choice for torch in torches for choice in _choices(torch, python))
+    return distinct(each_build(choice for torch in torches for choice in _choices(torch, python)))
 
 
 def _choices(torch: TorchLike | None, python: str | None) -> Sequence[TorchChoice]:

@@ -81,9 +81,11 @@ class DiskFile:
 
     @property
     def size(self) -> int:
-        """Its size in bytes."""
-        disk.file(self.path)
-        return self.path.stat().st_size
+        """Its size in bytes.
+
+        :raises InputError: it is not there any more
+        """
+        return self._status().st_size
 
     def head(self, size: int) -> bytes:
         """Its first bytes.
@@ -98,10 +100,19 @@ class DiskFile:
             raise unreadable(self.path, error) from error
 
     def fingerprint(self) -> str:
-        """Its path, size and modification time."""
-        disk.file(self.path)
-        status = self.path.stat()
+        """Its path, size and modification time.
+
+        :raises InputError: it is not there any more
+        """
+        status = self._status()
         return f"{disk.real(self.path)} {status.st_size} {status.st_mtime_ns} {status.st_ino}"
+
+    def _status(self) -> os.stat_result:
+        disk.file(self.path)
+        try:
+            return self.path.stat()
+        except OSError as error:
+            raise unreadable(self.path, error) from error
 
     def open(self) -> ElfFile:
         """Map it."""

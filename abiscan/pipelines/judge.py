@@ -227,6 +227,7 @@ class Judge:
             drifts=drifting,
             package=examined.target.package.name if examined.target.package and examined.target.metadata else "",
             wheel=examined.target.metadata.wheel if examined.target.metadata else "",
+            built_for=examined.origin.releases,
             **self._on_gpus(examined, release),
         )
 

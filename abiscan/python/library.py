@@ -6,7 +6,7 @@ import ast
 import posixpath
 import re
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -35,9 +35,13 @@ _WORDS = re.compile("|".join(re.escape(word.decode().strip(".(")) for word in (*
 
 @dataclass
 class PythonCode:
-    """A package's Python code, for one version of Python."""
+    """A package's Python code, for one version of Python.
+
+    :param modules: the names that the package is imported by
+    """
 
     files: PackageFiles
+    modules: Sequence[str]
     python: tuple[int, int] | Answer
     surroundings: Surroundings = field(default_factory=Surroundings)
     problems: dict[str, str] = field(default_factory=dict)
@@ -128,8 +132,8 @@ class PythonCode:
 
     @cached_property
     def sources(self) -> tuple[str, ...]:
-        """All source files."""
-        return tuple(sorted(path for path in self.files.members if path.endswith(".py")))
+        """The source files that its users may import."""
+        return tuple(self.files.importable_sources(self.modules))
 
     @cached_property
     def risky(self) -> frozenset[bytes]:

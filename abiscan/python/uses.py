@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from abiscan.python.conventions import fits, named
 from abiscan.python.explore import Run
@@ -130,10 +131,14 @@ def later(library: PythonCode, world: AskedWorld, modules: Sequence[str], runs: 
     failing: list[Attempt] = []
     try:
         for path in [one for one in library.sources if _may_load(library, one)][:_MOST_MODULES]:
-            name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-            before = len(machine.trace.attempts)
-            if _try_import(machine, name) and path not in imported:
-                by_module[name] = machine.trace.attempts[before:]
+            parts = path.removesuffix(".py").removesuffix("/__init__").split("/")
+            for name in accumulate(parts, "{}.{}".format):  # each package is imported before what is in it
+                before = len(machine.trace.attempts)
+                if not _try_import(machine, name):
+                    break
+                found = library.locate(name)
+                if found is not None and found.file not in imported:
+                    by_module.setdefault(name, machine.trace.attempts[before:])
         before = len(machine.trace.attempts)
         _call_all(library, machine)
         in_functions = machine.trace.attempts[before:]
