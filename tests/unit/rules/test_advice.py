@@ -56,13 +56,17 @@ def test_the_command_that_finds_a_build_for_a_release(tmp_path: Path) -> None:
     [
         (
             "torch==2.9.1",
-            "install another build of the extension for torch 2.9.1 (abiscan fit pkg --torch 2.9.1 finds the newest), "
-            "or build it again: this one was built for torch 2.9.1 already",
+            (
+                "install another build of the extension for torch 2.9.1 (abiscan fit pkg --torch 2.9.1 finds the "
+                "newest), or build it again: this one was built for torch 2.9.1 already"
+            ),
         ),
         (
             "torch>=2.9.0,<2.10",
-            "install a build of the extension made for torch 2.9.1 (abiscan fit pkg --torch 2.9.1 finds the newest), "
-            "or torch 2.9.0, which it may have been built for",
+            (
+                "install a build of the extension made for torch 2.9.1 (abiscan fit pkg --torch 2.9.1 finds the "
+                "newest), or torch 2.9.0, which it may have been built for"
+            ),
         ),
     ],
 )
