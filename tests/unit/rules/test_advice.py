@@ -56,13 +56,13 @@ def test_the_command_that_finds_a_build_for_a_release(tmp_path: Path) -> None:
     [
         (
             "torch==2.9.1",
-            "another build of the extension for torch 2.9.1 (abiscan fit pkg --torch 2.9.1 finds the newest)",
-            "or build it again: this one was built for torch 2.9.1 already",
+            "another version of the extension (abiscan fit pkg --torch 2.9.1 finds the newest)",
+            "or report this to its authors: it fails on the torch that it was built for",
         ),
         (
             "torch>=2.9.0,<2.10",
             "a build of the extension made for torch 2.9.1 (abiscan fit pkg --torch 2.9.1 finds the newest)",
-            "or torch 2.9.0, which it may have been built for",
+            "or a torch that it may have been built for: 2.9.0",
         ),
     ],
 )
