@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from abiscan.errors import StoppedError
+from abiscan.inputs import disk
 
 CPU_SECONDS: Final = 1_800
 """The processor time that a target may take on one torch, or on all that are compared."""
@@ -106,6 +107,7 @@ def begin(target: str) -> None:
     if _worker is None:
         return
     if target in _worker.stopped:
+        disk.look_once()  # it may get further on another day
         raise StoppedError(target, _worker.stopped[target], "run it with abiscan --no-isolation to see where")
     if not _worker.confined:
         _worker.confined = True

@@ -16,7 +16,7 @@ from abiscan.extension.examined import ExaminedExtension, ExaminedTarget
 from abiscan.findings import Effect, Finding, Rule
 from abiscan.gpu.devices import Gpu, Hardware
 from abiscan.gpu.outcome import GpuOutcome
-from abiscan.inputs import system
+from abiscan.inputs import disk, system
 from abiscan.inputs.files import Files
 from abiscan.inputs.libraries import Libraries
 from abiscan.inputs.session import Progress
@@ -156,7 +156,7 @@ class Judge:
         alone = Loader(self._files, search, release.machine)
         executable = torch.interpreter.executable if torch.interpreter else None
         process = alone.start(
-            (str(executable.resolve()),) if executable else (),
+            (disk.real(executable),) if executable else (),
             global_libraries=release.global_libraries,
             libraries=release.local_libraries,
         )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from abiscan.errors import InputError
 from abiscan.extension.examined import ExaminedTarget
-from abiscan.inputs import interpreter
+from abiscan.inputs import disk, interpreter
 from abiscan.inputs.files import Files
 from abiscan.inputs.package_files import Package
 from abiscan.inputs.version import TorchVersion
@@ -127,10 +127,12 @@ class PackageReading:
 def surroundings_of(torch: Torch, package: Package) -> Surroundings:
     """What is installed beside a package: the torch, and what else its Python finds once the package is installed."""
     folder = Path(torch.package)
-    if not torch.here or not folder.is_dir():
+    if not torch.here or not disk.is_dir(folder):
         return Surroundings()
     executable = torch.interpreter.executable if torch.interpreter else None
     search_path = _search_path(executable) if executable else ()
+    if executable:
+        disk.python(str(executable), search_path)  # which was perhaps asked before
     if str(folder.parent) not in search_path:
         return Surroundings(torch_folder=folder)
     installed = package.root in search_path if package.installed is None else package.installed

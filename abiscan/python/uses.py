@@ -10,7 +10,7 @@ from abiscan.python.conventions import fits, named
 from abiscan.python.explore import Run
 from abiscan.python.imports import PythonInterpreter
 from abiscan.python.library import PythonCode
-from abiscan.python.machine import Attempt, Exhausted, Limits
+from abiscan.python.machine import Attempt, Exhausted, Limits, Unreadable
 from abiscan.python.model import Answer, HowLoaded, LibraryUse, LoadedBy, NoResult, OtherTorch, Raised
 from abiscan.python.questions import AskedWorld, Questions
 from abiscan.python.values import Class, NotKnown, PythonFunction, PythonModule, Thrown, Why
@@ -113,7 +113,7 @@ def instead(library: PythonCode, world: AskedWorld, modules: Sequence[str], limi
 def _try_import(machine: PythonInterpreter, name: str) -> bool:
     try:
         machine.import_module(name)
-    except (Thrown, RecursionError):
+    except (Thrown, RecursionError, Unreadable):
         return False
     return True
 
