@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from abiscan.extension.built_for import span
 from abiscan.linkage.linkage import Linkage
 from abiscan.torches import embedded
+from abiscan.words import listed
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -22,9 +22,8 @@ def other_build(linkage: Linkage, kind: str = "") -> str:
     """
     torch = f"torch {linkage.release.version}" if linkage.release.version else "this torch"
     of_kind = f" (a {kind} build)" if kind else ""
-    without_kind = f" without {kind}" if kind else ""
     found_by = _found_by(linkage, " --cuda cpu" if kind else "")
-    own_build = f"install a build of the extension made for {torch}{without_kind}{found_by}"
+    own_build = f"install a build of the extension made for {torch}{f' without {kind}' if kind else ''}{found_by}"
     required = linkage.requires_torch
     if required_elsewhere(linkage):
         return f"{own_build}, or the torch that its metadata requires: {required}{of_kind}"
@@ -32,9 +31,9 @@ def other_build(linkage: Linkage, kind: str = "") -> str:
     others = tuple(version for version in linkage.built_for if here is None or version != here.of_release)
     if len(others) < len(linkage.built_for):
         if others:
-            return f"{own_build}, or {span(others)}{of_kind}, which it may have been built for"
-        another = f"install another build of the extension for {torch}{without_kind}{found_by}, or build it again"
-        return f"{another}: this one was built for {torch} already"
+            return f"{own_build}, or a torch that it may have been built for: {listed(map(str, others))}{of_kind}"
+        another = f"install another version of the extension{found_by}"
+        return f"{another}, or report this to its authors: it fails on the torch that it was built for"
     admitted = f" (its metadata admits {torch} too: {required})" if required else ""
     return f"{own_build}, or the torch it was built for{of_kind}{admitted}"
 
