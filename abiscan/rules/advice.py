@@ -7,7 +7,7 @@ from typing import Final
 
 from abiscan.linkage.linkage import Linkage
 from abiscan.torches import embedded
-from abiscan.words import listed
+from abiscan.words import ranges
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -31,7 +31,9 @@ def other_build(linkage: Linkage, kind: str = "") -> str:
     others = tuple(version for version in linkage.built_for if here is None or version != here.of_release)
     if len(others) < len(linkage.built_for):
         if others:
-            return f"{own_build}, or a torch that it may have been built for: {listed(map(str, others))}{of_kind}"
+            known = embedded.versions(linkage.release.machine)
+            releases = ranges([str(version) for version in others], map(str, known))
+            return f"{own_build}, or a torch that it may have been built for: {releases}{of_kind}"
         another = f"install another version of the extension{found_by}"
         return f"{another}, or report this to its authors: it fails on the torch that it was built for"
     admitted = f" (its metadata admits {torch} too: {required})" if required else ""
