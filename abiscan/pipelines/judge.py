@@ -6,7 +6,7 @@ import dataclasses
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from abiscan.binary.elf import Machine
 from abiscan.binary.registration_api import registers
@@ -42,6 +42,9 @@ from abiscan.torches.torch import Torch
 if TYPE_CHECKING:
     from abiscan.extension.replay import Replayer
     from abiscan.inputs.requirement import TorchRequirement
+
+
+_OF_CUDA: Final = "libtorch_cuda.so"
 
 
 class _OnGpus(TypedDict):
@@ -240,9 +243,11 @@ class Judge:
         # What could not be read may be code for that GPU.
         gpus = [gpu for gpu in hardware.gpus if code.is_for_maker_of(gpu) and not code.code.gaps]
         own = architectures(release, self._files) if gpus else None
+        asked = any(gpu.gfx is None for gpu in gpus) and _OF_CUDA in release.own_libraries
+        unknown = (f"the GPUs that {release} itself has code for are not known",) if asked and not own else ()
         return {
             "gpus": tuple(code.on(gpu, hardware.driver) for gpu in gpus),
-            "gpu_gaps": code.gaps,
+            "gpu_gaps": (*code.gaps, *unknown),
             "torch_runs": {gpu: has_code_for(gpu, own, release.build) for gpu in gpus if gpu.gfx is None}
             if own
             else {},

@@ -23,7 +23,7 @@ from abiscan.torches import embedded_operators
 from abiscan.torches.from_libs import identities, operator_libraries, read_operators
 from abiscan.torches.model import TorchRelease
 
-FORMAT: Final = 6
+FORMAT: Final = 7
 """Part of every key: raise it when the stored data, or the way they are recovered, change."""
 
 SUFFIX: Final = ".operators"
@@ -96,6 +96,7 @@ def pack(operators: Operators) -> bytes:
         "build": operators.build,
         "assertions": operators.assertions,
         "unworded": sorted(operators.unworded),
+        "assumed": sorted(operators.assumed),
         "texts": list(texts),
     }
     return zlib.compress(json.dumps(content, separators=(",", ":")).encode(), 6)
@@ -130,4 +131,5 @@ def unpack(data: bytes) -> Operators:
         build=content.get("build"),
         assertions=content["assertions"],
         unworded=frozenset(content.get("unworded", ())),
+        assumed=frozenset(content["assumed"]),
     )

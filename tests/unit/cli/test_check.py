@@ -16,7 +16,7 @@ import pytest
 from abiscan.cli import main
 from abiscan.results.document import schema
 from tests.elf_builder import EM_AARCH64, Elf, uses
-from tests.fakes import SAMPLES, extension, torch_libraries, torch_package, wheel
+from tests.fakes import SAMPLES, extension, package_wheel, torch_libraries, torch_package, wheel
 
 GONE = "_ZN2at4goneEv"
 FORMATS = ("text", "json", "sarif", "junit", "github", "markdown")
@@ -53,6 +53,33 @@ def test_what_loads_is_0(good: Path, torch: Path) -> None:
     result = run(good, "--torch", torch)
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout == f"{good}: loads on torch 9.9.0+cpu\n"
+
+
+@pytest.mark.parametrize("number", ["2.13.0", "2.13"])
+def test_a_release_with_builds_that_differ_names_them(tmp_path: Path, number: str) -> None:
+    needs_cuda = extension(needed=("libtorch_cpu.so", "libc10_cuda.so")).write(tmp_path / "_C.so")
+    result = run(needs_cuda, "--torch", number)
+    assert f"{needs_cuda}: fails on torch 2.13.0+cpu (loads on torch 2.13.0+cu130) - libc10_cuda.so: " in result.stdout
+    assert result.exit_code == 1
+    document = json.loads(run(needs_cuda, "--torch", number, "--format", "json").stdout)
+    jsonschema.validate(document, schema("check"))
+    assert [one["other_builds"] for one in document["results"]] == [{"2.13.0+cu130": "loads"}]
+
+
+def test_a_build_that_is_named_stands_for_itself(tmp_path: Path) -> None:
+    needs_cuda = extension(needed=("libtorch_cpu.so", "libc10_cuda.so")).write(tmp_path / "_C.so")
+    for number in ("2.13.0+cpu", "2.13.0+cu130", "2.12.0"):
+        document = json.loads(run(needs_cuda, "--torch", number, "--format", "json").stdout)
+        assert [one for one in document["results"] if "other_builds" in one] == []
+
+
+def test_a_package_says_which_build_it_works_on(tmp_path: Path) -> None:
+    needs_cuda = extension(needed=("libtorch_cpu.so", "libc10_cuda.so"))
+    files = {"pkg/__init__.py": "import torch\ntorch.ops.load_library(__path__[0] + '/_C.so')\n"}
+    target = package_wheel(tmp_path, "pkg", {"pkg/_C.so": needs_cuda}, files=files)
+    assert "pkg 1.0 on torch 2.13.0+cpu (works on torch 2.13.0+cu130): import fails" in run(
+        target, "--torch", "2.13.0"
+    ).stdout.replace("\n", " ")
 
 
 def test_what_fails_is_1(bad: Path, torch: Path) -> None:
