@@ -170,7 +170,7 @@ def main() -> int:
         _probe(Path(arguments.packages[0]) / "lib", arguments.probe)
         return 0
     packages = {release: Path(path) for release, _, path in (text.partition("=") for text in arguments.packages)}
-    lines = [f"# Seen in torch {', '.join(packages)} by tools/record_crossing.py: the kind of type, and since when."]
+    lines = [f"seen {' '.join(packages)}"]
     for kind, type_ in TYPES.items():
         answers = {release: answer(package, type_) for release, package in packages.items()}
         lines.append(f"{kind} {since(answers) or '-'}")

@@ -16,7 +16,7 @@ from typing import Any, Final
 from packaging.version import Version
 
 from abiscan.binary.elf import Machine
-from abiscan.binary.image import System
+from abiscan.binary.image import ImageSystem
 from abiscan.binary.image_reader import read_images
 from abiscan.torches.names import NameTable, pack
 from abiscan.torches.torch_images import LIBRARY, VERSION
@@ -26,8 +26,8 @@ NEWEST: Final = 10
 """Releases that are kept for each system: those before them grow rare there, and cost 150 kB each."""
 
 _PLATFORMS: Final = {
-    (System.WINDOWS, Machine.X86_64): ("win_amd64",),
-    (System.MACOS, Machine.AARCH64): tuple(f"macosx_{number}_0_arm64" for number in range(20, 10, -1)),
+    (ImageSystem.WINDOWS, Machine.X86_64): ("win_amd64",),
+    (ImageSystem.MACOS, Machine.AARCH64): tuple(f"macosx_{number}_0_arm64" for number in range(20, 10, -1)),
 }
 # The libraries that extensions link with; the others are of other projects.
 _LINKED: Final = re.compile(r"(lib)?(c10|shm|torch|torch_cpu|torch_python)\.(dll|dylib)")
@@ -38,7 +38,7 @@ class ImageBuild:
     """One build: what each of its libraries exports."""
 
     build: str
-    system: System
+    system: ImageSystem
     machine: Machine
     exports: Mapping[str, Iterable[str]]
 
@@ -60,7 +60,7 @@ def read(version: str, work: Path) -> list[ImageBuild]:
     return found
 
 
-def read_wheel(wheel: Path, system: System, machine: Machine) -> ImageBuild:
+def read_wheel(wheel: Path, system: ImageSystem, machine: Machine) -> ImageBuild:
     """What a wheel exports on a machine. Ordinals are left out: nobody links with torch by them."""
     exports = {}
     with zipfile.ZipFile(wheel) as archive:
@@ -79,7 +79,7 @@ def rewritten(data: bytes, added: Iterable[ImageBuild], removed: Iterable[str] =
     builds = {build.order: build for build in _unpacked(data)} | {build.order: build for build in added}
     gone = set(removed)
     kept = [build for build in builds.values() if Version(build.build).public not in gone]
-    newest: dict[tuple[System, Machine], list[ImageBuild]] = {}
+    newest: dict[tuple[ImageSystem, Machine], list[ImageBuild]] = {}
     for build in sorted(kept, key=lambda build: build.order):
         newest.setdefault((build.system, build.machine), []).append(build)
     return packed([build for builds in newest.values() for build in builds[-NEWEST:]])
@@ -118,7 +118,7 @@ def _unpacked(data: bytes) -> list[ImageBuild]:
     return [
         ImageBuild(
             build=record["build"],
-            system=System(record["system"]),
+            system=ImageSystem(record["system"]),
             machine=Machine(record["machine"]),
             exports={library: sorted(names.get(column, ())) for library, column in record["libraries"].items()},
         )

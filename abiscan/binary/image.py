@@ -14,7 +14,7 @@ MACHO_MAGICS: Final = (b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"\xca\xfe\xba\
 """A thin 64-bit file, and universal ones."""
 
 
-class System(enum.Enum):
+class ImageSystem(enum.Enum):
     """A system whose libraries are not ELF. The value is its name."""
 
     WINDOWS = "Windows"
@@ -23,7 +23,7 @@ class System(enum.Enum):
     @property
     def flat(self) -> bool:
         """Whether a process finds a library by its base name, whatever its folder and case."""
-        return self is System.WINDOWS
+        return self is ImageSystem.WINDOWS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class ImportedName:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Image:
+class LibraryImage:
     """One library: of a universal file, the part for one machine.
 
     ``name`` is what it calls itself: its DLL name, its install name. ``imports`` are the names without which it does
@@ -57,7 +57,7 @@ class Image:
     ``minimum_os`` the first version of macOS that loads it.
     """
 
-    system: System
+    system: ImageSystem
     machine: Machine
     name: str | None
     needed: tuple[NeededImage, ...]
@@ -68,7 +68,7 @@ class Image:
     minimum_os: str | None = None
 
 
-Images = Mapping[Machine, Image]
+Images = Mapping[Machine, LibraryImage]
 """The parts of a file, by machine."""
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from abiscan.binary.by_lief import lief_module
 from abiscan.binary.elf import Machine
-from abiscan.binary.image import PE_MAGIC, Image, Images, ImportedName, NeededImage, System
+from abiscan.binary.image import PE_MAGIC, Images, ImageSystem, ImportedName, LibraryImage, NeededImage
 from abiscan.errors import InputError
 from abiscan.words import plural
 
@@ -39,7 +39,7 @@ def read_images(data: bytes, subject: str, *, exports_only: bool = False) -> Ima
     return images
 
 
-def _portable_executable(data: bytes, subject: str, *, exports_only: bool) -> Iterator[Image]:
+def _portable_executable(data: bytes, subject: str, *, exports_only: bool) -> Iterator[LibraryImage]:
     lief = lief_module()
     config = lief.PE.ParserConfig()
     config.parse_signature = config.parse_rsrc = config.parse_reloc = config.parse_exceptions = False
@@ -58,8 +58,8 @@ def _portable_executable(data: bytes, subject: str, *, exports_only: bool) -> It
     if binary.header.machine not in machines:
         return
     export = binary.get_export() if binary.has_exports else None
-    yield Image(
-        system=System.WINDOWS,
+    yield LibraryImage(
+        system=ImageSystem.WINDOWS,
         machine=machines[binary.header.machine],
         name=_text(export.name) if export else None,
         needed=(
@@ -103,7 +103,7 @@ def _exported(export: Any) -> Iterator[str]:
             yield _text(entry.name)
 
 
-def _universal(data: bytes, subject: str, *, exports_only: bool) -> Iterator[Image]:
+def _universal(data: bytes, subject: str, *, exports_only: bool) -> Iterator[LibraryImage]:
     lief = lief_module()
     config = lief.MachO.ParserConfig()
     config.parse_dyld_rebases = False
@@ -135,12 +135,12 @@ def _parts(data: bytes) -> list[tuple[int, int]]:
     return [row.unpack_from(data, 8 + row.size * index)[2:4] for index in range(count)]
 
 
-def _mach_image(binary: Any, machine: Machine) -> Image:
+def _mach_image(binary: Any, machine: Machine) -> LibraryImage:
     types = lief_module().MachO.LoadCommand.TYPE
     libraries = [library for library in binary.libraries if library.command != types.ID_DYLIB]
     own = (_text(library.name) for library in binary.libraries if library.command == types.ID_DYLIB)
-    return Image(
-        system=System.MACOS,
+    return LibraryImage(
+        system=ImageSystem.MACOS,
         machine=machine,
         name=next(own, None),
         needed=tuple(

@@ -23,6 +23,9 @@ _ASSERTIONS: Final = {
     "K1": ("*cpp_signature == *cpp_signature_", "OperatorEntry.cpp"),
 }
 _FAILED: Final = "INTERNAL ASSERT FAILED at "
+UNPLACED: Final = f"{_FAILED}?"
+"""How the text of an assertion begins whose place is unknown: see ``messages``."""
+
 _LONGEST_PLACE: Final = 4096
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 
 class Operator(NamedTuple):
@@ -60,6 +60,10 @@ class RegistryEntry(NamedTuple):
     priority: int | None
 
 
+KEYS: Final = "keys"
+TAGS: Final = "tags"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operators:
     """The dispatcher of a torch after its libraries are loaded.
@@ -71,7 +75,8 @@ class Operators:
     torch's other registries, None if unknown: ``embedded_registries`` has those of embedded builds. ``build`` is the
     full version of the embedded build that these are the operators of, None if they were read. ``assertions`` says
     where torch's internal assertions are in its source, by the id of the message: see ``abiscan.dispatch.assertions``.
-    ``unworded`` are the ids of messages that torch's libraries do not have; empty for an embedded build.
+    ``unworded`` are the ids of messages that torch's libraries do not have; empty for an embedded build. ``assumed`` is
+    what its files do not tell, and was taken from the nearest older release: ``KEYS``, ``TAGS``.
     """
 
     operators: Mapping[str, Operator]
@@ -86,3 +91,4 @@ class Operators:
     build: str | None = None
     assertions: Mapping[str, str] = field(default_factory=dict)
     unworded: frozenset[str] = frozenset()
+    assumed: frozenset[str] = frozenset()

@@ -74,6 +74,9 @@ TYPE_ADVICE: Final = (
 )
 """What torch adds to the error for an unknown type in a schema, from 2.4 on."""
 
+UNKNOWN_TYPE: Final = "unknown type specifier"
+"""The problem of a schema with a word that is no type."""
+
 _DEEPEST: Final = 50  # nested types; torch itself has at most 4, and a stack is finite
 _WIDEST_UNION: Final = 50  # members, which are compared pairwise
 
@@ -670,7 +673,7 @@ class _Parser(DefaultReader):
                 "C++.",
             )
         raise self._fault(
-            "unknown type specifier",
+            UNKNOWN_TYPE,
             span,
             TYPE_ADVICE,
         )

@@ -3,7 +3,8 @@
 Sources: ``from_ivalue`` and ``to_ivalue`` in ``torch/csrc/shim_common.cpp``. Kernels of the stable ABI get their
 arguments through the first and return their results through the second; calls by name go the other way. Both convert as
 many values as the schema has that the operator has *in the running torch*. Since when each type crosses was seen by
-running torch, release by release (``data/stable_types.txt``, made by ``tools/record_crossing.py``).
+running torch, release by release. ``data/stable_types.txt``, made by ``tools/record_crossing.py``, has the releases
+that were seen, then a kind of type in each line, and since when it crosses.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Final
 
 from abiscan.dispatch.schema import Argument, FunctionSchema
 from abiscan.dispatch.schema_types import INT, Type, TypeKind
-from abiscan.inputs.version import MinorVersion
+from abiscan.inputs.version import MinorVersion, TorchVersion
 
 _TO_KERNEL: Final = "Not yet supported conversion from IValue to StableIValue for schema type: "
 _FROM_KERNEL: Final = "Not yet supported conversion from StableIValue to IValue for schema type: "
@@ -72,13 +73,21 @@ def _not_crossing(type_: Type, release: MinorVersion) -> tuple[Type, bool] | Non
     return (inner[0], False) if inner else None
 
 
+def is_known(release: MinorVersion) -> bool:
+    """Whether a torch as new as this was seen: what does not cross in older ones may cross in it."""
+    return release <= TorchVersion(_lines()[0][-1]).minor_version
+
+
 @functools.cache
 def _crossing_since() -> Mapping[TypeKind, MinorVersion]:
     """The release since which a kind of type crosses; those that never do are absent."""
-    text = resources.files("abiscan.dispatch").joinpath("data/stable_types.txt").read_text("utf-8")
-    lines = [line.split() for line in text.splitlines() if not line.startswith("#")]
-    versions = {kind: tuple(map(int, since.split("."))) for kind, since in lines if since != "-"}
+    versions = {kind: tuple(map(int, since.split("."))) for kind, since in _lines()[1:] if since != "-"}
     return {TypeKind(kind): (major, minor) for kind, (major, minor) in versions.items()}
+
+
+def _lines() -> list[list[str]]:
+    text = resources.files("abiscan.dispatch").joinpath("data/stable_types.txt").read_text("utf-8")
+    return [line.split() for line in text.splitlines()]
 
 
 def call_mismatch(built_for: FunctionSchema, now: FunctionSchema) -> str | None:

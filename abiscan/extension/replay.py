@@ -153,7 +153,7 @@ class Replayer:
             operators = dataclasses.replace(operators, entries=entries)
         version = release.torch_version or embedded.versions()[-1]
         minor = version.minor_version
-        keys = DispatchKeys(minor=minor, names=operators.keys) if operators else keys_of(version)
+        keys = DispatchKeys(minor=minor, names=operators.keys) if operators and operators.keys else keys_of(version)
         registered = [registrant.registrations for registrant in objects]
         built_for, machine = inventory.built_for, release.machine
         unread = (Absence.EXTERNAL, Absence.WITH_TORCH)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from abiscan.binary.elf import Machine
-from abiscan.binary.image import Image, Images, System
+from abiscan.binary.image import Images, ImageSystem, LibraryImage
 from abiscan.errors import InputError
 from abiscan.inputs.files import ElfSource
 
@@ -36,7 +36,7 @@ class ImageFile:
         return posixpath.basename(self.path)
 
     @property
-    def system(self) -> System:
+    def system(self) -> ImageSystem:
         """The system that it is for."""
         return next(iter(self.images.values())).system
 
@@ -87,5 +87,5 @@ def _uses(users: set[str], name: str) -> bool:
     return is_torch_image(name) or posixpath.basename(name).lower() in users
 
 
-def _needed(images: Mapping[Machine, Image]) -> Iterable[str]:
+def _needed(images: Mapping[Machine, LibraryImage]) -> Iterable[str]:
     return (needed.name for image in images.values() for needed in image.needed)

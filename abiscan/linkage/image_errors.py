@@ -8,7 +8,7 @@ pytorch issue #37733 (``ctypes``), pytorch issue #39640 (a library that dyld doe
 
 from __future__ import annotations
 
-from abiscan.binary.image import System
+from abiscan.binary.image import ImageSystem
 from abiscan.inputs.image_files import ImageFile
 from abiscan.linkage.images import ImageLoad
 
@@ -18,7 +18,7 @@ _NO_PROCEDURE = "The specified procedure could not be found"
 
 def error_text(file: ImageFile, found: ImageLoad) -> str:
     """The text of the first error. A ``?`` stands for a folder."""
-    return _of_windows(file, found) if file.system is System.WINDOWS else _of_macos(file, found)
+    return _of_windows(file, found) if file.system is ImageSystem.WINDOWS else _of_macos(file, found)
 
 
 def _of_windows(file: ImageFile, found: ImageLoad) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from abiscan.binary.elf import Machine
-from abiscan.binary.image import Image, ImportedName, System
+from abiscan.binary.image import ImageSystem, ImportedName, LibraryImage
 from abiscan.binary.ownership import is_torch_symbol
 from abiscan.inputs.image_files import ImageFile, is_torch_image
 from abiscan.torches.torch_images import TorchImages
@@ -118,7 +118,7 @@ def _has(imported: ImportedName, file: ImageFile, torch: TorchImages, own: _Own,
     if library in absent:
         return True
     if library is None:  # any library of the process may have it; only torch and the target can have what is torch's
-        torchs = torch.system is System.MACOS and is_torch_symbol(name.removeprefix("_"))
+        torchs = torch.system is ImageSystem.MACOS and is_torch_symbol(name.removeprefix("_"))
         return not torchs or own.any_exports(name) or any(exports(name) for exports in torch.exports.values())
     if of_torch := torch.library(library):
         return torch.exports[of_torch](name) or (None if name.startswith("#") and not torch.ordinals else False)
@@ -139,7 +139,7 @@ def _not_found(imported: ImportedName, file: ImageFile, torch: TorchImages, own:
 class _Own:
     """The images of a target for one machine."""
 
-    def __init__(self, system: System, machine: Machine, files: Sequence[ImageFile]) -> None:
+    def __init__(self, system: ImageSystem, machine: Machine, files: Sequence[ImageFile]) -> None:
         self._system, self._machine = system, machine
         of_machine = [file for file in files if machine in file.images]
         self._by_name: dict[str, list[ImageFile]] = {}
@@ -161,7 +161,7 @@ class _Own:
         named = self._by_name.get(posixpath.basename(name).lower(), ())
         return next((file for file in named if posixpath.dirname(file.path) == folder), next(iter(named), None))
 
-    def image(self, file: ImageFile) -> Image:
+    def image(self, file: ImageFile) -> LibraryImage:
         """The part of a file that is loaded."""
         return file.images[self._machine]
 

@@ -7,12 +7,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from abiscan.dispatch.outcomes import OutcomeKind
+from abiscan.dispatch import acceptance, assertions, stable
+from abiscan.dispatch.events import FallBack
+from abiscan.dispatch.keys import newest_minor
+from abiscan.dispatch.operators import KEYS, TAGS
+from abiscan.dispatch.outcomes import Outcome, OutcomeKind
+from abiscan.dispatch.schema import UNKNOWN_TYPE
 from abiscan.inputs.version import TorchVersion
+from abiscan.linkage.crossing import uncrossable_calls, uncrossable_kernels
 from abiscan.torches import embedded_python
 from abiscan.words import first_line, listed, plural
 
 if TYPE_CHECKING:
+    from abiscan.dispatch.operators import Operators
     from abiscan.linkage.layout_drift import LayoutDrift
     from abiscan.linkage.registering import Registering
 
@@ -65,7 +72,11 @@ def lacks_of(
     if perhaps := _perhaps_in_python(release, registering):
         reason = f"what Python code of {torch} registers is not recorded: it may define {listed(perhaps)}"
         yield Lack(data=TorchData.OPERATORS, reason=reason, decides=False)
+    yield from _assumed(torch, registering, operators)
     message = registering.failure.outcome.message if registering.failure else None
+    if message is not None and operators.build is None and assertions.UNPLACED in message.text:
+        reason = f"where {torch} checks this is not known: in the predicted error, a ? stands for the file and line"
+        yield Lack(data=TorchData.OPERATORS, reason=reason, decides=False)
     if message is not None and message.id in operators.unworded:
         text = first_line(message.text)
         reason = f"{torch} does not have the text of the predicted error: it may check something else ({text})"
@@ -74,6 +85,52 @@ def lacks_of(
         names = ", ".join(registering.filled)
         reason = f"the entries of {torch} in {names} are not available: conflicts with them are not found"
         yield Lack(data=TorchData.ENTRIES, reason=reason, decides=True)
+
+
+def _assumed(torch: str, registering: Registering, operators: Operators) -> Iterator[Lack]:
+    """What was taken from an older release because the torch is newer than the tables, or its files do not tell it."""
+    older = f"is not known, and was taken to be as in torch {'.'.join(map(str, newest_minor()))}"
+    if KEYS in operators.assumed and any(isinstance(key, int) for key in _keys(registering)):
+        reason = f"which number stands for which dispatch key in {torch} {older}"
+        yield Lack(data=TorchData.OPERATORS, reason=reason, decides=True)
+    if TAGS in operators.assumed and registering.backend is not None:
+        reason = f"which operators of {torch} are core {older}"
+        yield Lack(data=TorchData.OPERATORS, reason=reason, decides=False)
+    if not acceptance.is_known(registering.release):
+        fallbacks, words = _accepted(registering)
+        if fallbacks:
+            reason = f"whether {torch} accepts a second fallback for {listed(fallbacks)} {older}"
+            yield Lack(data=TorchData.OPERATORS, reason=reason, decides=True)
+        if words:
+            reason = f"which types {torch} reads in a schema {older}: it may read {listed(words)}"
+            yield Lack(data=TorchData.OPERATORS, reason=reason, decides=True)
+    if stable.is_known(registering.release):
+        return
+    if uncrossable := {**uncrossable_kernels(registering), **uncrossable_calls(registering)}:
+        types = listed(dict.fromkeys(str(value.type) for value in uncrossable.values()))
+        reason = f"which types cross the stable ABI of {torch} {older}: {types} may cross there"
+        yield Lack(data=TorchData.OPERATORS, reason=reason, decides=False)
+
+
+def _keys(registering: Registering) -> Iterator[int | str | None]:
+    for registrations in (registering.own, *registering.bundled.values()):
+        yield from (kernel.dispatch_key for kernel in registrations.kernels)
+        yield from (fallback.dispatch_key for fallback in registrations.fallbacks)
+        yield from (block.dispatch_key for block in registrations.libraries)
+
+
+def _accepted(registering: Registering) -> tuple[list[str], list[str]]:
+    """The keys of second fallbacks, and the schemas that are refused because of a word that is no type."""
+    outcomes = [reaction.outcome for reaction in registering.reactions]
+    fallbacks = [outcome.subject for outcome in outcomes if _is_second_fallback(outcome)]
+    words = [outcome.subject for outcome in outcomes if outcome.problem == UNKNOWN_TYPE]
+    return [*dict.fromkeys(fallbacks)], [*dict.fromkeys(words)]
+
+
+def _is_second_fallback(outcome: Outcome) -> bool:
+    if outcome.kind is OutcomeKind.OVERRIDES:
+        return isinstance(outcome.event, FallBack)
+    return outcome.message is not None and outcome.message.id in ("F1", "F2")
 
 
 def _perhaps_in_python(release: TorchVersion | None, registering: Registering) -> list[str]:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Iterator, Sequence
 
+from abiscan.binary.elf import Machine
 from abiscan.findings import Rule
 from abiscan.gpu.devices import Hardware
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
+from abiscan.inputs.version import number_of
 from abiscan.pipelines.bench import Bench
 from abiscan.pipelines.turns import Turns
 from abiscan.results.check import Report, Result
 from abiscan.results.package import PackageResult
-from abiscan.torches.torch import TorchChoice
+from abiscan.torches import embedded
+from abiscan.torches.torch import ReleaseNumber, TorchChoice
 
 
 def check(
@@ -32,18 +36,54 @@ def check(
     :param hardware: the GPUs that extensions are also checked on
     :raises AbiscanError: no target, a torch or the interpreter cannot be read
     """
-    bench = Bench(choices, session, (*targets, *beside), packages=not each_file, hardware=hardware)
+    further = [(number, other) for number, choice in enumerate(choices) for other in _other_builds(choice, choices)]
+    every = [*choices, *(other for _, other in further)]
+    bench = Bench(every, session, (*targets, *beside), packages=not each_file, hardware=hardware)
+    names = bench.names[: len(choices) or None]
+    others: dict[str, list[str]] = {}
+    for (number, _), name in zip(further, bench.names[len(names) :], strict=True):
+        others.setdefault(names[number], []).append(name)
     turns, results, packages = Turns(targets), list[Result](), list[PackageResult]()
-    for torch in bench.names:
+    for torch in names:
         for source in turns:
             with turns.of(source):
-                if not bench.is_for(source, torch) and any(bench.is_for(source, other) for other in bench.names):
+                if not bench.is_for(source, torch) and any(bench.is_for(source, other) for other in names):
                     turns.without_build(source, torch, bench.target(source, torch).extensions[0].facts.machine)
                     continue
-                of_files = bench.judge(source, torch, rules, keep=source != targets[-1])
+                keep = source != targets[-1]
+                of_files = bench.judge(source, torch, rules, keep=keep)
                 package = bench.package(source, torch, of_files)
+                for other in others.get(torch, ()):
+                    of_other = bench.judge(source, other, rules, keep=keep)
+                    package = _package_compared(package, bench.package(source, other, of_other))
+                    of_files = _compared(of_files, of_other)
                 if package is None:
                     bench.target(source, torch).target.require_extensions()
                 results += of_files
                 packages += [package] if package else []
     return Report(results=tuple(results), packages=tuple(packages), unchecked=turns.unchecked())
+
+
+def _other_builds(choice: TorchChoice, choices: Sequence[TorchChoice]) -> Iterator[TorchChoice]:
+    """The embedded builds that a release number could mean as well, if they are not chosen themselves."""
+    if isinstance(choice, ReleaseNumber) and choice.number == number_of(choice.number):
+        further = dict.fromkeys(name for machine in Machine for name in embedded.further_builds(machine))
+        builds = (ReleaseNumber(name) for name in further if number_of(name) == choice.number)
+        yield from (build for build in builds if build not in choices)
+
+
+def _package_compared(package: PackageResult | None, other: PackageResult | None) -> PackageResult | None:
+    if package is None or other is None or other.torch_build is None or other.verdict is package.verdict:
+        return package
+    return dataclasses.replace(package, other_builds={**package.other_builds, other.torch_build: other.verdict})
+
+
+def _compared(results: Sequence[Result], others: Sequence[Result]) -> tuple[Result, ...]:
+    """Results that say where another build of the release gives another verdict."""
+    of_path = {other.path: other for other in others}
+    return tuple(
+        dataclasses.replace(result, other_builds={**result.other_builds, other.torch_build: other.verdict})
+        if (other := of_path.get(result.path)) and other.torch_build and other.verdict is not result.verdict
+        else result
+        for result in results
+    )

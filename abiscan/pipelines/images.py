@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from abiscan.binary.elf import Machine
-from abiscan.binary.image import System
+from abiscan.binary.image import ImageSystem
 from abiscan.binary.mangling import demangle
 from abiscan.errors import InputError
 from abiscan.findings import Effect, Evidence, Finding, Rule
@@ -106,9 +106,9 @@ def _findings(target: Target, file: ImageFile, torch: TorchImages, found: ImageL
         )
 
 
-def readable(name: str, system: System) -> str | None:
+def readable(name: str, system: ImageSystem) -> str | None:
     """The C++ name of a mangled one; None if it is none, or cannot be demangled here."""
-    if system is System.MACOS:
+    if system is ImageSystem.MACOS:
         return demangle(name.removeprefix("_"))  # every name of C gets an underscore there
     from abiscan.binary.msvc import undecorate
 

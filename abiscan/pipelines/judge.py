@@ -6,7 +6,7 @@ import dataclasses
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from abiscan.binary.elf import Machine
 from abiscan.binary.registration_api import registers
@@ -16,7 +16,7 @@ from abiscan.extension.examined import ExaminedExtension, ExaminedTarget
 from abiscan.findings import Effect, Finding, Rule
 from abiscan.gpu.devices import Gpu, Hardware
 from abiscan.gpu.outcome import GpuOutcome
-from abiscan.inputs import system
+from abiscan.inputs import disk, system
 from abiscan.inputs.files import Files
 from abiscan.inputs.libraries import Libraries
 from abiscan.inputs.session import Progress
@@ -42,6 +42,9 @@ from abiscan.torches.torch import Torch
 if TYPE_CHECKING:
     from abiscan.extension.replay import Replayer
     from abiscan.inputs.requirement import TorchRequirement
+
+
+_OF_CUDA: Final = "libtorch_cuda.so"
 
 
 class _OnGpus(TypedDict):
@@ -156,7 +159,7 @@ class Judge:
         alone = Loader(self._files, search, release.machine)
         executable = torch.interpreter.executable if torch.interpreter else None
         process = alone.start(
-            (str(executable.resolve()),) if executable else (),
+            (disk.real(executable),) if executable else (),
             global_libraries=release.global_libraries,
             libraries=release.local_libraries,
         )
@@ -227,6 +230,7 @@ class Judge:
             drifts=drifting,
             package=examined.target.package.name if examined.target.package and examined.target.metadata else "",
             wheel=examined.target.metadata.wheel if examined.target.metadata else "",
+            built_for=examined.origin.releases,
             **self._on_gpus(examined, release),
         )
 
@@ -239,9 +243,11 @@ class Judge:
         # What could not be read may be code for that GPU.
         gpus = [gpu for gpu in hardware.gpus if code.is_for_maker_of(gpu) and not code.code.gaps]
         own = architectures(release, self._files) if gpus else None
+        asked = any(gpu.gfx is None for gpu in gpus) and _OF_CUDA in release.own_libraries
+        unknown = (f"the GPUs that {release} itself has code for are not known",) if asked and not own else ()
         return {
             "gpus": tuple(code.on(gpu, hardware.driver) for gpu in gpus),
-            "gpu_gaps": code.gaps,
+            "gpu_gaps": (*code.gaps, *unknown),
             "torch_runs": {gpu: has_code_for(gpu, own, release.build) for gpu in gpus if gpu.gfx is None}
             if own
             else {},

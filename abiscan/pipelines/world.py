@@ -212,6 +212,8 @@ class _Loads:
         namespace = name.partition("::")[0]
         if namespace in _OF_TORCHSCRIPT and name not in _of_any_release():
             return Answer.UNKNOWN
+        if namespace in embedded_python.namespaces() and not self._is_python_known:
+            return Answer.UNKNOWN
         is_known = namespace in moment.namespaces or namespace in self.namespaces_of_torch
         return Answer.UNKNOWN if moment.is_unread or not is_known else False
 
@@ -229,6 +231,10 @@ class _Loads:
     def _from_python(self) -> frozenset[str]:
         """The operators that Python code of torch defines, as far as that is recorded."""
         return _with_bases(embedded_python.definitions(self._setting.release.torch_version) or frozenset())
+
+    @functools.cached_property
+    def _is_python_known(self) -> bool:
+        return embedded_python.definitions(self._setting.release.torch_version) is not None
 
     @functools.cached_property
     def namespaces_of_torch(self) -> frozenset[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from abiscan.findings import Effect, Evidence, Finding
@@ -69,7 +70,9 @@ class Suppressed:
 class Result:
     """The result for one extension. The verdict is about the load, even if findings are suppressed.
 
-    ``uses_torch`` is false for a shared object that was named, but has nothing to do with torch.
+    ``uses_torch`` is false for a shared object that was named, but has nothing to do with torch. ``other_builds`` are
+    the verdicts on other builds of the same release, by their full version, where a release number was asked for and
+    they differ.
     """
 
     target: str
@@ -86,6 +89,7 @@ class Result:
     suppressed: tuple[Suppressed, ...] = ()
     uses_torch: bool = True
     torch_cuda: str | None = None
+    other_builds: Mapping[str, Verdict] = field(default_factory=dict)
 
     def __str__(self) -> str:
         torch = f"torch {self.torch_build}" if self.torch_build else "this torch"
@@ -182,6 +186,8 @@ class Report:
 
 def _result(result: Result) -> dict[str, Any]:
     document = _fields(result)
+    if result.other_builds:
+        document["other_builds"] = {build: verdict.value for build, verdict in result.other_builds.items()}
     return document if result.uses_torch else {**document, "uses_torch": False}
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from abiscan.findings import Effect, Finding
@@ -105,8 +106,9 @@ class PackageResult:
     ``module`` is the name it is imported by, None if it cannot be imported by one; ``built_for`` are the releases that
     the libraries it uses were built for, oldest first, empty if that is unknown or differs; ``lacking`` are
     external libraries that it needs and this machine does not have, ``not_installed`` the packages that it requires
-    and that may bring them; ``conditions`` could not be decided ahead; ``gaps``
-    say what could not be followed. ``findings`` are about the package as a whole, such as its metadata.
+    and that may bring them; ``conditions`` could not be decided ahead; ``gaps`` say what could not be followed.
+    ``findings`` are about the package as a whole, such as its metadata. ``other_builds`` are the verdicts on other
+    builds of the same release, where a release number was asked for and they differ.
     """
 
     target: str
@@ -125,6 +127,7 @@ class PackageResult:
     conditions: tuple[str, ...] = ()
     gaps: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
+    other_builds: Mapping[str, PackageVerdict] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"{self.subject}: {self.summary}"
@@ -214,7 +217,7 @@ def _named(libraries: tuple[UsedLibrary, ...]) -> str:
 
 def package_document(package: PackageResult) -> dict[str, Any]:
     """The JSON object for a package."""
-    return {
+    document: dict[str, Any] = {
         "target": package.target,
         "name": package.name,
         "version": package.version,
@@ -235,6 +238,9 @@ def package_document(package: PackageResult) -> dict[str, Any]:
         "conditions": list(package.conditions),
         "gaps": list(package.gaps),
     }
+    if package.other_builds:
+        document["other_builds"] = {build: verdict.value for build, verdict in package.other_builds.items()}
+    return document
 
 
 def failure_document(failure: ImportFailure | None) -> dict[str, Any] | None:

@@ -46,7 +46,8 @@ def check(linkage: Linkage) -> Iterator[Finding]:
         return
     from_python = embedded_python.definitions(linkage.release.torch_version) or frozenset()
     dead = [reaction for reaction in dead if reaction.outcome.subject not in from_python]
-    namespaces = {name.partition("::")[0] for name in defined}
+    # Of an embedded torch, only the operators that matter are looked up, but all of its namespaces.
+    namespaces = {*registering.operators.namespaces, *(name.partition("::")[0] for name in defined)}
     of_torch = [reaction for reaction in dead if reaction.outcome.subject.partition("::")[0] in namespaces]
     places = linkage.defined_in_python
     in_python = [reaction for reaction in dead if _base(reaction) in places]

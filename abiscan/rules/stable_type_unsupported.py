@@ -21,13 +21,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from abiscan.dispatch.schema import FunctionSchema, SchemaError
-from abiscan.dispatch.stable import Uncrossable, of_call, of_kernel
+from abiscan.dispatch.stable import Uncrossable
 from abiscan.findings import Effect, Evidence, Finding, rule
-from abiscan.inputs.version import MinorVersion
+from abiscan.linkage.crossing import uncrossable_calls, uncrossable_kernels
 from abiscan.linkage.lacks import TorchData
 from abiscan.linkage.linkage import Linkage
-from abiscan.linkage.registering import Registering
 from abiscan.words import listed
 
 _FIX = "use types that cross in the schema (float or Tensor for Scalar), or register the operator with TORCH_LIBRARY"
@@ -38,38 +36,12 @@ def check(linkage: Linkage) -> Iterator[Finding]:
     registering = linkage.registering
     if registering is None:
         return
-    schemas = _schemas(registering)
-    release = registering.release
-    kernels = [kernel.operator for kernel in registering.own.kernels if kernel.stable]
-    calls = [lookup.operator for lookup in registering.own.lookups if lookup.is_stable_call]
-    failing = {
-        name: value
-        for name in dict.fromkeys(kernels)
-        if (schema := _parsed(schemas.get(name), release)) and (value := of_kernel(schema, release))
-    }
+    failing = uncrossable_kernels(registering)
     if failing:
         yield _finding(linkage, failing, "registers kernels through the stable ABI for operators")
-    called = {
-        name: value
-        for name in dict.fromkeys(calls)
-        if (schema := _parsed(schemas.get(name), release)) and (value := of_call(schema, release)) and value.always
-    }
+    called = uncrossable_calls(registering)
     if called:
         yield _finding(linkage, called, "calls operators through the stable ABI")
-
-
-def _schemas(registering: Registering) -> dict[str, str | None]:
-    loaded = (registering.own, *registering.bundled.values())
-    defined = {operator.name: operator.schema for each in loaded for operator in each.operators}
-    of_torch = registering.operators.operators if registering.operators else {}
-    return {**{name: operator.schema for name, operator in of_torch.items()}, **defined}
-
-
-def _parsed(schema: str | None, release: MinorVersion) -> FunctionSchema | None:
-    try:
-        return FunctionSchema.parse(schema, release=release) if schema else None
-    except SchemaError:
-        return None
 
 
 def _finding(linkage: Linkage, failing: dict[str, Uncrossable], what: str) -> Finding:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import dataclasses
 import posixpath
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from abiscan.binary.elf import ElfFile
 from abiscan.binary.ownership import is_torch_library
 from abiscan.dispatch import assertions, tags
-from abiscan.dispatch.keys import keys_of_minor
-from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place, RegistryEntry
+from abiscan.dispatch.keys import keys_of_minor, newest_minor
+from abiscan.dispatch.operators import KEYS, TAGS, Fallback, Kernel, Operator, Operators, Place, RegistryEntry
 from abiscan.dispatch.tags import Tags
 from abiscan.dispatch.wordings import unworded
 from abiscan.errors import InputError
+from abiscan.inputs import disk
 from abiscan.inputs.files import Files, Wheel
 from abiscan.inputs.interpreter import PythonTag
 from abiscan.inputs.torch_build import TorchBuild
@@ -54,14 +55,14 @@ def from_path(path: Path, files: Files) -> TorchRelease:
     :param files: the torch is mounted there if it is a wheel
     :raises InputError: there is no torch there
     """
-    if path.is_dir():
-        package = path.parent if path.name == "lib" and not (path / "lib").is_dir() else path
+    if disk.is_dir(path):
+        package = path.parent if path.name == "lib" and not disk.is_dir(path / "lib") else path
         return _from_package(str(package.absolute()), files, named=str(path))
     if path.suffix == ".whl":
         wheel = Wheel(path)
         files.mount(wheel, WHEEL_MOUNT)
         return _from_package(posixpath.join(WHEEL_MOUNT, "torch"), files, named=str(path))
-    if path.is_file():
+    if disk.is_file(path):
         if not _SHARED_OBJECT.search(path.name) or not path.name.startswith(("libtorch", "libc10")):
             raise InputError(str(path), "is not a torch library, folder or wheel", _FIX)
         # One library stands for its folder: the extension needs the other libraries in it too.
@@ -103,10 +104,25 @@ def read_operators(release: TorchRelease, files: Files) -> Operators:
     # The emulator is imported only when needed: that takes longer than reading what an earlier run has stored.
     from abiscan.emulation import recover_torch
 
-    operators = _named(recover_torch(libraries, release.machine), release.torch_version, _tags(release, files))
-    return dataclasses.replace(
-        operators, assertions=read_assertions(release, files), unworded=_unworded(release, list(libraries.values()))
+    recovered, version, own_tags = (
+        recover_torch(libraries, release.machine),
+        release.torch_version,
+        _tags(release, files),
     )
+    operators = _named(recovered, version, own_tags or _tags_of_release(version))
+    return dataclasses.replace(
+        operators,
+        assertions=read_assertions(release, files),
+        unworded=_unworded(release, list(libraries.values())),
+        assumed=frozenset(_assumed(operators, version, has_tags=own_tags is not None)),
+    )
+
+
+def _assumed(operators: Operators, version: TorchVersion | None, *, has_tags: bool) -> Iterator[str]:
+    if not operators.keys:
+        yield KEYS
+    if not has_tags and (version is None or version.minor_version > newest_minor()):
+        yield TAGS
 
 
 def _unworded(release: TorchRelease, libraries: Collection[ElfFile]) -> frozenset[str]:
@@ -124,14 +140,17 @@ def read_assertions(release: TorchRelease, files: Files) -> dict[str, str]:
     return assertions.places(source.open()) if source is not None else {}
 
 
-def _tags(release: TorchRelease, files: Files) -> Tags:
-    """The tags of a torch: those in its own headers, if it has them."""
+def _tags(release: TorchRelease, files: Files) -> Tags | None:
+    """The tags in a torch's own headers; None if it has no such header."""
     for header in tags.HEADERS:
         source = files.source(posixpath.join(release.package, "include", header))
         found = tags.tags_in(source.head(1 << 16).decode("utf-8", "replace")) if source is not None else None
         if found is not None:
             return found
-    version = release.torch_version
+    return None
+
+
+def _tags_of_release(version: TorchVersion | None) -> Tags:
     return tags.tags_of(version) if version is not None else Tags(names=())
 
 

@@ -16,13 +16,14 @@ from typing import Any, Final
 
 from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place, RegistryEntry
 from abiscan.inputs.files import Files
+from abiscan.inputs.kept import written_whole
 from abiscan.inputs.session import Session
-from abiscan.inputs.store import identity_of, written_whole
+from abiscan.inputs.store import identity_of
 from abiscan.torches import embedded_operators
 from abiscan.torches.from_libs import identities, operator_libraries, read_operators
 from abiscan.torches.model import TorchRelease
 
-FORMAT: Final = 6
+FORMAT: Final = 7
 """Part of every key: raise it when the stored data, or the way they are recovered, change."""
 
 SUFFIX: Final = ".operators"
@@ -95,6 +96,7 @@ def pack(operators: Operators) -> bytes:
         "build": operators.build,
         "assertions": operators.assertions,
         "unworded": sorted(operators.unworded),
+        "assumed": sorted(operators.assumed),
         "texts": list(texts),
     }
     return zlib.compress(json.dumps(content, separators=(",", ":")).encode(), 6)
@@ -129,4 +131,5 @@ def unpack(data: bytes) -> Operators:
         build=content.get("build"),
         assertions=content["assertions"],
         unworded=frozenset(content.get("unworded", ())),
+        assumed=frozenset(content["assumed"]),
     )

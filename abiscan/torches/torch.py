@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 import posixpath
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn, Protocol
 
 from abiscan.binary.elf import Machine
-from abiscan.binary.image import System
+from abiscan.binary.image import ImageSystem
 from abiscan.dispatch.operators import Operators
 from abiscan.errors import InputError
 from abiscan.inputs import interpreter as python
@@ -87,10 +87,10 @@ class Torch(Protocol):
         :param release: the result of ``release_for``
         """
 
-    def has_images(self, system: System, machine: Machine) -> bool:
+    def has_images(self, system: ImageSystem, machine: Machine) -> bool:
         """Whether it has libraries for another system than Linux."""
 
-    def images(self, system: System, machine: Machine) -> TorchImages:
+    def images(self, system: ImageSystem, machine: Machine) -> TorchImages:
         """Its libraries for another system than Linux.
 
         :raises InputError: it has none for that system and machine
@@ -146,11 +146,11 @@ class EmbeddedTorch:
         """The memory layouts of its classes, from the embedded data."""
         return torch_layouts.of_release(str(release.version), release.machine)
 
-    def has_images(self, system: System, machine: Machine) -> bool:
+    def has_images(self, system: ImageSystem, machine: Machine) -> bool:
         """Whether the release is embedded for another system than Linux."""
         return torch_images.has_release(self.build, system, machine)
 
-    def images(self, system: System, machine: Machine) -> TorchImages:
+    def images(self, system: ImageSystem, machine: Machine) -> TorchImages:
         """Its libraries for another system than Linux, from the embedded data."""
         return torch_images.of_release(self.build, system, machine)
 
@@ -200,11 +200,11 @@ class InstalledTorch:
         """The memory layouts of its classes: those of its release, or what its own headers show."""
         return torch_layouts.of_installed(release, self.files, self.session)
 
-    def has_images(self, system: System, machine: Machine) -> bool:  # noqa: ARG002 - it is for Linux alone
+    def has_images(self, system: ImageSystem, machine: Machine) -> bool:  # noqa: ARG002 - it is for Linux alone
         """False: it is for Linux."""
         return False
 
-    def images(self, system: System, machine: Machine) -> NoReturn:  # noqa: ARG002 - it is for Linux alone
+    def images(self, system: ImageSystem, machine: Machine) -> NoReturn:  # noqa: ARG002 - it is for Linux alone
         """Reject a target for another system.
 
         :raises InputError: always
@@ -263,11 +263,11 @@ class ImageTorch:
         """Reject it, as ``release_for`` does."""
         self.release_for(release.machine)
 
-    def has_images(self, system: System, machine: Machine) -> bool:
+    def has_images(self, system: ImageSystem, machine: Machine) -> bool:
         """Whether it is for that system and machine."""
         return self.contents.has(system, machine)
 
-    def images(self, system: System, machine: Machine) -> TorchImages:
+    def images(self, system: ImageSystem, machine: Machine) -> TorchImages:
         """Its libraries."""
         return self.contents.on(system, machine)
 
@@ -371,6 +371,17 @@ def torch_choices(spec: str) -> tuple[TorchChoice, ...]:
         if versions:
             return tuple(ReleaseNumber(str(version)) for version in versions)
     return (torch_choice(spec),)
+
+
+def each_build(choices: Iterable[TorchChoice]) -> Iterator[TorchChoice]:
+    """The choices, with all embedded builds of a release that is named by its number alone."""
+    for choice in choices:
+        yield choice
+        if isinstance(choice, ReleaseNumber):
+            further = (full for machine in Machine for full in embedded.further_builds(machine))
+            release = TorchVersion(choice.number)
+            if release.local is None:
+                yield from (ReleaseNumber(full) for full in further if TorchVersion(full).of_release == release)
 
 
 def distinct(choices: Iterable[TorchChoice]) -> list[TorchChoice]:

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from abiscan.binary.elf import Machine
-from abiscan.binary.image import System, is_image
+from abiscan.binary.image import ImageSystem, is_image
 from abiscan.errors import InputError
+from abiscan.inputs import disk
 from abiscan.inputs.files import DiskFile, ElfSource, Wheel
 from abiscan.inputs.version import TorchVersion
 from abiscan.torches.names import NameTable
@@ -36,7 +37,7 @@ class TorchImages:
     """
 
     build: str | None
-    system: System
+    system: ImageSystem
     machine: Machine
     exports: Mapping[str, Callable[[str], bool]]
     ordinals: bool
@@ -51,7 +52,7 @@ class TorchImages:
         return known.get(base.lower() if self.system.flat else base)
 
 
-def of_release(number: str, system: System, machine: Machine) -> TorchImages:
+def of_release(number: str, system: ImageSystem, machine: Machine) -> TorchImages:
     """An embedded release, by its number: ``2.13.0``.
 
     :raises InputError: it is not embedded for that system and machine
@@ -77,26 +78,26 @@ def _is_meant(asked: TorchVersion, build: TorchVersion) -> bool:
     return build.of_release == asked.of_release and asked.local in (None, build.local)
 
 
-def has_release(number: str, system: System, machine: Machine) -> bool:
+def has_release(number: str, system: ImageSystem, machine: Machine) -> bool:
     """Whether a release, or a build of it, is embedded."""
     version = TorchVersion(number)
     return any(_is_meant(version, TorchVersion(record["build"])) for record in _records(system, machine))
 
 
-def releases(system: System, machine: Machine) -> tuple[TorchVersion, ...]:
+def releases(system: ImageSystem, machine: Machine) -> tuple[TorchVersion, ...]:
     """The embedded releases for a system, oldest first."""
     return tuple(sorted(TorchVersion(record["build"]).of_release for record in _records(system, machine)))
 
 
 def find(path: Path) -> TorchImageFiles | None:
     """The torch for Windows or macOS in a folder or a wheel; None if there is no such torch."""
-    if path.is_dir():
-        package = path.parent if path.name == "lib" and not (path / "lib").is_dir() else path
-        found = sorted(file for file in package.joinpath("lib").glob("*") if file.suffix in (".dll", ".dylib"))
+    if disk.is_dir(path):
+        package = path.parent if path.name == "lib" and not disk.is_dir(path / "lib") else path
+        found = [package / "lib" / name for name in disk.names(package / "lib") if name.endswith((".dll", ".dylib"))]
         sources: dict[str, ElfSource] = {file.name: DiskFile(file) for file in found}
         version_file = package / "version.py"
-        text = version_file.read_text("utf-8", "replace") if version_file.is_file() else ""
-    elif path.suffix == ".whl" and path.is_file():
+        text = disk.read(version_file).decode("utf-8", "replace") if disk.is_file(version_file) else ""
+    elif path.suffix == ".whl" and disk.is_file(path):
         wheel = Wheel(path)
         names = list(wheel.names())
         sources = {posixpath.basename(name): wheel.member(name) for name in names if LIBRARY.search(name)}
@@ -118,11 +119,11 @@ class TorchImageFiles:
     build: str | None
     sources: Mapping[str, ElfSource]
 
-    def has(self, system: System, machine: Machine) -> bool:
+    def has(self, system: ImageSystem, machine: Machine) -> bool:
         """Whether it is for that system and machine."""
         return (system, machine) in self._exports
 
-    def on(self, system: System, machine: Machine) -> TorchImages:
+    def on(self, system: ImageSystem, machine: Machine) -> TorchImages:
         """What is known about it for a target.
 
         :raises InputError: a library is damaged; it is for another system or machine
@@ -135,17 +136,17 @@ class TorchImageFiles:
         return TorchImages(build=self.build, system=system, machine=machine, exports=exports, ordinals=True)
 
     @functools.cached_property
-    def _exports(self) -> dict[tuple[System, Machine], dict[str, Collection[str]]]:
+    def _exports(self) -> dict[tuple[ImageSystem, Machine], dict[str, Collection[str]]]:
         from abiscan.binary.image_reader import read_images
 
-        found: dict[tuple[System, Machine], dict[str, Collection[str]]] = {}
+        found: dict[tuple[ImageSystem, Machine], dict[str, Collection[str]]] = {}
         for name, source in self.sources.items():
             for machine, image in read_images(source.head(source.size), source.name, exports_only=True).items():
                 found.setdefault((image.system, machine), {})[name] = image.exports
         return found
 
 
-def _records(system: System, machine: Machine) -> list[dict[str, Any]]:
+def _records(system: ImageSystem, machine: Machine) -> list[dict[str, Any]]:
     records: list[dict[str, Any]] = _table().meta["builds"]
     return [record for record in records if (record["system"], record["machine"]) == (system.value, machine.value)]
 
@@ -155,7 +156,7 @@ def _table() -> NameTable:
     return NameTable(resources.files("abiscan.torches").joinpath("data/images.bin").read_bytes())
 
 
-def builds() -> Iterator[tuple[str, System, Machine]]:
+def builds() -> Iterator[tuple[str, ImageSystem, Machine]]:
     """All embedded builds."""
     for record in _table().meta["builds"]:
-        yield record["build"], System(record["system"]), Machine(record["machine"])
+        yield record["build"], ImageSystem(record["system"]), Machine(record["machine"])

@@ -7,21 +7,21 @@ import struct
 import pytest
 
 from abiscan.binary.elf import Machine
-from abiscan.binary.image import Image, ImportedName, NeededImage, System
+from abiscan.binary.image import ImageSystem, ImportedName, LibraryImage, NeededImage
 from abiscan.binary.image_reader import read_images
 from abiscan.binary.msvc import undecorate
 from abiscan.errors import InputError
 from tests.image_samples import LACKED, WARN, image
 
 
-def only(name: str) -> Image:
+def only(name: str) -> LibraryImage:
     (found,) = read_images(image(name), name).values()
     return found
 
 
 def test_names_are_imported_from_a_library() -> None:
     found = only("missing_symbol.pyd")
-    assert (found.system, found.machine, found.name) == (System.WINDOWS, Machine.X86_64, "missing_symbol.pyd")
+    assert (found.system, found.machine, found.name) == (ImageSystem.WINDOWS, Machine.X86_64, "missing_symbol.pyd")
     assert found.needed == (
         NeededImage(name="c10.dll", optional=False),
         NeededImage(name="torch_cpu.dll", optional=False),
@@ -49,7 +49,7 @@ def test_what_is_delay_loaded_is_not_needed_for_the_load() -> None:
 
 def test_two_level_names() -> None:
     found = only("missing_symbol.so")
-    assert (found.system, found.machine, found.name) == (System.MACOS, Machine.AARCH64, "@rpath/missing_symbol.so")
+    assert (found.system, found.machine, found.name) == (ImageSystem.MACOS, Machine.AARCH64, "@rpath/missing_symbol.so")
     of_torch = [one for one in found.imports if one.library != "/usr/lib/libSystem.B.dylib"]
     assert of_torch == [
         ImportedName(name=WARN["macOS"], library="@rpath/libc10.dylib"),

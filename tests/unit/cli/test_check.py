@@ -16,7 +16,7 @@ import pytest
 from abiscan.cli import main
 from abiscan.results.document import schema
 from tests.elf_builder import EM_AARCH64, Elf, uses
-from tests.fakes import SAMPLES, extension, torch_libraries, torch_package, wheel
+from tests.fakes import SAMPLES, extension, package_wheel, torch_libraries, torch_package, wheel
 
 GONE = "_ZN2at4goneEv"
 FORMATS = ("text", "json", "sarif", "junit", "github", "markdown")
@@ -55,6 +55,33 @@ def test_what_loads_is_0(good: Path, torch: Path) -> None:
     assert result.stdout == f"{good}: loads on torch 9.9.0+cpu\n"
 
 
+@pytest.mark.parametrize("number", ["2.13.0", "2.13"])
+def test_a_release_with_builds_that_differ_names_them(tmp_path: Path, number: str) -> None:
+    needs_cuda = extension(needed=("libtorch_cpu.so", "libc10_cuda.so")).write(tmp_path / "_C.so")
+    result = run(needs_cuda, "--torch", number)
+    assert f"{needs_cuda}: fails on torch 2.13.0+cpu (loads on torch 2.13.0+cu130) - libc10_cuda.so: " in result.stdout
+    assert result.exit_code == 1
+    document = json.loads(run(needs_cuda, "--torch", number, "--format", "json").stdout)
+    jsonschema.validate(document, schema("check"))
+    assert [one["other_builds"] for one in document["results"]] == [{"2.13.0+cu130": "loads"}]
+
+
+def test_a_build_that_is_named_stands_for_itself(tmp_path: Path) -> None:
+    needs_cuda = extension(needed=("libtorch_cpu.so", "libc10_cuda.so")).write(tmp_path / "_C.so")
+    for number in ("2.13.0+cpu", "2.13.0+cu130", "2.12.0"):
+        document = json.loads(run(needs_cuda, "--torch", number, "--format", "json").stdout)
+        assert [one for one in document["results"] if "other_builds" in one] == []
+
+
+def test_a_package_says_which_build_it_works_on(tmp_path: Path) -> None:
+    needs_cuda = extension(needed=("libtorch_cpu.so", "libc10_cuda.so"))
+    files = {"pkg/__init__.py": "import torch\ntorch.ops.load_library(__path__[0] + '/_C.so')\n"}
+    target = package_wheel(tmp_path, "pkg", {"pkg/_C.so": needs_cuda}, files=files)
+    assert "pkg 1.0 on torch 2.13.0+cpu (works on torch 2.13.0+cu130): import fails" in run(
+        target, "--torch", "2.13.0"
+    ).stdout.replace("\n", " ")
+
+
 def test_what_fails_is_1(bad: Path, torch: Path) -> None:
     result = run(bad, "--torch", torch)
     assert (result.exit_code, result.stderr) == (1, "")
@@ -91,7 +118,7 @@ def test_a_member_that_cannot_be_read_does_not_hide_one_that_fails(bad: Path, to
     [
         (b"", "an empty file"),
         (b"text\n", "a text file"),
-        (b"\xcf\xfa\xed\xfe" + bytes(60), "a Mach-O file"),
+        (b"\xcf\xfa\xed\xfe" + bytes(60), "is not for x86_64 or aarch64"),
         (b"\x7fELF\x01" + bytes(60), "a 32-bit ELF file"),
         (b"\x7fELF\x02\x02" + bytes(60), "a big-endian ELF file"),
         (Elf().build()[:30], "truncated inside the ELF header"),
@@ -113,7 +140,7 @@ def test_inputs_that_are_nothing_are_2(tmp_path: Path, good: Path, torch: Path) 
     broken.write_bytes(b"PK")
     for words, problem in (
         ((tmp_path / "absent.so", "--torch", torch), "does not exist"),
-        ((tmp_path / "empty", "--torch", torch), "contains no ELF shared object"),
+        ((tmp_path / "empty", "--torch", torch), "contains no shared object"),
         ((broken, "--torch", torch), "not a readable wheel"),
         ((good, "--torch", tmp_path / "empty"), "contains no torch"),
         ((good, "--torch", tmp_path / "absent"), "does not exist"),
@@ -140,7 +167,7 @@ def test_each_target_gets_its_own_answer(tmp_path: Path, good: Path, bad: Path, 
     ):
         result = run(*targets, "--torch", torch)
         assert result.exit_code == code
-        assert (f"{pure}: nothing to check: contains no ELF shared object\n" in result.stdout) == (pure in targets)
+        assert (f"{pure}: nothing to check: contains no shared object\n" in result.stdout) == (pure in targets)
         assert (f"{good}: loads on torch 9.9.0+cpu\n" in result.stdout) == (good in targets)
         assert (f"{absent}: does not exist" in result.stderr) == (absent in targets)
         assert (f"{broken}: not a readable wheel" in result.stderr) == (broken in targets)
@@ -211,20 +238,20 @@ def test_a_target_that_is_named_twice_is_checked_once(good: Path, torch: Path, m
     [
         ("pkg-1.tar.gz", "is an archive of source code, in which nothing is compiled yet (build a wheel from it"),
         ("pkg-1.zip", "is an archive of source code"),
-        ("pkg-1-cp311-cp311-win_amd64.whl", "is for Windows (abiscan checks extensions for Linux)"),
-        ("pkg-1-cp311-cp311-macosx_11_0_arm64.whl", "is for macOS (abiscan checks extensions for Linux)"),
+        ("pkg-1-cp311-cp311-ios_13_0_arm64_iphoneos.whl", "is for iOS"),
     ],
 )
-def test_what_has_no_extension_for_linux_is_named(name: str, problem: str, tmp_path: Path, torch: Path) -> None:
+def test_what_cannot_be_checked_is_named(name: str, problem: str, tmp_path: Path, torch: Path) -> None:
     result = run(wheel(tmp_path / name, {"pkg/_C.so": b"\xcf\xfa\xed\xfe"}), "--torch", torch)
     assert (result.exit_code, result.stdout) == (2, "")
     assert f"{tmp_path / name}: {problem}" in result.stderr
 
 
 def test_extensions_for_macos_are_no_pure_python(tmp_path: Path, torch: Path) -> None:
-    path = wheel(tmp_path / "pkg-1-py3-none-any.whl", {"pkg/_C.so": b"\xcf\xfa\xed\xfe" + bytes(60)})
+    extension = (SAMPLES / "images" / "loads.so").read_bytes()
+    path = wheel(tmp_path / "pkg-1-py3-none-any.whl", {"pkg/_C.so": extension, "pkg-1.dist-info/METADATA": b""})
     result = run(path, "--torch", torch)
-    assert (result.exit_code, "is for macOS" in result.stderr) == (2, True)
+    assert (result.exit_code, "is a torch for Linux, the target is for macOS" in result.stderr) == (2, True)
 
 
 def test_a_pattern_that_matches_nothing(tmp_path: Path, torch: Path) -> None:
@@ -407,7 +434,7 @@ def test_aarch64_is_judged_on_any_host(tmp_path: Path) -> None:
 
 def test_the_torch_of_another_python(good: Path, torch: Path, tmp_path: Path) -> None:
     python = tmp_path / "python"
-    answer = json.dumps(["3.11.9", [".cpython-311-x86_64-linux-gnu.so"], str(torch / "__init__.py")])
+    answer = json.dumps(["3.11.9", [".cpython-311-x86_64-linux-gnu.so"], str(torch / "__init__.py"), []])
     python.write_text(f"#!/bin/sh\necho '{answer}'\n", encoding="utf-8")
     python.chmod(0o755)
     assert run(good, "--python", python).stdout == f"{good}: loads on torch 9.9.0+cpu\n"
@@ -415,7 +442,7 @@ def test_the_torch_of_another_python(good: Path, torch: Path, tmp_path: Path) ->
 
 def test_a_python_without_torch_is_2(good: Path, tmp_path: Path) -> None:
     python = tmp_path / "python"
-    python.write_text("""#!/bin/sh\necho '["3.11.9", [".cpython-311.so"], null]'\n""", encoding="utf-8")
+    python.write_text("""#!/bin/sh\necho '["3.11.9", [".cpython-311.so"], null, []]'\n""", encoding="utf-8")
     python.chmod(0o755)
     result = run(good, "--python", python)
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1)

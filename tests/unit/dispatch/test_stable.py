@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from abiscan.dispatch.schema import FunctionSchema
-from abiscan.dispatch.stable import of_call, of_kernel
+from abiscan.dispatch.stable import is_known, of_call, of_kernel
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,11 @@ from abiscan.dispatch.stable import of_call, of_kernel
 def test_since_when_a_type_crosses_in_a_call(schema: str, release: tuple[int, int], message: str | None) -> None:
     found = of_call(FunctionSchema.parse(schema, release=release), release)
     assert (found and found.message) == (message and f"Not yet supported conversion {message}")
+
+
+def test_of_a_newer_torch_it_is_unknown_what_crosses() -> None:
+    assert is_known((2, 15))
+    assert not is_known((2, 16))
 
 
 def test_an_optional_crosses_and_what_it_contains_may_not() -> None:

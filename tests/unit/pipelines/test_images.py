@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 
 from abiscan.binary.elf import Machine
-from abiscan.binary.image import System
+from abiscan.binary.image import ImageSystem
 from abiscan.cli import main
 from abiscan.results.document import schema
 from abiscan.torches import torch_images
@@ -153,7 +153,7 @@ def test_survey(tmp_path: Path) -> None:
 
 
 def test_ten_releases_are_embedded_for_each_system() -> None:
-    for system, machine in ((System.WINDOWS, Machine.X86_64), (System.MACOS, Machine.AARCH64)):
+    for system, machine in ((ImageSystem.WINDOWS, Machine.X86_64), (ImageSystem.MACOS, Machine.AARCH64)):
         found = torch_images.releases(system, machine)
         assert len(found) == 10
         for release in found:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import abiscan
 from abiscan.binary.elf import Machine
-from abiscan.dispatch import acceptance, keys, tags
+from abiscan.dispatch import acceptance, keys, stable, tags
 from abiscan.dispatch.dispatcher import LIBRARIES
 from abiscan.torches import (
     embedded,
@@ -100,5 +100,6 @@ def test_keys_tags_and_what_torch_accepts() -> None:
     assert {keys.keys_of_minor(minor).minor for minor in MINORS} == MINORS
     assert keys.newest_minor() == max(MINORS)
     assert {minor for minor in MINORS if not acceptance.is_known(minor)} == set()
+    assert {minor for minor in MINORS if not stable.is_known(minor)} == set()
     with_tags = [version for version in embedded.versions() if version.minor_version >= (1, 13)]
     assert [version for version in with_tags if not tags.tags_of(version).names] == []

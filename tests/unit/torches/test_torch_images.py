@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from abiscan.binary.elf import Machine
-from abiscan.binary.image import System
+from abiscan.binary.image import ImageSystem
 from abiscan.torches.names import NameTable
 from tests.image_samples import WARN, torch_wheel
 from tools.torch_images import NEWEST, ImageBuild, packed, read_wheel, rewritten
@@ -28,11 +28,11 @@ def exported(data: bytes, name: str) -> set[tuple[str, str]]:
 
 def build(version: str, **exports: list[str]) -> ImageBuild:
     libraries = {f"{name}.dll": names for name, names in exports.items()}
-    return ImageBuild(build=version, system=System.WINDOWS, machine=Machine.X86_64, exports=libraries)
+    return ImageBuild(build=version, system=ImageSystem.WINDOWS, machine=Machine.X86_64, exports=libraries)
 
 
 def test_a_wheel_is_read_without_numbers(tmp_path: Path) -> None:
-    found = read_wheel(torch_wheel(tmp_path, "Windows"), System.WINDOWS, Machine.X86_64)
+    found = read_wheel(torch_wheel(tmp_path, "Windows"), ImageSystem.WINDOWS, Machine.X86_64)
     assert found.build == "9.9.0"
     assert found.exports["c10.dll"] == [WARN["Windows"]]
 
