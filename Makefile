@@ -54,8 +54,8 @@ docs:  ## the documentation site, in build/docs; warnings are errors
 truth:  ## slow: every recorded pair of extension and torch (downloads 5 GB, unpacks 7 GB)
 	$(BIN)/python -m tools.ground_truth
 
-bench:  ## ratios against auditwheel, abi3audit and importing torch
-	$(BIN)/python -m benchmarks.run
+bench:  ## ratios against auditwheel, abi3audit and importing torch; BENCH=--compare fails if one is 20 % worse
+	$(BIN)/python -m benchmarks.run $(BENCH)
 
 gen:  ## regenerate the generated parts of the documentation
 	$(BIN)/python -m tools.gen_docs

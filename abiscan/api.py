@@ -14,7 +14,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from abiscan.errors import InputError
 
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 TargetLike: TypeAlias = "str | os.PathLike[str] | Source"
 TorchLike: TypeAlias = "str | os.PathLike[str] | TorchChoice"
+_Answer = TypeVar("_Answer")
+_NAMES: Final = (str, os.PathLike, type(None))
 DECLARED: Final = "declared"
 """As the torch of ``check``: the torch that the metadata of each wheel require; the requirement is checked as well."""
 
@@ -71,16 +73,24 @@ def check(
     :raises AbiscanError: the torch, the interpreter or every target cannot be read; of several targets, those that
         cannot be read are in ``unchecked``; a GPU is not known
     """
-    session, hardware = _session(session), _hardware(gpus, driver)
-    with _all_sources(targets, python) as sources:
-        if torch == DECLARED and not Path(DECLARED).exists():
-            from abiscan.pipelines.declared import check_declared
+    session, each = _session(session), _several(targets)
 
-            return check_declared(sources, _rules(rules), session, each_file=each_file, hardware=hardware)
-        from abiscan.pipelines import check as pipeline
+    def find() -> Report:
+        from abiscan.inputs import disk
 
-        choices = _choices(torch, python)
-        return pipeline.check(sources, choices, _rules(rules), session, each_file=each_file, hardware=hardware)
+        hardware = _hardware(gpus, driver)
+        with _all_sources(each, python) as sources:
+            if torch == DECLARED and not disk.exists(DECLARED):
+                from abiscan.pipelines.declared import check_declared
+
+                return check_declared(sources, _rules(rules), session, each_file=each_file, hardware=hardware)
+            from abiscan.pipelines import check as pipeline
+
+            choices = _choices(torch, python)
+            return pipeline.check(sources, choices, _rules(rules), session, each_file=each_file, hardware=hardware)
+
+    options = python, each_file, list(gpus), driver
+    return _answered(session, "check", each, (torch, *_named(rules)), options, find)
 
 
 def matrix(
@@ -106,20 +116,27 @@ def matrix(
     :raises AbiscanError: a torch, or every target, cannot be read; of several targets, those that cannot be read are
         in ``unchecked``; a GPU is not known
     """
-    from abiscan.pipelines import matrix as pipeline
+    session, each = _session(session), _several(targets)
+    columns: list[TorchLike] = _several(torches)
 
-    hardware = None if gpus is None else _hardware(gpus, driver)
-    with _all_sources(targets, python) as sources:
-        choices = _each_choice(torches, python)
-        return pipeline.matrix(
-            sources,
-            choices,
-            _rules(rules),
-            _session(session),
-            explained=explained,
-            each_file=each_file,
-            hardware=hardware,
-        )
+    def find() -> Matrix:
+        from abiscan.pipelines import matrix as pipeline
+
+        hardware = None if gpus is None else _hardware(gpus, driver)
+        with _all_sources(each, python) as sources:
+            return pipeline.matrix(
+                sources,
+                _each_choice(columns, python),
+                _rules(rules),
+                session,
+                explained=explained,
+                each_file=each_file,
+                hardware=hardware,
+            )
+
+    of_gpus = None if gpus is None else list(gpus)
+    options = python, explained, each_file, of_gpus, driver
+    return _answered(session, "matrix", each, (*columns, None, *_named(rules)), options, find)
 
 
 def operators(target: TargetLike, *, python: str | None = None, session: Session | None = None) -> ExtensionOperators:
@@ -128,10 +145,15 @@ def operators(target: TargetLike, *, python: str | None = None, session: Session
     :param python: the interpreter whose installed packages are used; by default that of the environment
     :raises AbiscanError: the target cannot be read
     """
-    from abiscan.pipelines.operators import extension_operators
+    session = _session(session)
 
-    with _sources([target], python) as (source,):
-        return extension_operators(source, _session(session))
+    def find() -> ExtensionOperators:
+        from abiscan.pipelines.operators import extension_operators
+
+        with _sources([target], python) as (source,):
+            return extension_operators(source, session)
+
+    return _answered(session, "operators", [target], (), [python], find)
 
 
 def torch_operators(
@@ -188,17 +210,23 @@ def coverage(
     :param driver: the version of NVIDIA's driver that they have; unknown by default
     :raises AbiscanError: something cannot be read; there is no such backend; a GPU is not known
     """
-    from abiscan.pipelines.coverage import backend_report
+    session = _session(session)
 
-    with _sources([target], python) as (source,):
-        return backend_report(
-            source,
-            _choice(torch, python),
-            _session(session),
-            backend=backend,
-            workload=None if workload is None else Path(workload),
-            hardware=_hardware(gpus, driver),
-        )
+    def find() -> BackendReport:
+        from abiscan.pipelines.coverage import backend_report
+
+        with _sources([target], python) as (source,):
+            return backend_report(
+                source,
+                _choice(torch, python),
+                session,
+                backend=backend,
+                workload=None if workload is None else Path(workload),
+                hardware=_hardware(gpus, driver),
+            )
+
+    options = backend, None if workload is None else os.fspath(workload), python, list(gpus), driver
+    return _answered(session, "coverage", [target], [torch], options, find)
 
 
 def diff(
@@ -217,12 +245,17 @@ def diff(
     :param python: the interpreter whose installed packages are used; by default that of the environment
     :raises AbiscanError: a torch or the extension cannot be read
     """
-    from abiscan.pipelines import diff as pipeline
+    session, users = _session(session), [] if used_by is None else [used_by]
 
-    with _sources(() if used_by is None else [used_by], python) as sources:
-        user = next(iter(sources), None)
-        choices = _choice(old, python), _choice(new, python)
-        return pipeline.diff(*choices, _machine(machine), user, _session(session))
+    def find() -> Comparison:
+        from abiscan.pipelines import diff as pipeline
+
+        with _sources(users, python) as sources:
+            user = next(iter(sources), None)
+            choices = _choice(old, python), _choice(new, python)
+            return pipeline.diff(*choices, _machine(machine), user, session)
+
+    return _answered(session, "diff", users, [old, new], [machine, python], find)
 
 
 def stable(
@@ -241,7 +274,7 @@ def stable(
     from abiscan.pipelines import stable as pipeline
 
     session = _session(session)
-    each = list(_each(targets))
+    each = _several(targets)
     if environment:
         from abiscan.inputs.interpreter import search_path
 
@@ -365,6 +398,36 @@ def _session(session: Session | None) -> Session:
     return session or NewSession.of_user()
 
 
+def _answered(
+    session: Session,
+    command: str,
+    targets: Sequence[TargetLike],
+    further: Sequence[object],
+    options: Sequence[object],
+    find: Callable[[], _Answer],
+) -> _Answer:
+    """What ``find`` returns, or what it returned in an earlier run, as long as that holds.
+
+    :param further: the torches and rules; what has no name cannot be asked for again, so the answer is not kept
+    :param options: plain values
+    """
+    names = [[type(name).__name__, str(name)] for name in (*targets, *further) if isinstance(name, _NAMES)]
+    if len(names) != len(targets) + len(further):
+        return find()
+    from abiscan.inputs.answers import answer
+
+    return answer(session.store.folder, [command, names, *options], find, list(map(str, targets)))
+
+
+def _named(rules: Sequence[Rule] | None) -> Sequence[object]:
+    """The names of rules, one word for all rules; a rule of somebody else's stands for itself."""
+    if rules is None:
+        return ["all rules"]
+    from abiscan.rules import RULES
+
+    return [rule.name if rule in RULES else rule for rule in rules]
+
+
 def _rules(rules: Sequence[Rule] | None) -> Sequence[Rule]:
     from abiscan.rules import RULES
 
@@ -391,7 +454,7 @@ def _all_sources(targets: TargetLike | Iterable[TargetLike], python: str | None)
     environment = _environment(python)
     with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
         sources: dict[object, Source] = {}
-        for target in dict.fromkeys(_each(targets)):
+        for target in dict.fromkeys(_several(targets)):
             try:
                 found = content_of(_source(target, Path(folder), environment))
             except InputError as error:
@@ -426,8 +489,8 @@ def _machine(name: str) -> Machine:
         raise InputError(repr(name), "is not a machine that torch is built for on Linux", f"pass {names}") from error
 
 
-def _each(targets: TargetLike | Iterable[TargetLike]) -> Iterable[TargetLike]:
-    return targets if isinstance(targets, Iterable) and not isinstance(targets, str | bytes) else [targets]
+def _several(named: Any) -> list[Any]:
+    return list(named) if isinstance(named, Iterable) and not isinstance(named, str | bytes) else [named]
 
 
 def _environment(python: str | None) -> str | None:
@@ -436,11 +499,10 @@ def _environment(python: str | None) -> str | None:
     return with_torch(python).python
 
 
-def _each_choice(torches: TorchLike | Iterable[TorchLike], python: str | None) -> list[TorchChoice]:
-    several = torches if isinstance(torches, Iterable) and not isinstance(torches, str | bytes) else [torches]
-    from abiscan.torches.torch import distinct
+def _each_choice(torches: Iterable[TorchLike], python: str | None) -> list[TorchChoice]:
+    from abiscan.torches.torch import distinct, each_build
 
-    return distinct(choice for torch in several for choice in _choices(torch, python))
+    return distinct(each_build(choice for torch in torches for choice in _choices(torch, python)))
 
 
 def _choices(torch: TorchLike | None, python: str | None) -> Sequence[TorchChoice]:

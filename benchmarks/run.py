@@ -1,71 +1,112 @@
 """How long abiscan takes beside its neighbours, as ratios of one run on one machine.
 
-    python -m benchmarks.run [WHEEL] [--large [WHEEL]]
+    python -m benchmarks.run [WHEEL] [--large [WHEEL]] [--keep | --compare]
 
-The wheel (torchvision 0.28.0 for x86_64 and Python 3.11, fetched with pip if none is named) is judged against the
-installed torch with torch's exports cached, and once with an empty cache. Beside it, on the same wheel:
-``auditwheel show`` and ``abi3audit``; and ``python -c "import torch"``. Each is the best of several runs, in a process
-of its own. ``abiscan matrix`` judges it on all embedded releases. The peers are installed into a folder of their own.
-``--large`` adds ``abiscan ops`` on a library of 262 MB, or on the largest one of a wheel that is named.
+The wheel (torchvision 0.28.0 for x86_64 and Python 3.11, fetched with pip if none is named) goes through every command,
+with the installed torch or release 2.13.0: first as a target that was never seen, with what was read of the torch
+kept; then a second time. Beside it, on the same wheel: ``ldd -r``, ``auditwheel show``, ``abi3audit``,
+``torch-abi-audit``, ``abidiff`` where it is installed, and ``python -c "import torch"``, which is the unit. The peers
+are installed into a folder of their own. ``--large`` adds ``abiscan ops`` on a library of 262 MB, or on the largest one
+of a wheel that is named.
+
+Rounds take turns through all rows, each in a process of its own, and the least of each counts: other work on the
+machine disturbs all rows alike. The ratios are those of processor time, which it disturbs least. How long
+``abiscan fit`` takes depends on the index: see ``benchmarks.fit``. ``--keep`` writes the table into
+``docs/performance.md``; ``--compare`` fails if a ratio is 20 % worse than in the table there.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import platform
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
-import time
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from tools.wheels import download
 
-RUNS: Final = 5
+ROUNDS: Final = 5
 WHEEL: Final = "torchvision==0.28.0"
 LARGE: Final = "intel_extension_for_pytorch==2.8.0"
+RELEASE: Final = "2.13.0"
+PEERS: Final = ("auditwheel", "abi3audit", "torch-abi-audit")
+IMPORT: Final = 'python -c "import torch"'
+FIRST, AGAIN = "first run", "again"
+PAGE: Final = Path(__file__).parents[1] / "docs" / "performance.md"
+WORSE: Final = 1.2
+_BEGIN, _END = "<!-- table -->", "<!-- end: table -->"
+_ROW: Final = re.compile(r"^\| `?(?P<label>[^|]*?)`? \| (?P<state>[^|]*?) \|.*\| (?P<ratio>[\d.]+) \|$", re.MULTILINE)
+_RESULTS: Final = (".answer", ".content")
 _HINDRANCES: Final = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
-OPS, OPS_LARGE, IMPORT = "abiscan ops, its _C.so", "abiscan ops, a large library", 'python -c "import torch"'
-HERE: Final = "the same with --no-isolation"
-PEERS: Final = ("auditwheel", "abi3audit")
+_MEASURE: Final = (
+    # ru_maxrss of RUSAGE_CHILDREN is the maximum over all children so far: a fresh process waits for each run.
+    "import resource, subprocess, sys, time; start = time.perf_counter();"
+    "subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL);"
+    "seconds = time.perf_counter() - start; used = resource.getrusage(resource.RUSAGE_CHILDREN);"
+    "print(seconds, used.ru_utime + used.ru_stime, used.ru_maxrss / 1000)"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """The best wall-clock and processor times of some runs, in seconds, and the highest resident memory, in MB."""
+    """The least wall-clock and processor times of some runs, in seconds, and the highest resident memory, in MB."""
 
-    seconds: float
-    processor: float
-    megabytes: float
+    seconds: float = float("inf")
+    processor: float = float("inf")
+    megabytes: float = 0
 
-
-def measure(command: Sequence[str], environment: dict[str, str], runs: int = RUNS) -> Timing:
-    """Run a command several times, whatever its exit code."""
-    best = Timing(seconds=float("inf"), processor=float("inf"), megabytes=0)
-    # As they are used: with compiled modules, and with output that is buffered.
-    environment = {name: value for name, value in environment.items() if name not in _HINDRANCES}
-    for _ in range(runs):
-        # ru_maxrss of RUSAGE_CHILDREN is the maximum over all children so far: a fresh process waits for each run.
-        script = (
-            "import resource, subprocess, sys, time; start = time.perf_counter();"
-            "subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL);"
-            "seconds = time.perf_counter() - start; used = resource.getrusage(resource.RUSAGE_CHILDREN);"
-            "print(seconds, used.ru_utime + used.ru_stime, used.ru_maxrss / 1000)"
+    def and_(self, other: Timing) -> Timing:
+        """The same of these runs and others."""
+        return Timing(
+            seconds=min(self.seconds, other.seconds),
+            processor=min(self.processor, other.processor),
+            megabytes=max(self.megabytes, other.megabytes),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A row of the table: a command, with its state ``first run`` or ``again``, which is empty for others.
+
+    ``cache`` is the folder of its cache, from which results are deleted before a first run.
+    """
+
+    label: str
+    state: str = ""
+    words: tuple[str, ...]
+    cache: Path | None = None
+
+    def measure(self) -> Timing:
+        """Run the command once, whatever its exit code."""
+        # As it is used: with compiled modules, and with output that is buffered.
+        environment = {name: value for name, value in os.environ.items() if name not in _HINDRANCES}
+        if self.cache is not None:
+            environment["XDG_CACHE_HOME"] = str(self.cache)
+            for file in self.cache.glob("abiscan/*") if self.state == FIRST else ():
+                if file.suffix in _RESULTS:
+                    file.unlink()
         done = subprocess.run(
-            [sys.executable, "-c", script, *command], capture_output=True, text=True, check=True, env=environment
+            [sys.executable, "-c", _MEASURE, *self.words], capture_output=True, text=True, check=True, env=environment
         )
         seconds, processor, megabytes = map(float, done.stdout.split())
-        best = Timing(
-            seconds=min(best.seconds, seconds),
-            processor=min(best.processor, processor),
-            megabytes=max(best.megabytes, megabytes),
-        )
-    return best
+        return Timing(seconds=seconds, processor=processor, megabytes=megabytes)
+
+
+def measure(command: Sequence[str], environment: Mapping[str, str], runs: int = ROUNDS) -> Timing:
+    """Run a command several times in an environment of its own."""
+    cache = Path(environment["XDG_CACHE_HOME"]) if "XDG_CACHE_HOME" in environment else None
+    timing = Timing()
+    for _ in range(runs):
+        timing = timing.and_(Row(label="", words=tuple(command), cache=cache).measure())
+    return timing
 
 
 def library(wheel: str, folder: Path) -> str:
@@ -75,22 +116,105 @@ def library(wheel: str, folder: Path) -> str:
         return archive.extract(max(members, key=lambda info: info.file_size), folder)
 
 
-def _large(named: str | None, folder: Path, environment: dict[str, str]) -> list[tuple[str, Timing]]:
-    """What ``abiscan ops`` takes on the largest library of a wheel, named or to be fetched; nothing for None."""
+def large(named: str | None, folder: Path) -> str | None:
+    """The largest library of a wheel, named or to be fetched; None for None."""
     if named is None:
-        return []
-    path = library(str(download(named, folder)) if named == LARGE else named, folder)
-    return [(OPS_LARGE, measure([sys.executable, "-m", "abiscan", "ops", path], environment))]
+        return None
+    return library(str(download(named, folder)) if named == LARGE else named, folder)
+
+
+def rows(wheel: str, large_library: str | None, scratch: Path) -> Iterator[Row]:
+    """The rows of the table, in its order; what is not installed is left out."""
+    cache, own = scratch / "cache", library(wheel, scratch)
+    commands: dict[str, tuple[str, ...]] = {
+        "abiscan check": ("check", wheel),
+        f"abiscan check --torch {RELEASE}": ("check", wheel, "--torch", RELEASE),
+        f"abiscan --no-isolation check --torch {RELEASE}": ("--no-isolation", "check", wheel, "--torch", RELEASE),
+        "abiscan matrix, all releases": ("matrix", wheel),
+        "abiscan ops": ("ops", wheel),
+        f"abiscan coverage --torch {RELEASE} --backend CPU": (
+            *("coverage", wheel, "--torch", RELEASE),
+            *("--backend", "CPU"),
+        ),
+        "abiscan diff 2.12.0 2.13.0": ("diff", "2.12.0", "2.13.0"),
+        "abiscan doctor": ("doctor", "--python", sys.executable),
+        **({"abiscan ops, a library of 262 MB": ("ops", large_library)} if large_library else {}),
+    }
+    for label, words in commands.items():
+        for state in (FIRST, AGAIN):
+            yield Row(label=label, state=state, words=(sys.executable, "-m", "abiscan", *words), cache=cache)
+    peers = scratch / "peers" / "bin"
+    others: dict[str, tuple[str, ...]] = {
+        "ldd -r, its largest library": ("ldd", "-r", own),
+        "auditwheel show": (str(peers / "auditwheel"), "show", wheel),
+        "abi3audit": (str(peers / "abi3audit"), wheel),
+        "torch-abi-audit": (str(peers / "torch-abi-audit"), wheel),
+        "abidiff, its largest library with itself": ("abidiff", own, own),
+        IMPORT: (sys.executable, "-c", "import torch"),
+    }
+    yield from (Row(label=label, words=words) for label, words in others.items() if shutil.which(words[0]))
+
+
+def measured(found: Sequence[Row], rounds: int = ROUNDS) -> list[tuple[Row, Timing]]:
+    """Each row with its timing, measured in turns. What the first turn reads of the torch is kept for the others."""
+    timings = [Timing()] * len(found)
+    for _ in range(rounds):
+        timings = [timing.and_(row.measure()) for row, timing in zip(found, timings, strict=True)]
+    return list(zip(found, timings, strict=True))
+
+
+def table(timings: Sequence[tuple[Row, Timing]]) -> str:
+    """The timings in Markdown, with ratios to ``import torch``."""
+    unit = next(timing.processor for row, timing in timings if row.label == IMPORT)
+    lines = [
+        "| command | | seconds | processor seconds | MB | processor time of `import torch` = 1 |",
+        "|---|---|--:|--:|--:|--:|",
+        *(
+            f"| `{row.label}` | {row.state} | {timing.seconds:.2f} | {timing.processor:.2f} | {timing.megabytes:.0f} "
+            f"| {timing.processor / unit:.2f} |"
+            for row, timing in timings
+        ),
+    ]
+    return "\n".join(lines)
+
+
+def ratios(text: str) -> dict[tuple[str, str], float]:
+    """The ratios in a table, by command and state."""
+    return {(row["label"], row["state"].strip()): float(row["ratio"]) for row in _ROW.finditer(text)}
+
+
+def worse(before: str, now: str) -> list[str]:
+    """What is worse in a table than in an earlier one, in words. Half a hundredth is lost in rounding."""
+    was, found = ratios(before), ratios(now)
+    return [
+        f"{' '.join(filter(None, key))}: {found[key]:.2f} times import torch, was {was[key]:.2f}"
+        for key in was.keys() & found.keys()
+        if found[key] > (was[key] + 0.005) * WORSE + 0.005
+    ]
+
+
+def machine() -> str:
+    """The machine in words."""
+    cpu = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text("utf-8"), re.MULTILINE)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return (
+        f"{cpu[1] if cpu else platform.machine()}, {os.cpu_count()} cores, {memory:.0f} GiB, "
+        f"Python {platform.python_version()}"
+    )
 
 
 def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
-    """The arguments: ``wheel``, and ``large``, the path of a wheel or ``LARGE``."""
+    """The arguments: ``wheel``; ``large``, the path of a wheel or ``LARGE``; ``rounds``; ``keep`` and ``compare``."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("wheel", nargs="?", type=Path)
     # No type: argparse would apply it to the default as well.
     parser.add_argument(
         "--large", nargs="?", const=LARGE, metavar="WHEEL", help=f"by default {LARGE}, fetched with pip"
     )
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--keep", action="store_true", help=f"write the table into {PAGE.name}")
+    what.add_argument("--compare", action="store_true", help="fail if a ratio is 20 % worse than in that table")
     return parser.parse_args(words)
 
 
@@ -100,44 +224,19 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
         wheel = str(arguments.wheel or download(WHEEL, scratch))
-        peers = scratch / "peers"
-        subprocess.run([sys.executable, "-m", "venv", str(peers)], check=True)
-        subprocess.run([str(peers / "bin" / "pip"), "install", "--quiet", *PEERS], check=True)
-        environment = {**os.environ, "XDG_CACHE_HOME": str(scratch / "cache")}
-        empty = {**os.environ, "XDG_CACHE_HOME": str(scratch / "empty" / str(time.time_ns()))}
-        check = [sys.executable, "-m", "abiscan", "check", "--quiet", wheel]
-        matrix = [sys.executable, "-m", "abiscan", "matrix", "--format", "json", wheel]
-        cold = measure(check, empty, runs=1)
-        measure(check, environment, runs=1)
-        cached = measure(check, environment)
-        rows = [
-            ("abiscan check, torch cached", cached),
-            ("abiscan check, nothing cached", cold),
-            ("abiscan check --torch 2.13.0", measure([*check, "--torch", "2.13.0"], environment)),
-            ("abiscan matrix, all releases", measure(matrix, environment)),
-            (HERE, measure([*check[:3], "--no-isolation", *check[3:], "--torch", "2.13.0"], environment)),
-            (OPS, measure([sys.executable, "-m", "abiscan", "ops", library(wheel, scratch)], environment)),
-            *_large(arguments.large, scratch, environment),
-            ("auditwheel show", measure([str(peers / "bin" / "auditwheel"), "show", wheel], environment)),
-            ("abi3audit", measure([str(peers / "bin" / "abi3audit"), wheel], environment)),
-            (IMPORT, measure([sys.executable, "-c", "import torch"], environment)),
-        ]
-    print(f"{'':32}{'seconds':>9}{'MB':>8}{'abiscan cached = 1':>20}")
-    for label, timing in rows:
-        ratio = timing.seconds / cached.seconds
-        print(f"{label:32}{timing.seconds:9.2f}{timing.megabytes:8.0f}{ratio:20.2f}")
-    seconds = {label: timing.seconds for label, timing in rows}
-    for other, most in (("abiscan check --torch 2.13.0", 2.0), ("auditwheel show", 0.6)):
-        ratio = seconds["abiscan matrix, all releases"] / seconds[other]
-        print(f"abiscan matrix takes {ratio:.2f} of the time of {other} (aim: at most {most})")
-    processor = {label: timing.processor for label, timing in rows}
-    isolated = processor["abiscan check --torch 2.13.0"] / processor[HERE]
-    print(f"a process of its own takes {isolated:.3f} of the processor time (aim: at most 1.05)")
-    for label, most in ((OPS, 0.25), (OPS_LARGE, 1.0)):
-        if label in processor:
-            ratio = processor[label] / processor[IMPORT]
-            print(f"{label} takes {ratio:.2f} of the processor time of {IMPORT} (aim: at most {most})")
-    return 0
+        subprocess.run([sys.executable, "-m", "venv", str(scratch / "peers")], check=True)
+        subprocess.run([str(scratch / "peers" / "bin" / "pip"), "install", "--quiet", *PEERS], check=True)
+        found = list(rows(wheel, large(arguments.large, scratch), scratch))
+        text = table(measured(found, arguments.rounds))
+    sys.stdout.write(f"{text}\n")
+    page = PAGE.read_text("utf-8")
+    before, _, rest = page.partition(_BEGIN)
+    kept, _, after = rest.partition(_END)
+    if arguments.keep:
+        PAGE.write_text(f"{before}{_BEGIN}\n{machine()}:\n\n{text}\n{_END}{after}", "utf-8")
+    problems = worse(kept, text) if arguments.compare else []
+    sys.stdout.writelines(f"worse: {problem}\n" for problem in problems)
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":

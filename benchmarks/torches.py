@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from benchmarks.run import RUNS, Timing, measure
+from benchmarks.run import ROUNDS, Timing, measure
 
 IMPORT: Final = 'python -c "import torch"'
 # Without the operators that come inside the package.
@@ -43,7 +43,7 @@ def measured(scratch: Path, large: Path | None, folders: Sequence[Path]) -> list
     environment = {**os.environ, "XDG_CACHE_HOME": str(scratch)}
     abiscan = [sys.executable, "-m", "abiscan"]
 
-    def best(command: Sequence[str], runs: int = RUNS) -> Timing:
+    def best(command: Sequence[str], runs: int = ROUNDS) -> Timing:
         measure(command, environment, runs=1)  # fills the caches
         return measure(command, environment, runs)
 

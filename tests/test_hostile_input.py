@@ -19,7 +19,7 @@ from abiscan.binary.elf import ElfFile, Machine
 from abiscan.binary.mangling import demangle, same_name_prefixes
 from abiscan.cli import main
 from abiscan.errors import InputError
-from abiscan.inputs.files import Wheel
+from abiscan.inputs.files import DiskFile, Wheel, random_access
 from abiscan.inputs.index import Index, Settings, System
 from abiscan.inputs.interpreter import PythonTag, ask, of_torch
 from abiscan.linkage.model import Process
@@ -264,6 +264,12 @@ def test_version_needs_inside_each_other() -> None:
     struct.pack_into("<QQ", data, dynamic, 0x6FFF_FFFE, place)
     with pytest.raises(InputError, match="version needs overlap"):
         ElfFile.from_bytes(bytes(data), "x").facts()
+
+
+def test_bytes_beyond_the_end_are_none(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"0123456789")
+    with random_access(DiskFile(tmp_path / "x")) as read:
+        assert (read(8, 100), read(10, 1), read(2**64 - 1, 4), read(4, 2**63)) == (b"89", b"", b"", b"456789")
 
 
 LOAD = "torch.ops.load_library('none.so') if not torch else None"

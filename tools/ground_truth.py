@@ -36,8 +36,9 @@ from abiscan.binary.elf import Machine
 from abiscan.binary.ownership import is_cxx_symbol, is_torch_library
 from abiscan.extension.examined import examine
 from abiscan.inputs import interpreter, system
+from abiscan.inputs.kept import written_whole
 from abiscan.inputs.session import Session
-from abiscan.inputs.store import Store, written_whole
+from abiscan.inputs.store import Store
 from abiscan.pipelines.bench import Bench
 from abiscan.results.check import Result
 from abiscan.results.verdict import How, Verdict

@@ -2,25 +2,53 @@
 
 from __future__ import annotations
 
+import re
+
 import click
 
 from abiscan.cli.common import errors_reported
+from abiscan.inputs import kept
 from abiscan.inputs.session import Session
 from abiscan.words import plural
+
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
+_SIZE = re.compile(r"(\d{1,9})([KMG]?)B?", re.IGNORECASE)
+
+
+class _Size(click.ParamType):  # type: ignore[type-arg]  # not generic in older releases of click
+    name = "size"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The bytes in ``500M``."""
+        match = _SIZE.fullmatch(str(value))
+        if match is None:
+            self.fail(f"{value} is not a size such as 500M or 2G", param, ctx)
+        return int(match[1]) * _UNITS[match[2].upper()]
 
 
 @click.command()
 @click.option("--clear", is_flag=True, help="Delete everything in the cache.")
-def cache(*, clear: bool) -> None:
-    """Show or clear the cache of large libraries and torch operators.
+@click.option("--limit", type=_Size(), metavar="SIZE", help="Keep at most this, from now on: 500M, 2G. Default: 1G.")
+def cache(*, clear: bool, limit: int | None) -> None:
+    """Show, clear or limit the cache of results, large libraries and torch operators.
+
+    What was not used for the longest time is deleted first.
 
     \b
     Examples:
       abiscan cache
+      abiscan cache --limit 200M
       abiscan cache --clear
     """
-    store = Session.of_user().store
+    folder = Session.of_user().store.folder
     with errors_reported():
-        count, size = store.clear() if clear else store.usage()
-    libraries = plural(count, "library", "libraries")
-    click.echo(f"{'deleted from ' if clear else ''}{store.folder}: {libraries}, {size / 1e6:.1f} MB")
+        if limit is not None:
+            kept.set_limit(folder, limit)
+        count, size = kept.usage(folder)
+        if clear:
+            kept.clear(folder)
+    most = kept.limit(folder)
+    click.echo(
+        f"{'deleted from ' if clear else ''}{folder}: {plural(count, 'file')}, {size / 1e6:.1f} MB"
+        f"{'' if clear else f' (limit {most / 1e6:.0f} MB)'}"
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import sys
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -27,7 +28,6 @@ from abiscan.cli.rule_name import RULE_NAME
 from abiscan.findings import Effect, Rule
 from abiscan.inputs.session import Session
 from abiscan.results.suppressions import EMPTY, Suppression, apply, configuration, read_baseline, read_suppressions
-from abiscan.rules import RULES
 
 _FORMATS: Final = ("text", "json", "sarif", "junit", "github", "markdown")
 
@@ -113,7 +113,7 @@ def check(
     """
     refuse_both("--torch", torch, "--python", python)
     refuse_both("-v", verbose, "-q", quiet)
-    rules = [rule for rule in select or RULES if rule not in ignore]
+    rules = _rules(select, ignore)
     worst = Effect(fail_on)
     with errors_reported():
         known_findings = read_baseline(baseline) if baseline else EMPTY
@@ -139,6 +139,7 @@ def check(
 
     def sarif(stream: TextIO) -> None:
         from abiscan.report import sarif
+        from abiscan.rules import RULES
 
         stream.write(sarif.render(report, RULES))
 
@@ -171,11 +172,22 @@ def check(
     sys.exit(report.exit_code(worst, strict=strict))
 
 
+def _rules(select: Sequence[Rule], ignore: Collection[Rule]) -> Sequence[Rule] | None:
+    """The rules to run; None for all, which need not be imported to find a result that was kept."""
+    if not select and not ignore:
+        return None
+    from abiscan.rules import RULES
+
+    return [rule for rule in select or RULES if rule not in ignore]
+
+
 def _suppressions() -> tuple[Suppression, ...]:
     """The suppressions that apply in this folder today; expired ones are reported."""
     file = configuration(Path.cwd())
     if file is None:
         return ()
+    from abiscan.rules import RULES
+
     today = dt.datetime.now().astimezone().date()
     suppressions = read_suppressions(file, [rule.name for rule in RULES])
     for suppression in suppressions:

@@ -8,8 +8,9 @@ import click
 from click.shell_completion import CompletionItem
 
 from abiscan.findings import Rule
-from abiscan.rules import RULES, by_name
 from abiscan.words import did_you_mean
+
+# The rules take longer to import than a result that was kept takes to print.
 
 
 class _RuleName(click.ParamType):  # type: ignore[type-arg]  # not generic in older releases of click
@@ -19,6 +20,8 @@ class _RuleName(click.ParamType):  # type: ignore[type-arg]  # not generic in ol
         """The rule of that name."""
         if isinstance(value, Rule):
             return value
+        from abiscan.rules import RULES, by_name
+
         names = [rule.name for rule in RULES]
         rule = by_name(str(value))
         if rule is None:
@@ -33,6 +36,8 @@ class _RuleName(click.ParamType):  # type: ignore[type-arg]  # not generic in ol
         incomplete: str,
     ) -> list[CompletionItem]:
         """The rules whose names begin like that."""
+        from abiscan.rules import RULES
+
         return [CompletionItem(rule.name, help=rule.summary) for rule in RULES if rule.name.startswith(incomplete)]
 
 

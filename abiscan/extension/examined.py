@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import posixpath
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from abiscan.binary.elf import SharedObject
@@ -32,7 +33,7 @@ def examine(source: Source, session: Session) -> ExaminedTarget:
     isolation.begin(name_of(source))
     target = read_target(source, session.files(), embedded.SITE, f"{embedded.SITE}/torch")
     target.require_extensions()
-    return ExaminedTarget(target)
+    return ExaminedTarget(target, folder=session.store.folder)
 
 
 class ExaminedTarget:
@@ -40,10 +41,12 @@ class ExaminedTarget:
 
     :param target: as it was read next to one torch
     :param twin: the same target next to another torch: what is already known about it is reused
+    :param folder: where registrations are kept between runs; None to keep none
     """
 
-    def __init__(self, target: Target, twin: ExaminedTarget | None = None) -> None:
+    def __init__(self, target: Target, twin: ExaminedTarget | None = None, *, folder: Path | None = None) -> None:
         self.target = target
+        self.folder = folder
         twins = {extension.path: extension for extension in twin.extensions} if twin else {}
         self.extensions: tuple[ExaminedExtension, ...] = tuple(
             ExaminedExtension(self, extension, twins.get(extension.path)) for extension in target.extensions
@@ -68,7 +71,7 @@ class ExaminedTarget:
         if identity not in self._libraries:
             from abiscan.extension.inventory import registrations
 
-            self._libraries[identity] = registrations(source, facts, built_for)
+            self._libraries[identity] = registrations(source, facts, built_for, self.folder)
         return self._libraries[identity]
 
 
@@ -147,5 +150,5 @@ class ExaminedExtension:
             # The emulator takes longer to import than many checks take.
             from abiscan.extension.inventory import recover_inventory
 
-            self._inventory = recover_inventory(self.extension, self.owner.origins[self.path])
+            self._inventory = recover_inventory(self.extension, self.owner.origins[self.path], self.owner.folder)
         return self._inventory

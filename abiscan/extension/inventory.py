@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from abiscan.binary.elf import Machine, SharedObject
 from abiscan.dispatch.agreement import agreeing
@@ -11,6 +12,7 @@ from abiscan.dispatch.keys import DispatchKeys, keys_of
 from abiscan.dispatch.tags import Tags, tags_of
 from abiscan.emulation import EmulationGap, Registrations, recover
 from abiscan.extension.built_for import BuiltFor, with_keys
+from abiscan.inputs.answers import by_content
 from abiscan.inputs.files import ElfSource
 from abiscan.inputs.sources import Extension
 from abiscan.inputs.version import TorchVersion
@@ -44,13 +46,14 @@ class Inventory:
         return self.origin.releases
 
 
-def recover_inventory(extension: Extension, known: BuiltFor) -> Inventory:
+def recover_inventory(extension: Extension, known: BuiltFor, folder: Path | None = None) -> Inventory:
     """Recover what an extension registers.
 
     :param known: what it was built for, as far as can be inferred without emulating it
+    :param folder: where registrations are kept between runs; None to keep none
     """
     facts = extension.facts
-    recovered = registrations(extension.source, facts, known.releases)
+    recovered = registrations(extension.source, facts, known.releases, folder)
     used = _used_keys(recovered)
     origin = with_keys(known, used, facts.machine)
     assumed = (origin.releases or embedded.versions())[-1]
@@ -64,9 +67,19 @@ def recover_inventory(extension: Extension, known: BuiltFor) -> Inventory:
     )
 
 
-def registrations(source: ElfSource, facts: SharedObject, built_for: Sequence[TorchVersion]) -> Registrations:
-    """What an object registers. Types of kernels that cannot be right are gaps, and left out."""
-    return agreeing(recover(source.open(), facts, argument_tail(built_for, facts.machine)))
+def registrations(
+    source: ElfSource, facts: SharedObject, built_for: Sequence[TorchVersion], folder: Path | None = None
+) -> Registrations:
+    """What an object registers. Types of kernels that cannot be right are gaps, and left out.
+
+    :param folder: where it is kept between runs; None to recover it in any case
+    """
+    tail = argument_tail(built_for, facts.machine)
+
+    def find() -> Registrations:
+        return agreeing(recover(source.open(), facts, tail))
+
+    return find() if folder is None else by_content(folder, source.sha256(), ["registrations", tail], find)
 
 
 def argument_tail(built_for: Sequence[TorchVersion], machine: Machine) -> int | None:

@@ -62,18 +62,19 @@ def diagnose(environment: PythonEnvironment, named: str | None, session: Session
         session.progress(f"checking {distribution}")
         try:
             judgement = judge(distribution, choice, session)
-        except InputError as error:
-            ailments.append(_unknown(str(distribution), error.problem))
-            continue
-        if judgement is not None and judgement.fitness is Fitness.FAILS:
-            main_cause = cause(distribution, judgement, torch.build, session)
-            broken.append(_Broken(distribution=distribution, judgement=judgement, cause=main_cause))
-        elif judgement is not None and judgement.fitness is Fitness.UNKNOWN:
-            ailments.append(_unknown(str(distribution), judgement.error))
-        elif problem := _gpu_ailment(distribution, hardware, pip, session):
-            ailments.append(problem)
-        else:
-            healthy.append(str(distribution))
+            if judgement is None:
+                ailments.append(_unknown(str(distribution), "its extensions of torch were removed meanwhile"))
+            elif judgement.fitness is Fitness.FAILS:
+                main_cause = cause(distribution, judgement, torch.build, session)
+                broken.append(_Broken(distribution=distribution, judgement=judgement, cause=main_cause))
+            elif judgement.fitness is Fitness.UNKNOWN:
+                ailments.append(_unknown(str(distribution), judgement.error))
+            elif problem := _gpu_ailment(distribution, hardware, pip, session):
+                ailments.append(problem)
+            else:
+                healthy.append(str(distribution))
+        except InputError as error:  # such as that another pip is at work, and removes it
+            ailments.append(_unread(str(distribution), error))
     ailments += _on_search_path(torch.package)
     tag = torch.interpreter.tag if torch.interpreter else None
     accelerator = build_of(torch.package, files).accelerator
@@ -186,6 +187,10 @@ def _gpu_ailment(distribution: Distribution, hardware: Hardware, pip: Pip, sessi
     return None
 
 
+def _unread(subject: str, error: InputError) -> Ailment:
+    return _unknown(subject, error.problem if error.subject == subject else f"{error.subject}: {error.problem}")
+
+
 def _unknown(subject: str, message: str) -> Ailment:
     return Ailment(subject=subject, trouble=Trouble.UNKNOWN, effect=None, message=message, extensions=(), commands=())
 
@@ -246,7 +251,7 @@ def _stale(build: Path, choice: TorchChoice, session: Session) -> Ailment | None
     try:
         judgement = judge(build, choice, session)
     except InputError as error:
-        return _unknown(str(build), error.problem)
+        return _unread(str(build), error)
     if judgement is None:
         return None
     # torch rebuilds the extension if its sources change, but not if torch itself does.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from abiscan.errors import InputError
-from abiscan.inputs import interpreter
+from abiscan.inputs import disk, interpreter
 
 _QUERY_SECONDS: Final = 60
 # What marks an environment that a tool was installed into: pipx and uv tool install; uvx has none of its own.
@@ -37,7 +36,7 @@ class PythonEnvironment:
             return Path(sys.prefix)
         executable = Path(os.path.abspath(self.python))  # noqa: PTH100 - links are how environments share a Python
         folder = executable.parent.parent
-        return folder if (folder / "pyvenv.cfg").exists() or (folder / "conda-meta").exists() else executable
+        return folder if disk.exists(folder / "pyvenv.cfg") or disk.exists(folder / "conda-meta") else executable
 
     def __str__(self) -> str:
         return f"{self.prefix} ({self.origin})"
@@ -55,7 +54,7 @@ def environment(python: str | None = None) -> PythonEnvironment:
     if python is not None:
         return PythonEnvironment(python=executable_in(python), origin="--python")
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
-        folder = os.environ.get(variable)
+        folder = disk.variable(variable)
         if folder and _same(folder, sys.prefix):
             return PythonEnvironment(python=None, origin=variable)
         if folder and (executable := _python_of(folder)):
@@ -68,7 +67,7 @@ def with_torch(python: str | None = None) -> PythonEnvironment:
 
     :raises InputError: ``python`` is a folder without a Python
     """
-    active = os.environ.get("VIRTUAL_ENV") or os.environ.get("CONDA_PREFIX")
+    active = disk.variable("VIRTUAL_ENV") or disk.variable("CONDA_PREFIX")
     if python is None and not active and interpreter.installed_torch() is not None:
         return PythonEnvironment(python=None, origin="where abiscan is installed")
     return environment(python)
@@ -79,7 +78,7 @@ def executable_in(python: str) -> str:
 
     :raises InputError: it is a folder without a Python
     """
-    if not Path(python).is_dir():
+    if not disk.is_dir(python):
         return python
     executable = _python_of(python)
     if executable is None:
@@ -108,13 +107,13 @@ def _is_of_uvx(prefix: Path) -> bool:
 def _python_of(folder: str) -> str | None:
     for name in ("python", "python3"):
         executable = Path(folder, "bin", name)
-        if executable.is_file():
+        if disk.is_file(executable):
             return str(executable)
     return None
 
 
 def _same(folder: str, other: str) -> bool:
-    return os.path.realpath(folder) == os.path.realpath(other)
+    return disk.real(folder) == disk.real(other)
 
 
 @functools.lru_cache(maxsize=1)
@@ -133,7 +132,9 @@ def _asked(executable: str) -> tuple[str, str] | None:
 
 def _on_search_path() -> PythonEnvironment | None:
     for name in ("python", "python3"):
-        executable = shutil.which(name)
+        executable = disk.which(name)
+        if executable:
+            disk.python(executable)
         answer = _asked(executable) if executable else None
         if answer is not None:
             path, prefix = answer

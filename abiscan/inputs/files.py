@@ -21,6 +21,7 @@ from typing import IO, Final, Protocol
 
 from abiscan.binary.elf import ElfFile, SharedObject
 from abiscan.errors import InputError
+from abiscan.inputs import disk
 
 # No library of a wheel is larger: the largest libtorch_cuda.so has 1.6 GB. A member that claims more is a zip bomb.
 _LARGEST_MEMBER: Final = 4 << 30
@@ -34,7 +35,8 @@ LARGEST_TEXT: Final = 32 << 20
 
 _LARGE_MEMBER: Final = 64 << 20
 _SMALL_MEMBER: Final = 16 << 20
-_ZEROS: Final = bytes(1 << 20)
+_BLOCK: Final = 1 << 20
+_ZEROS: Final = bytes(_BLOCK)
 _KEPT_INFLATED: Final = 1 << 30
 _STEP: Final = 4096
 _LOCAL_HEADER: Final = 30
@@ -79,14 +81,18 @@ class DiskFile:
 
     @property
     def size(self) -> int:
-        """Its size in bytes."""
-        return self.path.stat().st_size
+        """Its size in bytes.
+
+        :raises InputError: it is not there any more
+        """
+        return self._status().st_size
 
     def head(self, size: int) -> bytes:
         """Its first bytes.
 
         :raises InputError: it cannot be read
         """
+        disk.file(self.path)
         try:
             with self.path.open("rb") as stream:
                 return stream.read(size)
@@ -94,17 +100,40 @@ class DiskFile:
             raise unreadable(self.path, error) from error
 
     def fingerprint(self) -> str:
-        """Its path, size and modification time."""
-        status = self.path.stat()
-        return f"{self.path.resolve()} {status.st_size} {status.st_mtime_ns} {status.st_ino}"
+        """Its path, size and modification time.
+
+        :raises InputError: it is not there any more
+        """
+        status = self._status()
+        return f"{disk.real(self.path)} {status.st_size} {status.st_mtime_ns} {status.st_ino}"
+
+    def _status(self) -> os.stat_result:
+        disk.file(self.path)
+        try:
+            return self.path.stat()
+        except OSError as error:
+            raise unreadable(self.path, error) from error
 
     def open(self) -> ElfFile:
         """Map it."""
+        disk.file(self.path)
         return ElfFile.open(self.path)
 
     def sha256(self) -> str:
-        """The hash of all its bytes, in hexadecimal."""
-        self._sha256 = self._sha256 or self.open().sha256()
+        """The hash of all its bytes, in hexadecimal.
+
+        :raises InputError: it cannot be read
+        """
+        if self._sha256 is None:
+            disk.file(self.path)
+            digest = hashlib.sha256()
+            try:
+                with self.path.open("rb") as stream:  # mapping it would take as much memory
+                    while block := stream.read(_BLOCK):
+                        digest.update(block)
+            except OSError as error:
+                raise unreadable(self.path, error) from error
+            self._sha256 = digest.hexdigest()
         return self._sha256
 
 
@@ -181,6 +210,7 @@ def random_access(source: ElfSource) -> Iterator[Callable[[int, int], bytes]]:
         data = source.open().data
         yield lambda offset, size: bytes(data[offset : offset + size])
         return
+    disk.file(source.path)
     try:
         descriptor = os.open(source.path, os.O_RDONLY)
     except OSError as error:
@@ -188,7 +218,8 @@ def random_access(source: ElfSource) -> Iterator[Callable[[int, int], bytes]]:
     try:
         # Otherwise the system reads ahead, 128 KB for each few bytes.
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
-        yield lambda offset, size: os.pread(descriptor, size, offset)
+        end = os.fstat(descriptor).st_size  # the numbers are those of the file, and may be any
+        yield lambda offset, size: os.pread(descriptor, min(size, end), offset) if offset < end else b""
     finally:
         os.close(descriptor)
 
@@ -205,6 +236,10 @@ class Wheel:
         self.path = path
         self._announce: Callable[[int, int], None] | None = getattr(stream, "prefetch", None)
         self._members: dict[str, WheelMember] = {}
+        if stream is None:
+            disk.file(path)
+        else:
+            disk.look_once()
         try:
             self._archive = zipfile.ZipFile(stream or path)
         except OSError as error:
@@ -343,7 +378,7 @@ class Files:
             return member
         if self._below:
             return self._below.source(path)
-        return DiskFile(Path(path)) if os.path.isfile(path) else None  # noqa: PTH113 - a path of the model, not of the disk
+        return DiskFile(Path(path)) if disk.is_file(path) else None
 
     def object_at(self, path: str) -> SharedObject | None:
         """The facts of the ELF object at ``path``; None if there is no file, or ``ld.so`` could not map it."""
@@ -371,10 +406,8 @@ class Files:
         mounted = {path for path in self._mounted if posixpath.dirname(path) == folder}
         if self._below:
             return sorted(mounted | set(self._below.list(folder)))
-        try:
-            on_disk = {entry.path for entry in os.scandir(folder) if entry.is_file()}
-        except OSError:
-            on_disk = set()
+        paths = (posixpath.join(folder, name) for name in disk.names(folder))
+        on_disk = {path for path in paths if disk.is_file(path)}
         return sorted(mounted | on_disk)
 
     def below(self, folder: str) -> Sequence[str]:
@@ -383,7 +416,7 @@ class Files:
         mounted = {path for path in self._mounted if path.startswith(f"{folder}/")}
         if self._below:
             return sorted(mounted | set(self._below.below(folder)))
-        on_disk = {posixpath.join(parent, name) for parent, _, names in os.walk(folder) for name in names}
+        on_disk = {posixpath.join(parent, name) for parent, _, names in disk.walk(folder) for name in names}
         return sorted(mounted | on_disk)
 
 
@@ -412,6 +445,7 @@ def exists(path: Path) -> bool:
 
     :raises InputError: the system does not let us look, or takes no such name
     """
+    disk.file(path)
     try:
         return path.exists()
     except OSError as error:

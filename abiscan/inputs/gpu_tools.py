@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from abiscan.inputs import disk
+
 _SECONDS: Final = 20
 _QUERY: Final = ("nvidia-smi", "--query-gpu=name,compute_cap,driver_version", "--format=csv,noheader")
 _DRIVER_FILE: Final = Path("/sys/module/nvidia/version")
@@ -35,6 +37,7 @@ def native_gpus() -> list[NativeGpu]:
 
 def native_driver() -> str | None:
     """The version of NVIDIA's driver on this machine; None if there is none."""
+    disk.look_once()
     try:
         return _DRIVER_FILE.read_text("ascii").strip() or None
     except (OSError, UnicodeError):
@@ -42,6 +45,7 @@ def native_driver() -> str | None:
 
 
 def _output(command: Sequence[str]) -> list[str]:
+    disk.look_once()
     program = shutil.which(command[0])
     if program is None:
         return []

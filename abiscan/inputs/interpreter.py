@@ -6,19 +6,21 @@ import importlib.util
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from abiscan.errors import InputError
+from abiscan.inputs import disk
 
 _QUERY: Final = """
 import importlib.machinery, importlib.util, json, sys
+path = [path for path in sys.path[1:] if path]
 spec = importlib.util.find_spec("torch")
-print(json.dumps([sys.version, importlib.machinery.EXTENSION_SUFFIXES, spec.origin if spec else None]))
+print(json.dumps([sys.version, importlib.machinery.EXTENSION_SUFFIXES, spec.origin if spec else None, path]))
 """
 # Without the first entry, which -c adds.
 _SEARCH_PATH: Final = "import json, sys; print(json.dumps([path for path in sys.path[1:] if path]))"
@@ -78,6 +80,9 @@ def running() -> Interpreter:
 
 def installed_torch() -> Path | None:
     """The torch of the interpreter that runs abiscan, found without importing it."""
+    for folder in sys.path:
+        disk.file(os.path.join(folder, "torch", "__init__.py"))  # noqa: PTH118
+    disk.python(sys.executable, sys.path)
     spec = importlib.util.find_spec("torch")
     return Path(spec.origin).parent if spec and spec.origin else None
 
@@ -91,13 +96,16 @@ def ask(executable: str) -> tuple[Interpreter, Path | None]:
         answer = subprocess.run(  # noqa: S603 - the user names the interpreter to ask
             [executable, "-c", _QUERY], capture_output=True, text=True, timeout=_QUERY_SECONDS, check=True
         )
-        version, suffixes, origin = json.loads(answer.stdout)
+        version, suffixes, origin, folders = json.loads(answer.stdout)
         tag = next(tag for tag in map(PythonTag.of_file, suffixes) if tag)
         path = Path(os.path.abspath(executable)) if "/" in executable else Path(_which(executable))  # noqa: PTH100
     except (OSError, subprocess.SubprocessError, ValueError, TypeError, StopIteration) as error:
         raise InputError(
             executable, "is not a Python that can be run", "pass the path of a Python executable"
         ) from error
+    _look(executable, folders)
+    for folder in folders:
+        disk.file(os.path.join(folder, "torch", "__init__.py"))  # noqa: PTH118
     return Interpreter(tag=tag, executable=path, full_version=version), Path(origin).parent if origin else None
 
 
@@ -112,15 +120,22 @@ def search_path(executable: str | None) -> tuple[str, ...]:
         answer = subprocess.run(  # noqa: S603 - the user names the interpreter to ask
             [executable, "-c", _SEARCH_PATH], capture_output=True, text=True, timeout=_QUERY_SECONDS, check=True
         )
-        return tuple(map(str, json.loads(answer.stdout)))
+        folders = tuple(map(str, json.loads(answer.stdout)))
     except (OSError, subprocess.SubprocessError, ValueError, TypeError) as error:
         raise InputError(
             executable, "is not a Python that can be run", "pass the path of a Python executable"
         ) from error
+    _look(executable, folders)
+    return folders
+
+
+def _look(executable: str, folders: Iterable[str]) -> None:
+    """Look at what the answers of an interpreter depend on."""
+    disk.python(executable if "/" in executable else _which(executable), folders)
 
 
 def _which(executable: str) -> str:
-    path = shutil.which(executable)
+    path = disk.which(executable)
     if path is None:
         raise FileNotFoundError(executable)
     return os.path.abspath(path)  # noqa: PTH100
@@ -138,7 +153,7 @@ def of_torch(package: Path, tag: PythonTag | None) -> Interpreter | None:
         return current
     environment = _environment_of(package)
     executable = environment / "bin" / f"python{tag}" if environment else None
-    if executable and executable.is_file():
+    if executable and disk.is_file(executable):
         is_current = current.executable is not None and executable.samefile(current.executable)
         return current if is_current else Interpreter(tag=tag, executable=executable)
     return current if current.tag == tag else Interpreter(tag=tag)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from abiscan.errors import StoppedError
+from abiscan.inputs import disk
 
 CPU_SECONDS: Final = 1_800
 """The processor time that a target may take on one torch, or on all that are compared."""
@@ -59,12 +60,6 @@ class _Worker:
     def tell(self, target: str | None) -> None:
         os.write(self.pipe, json.dumps(target).encode() + b"\n")
 
-    def limit_time(self, seconds: int) -> None:
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
-        soft = int(used.ru_utime + used.ru_stime) + seconds
-        resource.setrlimit(resource.RLIMIT_CPU, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
-
 
 _worker: _Worker | None = None  # a process has one fate, so it is no field of anything
 
@@ -80,10 +75,25 @@ def enter(pipe: int, stopped: Mapping[str, str], scratch: Path) -> None:
     _worker = _Worker(pipe, stopped, scratch)
     tempfile.tempdir = str(scratch)
     os.environ["TMPDIR"] = str(scratch)
-    for limit, most in _LIMITS.items():
-        hard = resource.getrlimit(limit)[1]
-        resource.setrlimit(limit, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+    limit_memory()
     _prctl(_PR_SET_PDEATHSIG, _SIGKILL)
+
+
+def limit_memory() -> None:
+    """Bound the memory of this process, and the size of files that it writes."""
+    for limit, most in _LIMITS.items():
+        _limit(limit, most)
+
+
+def limit_time(seconds: int) -> None:
+    """Let the system end this process after some more seconds of processor time."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    _limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + seconds)
+
+
+def _limit(limit: int, most: int) -> None:
+    hard = resource.getrlimit(limit)[1]
+    resource.setrlimit(limit, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
 def may_write(folder: Path, *, make: bool = False) -> None:
@@ -106,19 +116,20 @@ def begin(target: str) -> None:
     if _worker is None:
         return
     if target in _worker.stopped:
+        disk.look_once()  # it may get further on another day
         raise StoppedError(target, _worker.stopped[target], "run it with abiscan --no-isolation to see where")
     if not _worker.confined:
         _worker.confined = True
         confine(_worker.writable)
     _worker.tell(target)
-    _worker.limit_time(CPU_SECONDS)
+    limit_time(CPU_SECONDS)
 
 
 def finish() -> None:
     """Announce that all targets have been read."""
     if _worker is not None:
         _worker.tell(None)
-        _worker.limit_time(_SECONDS_TO_REPORT)
+        limit_time(_SECONDS_TO_REPORT)
 
 
 def landlock_version() -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,6 +13,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion
 
+from abiscan.inputs import disk
 from abiscan.inputs.files import LARGEST_TEXT, Wheel, installed_path
 from abiscan.inputs.packages import Distribution, files_of, find
 
@@ -96,7 +96,7 @@ def of_distribution(distribution: Distribution) -> Package:
     root = distribution.site
     if distribution.source is not None:
         source = Path(distribution.source)
-        root = str(source / "src" if (source / "src").is_dir() else source)
+        root = str(source / "src" if disk.is_dir(source / "src") else source)
     return Package(
         name=distribution.name,
         version=distribution.version,
@@ -110,7 +110,7 @@ def of_distribution(distribution: Distribution) -> Package:
 def of_folder(path: Path) -> Package | None:
     """The package that a folder is: one with an ``__init__.py``, or an unpacked wheel; None if it is neither."""
     folder = str(path.absolute())
-    if (path / "__init__.py").is_file():
+    if disk.is_file(path / "__init__.py"):
         root, name = posixpath.split(folder)
         return Package(
             name=name,
@@ -120,7 +120,8 @@ def of_folder(path: Path) -> Package | None:
             read=functools.partial(_bytes, root),
             installed=None,
         )
-    infos = [match for file in sorted(path.glob("*.dist-info/METADATA")) if (match := _INFO.search(file.as_posix()))]
+    found = (_INFO.fullmatch(f"{name}/METADATA") for name in disk.names(path))
+    infos = [info for info in found if info and disk.is_file(path / info.group())]
     if len(infos) != 1:
         return None
     return _described(
@@ -157,7 +158,7 @@ def _admits(requirement: Requirement, version: str) -> bool:
 
 
 def _walk(folder: str) -> Iterator[str]:
-    for place, subfolders, names in os.walk(folder):
+    for place, subfolders, names in disk.walk(folder):
         subfolders[:] = sorted(name for name in subfolders if name != "__pycache__" and not name.startswith("."))
         yield from (posixpath.relpath(posixpath.join(place, name), folder) for name in names)
 
@@ -166,6 +167,8 @@ def _bytes(root: str, path: str) -> bytes:
     """The bytes of a file; none for one that is listed and is not there, is no file, or is too large for a text."""
     file = Path(root, path)
     try:
-        return file.read_bytes() if file.is_file() and file.stat().st_size <= LARGEST_TEXT else b""
+        status = disk.file(file)
+        is_text = disk.is_file(file) and status is not None and status.st_size <= LARGEST_TEXT
+        return disk.read(file) if is_text else b""
     except OSError:
         return b""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import posixpath
 import re
 import subprocess
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
 from abiscan.errors import InputError
-from abiscan.inputs import interpreter
+from abiscan.inputs import disk, interpreter
 from abiscan.inputs.files import exists
 from abiscan.words import did_you_mean
 
@@ -77,6 +76,8 @@ def installed(search_path: Sequence[str]) -> Iterator[Distribution]:
 
     from packaging.utils import canonicalize_name
 
+    for site in search_path:
+        disk.metadata(site)
     seen_names: set[str] = set()
     for distribution in importlib.metadata.distributions(path=list(search_path)):
         name = distribution.metadata["Name"]
@@ -89,6 +90,8 @@ def find(name: str, search_path: Sequence[str]) -> Distribution | None:
     """The installed package of that name, in any spelling."""
     import importlib.metadata
 
+    for site in search_path:
+        disk.metadata(site)
     for distribution in importlib.metadata.distributions(path=list(search_path), name=name):
         return _distribution(distribution.metadata["Name"] or name, distribution)
     return None
@@ -133,7 +136,7 @@ def _objects(distribution: importlib.metadata.Distribution, site: str) -> Iterat
 def _importable(source: str) -> Iterator[str]:
     """The shared objects in the packages of a source tree, without those in a build folder or test data."""
     packages: set[str] = set()
-    for folder, subfolders, files in os.walk(source):
+    for folder, subfolders, files in disk.walk(source):
         subfolders[:] = sorted(name for name in subfolders if name != "build" and not name.startswith("."))
         if "__init__.py" in files or posixpath.dirname(folder) in packages:
             packages.add(folder)
@@ -178,6 +181,7 @@ def fetch(requirement: str, folder: Path, python: str | None, options: Sequence[
     :param options: further options of ``pip download``
     :raises InputError: there is no such wheel; with pip's error
     """
+    disk.look_once()
     words = ["download", "-qq", "--no-deps", "--only-binary", ":all:", "--dest", str(folder), *options, requirement]
     before = set(folder.iterdir())
     process = subprocess.run([*pip(python), *words], capture_output=True, text=True, check=False)  # noqa: S603

@@ -55,7 +55,7 @@ class RemoteFile(io.RawIOBase):
         self._url = url
         self._sha256 = sha256
         self.name = url.rpartition("/")[2].partition("#")[0]
-        key = hashlib.sha256((sha256 or url).encode()).hexdigest()
+        key = hashlib.sha256((sha256 or url).encode("utf-8", "backslashreplace")).hexdigest()
         self._data_path, self._parts_path = folder / f"{key}.data", folder / f"{key}.parts"
         self._position = 0
         self._size = -1

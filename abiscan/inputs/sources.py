@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import posixpath
 import re
 from collections import deque
@@ -14,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Final
 from abiscan.binary.elf import MAGIC, SharedObject, SourceLine, system_of
 from abiscan.binary.ownership import is_torch_library, is_torch_symbol
 from abiscan.errors import InputError, NoExtensionError
-from abiscan.inputs import package_files
+from abiscan.inputs import disk, package_files
 from abiscan.inputs.files import DiskFile, ElfSource, Files, Wheel, exists, installed_path
 from abiscan.inputs.package_files import Package
 from abiscan.inputs.packages import FIX, SHARED_OBJECT, Distribution, FetchedWheel, RemoteWheel
@@ -133,11 +132,11 @@ def read_target(source: Source, files: Files, site: str, torch_package: str) -> 
     if isinstance(source, RemoteWheel):
         return _read_wheel(source.path, files, site, name=name_of(source), stream=source.stream(), spare=source.spare)
     path = source
-    if exists(path) and path.is_dir():
+    if exists(path) and disk.is_dir(path):
         return _read_folder(path, files, torch_package)
     if path.suffix == ".whl":
         return _read_wheel(path, files, site, name=str(path))
-    if not path.is_file():
+    if not disk.is_file(path):
         raise InputError(str(path), "does not exist", FIX)
     if _SOURCE_ARCHIVE.search(path.name):
         fix = f"build a wheel from it and pass that: pip wheel --no-deps {path}"
@@ -147,14 +146,15 @@ def read_target(source: Source, files: Files, site: str, torch_package: str) -> 
 
 def content_of(source: Source) -> list[Source]:
     """What a target stands for: the wheels directly in a folder, and the folder if there is any shared object in it."""
-    if not isinstance(source, Path) or not source.is_dir():
+    if not isinstance(source, Path) or not disk.is_dir(source):
         return [source]
     wheels = _wheels_in(source)
     return [*wheels] if wheels and next(_walk(source), None) is None else [source, *wheels]
 
 
 def _wheels_in(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if path.suffix == ".whl" and path.is_file())
+    paths = (folder / name for name in disk.names(folder))
+    return sorted(path for path in paths if path.suffix == ".whl" and disk.is_file(path))
 
 
 def library_paths(source: Source, files: Files, site: str) -> list[str]:
@@ -169,7 +169,7 @@ def library_paths(source: Source, files: Files, site: str) -> list[str]:
     if isinstance(source, Distribution):
         return list(source.objects)
     path = source if isinstance(source, Path) else source.path
-    if path.is_dir():
+    if disk.is_dir(path):
         return [str(path.absolute() / name) for name in _walk(path)]
     if path.suffix != ".whl":
         return [str(path.absolute())]
@@ -211,11 +211,11 @@ def _read_folder(path: Path, files: Files, torch_package: str) -> Target:
 def _walk(path: Path) -> Iterator[str]:
     """Relative paths of the shared objects below ``path``; a file with several names appears once."""
     seen_files: set[tuple[int, int]] = set()
-    for folder, subfolders, names in os.walk(path):
+    for folder, subfolders, names in disk.walk(path):
         subfolders.sort()
         for name in sorted(names, key=lambda name: (len(name), name)):
             file = Path(folder, name)
-            if not SHARED_OBJECT.search(name) or not file.is_file():
+            if not SHARED_OBJECT.search(name) or not disk.is_file(file):
                 continue
             status = file.stat()
             if (status.st_dev, status.st_ino) not in seen_files:
@@ -233,7 +233,7 @@ def _read_distribution(distribution: Distribution, files: Files) -> Target:
     members = (
         (posixpath.relpath(path, distribution.site), path, DiskFile(Path(path)))
         for path in distribution.objects
-        if os.path.isfile(path)  # noqa: PTH113 - a listed file may be deleted
+        if disk.is_file(path)  # a listed file may be deleted
     )
     from abiscan.inputs.requirement import metadata_of
 

@@ -11,17 +11,16 @@ import contextlib
 import dataclasses
 import hashlib
 import json
-import os
 import re
 import sqlite3
-import tempfile
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from abiscan.binary.elf import Definition, Machine, Reference, SharedObject, SymbolTable, SymbolVersion
-from abiscan.errors import AbiscanError, InputError
+from abiscan.errors import AbiscanError
+from abiscan.inputs import kept
 from abiscan.inputs.files import ElfSource, read_facts
 
 FORMAT: Final = 1
@@ -29,7 +28,6 @@ FORMAT: Final = 1
 
 _WORTH_STORING: Final = 4 << 20  # below this size, reading the file again is as fast as opening the store
 _HEAD: Final = 4096
-_KINDS: Final = ("*.sqlite", "*.operators", "*.headers", "*.layouts", "*.part", "wheels/*")  # of files in the folder
 _BUILD_ID_NOTE: Final = re.compile(rb"\x04\0\0\0[\x08-\x20]\0\0\0\x03\0\0\0GNU\0")
 
 _SCHEMA: Final = """
@@ -92,30 +90,10 @@ class Store:
             facts = read_facts(source)
             with contextlib.suppress(OSError, sqlite3.Error):
                 _save(path, facts)
+                kept.tidy(self.folder)
             return facts
+        kept.used(path)
         return stored
-
-    def usage(self) -> tuple[int, int]:
-        """The number of stored libraries, and their total size in bytes."""
-        files = self._files()
-        return len(files), sum(file.stat().st_size for file in files)
-
-    def clear(self) -> tuple[int, int]:
-        """Delete everything in the store.
-
-        :return: the ``usage`` before
-        :raises InputError: a file cannot be deleted
-        """
-        usage = self.usage()
-        try:
-            for file in self._files():
-                file.unlink(missing_ok=True)
-        except OSError as error:
-            raise InputError(str(self.folder), f"cannot be cleared: {error.strerror or error}") from error
-        return usage
-
-    def _files(self) -> list[Path]:
-        return sorted([file for kind in _KINDS for file in self.folder.glob(kind)]) if self.folder.is_dir() else []
 
 
 def identity_of(source: ElfSource) -> str:
@@ -149,7 +127,7 @@ def _load(path: Path) -> SharedObject | None:
 def _save(path: Path, facts: SharedObject) -> None:
     if not isinstance(facts.symbols, SymbolTable):
         return
-    with written_whole(path) as part, contextlib.closing(sqlite3.connect(part)) as connection, connection:
+    with kept.written_whole(path) as part, contextlib.closing(sqlite3.connect(part)) as connection, connection:
         connection.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;" + _SCHEMA)
         connection.execute("INSERT INTO facts VALUES (?)", (json.dumps(_to_json(facts)),))
         connection.executemany(
@@ -160,21 +138,6 @@ def _save(path: Path, facts: SharedObject) -> None:
                 for position, definition in enumerate(definitions)
             ),
         )
-
-
-@contextlib.contextmanager
-def written_whole(path: Path) -> Iterator[Path]:
-    """A temporary file next to ``path`` to write to: it replaces ``path`` at the end, or is deleted after an error."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
-    os.close(handle)
-    part = Path(name)
-    try:
-        yield part
-        part.replace(path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
 
 
 def _to_json(facts: SharedObject) -> dict[str, Any]:

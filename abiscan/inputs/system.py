@@ -5,10 +5,10 @@ from __future__ import annotations
 import glob
 import os
 import platform
-from pathlib import Path
 from typing import Final
 
 from abiscan.binary.elf import Machine
+from abiscan.inputs import disk
 
 _CONFIGURATION: Final = "/etc/ld.so.conf"
 _BUILT_IN: Final = {
@@ -42,7 +42,7 @@ def library_folders(of: Machine) -> tuple[str, ...]:
 
 def environment_folders() -> tuple[str, ...]:
     """``LD_LIBRARY_PATH``."""
-    return tuple(part for part in os.environ.get("LD_LIBRARY_PATH", "").split(":") if part)
+    return tuple(part for part in (disk.variable("LD_LIBRARY_PATH") or "").split(":") if part)
 
 
 def _configured(file: str, depth: int) -> list[str]:
@@ -50,7 +50,7 @@ def _configured(file: str, depth: int) -> list[str]:
     if depth > 8:  # an include that includes itself
         return folders
     try:
-        lines = Path(file).read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = disk.read(file).decode("utf-8", "replace").splitlines()
     except OSError:
         return folders
     for line in lines:
@@ -58,6 +58,7 @@ def _configured(file: str, depth: int) -> list[str]:
         if words[:1] == ["include"]:
             for pattern in words[1:]:
                 absolute = os.path.join(os.path.dirname(file), pattern)  # noqa: PTH118, PTH120 - a pattern, not a path
+                disk.names(os.path.dirname(absolute))  # noqa: PTH120
                 for name in sorted(glob.glob(absolute)):  # noqa: PTH207
                     folders += _configured(name, depth + 1)
         elif words and words[0] != "hwcap":

@@ -21,7 +21,7 @@ from unearth.auth import MultiDomainBasicAuth
 from unearth.fetchers import PyPIClient
 
 from abiscan.errors import InputError
-from abiscan.inputs.store import written_whole
+from abiscan.inputs.kept import written_whole
 
 _TRIES: Final = 3
 _PASSING: Final = frozenset({429, 500, 502, 503, 504})
@@ -85,7 +85,7 @@ class Web:
 
         :raises InputError: it cannot be had
         """
-        kept = self._folder / f"{hashlib.sha256(url.encode()).hexdigest()}.page"
+        kept = self._folder / f"{hashlib.sha256(url.encode('utf-8', 'backslashreplace')).hexdigest()}.page"
         if self.offline:
             return _kept(kept, url)
         with self.get_stream(url, headers=headers) as response:

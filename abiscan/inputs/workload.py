@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from abiscan.errors import InputError
+from abiscan.inputs import disk
 from abiscan.inputs.files import UNPACKING
 
 _MAX_MEMBERS: Final = 200_000
@@ -44,6 +45,7 @@ def read_workload(path: Path) -> tuple[str, ...]:
     :raises InputError: it has none of the three formats, is damaged, or too large
     """
     try:
+        disk.file(path)
         with path.open("rb") as stream:
             is_archive = stream.read(4) == b"PK\x03\x04"
         names = _archived(path) if is_archive else _listed(path)

@@ -12,6 +12,7 @@ from abiscan.binary.ownership import cuda_runtime
 from abiscan.gpu.devices import Gpu
 from abiscan.gpu.outcome import GpuOutcome
 from abiscan.inputs.interpreter import Interpreter
+from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.declaration import Declaration
 from abiscan.linkage.lacks import Lack, lacks_of
 from abiscan.linkage.layout_drift import LayoutDrift
@@ -39,7 +40,8 @@ class Linkage:
     defines, and where: ``pkg/ops.py:16``. ``drifts`` say which class layouts differ from those that the extension, or a
     library that it brings along, was compiled with. ``gpus`` say what each GPU that the user named runs of the
     extension, ``gpu_gaps`` what could not be told about that; ``torch_runs`` whether torch itself has code for
-    them, as far as that is known.
+    them, as far as that is known. ``built_for`` are the releases that the extension may have been built for, oldest
+    first; empty if that is unknown.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Linkage:
     gpus: tuple[GpuOutcome, ...] = ()
     gpu_gaps: tuple[str, ...] = ()
     torch_runs: Mapping[Gpu, bool] = field(default_factory=dict)
+    built_for: tuple[TorchVersion, ...] = ()
 
     @property
     def lacks(self) -> tuple[Lack, ...]:

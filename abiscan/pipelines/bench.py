@@ -50,6 +50,7 @@ class Bench:
         self._readings: dict[Package, PackageReading] = {}
         self._files = session.files()
         self._progress = session.progress
+        self._folder = session.store.folder
         self._all_embedded = not choices
         choices = choices or list(map(ReleaseNumber, _all_builds()))
         layers = [self._files.layer() for _ in choices]
@@ -81,7 +82,7 @@ class Bench:
             files = self._files.layer()
             target = read_target(source, files, posixpath.dirname(package), package)
             twin = next((examined for (other, _), (examined, _) in self._targets.items() if other == source), None)
-            self._targets[source, package] = ExaminedTarget(target, twin), files
+            self._targets[source, package] = ExaminedTarget(target, twin, folder=self._folder), files
         examined, files = self._targets[source, package]
         self._files.overlay(files)
         return examined

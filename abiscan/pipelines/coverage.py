@@ -19,6 +19,7 @@ from abiscan.extension.backend import meant_backend, newest_core, registry
 from abiscan.extension.examined import ExaminedTarget, examine
 from abiscan.extension.inventory import Inventory
 from abiscan.gpu.devices import Gpu, Hardware
+from abiscan.inputs import disk
 from abiscan.inputs.files import Wheel
 from abiscan.inputs.packages import FetchedWheel
 from abiscan.inputs.session import Session
@@ -31,6 +32,7 @@ from abiscan.torches.torch import TorchChoice
 
 _PRIVATE_USE: Final = "PrivateUse1"
 _RENAMES: Final = re.compile(r"rename_privateuse1_backend\(\s*['\"](\w{1,50})['\"]\s*\)")
+_MODULE: Final = "__init__.py"
 _MAX_MODULE: Final = 1 << 20
 
 
@@ -143,14 +145,15 @@ def _modules(source: Source) -> Iterator[str]:
     path = source.path if isinstance(source, FetchedWheel) else source
     if not isinstance(path, Path):
         return
-    if path.is_dir():
-        for file in sorted(path.rglob("__init__.py")):
-            if file.stat().st_size <= _MAX_MODULE:
-                yield file.read_text("utf-8", "replace")
+    if disk.is_dir(path):
+        for file in sorted(Path(place, _MODULE) for place, _, names in disk.walk(path) if _MODULE in names):
+            status = disk.file(file)
+            if status is not None and disk.is_file(file) and status.st_size <= _MAX_MODULE:
+                yield disk.read(file).decode("utf-8", "replace")
     elif path.suffix == ".whl":
         wheel = Wheel(path)
         for name in wheel.names():
-            if name.endswith("__init__.py") and wheel.member(name).size <= _MAX_MODULE:
+            if name.endswith(_MODULE) and wheel.member(name).size <= _MAX_MODULE:
                 with contextlib.suppress(InputError):  # a module that cannot be read renames nothing
                     yield wheel.text(name)
 

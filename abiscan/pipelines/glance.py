@@ -81,7 +81,7 @@ def glance(
     version, cuda = torch_versions(torch, release.build, files)
     world = _World(torch_version=version, cuda=cuda, python=python, machine=machine.value, lacking=lacking)
     sources, surroundings = _Sources(package), surroundings_of(torch, package)
-    modules = tuple(modules_of(sources))
+    modules = tuple(modules_of(package.name, sources))
 
     def imported(world: World) -> ImportOutcome | None:
         return main_import(package.name, follow(sources, modules, lambda: world, surroundings=surroundings))

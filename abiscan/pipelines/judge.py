@@ -16,7 +16,7 @@ from abiscan.extension.examined import ExaminedExtension, ExaminedTarget
 from abiscan.findings import Effect, Finding, Rule
 from abiscan.gpu.devices import Gpu, Hardware
 from abiscan.gpu.outcome import GpuOutcome
-from abiscan.inputs import system
+from abiscan.inputs import disk, system
 from abiscan.inputs.files import Files
 from abiscan.inputs.libraries import Libraries
 from abiscan.inputs.session import Progress
@@ -159,7 +159,7 @@ class Judge:
         alone = Loader(self._files, search, release.machine)
         executable = torch.interpreter.executable if torch.interpreter else None
         process = alone.start(
-            (str(executable.resolve()),) if executable else (),
+            (disk.real(executable),) if executable else (),
             global_libraries=release.global_libraries,
             libraries=release.local_libraries,
         )
@@ -230,6 +230,7 @@ class Judge:
             drifts=drifting,
             package=examined.target.package.name if examined.target.package and examined.target.metadata else "",
             wheel=examined.target.metadata.wheel if examined.target.metadata else "",
+            built_for=examined.origin.releases,
             **self._on_gpus(examined, release),
         )
 

@@ -9,6 +9,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Final
 
+from abiscan.inputs import isolation
 from abiscan.pipelines.survey import Surveyed, SurveyTask, judge
 
 
@@ -34,7 +35,7 @@ class LocalWorkers:
 
     def submit(self, task: SurveyTask, slot: int) -> Future[Surveyed]:
         """Begin to work on a task, in a slot that has no other."""
-        return self._pools[slot].submit(judge, task)
+        return self._pools[slot].submit(_judge_limited, task)
 
     def renew(self, slot: int) -> None:
         """Start another process in a slot."""
@@ -49,4 +50,10 @@ class LocalWorkers:
 
 def _pool() -> ProcessPoolExecutor:
     # A new interpreter: a fork would take the threads of the progress bar along, half alive.
-    return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
+    return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), initializer=isolation.limit_memory)
+
+
+def _judge_limited(task: SurveyTask) -> Surveyed:
+    """Judge a target; the system ends the process if it takes too long."""
+    isolation.limit_time(isolation.CPU_SECONDS)
+    return judge(task)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from abiscan.binary.elf import Machine
 from abiscan.errors import InputError
+from abiscan.inputs import disk
 from abiscan.inputs.files import Files, read_facts
 from abiscan.inputs.session import Session
 
@@ -36,7 +37,7 @@ def extension_operators(source: Source, session: Session) -> ExtensionOperators:
         target=examined.target.name,
         inventories=tuple(extension.inventory for extension in examined.extensions),
         gpus=tuple(extension.gpu for extension in examined.extensions),
-        single=isinstance(source, Path) and source.is_file() and source.suffix != ".whl",
+        single=isinstance(source, Path) and disk.is_file(source) and source.suffix != ".whl",
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from abiscan.errors import InputError
 from abiscan.extension.examined import ExaminedTarget
-from abiscan.inputs import interpreter
+from abiscan.inputs import disk, interpreter
 from abiscan.inputs.files import Files
 from abiscan.inputs.package_files import Package
 from abiscan.inputs.version import TorchVersion
@@ -106,7 +106,7 @@ class PackageReading:
         self._package = package
         self._sources = _Sources(package, files)
         self._has_code = any(path.endswith(".py") for path in package.members)
-        modules = tuple(modules_of(self._sources)) if self._has_code else ()
+        modules = tuple(modules_of(package.name, self._sources)) if self._has_code else ()
         built_for = functools.partial(_torches_built_for, target, package)
         self._reader = PackageReader(self._sources, modules, built_for=built_for)
 
@@ -127,10 +127,12 @@ class PackageReading:
 def surroundings_of(torch: Torch, package: Package) -> Surroundings:
     """What is installed beside a package: the torch, and what else its Python finds once the package is installed."""
     folder = Path(torch.package)
-    if not torch.here or not folder.is_dir():
+    if not torch.here or not disk.is_dir(folder):
         return Surroundings()
     executable = torch.interpreter.executable if torch.interpreter else None
     search_path = _search_path(executable) if executable else ()
+    if executable:
+        disk.python(str(executable), search_path)  # which was perhaps asked before
     if str(folder.parent) not in search_path:
         return Surroundings(torch_folder=folder)
     installed = package.root in search_path if package.installed is None else package.installed
@@ -165,18 +167,28 @@ def _torches_built_for(target: ExaminedTarget, package: Package, library: str) -
     return [OtherTorch(version=str(version), cuda=version.cuda) for version in versions]
 
 
-def modules_of(sources: PackageSources) -> Iterable[str]:
-    """The names that a package is imported by; of a namespace that it shares with others, its part of it."""
-    members = frozenset(sources.members())
-    for name in SourceFiles(sources).top_level():
+def modules_of(package: str, sources: PackageSources) -> Iterable[str]:
+    """The names that a package is imported by; of a namespace that it shares with others, its part of it.
+
+    Beside the module that goes by the name of the package, only those count that hold libraries: a wheel may bring
+    along its benchmarks and tests, which nobody imports.
+
+    :param package: the name of the package
+    """
+    files = SourceFiles(sources)
+    names = files.top_level()
+    own = {name for name in names if _normalized(package) in (_normalized(name), _normalized(name.partition(".")[0]))}
+    for name in names:
+        if own and name not in own and not files.libraries_of(name):
+            continue
         folder = name.replace(".", "/")
-        below = (path.removeprefix(f"{folder}/") for path in members if path.startswith(f"{folder}/"))
+        below = (path.removeprefix(f"{folder}/") for path in files.members if path.startswith(f"{folder}/"))
         inside = {path.partition("/")[0] for path in below}
-        if not inside or f"{folder}/__init__.py" in members or f"{folder}.py" in members:
+        if not inside or f"{folder}/__init__.py" in files.members or f"{folder}.py" in files.members:
             yield name
             continue
         parts = {part.removesuffix(".py") for part in inside if part.endswith(".py")}
-        parts |= {part for part in inside if f"{folder}/{part}/__init__.py" in members}
+        parts |= {part for part in inside if f"{folder}/{part}/__init__.py" in files.members}
         yield from (f"{name}.{part}" for part in sorted(parts))
 
 
@@ -241,8 +253,12 @@ def _built_for(target: ExaminedTarget, libraries: Iterable[UsedLibrary]) -> tupl
 
 def main_import(package: str, imports: Sequence[ImportOutcome]) -> ImportOutcome | None:
     """The import of the module that goes by the name of the package; else of the first one."""
-    names = {re.sub(r"[-_.]+", "_", outcome.module).lower(): outcome for outcome in reversed(imports)}
-    return names.get(re.sub(r"[-_.]+", "_", package).lower(), next(iter(imports), None))
+    names = {_normalized(outcome.module): outcome for outcome in reversed(imports)}
+    return names.get(_normalized(package), next(iter(imports), None))
+
+
+def _normalized(name: str) -> str:
+    return re.sub(r"[-_.]+", "_", name).lower()
 
 
 def _verdict(

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from abiscan.binary.elf import Machine
 from abiscan.errors import InputError, NoExtensionError, StoppedError, raise_together
-from abiscan.inputs import isolation
+from abiscan.inputs import disk, isolation
 from abiscan.inputs.sources import Source, name_of
 from abiscan.results.unchecked import Unchecked
 from abiscan.words import ranges
@@ -41,6 +41,7 @@ class Turns:
         except InputError as error:
             self._errors[source] = error
         except MemoryError:
+            disk.look_once()  # another day, there may be more
             self._errors[source] = StoppedError(name_of(source), "it takes more memory than there is")
 
     def without_build(self, source: Source, torch: str, machine: Machine) -> None:

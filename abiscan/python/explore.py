@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from abiscan.python.hosts import text
 from abiscan.python.imports import PythonInterpreter
 from abiscan.python.library import PythonCode
-from abiscan.python.machine import Decision, Exhausted, Limits, ProcessEnded, PythonMachine, Spot, Trace
+from abiscan.python.machine import Decision, Exhausted, Limits, ProcessEnded, PythonMachine, Spot, Trace, Unreadable
 from abiscan.python.model import Answer, Condition, ImportOutcome, Load, Raised
 from abiscan.python.questions import AskedWorld
 from abiscan.python.sources import stripped
@@ -88,6 +88,8 @@ def run(
         raised = as_raised(machine, error.failure)
     except ProcessEnded as end:
         raised = end.raised
+    except Unreadable:
+        raised = Answer.UNKNOWN
     except Exhausted as end:
         machine.gap(f"was not followed to its end: {end}")
         raised = Answer.UNKNOWN

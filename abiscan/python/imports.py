@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from typing import NoReturn
 
 from abiscan.python import attributes, loading
 from abiscan.python.calls import Calls
 from abiscan.python.library import Found, PythonCode, absolute
-from abiscan.python.machine import Frame, Limits, Spot
+from abiscan.python.machine import Frame, Limits, Spot, Unreadable
 from abiscan.python.model import Answer
 from abiscan.python.modelled import Modelled
 from abiscan.python.models import MODELS
@@ -116,27 +117,33 @@ class PythonInterpreter(Calls):
         assert module.file is not None
         tree = self.library.tree(module.file)
         module.stage = Stage.RUNNING
-        if tree is None:
-            self.frames.append(Frame(file=module.file, line=1))
-            self.gap(self.library.problems[module.file])
-            self.frames.pop()
-            module.open_, module.stage = True, Stage.DONE
-            return
         self.frames.append(Frame(file=module.file, line=1))
         try:
+            if tree is None:
+                self._raise_syntax_error(module.file)
+                self._refuse(self.library.problems[module.file])
             self.execute(tree.body, Scope(module.names, module))
         except Thrown as error:
             error.failure.at = error.failure.at or self.place()
             raise
-        except RecursionError:
-            self.gap("is nested too deep to be followed")
-            module.open_ = True
-        except (ReturnSignal, BreakSignal, ContinueSignal):  # ast accepts what Python refuses
-            self.gap("is not Python: a return, break or continue stands outside of what it ends")
-            module.open_ = True
+        except RecursionError as error:
+            self._refuse("is nested too deep to be followed", error)
+        except (ReturnSignal, BreakSignal, ContinueSignal) as error:  # ast accepts what Python refuses
+            self._refuse("is not Python: a return, break or continue stands outside of what it ends", error)
         finally:
             self.frames.pop()
         module.stage = Stage.DONE
+
+    def _raise_syntax_error(self, file: str) -> None:
+        """Raise what Python raises for a file that cannot be parsed, if it is a Python whose syntax we know."""
+        text = self.library.syntax_errors.get(file)
+        if text is not None and self.world.python == sys.version_info[:2]:
+            raise thrown(SyntaxError, text)
+
+    def _refuse(self, problem: str, error: BaseException | None = None) -> NoReturn:
+        """End the run at a file that cannot be followed: what it does is not known."""
+        self.gap(problem)
+        raise Unreadable(problem) from error
 
     # ---- modules whose body does nothing that matters
 

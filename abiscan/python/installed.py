@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from abiscan.inputs import disk
 from abiscan.python.model import Answer
 
 _NAMES_UNSEEN: Final = re.compile(
@@ -50,7 +51,7 @@ class Surroundings:
         if base is None:
             return None
         return next(
-            (path for path in (base / "__init__.py", base.with_name(base.name + ".py")) if path.is_file()), None
+            (path for path in (base / "__init__.py", base.with_name(base.name + ".py")) if disk.is_file(path)), None
         )
 
     def _place(self, module: str) -> Path | None:
@@ -71,16 +72,16 @@ class Surroundings:
             return None
         source = self.source(module)
         if source is None:
-            there = base.is_dir() or is_in(base.parent, base.name)
+            there = disk.is_dir(base) or is_in(base.parent, base.name)
             return None if there or not self._has_only_files(module) else False
         if name is None or name == "*":
             return True
         if module == "torch":
             return None  # much of it is compiled
-        text = source.read_bytes()
+        text = disk.read(source)
         if re.search(rb"\b" + re.escape(name.encode()) + rb"\b", text):
             return True
-        if not name.isidentifier() or (base / name).is_dir() or (base.is_dir() and is_in(base, name)):
+        if not name.isidentifier() or disk.is_dir(base / name) or (disk.is_dir(base) and is_in(base, name)):
             return True
         return None if _NAMES_UNSEEN.search(text) else False
 
@@ -90,14 +91,14 @@ class Surroundings:
             return True
         parents = module.split(".")[:-1]
         around = [self.source(".".join(parents[:count])) for count in range(1, len(parents) + 1)]
-        return all(path is not None and not _MODULES_UNSEEN.search(path.read_bytes()) for path in around)
+        return all(path is not None and not _MODULES_UNSEEN.search(disk.read(path)) for path in around)
 
 
 def is_in(folder: Path, name: str) -> bool:
     """Whether Python finds a module of that name in a folder."""
-    if (folder / name).is_dir() or (folder / f"{name}.py").is_file():
+    if disk.is_dir(folder / name) or disk.is_file(folder / f"{name}.py"):
         return True
-    return any(path.suffix == ".so" for path in folder.glob(f"{name}.*"))
+    return any(one.startswith(f"{name}.") and one.endswith(".so") for one in disk.names(folder))
 
 
 def installed_in(folders: tuple[Path, ...]) -> Callable[[str], bool | Answer]:
@@ -108,12 +109,12 @@ def installed_in(folders: tuple[Path, ...]) -> Callable[[str], bool | Answer]:
             return Answer.UNKNOWN
         if any(is_in(folder, name) for folder in folders):
             return True
-        if any(folder.is_file() for folder in folders):  # an archive
+        if any(disk.is_file(folder) for folder in folders):  # an archive
             return Answer.UNKNOWN
         # A package that is installed in place may be found by code of its own.
-        finders = (path for folder in folders for path in folder.glob("__editable__*"))
+        finders = (folder / one for folder in folders for one in disk.names(folder) if one.startswith("__editable__"))
         return (
-            Answer.UNKNOWN if any(name.encode() in path.read_bytes() for path in finders if path.is_file()) else False
+            Answer.UNKNOWN if any(name.encode() in disk.read(path) for path in finders if disk.is_file(path)) else False
         )
 
     return answer

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import posixpath
 import re
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from abiscan.inputs import disk
 from abiscan.python.installed import Surroundings
 from abiscan.python.model import Answer
 from abiscan.python.scan import LOADING, REGISTERING, ImportLine, Outline
@@ -33,12 +35,17 @@ _WORDS = re.compile("|".join(re.escape(word.decode().strip(".(")) for word in (*
 
 @dataclass
 class PythonCode:
-    """A package's Python code, for one version of Python."""
+    """A package's Python code, for one version of Python.
+
+    :param modules: the names that the package is imported by
+    """
 
     files: PackageFiles
+    modules: Sequence[str]
     python: tuple[int, int] | Answer
     surroundings: Surroundings = field(default_factory=Surroundings)
     problems: dict[str, str] = field(default_factory=dict)
+    syntax_errors: dict[str, str] = field(default_factory=dict)
     """The sources that cannot be parsed, and why."""
     has_requirements: bool = False
     """Whether what the package requires is taken to be installed, whatever the surroundings say."""
@@ -110,6 +117,9 @@ class PythonCode:
                 return ast.parse(data, filename=path)
         except (SyntaxError, ValueError, RecursionError, MemoryError, LookupError) as error:
             self.problems[path] = f"cannot be parsed: {type(error).__name__}"
+            if isinstance(error, SyntaxError):
+                line = f" ({posixpath.basename(path)}, line {error.lineno})" if error.lineno else ""
+                self.syntax_errors[path] = error.msg + line
             return None
 
     def outline(self, path: str) -> Outline:
@@ -122,8 +132,8 @@ class PythonCode:
 
     @cached_property
     def sources(self) -> tuple[str, ...]:
-        """All source files."""
-        return tuple(sorted(path for path in self.files.members if path.endswith(".py")))
+        """The source files that its users may import."""
+        return tuple(self.files.importable_sources(self.modules))
 
     @cached_property
     def risky(self) -> frozenset[bytes]:
@@ -201,8 +211,8 @@ class PythonCode:
         places = ["__init__.py", "_tensor.py", "_C/__init__.pyi", "_C/_VariableFunctions.pyi"]
         places += ["/".join(parts) + ".py", "/".join(parts) + "/__init__.py"]
         word = re.compile(rb"\b" + re.escape(name.encode()) + rb"\b")
-        there = [folder / place for place in places if (folder / place).is_file()]
-        return any(word.search(place.read_bytes()) for place in there) or (folder / "/".join([*parts, name])).exists()
+        there = [folder / place for place in places if disk.is_file(folder / place)]
+        return any(word.search(disk.read(place)) for place in there) or disk.exists(folder / "/".join([*parts, name]))
 
     def matters(self, node: ast.AST) -> bool:
         """Whether running this code may load, register, raise or import something that does."""

@@ -34,6 +34,10 @@ class Exhausted(Exception):  # noqa: N818 - it ends a run, it is no error
     """The run has taken as many steps, or as long, as it may."""
 
 
+class Unreadable(Exhausted):
+    """A source file that cannot be followed: a run that comes to it ends."""
+
+
 class ProcessEnded(Exception):  # noqa: N818 - the end of the process that is read, not of this one
     """A load ended the process."""
 

@@ -38,7 +38,7 @@ class PackageReader:
         built_for: Callable[[str], Sequence[OtherTorch]] = _of_no_torch,
     ) -> None:
         self._files = PackageFiles(package)
-        self._modules = modules
+        self._modules = modules or self._files.top_level()
         self._built_for = built_for
         self._code: dict[tuple[tuple[int, int] | Answer, Surroundings], PythonCode] = {}
         self._answered: dict[Surroundings, Answered] = {}
@@ -62,8 +62,8 @@ class PackageReader:
 
     def _read(self, fresh: Callable[[], AskedWorld], surroundings: Surroundings, limits: Limits) -> Reading:
         python = fresh().python
-        library = self._code.setdefault((python, surroundings), PythonCode(self._files, python, surroundings))
-        return _read(library, self._modules or self._files.top_level(), fresh, self._built_for, limits)
+        code = PythonCode(self._files, self._modules, python, surroundings)
+        return _read(self._code.setdefault((python, surroundings), code), fresh, self._built_for, limits)
 
 
 def read(
@@ -90,7 +90,7 @@ def follow(
     """What the imports alone do, as ``read``."""
     with _without_collector():
         fresh, limits = Questions(world_factory).world, Limits.seconds(seconds)
-        library = PythonCode(PackageFiles(package), fresh().python, surroundings)
+        library = PythonCode(PackageFiles(package), modules, fresh().python, surroundings)
         return tuple(explore(library, fresh, name, limits).outcome for name in modules)
 
 
@@ -108,11 +108,11 @@ def _without_collector() -> Iterator[None]:
 
 def _read(
     library: PythonCode,
-    names: Sequence[str],
     fresh: Callable[[], AskedWorld],
     built_for: Callable[[str], Sequence[OtherTorch]],
     limits: Limits,
 ) -> Reading:
+    names = library.modules
     main = [explore(library, fresh, name, limits) for name in names]
     if not library.files.libraries:
         return Reading(imports=tuple(one.outcome for one in main))

@@ -132,6 +132,18 @@ class PackageFiles:
         """The names that the libraries may be imported by, without their packages."""
         return frozenset(stem.rpartition("/")[2] for stem in self._by_stem)
 
+    def libraries_of(self, module: str) -> list[str]:
+        """The shared libraries in a package by name, or the extension module that goes by it."""
+        folder = module.replace(".", "/") + "/"
+        return [path for path in self.libraries if path.startswith(folder) or self.importable_name(path) == module]
+
+    def importable_sources(self, modules: Iterable[str]) -> list[str]:
+        """The source files of these modules, and of other top-level packages that hold libraries."""
+        own = {name.partition(".")[0] for name in modules}
+        own |= {path.partition("/")[0] for path in self.libraries}
+        found = (path for path in self.members if path.endswith(".py"))
+        return sorted(path for path in found if path.partition("/")[0].removesuffix(".py") in own)
+
     def importable_name(self, path: str) -> str | None:
         """The name of the extension module that a library is, if its file name is one; for any Python."""
         folder, _, name = path.rpartition("/")

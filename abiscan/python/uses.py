@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from abiscan.python.conventions import fits, named
 from abiscan.python.explore import Run
 from abiscan.python.imports import PythonInterpreter
 from abiscan.python.library import PythonCode
-from abiscan.python.machine import Attempt, Exhausted, Limits
+from abiscan.python.machine import Attempt, Exhausted, Limits, Unreadable
 from abiscan.python.model import Answer, HowLoaded, LibraryUse, LoadedBy, NoResult, OtherTorch, Raised
 from abiscan.python.questions import AskedWorld, Questions
 from abiscan.python.values import Class, NotKnown, PythonFunction, PythonModule, Thrown, Why
@@ -112,7 +113,7 @@ def instead(library: PythonCode, world: AskedWorld, modules: Sequence[str], limi
 def _try_import(machine: PythonInterpreter, name: str) -> bool:
     try:
         machine.import_module(name)
-    except (Thrown, RecursionError):
+    except (Thrown, RecursionError, Unreadable):
         return False
     return True
 
@@ -130,10 +131,14 @@ def later(library: PythonCode, world: AskedWorld, modules: Sequence[str], runs: 
     failing: list[Attempt] = []
     try:
         for path in [one for one in library.sources if _may_load(library, one)][:_MOST_MODULES]:
-            name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-            before = len(machine.trace.attempts)
-            if _try_import(machine, name) and path not in imported:
-                by_module[name] = machine.trace.attempts[before:]
+            parts = path.removesuffix(".py").removesuffix("/__init__").split("/")
+            for name in accumulate(parts, "{}.{}".format):  # each package is imported before what is in it
+                before = len(machine.trace.attempts)
+                if not _try_import(machine, name):
+                    break
+                found = library.locate(name)
+                if found is not None and found.file not in imported:
+                    by_module.setdefault(name, machine.trace.attempts[before:])
         before = len(machine.trace.attempts)
         _call_all(library, machine)
         in_functions = machine.trace.attempts[before:]

@@ -7,6 +7,7 @@ from typing import Final
 
 from abiscan.linkage.linkage import Linkage
 from abiscan.torches import embedded
+from abiscan.words import listed
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -14,20 +15,27 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 def other_build(linkage: Linkage, kind: str = "") -> str:
     """The two ways out of a mismatch.
 
-    The second names the torch that the metadata requires, unless this torch satisfies the requirement already.
+    The second names the torch that the metadata requires, unless this torch satisfies the requirement already. If the
+    extension was, or may have been, built for this very torch, that is said instead.
 
     :param kind: what kind of torch the extension needs: ``CUDA``; empty if any will do
     """
     torch = f"torch {linkage.release.version}" if linkage.release.version else "this torch"
-    own_build = f"install a build of the extension made for {torch}{f' without {kind}' if kind else ''}"
-    own_build += _found_by(linkage, " --cuda cpu" if kind else "")
     of_kind = f" (a {kind} build)" if kind else ""
+    found_by = _found_by(linkage, " --cuda cpu" if kind else "")
+    own_build = f"install a build of the extension made for {torch}{f' without {kind}' if kind else ''}{found_by}"
     required = linkage.requires_torch
-    if required is None:
-        return f"{own_build}, or the torch it was built for{of_kind}"
     if required_elsewhere(linkage):
         return f"{own_build}, or the torch that its metadata requires: {required}{of_kind}"
-    return f"{own_build}, or the torch it was built for{of_kind} (its metadata admits {torch} too: {required})"
+    here = linkage.release.torch_version
+    others = tuple(version for version in linkage.built_for if here is None or version != here.of_release)
+    if len(others) < len(linkage.built_for):
+        if others:
+            return f"{own_build}, or a torch that it may have been built for: {listed(map(str, others))}{of_kind}"
+        another = f"install another version of the extension{found_by}"
+        return f"{another}, or report this to its authors: it fails on the torch that it was built for"
+    admitted = f" (its metadata admits {torch} too: {required})" if required else ""
+    return f"{own_build}, or the torch it was built for{of_kind}{admitted}"
 
 
 def _found_by(linkage: Linkage, kind: str) -> str:

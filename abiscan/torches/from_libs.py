@@ -17,6 +17,7 @@ from abiscan.dispatch.operators import KEYS, TAGS, Fallback, Kernel, Operator, O
 from abiscan.dispatch.tags import Tags
 from abiscan.dispatch.wordings import unworded
 from abiscan.errors import InputError
+from abiscan.inputs import disk
 from abiscan.inputs.files import Files, Wheel
 from abiscan.inputs.interpreter import PythonTag
 from abiscan.inputs.torch_build import TorchBuild
@@ -54,14 +55,14 @@ def from_path(path: Path, files: Files) -> TorchRelease:
     :param files: the torch is mounted there if it is a wheel
     :raises InputError: there is no torch there
     """
-    if path.is_dir():
-        package = path.parent if path.name == "lib" and not (path / "lib").is_dir() else path
+    if disk.is_dir(path):
+        package = path.parent if path.name == "lib" and not disk.is_dir(path / "lib") else path
         return _from_package(str(package.absolute()), files, named=str(path))
     if path.suffix == ".whl":
         wheel = Wheel(path)
         files.mount(wheel, WHEEL_MOUNT)
         return _from_package(posixpath.join(WHEEL_MOUNT, "torch"), files, named=str(path))
-    if path.is_file():
+    if disk.is_file(path):
         if not _SHARED_OBJECT.search(path.name) or not path.name.startswith(("libtorch", "libc10")):
             raise InputError(str(path), "is not a torch library, folder or wheel", _FIX)
         # One library stands for its folder: the extension needs the other libraries in it too.

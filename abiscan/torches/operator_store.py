@@ -16,8 +16,9 @@ from typing import Any, Final
 
 from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place, RegistryEntry
 from abiscan.inputs.files import Files
+from abiscan.inputs.kept import written_whole
 from abiscan.inputs.session import Session
-from abiscan.inputs.store import identity_of, written_whole
+from abiscan.inputs.store import identity_of
 from abiscan.torches import embedded_operators
 from abiscan.torches.from_libs import identities, operator_libraries, read_operators
 from abiscan.torches.model import TorchRelease

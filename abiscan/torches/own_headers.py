@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from abiscan.inputs.files import Files
+from abiscan.inputs.kept import written_whole
 from abiscan.inputs.session import Session
-from abiscan.inputs.store import identity_of, written_whole
+from abiscan.inputs.store import identity_of
 from abiscan.torches.declarations import Declarations
 from abiscan.torches.from_libs import operator_libraries
 from abiscan.torches.headers import assertions

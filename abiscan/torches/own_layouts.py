@@ -17,9 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from abiscan.inputs import disk
 from abiscan.inputs.files import DiskFile, Files
+from abiscan.inputs.kept import written_whole
 from abiscan.inputs.session import Session
-from abiscan.inputs.store import written_whole
 from abiscan.torches import clang
 from abiscan.torches.clang import NEEDED, Clang, ClangError, Include
 from abiscan.torches.layouts import Layout, VTable, as_layout
@@ -70,6 +71,7 @@ def lay_out(
     :param further: a header to include besides
     :param cxx11: which ``std::string`` it was built with
     """
+    disk.look_once()  # a compiler reads what it likes
     compiler = clang.find()
     if compiler is None:
         return OwnLayouts(gap=_HOW)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import posixpath
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
@@ -277,6 +277,17 @@ def torch_choices(spec: str) -> tuple[TorchChoice, ...]:
         if versions:
             return tuple(ReleaseNumber(str(version)) for version in versions)
     return (torch_choice(spec),)
+
+
+def each_build(choices: Iterable[TorchChoice]) -> Iterator[TorchChoice]:
+    """The choices, with all embedded builds of a release that is named by its number alone."""
+    for choice in choices:
+        yield choice
+        if isinstance(choice, ReleaseNumber):
+            further = (full for machine in Machine for full in embedded.further_builds(machine))
+            release = TorchVersion(choice.number)
+            if release.local is None:
+                yield from (ReleaseNumber(full) for full in further if TorchVersion(full).of_release == release)
 
 
 def distinct(choices: Iterable[TorchChoice]) -> list[TorchChoice]:

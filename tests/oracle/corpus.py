@@ -20,7 +20,8 @@ from abiscan.binary.elf import ElfFile, SharedObject
 from abiscan.emulation import Registrations, recover
 from abiscan.extension import inventory
 from abiscan.inputs import files
-from abiscan.inputs.store import Store, written_whole
+from abiscan.inputs.kept import written_whole
+from abiscan.inputs.store import Store
 from abiscan.results.check import Result
 from tests.conftest import give_memory_back
 from tools import ground_truth

@@ -39,6 +39,12 @@ PACKAGES: dict[str, dict[str, str]] = {
         "try:\n    _load('lib.so')\nexcept Exception as e:\n    logger.warning('failed: %s', e)\n",
         "lib.so": BAD,
     },
+    "logged_unseen": {
+        "__init__.py": _LOAD + "import logging\nlogger = logging.getLogger(__name__)\n"
+        "try:\n    _load('lib.so')\nexcept Exception as e:\n    logger.debug('failed: %s', e)\n"
+        "    logger.info('failed: %s', e)\n    logging.getLogger().log(logging.INFO, 'failed')\n",
+        "lib.so": BAD,
+    },
     "printed": {"__init__.py": _LOAD + "try:\n    _load('lib.so')\nexcept:\n    print('no')\n", "lib.so": BAD},
     "suppressed": {
         "__init__.py": _LOAD + "import contextlib\nwith contextlib.suppress(OSError, ImportError):\n"

@@ -15,7 +15,7 @@ import pytest
 
 from abiscan.inputs import interpreter
 from abiscan.python.installed import Surroundings
-from abiscan.python.model import Answer, LoadedBy, NoResult, Raised, Registers
+from abiscan.python.model import Answer, LoadedBy, NoResult, Raised, Registers, Told
 from abiscan.python.reading import read
 from tests import live_torch
 from tests.oracle.python_packages import PACKAGES
@@ -100,6 +100,25 @@ def test_ends_as_the_import_does(name: str, recorded: dict[str, dict[str, Any]])
     assert loads == [(load["path"], load["at"], "error" not in load) for load in record["loads"]]
     assert not outcome.gaps
     assert not outcome.conditions
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "told"),
+    [
+        ("warned", "no extension", Told.WARNING),
+        ("logged", "failed", Told.LOG),
+        ("logged_unseen", "failed", Told.NOTHING),
+        ("printed", "no", Told.PRINT),
+    ],
+)
+def test_says_what_users_see(name: str, words: str, told: Told, recorded: dict[str, dict[str, Any]]) -> None:
+    record = recorded[name]
+    command = [sys.executable, "-c", f"import torch; print('----'); import {name}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=record["folder"])
+    seen = done.stdout.partition("----")[2] + done.stderr
+    (load,) = read(FolderSources(record["folder"]), (), lambda: RecordedWorld(record)).imports[0].loads
+    assert load.told is told
+    assert (words in seen) == (told is not Told.NOTHING)
 
 
 def test_registers_what_the_dispatcher_gets(recorded: dict[str, dict[str, Any]]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,8 +25,51 @@ def test_large_without_a_wheel_means_the_one_to_download(
 
     monkeypatch.setattr(run, "download", download)
     monkeypatch.setattr(run, "library", lambda wheel, _: wheel)
-    measured: list[str] = []
-    monkeypatch.setattr(run, "measure", lambda command, _: measured.append(command[-1]))
-    run._large(run.parsed(words).large, tmp_path, {})
+    found = run.large(run.parsed(words).large, tmp_path)
     assert downloads == fetched
-    assert measured == [str(tmp_path / "fetched.whl") if fetched else "other.whl"]
+    assert found == (str(tmp_path / "fetched.whl") if fetched else "other.whl")
+
+
+def test_without_large_nothing_is_downloaded(tmp_path: Path) -> None:
+    assert run.large(run.parsed([]).large, tmp_path) is None
+
+
+def timings(check: float, again: float) -> str:
+    rows = [
+        (run.Row(label="abiscan check", state=run.FIRST, words=()), run.Timing(processor=check)),
+        (run.Row(label="abiscan check", state=run.AGAIN, words=()), run.Timing(processor=again)),
+        (run.Row(label=run.IMPORT, words=()), run.Timing(processor=2)),
+    ]
+    return run.table(rows)
+
+
+def test_the_ratios_are_to_import_torch() -> None:
+    assert run.ratios(timings(1, 0.2)) == {
+        ("abiscan check", "first run"): 0.5,
+        ("abiscan check", "again"): 0.1,
+        (run.IMPORT, ""): 1,
+    }
+
+
+def test_what_is_20_percent_worse_fails() -> None:
+    assert run.worse(timings(1, 0.2), timings(1.18, 0.22)) == []
+    (line,) = run.worse(timings(1, 0.2), timings(1.3, 0.1))
+    assert line == "abiscan check first run: 0.65 times import torch, was 0.50"
+
+
+def test_new_and_former_rows_are_not_compared() -> None:
+    assert run.worse("", timings(1, 1)) == []
+    assert run.worse(timings(1, 1), "") == []
+
+
+def test_a_first_run_finds_no_results(tmp_path: Path) -> None:
+    for name in ("x.answer", "x.sqlite"):
+        (tmp_path / "abiscan" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "abiscan" / name).touch()
+    words = (sys.executable, "-c", "pass")
+    run.Row(label="", state=run.AGAIN, words=words, cache=tmp_path).measure()
+    assert {file.name for file in tmp_path.rglob("x.*")} == {"x.answer", "x.sqlite"}
+    timing = run.Row(label="", state=run.FIRST, words=words, cache=tmp_path).measure()
+    assert {file.name for file in tmp_path.rglob("x.*")} == {"x.sqlite"}
+    assert 0 < timing.processor < 60
+    assert timing.megabytes > 1

@@ -31,6 +31,8 @@ def runtime(allocate: int, double_of: Callable[[str], int]) -> dict[str, bytes]:
         "memcpy": _MEMCPY,
         "memset": _MEMSET,
         "strlen": _STRLEN,
+        "tolower": _change_case("A", 32),
+        "toupper": _change_case("a", -32),
         _NEED_REHASH: _REHASH + or_double(_NEED_REHASH) + _BUCKETS,
         create: _CREATE + or_double(create),
         reserve: _RESERVE + or_double(reserve),
@@ -62,6 +64,20 @@ _STRLEN: Final = bytes.fromhex(
     "0fbcd2 4801d0 4829f8 c3"  # bsf edx, edx; add rax, rdx; sub rax, rdi; ret
     "0fbcc2 c3"  # bsf eax, edx; ret
 )
+
+
+def _change_case(first: str, distance: int) -> bytes:
+    """``tolower`` or ``toupper`` of edi, which adds ``distance`` to the 26 letters from ``first`` on.
+
+    A negative ``char`` gives the character that it stands for, and EOF itself.
+    """
+    return bytes.fromhex(
+        f"8d47{-ord(first) & 0xFF:02x} 83f819 7704"  # lea eax, [rdi - first]; cmp eax, 25; ja to the second line
+        f"8d47{distance & 0xFF:02x} c3"  # lea eax, [rdi + distance]; ret
+        "8d8f80000000 89f8 83f97f 7304"  # lea ecx, [rdi + 128]; mov eax, edi; cmp ecx, 127; jae to ret
+        "400fb6c7 c3"  # movzx eax, dil; ret
+    )
+
 
 # std::__detail::_Prime_rehash_policy::_M_need_rehash(rdi, buckets: rsi, elements: rdx, added: rcx), where there is to
 # be one element per bucket, up to 127. The policy's second word tells up to how many nothing need be done

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import logging
 from collections import namedtuple
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from abiscan.python import loading
 from abiscan.python.contexts import Suppress
@@ -136,29 +137,38 @@ def _telling(told: Told, name: str = "message") -> Model:
     return call
 
 
+def _unshown(_machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
+    """What is logged below the level of a warning, which no program shows unless it is set up to."""
+    return None
+
+
 def _telling_at_level(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     """``log``: the level comes first."""
+    level = argument(args, kwargs, 0, "level")
+    if isinstance(level, int) and level < logging.WARNING:
+        return None
     return _telling(Told.LOG, "msg")(machine, args[1:], kwargs)
 
 
-class Logger(Modelled):
-    """A logger: what is said below the level of a warning is not shown unless it is asked for."""
+_LOGGED: Final[dict[str, Model]] = {
+    **dict.fromkeys(("debug", "info"), _unshown),
+    **dict.fromkeys(("warning", "warn", "error", "exception", "critical", "fatal"), _telling(Told.LOG, "msg")),
+    "log": _telling_at_level,
+}
 
-    def attribute(self, machine: PythonMachine, name: str) -> object:
-        """``warning`` and louder tell users something; so does what is quieter, where logs are looked at."""
-        quiet = {"debug", "info"}
-        loud = {"warning", "warn", "error", "exception", "critical", "log", "fatal", "warning_once"}
-        if name in quiet | loud:
-            return Native(f"logger.{name}", _telling_at_level if name == "log" else _telling(Told.LOG, "msg"))
-        return NotKnown(f"logger.{name}")
+
+class Logger(Modelled):
+    """A logger."""
+
+    def attribute(self, _machine: PythonMachine, name: str) -> object:
+        """Users see warnings, and what is louder."""
+        model = _telling(Told.LOG, "msg") if name == "warning_once" else _LOGGED.get(name)
+        return Native(f"logger.{name}", model) if model else NotKnown(f"logger.{name}")
 
 
 def _logging(_machine: PythonMachine) -> object:
     logger = Logger()
-    names = {
-        name: logger.attribute(_machine, name)
-        for name in ("debug", "info", "warning", "warn", "error", "exception", "critical", "log")
-    }
+    names = {name: Native(f"logging.{name}", model) for name, model in _LOGGED.items()}
     levels = {"DEBUG": 10, "INFO": 20, "WARNING": 30, "WARN": 30, "ERROR": 40, "CRITICAL": 50, "NOTSET": 0}
     return Namespace("logging", {**names, **levels, **natives("logging", getLogger=lambda _m, _a, _k: logger)})
 

@@ -113,7 +113,7 @@ def test_no_home_and_no_user(tmp_path: Path, complete: list[str], empty: Path, t
     environment, log = customised(tmp_path, NO_USER)
     assert answers(environment, empty, torch) == complete
     assert "looked for" in log.read_text("utf-8")
-    assert run("cache", environment=environment, folder=empty).stdout.endswith(": 0 libraries, 0.0 MB\n")
+    assert run("cache", environment=environment, folder=empty).stdout.endswith(": 0 files, 0.0 MB (limit 1000 MB)\n")
     run("doctor", environment=environment, folder=empty, code=None)  # not 0 without a torch
     assert list(empty.iterdir()) == []
 

@@ -434,7 +434,7 @@ def test_aarch64_is_judged_on_any_host(tmp_path: Path) -> None:
 
 def test_the_torch_of_another_python(good: Path, torch: Path, tmp_path: Path) -> None:
     python = tmp_path / "python"
-    answer = json.dumps(["3.11.9", [".cpython-311-x86_64-linux-gnu.so"], str(torch / "__init__.py")])
+    answer = json.dumps(["3.11.9", [".cpython-311-x86_64-linux-gnu.so"], str(torch / "__init__.py"), []])
     python.write_text(f"#!/bin/sh\necho '{answer}'\n", encoding="utf-8")
     python.chmod(0o755)
     assert run(good, "--python", python).stdout == f"{good}: loads on torch 9.9.0+cpu\n"
@@ -442,7 +442,7 @@ def test_the_torch_of_another_python(good: Path, torch: Path, tmp_path: Path) ->
 
 def test_a_python_without_torch_is_2(good: Path, tmp_path: Path) -> None:
     python = tmp_path / "python"
-    python.write_text("""#!/bin/sh\necho '["3.11.9", [".cpython-311.so"], null]'\n""", encoding="utf-8")
+    python.write_text("""#!/bin/sh\necho '["3.11.9", [".cpython-311.so"], null, []]'\n""", encoding="utf-8")
     python.chmod(0o755)
     result = run(good, "--python", python)
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1)

@@ -170,9 +170,10 @@ def test_a_cause_that_names_the_release_is_said_once_for_all_of_them() -> None:
     assert "was built for, and 2.9.1: 96 → 104 bytes" in line
 
 
-def test_a_release_works_if_one_of_its_builds_does(tmp_path: Path) -> None:
+@pytest.mark.parametrize("torches", [("2.13.0", "2.13.0+cu130"), ("2.13.0",), (">=2.13,<2.14",)])
+def test_a_release_works_if_one_of_its_builds_does(torches: tuple[str, ...], tmp_path: Path) -> None:
     needs_cuda = extension(needed=("libtorch_cpu.so", "libc10_cuda.so"), undefined=uses(TRACING))
-    found = document(needs_cuda.write(tmp_path / "_C.so"), *(f"--torch={each}" for each in ("2.13.0", "2.13.0+cu130")))
+    found = document(needs_cuda.write(tmp_path / "_C.so"), *(f"--torch={each}" for each in torches))
     verdicts = {name: cell["verdict"] for name, cell in found["results"][0]["releases"].items()}
     assert verdicts == {"2.13.0": "fails", "2.13.0+cu130": "loads"}
     assert found["suggestions"][0]["requirement"] == "torch==2.13.0"

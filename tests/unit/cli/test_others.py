@@ -95,15 +95,29 @@ def test_the_cache_is_where_the_system_says(cache_home: Path) -> None:
 
 
 def test_an_empty_cache() -> None:
-    assert run("cache").stdout == f"{Session.of_user().store.folder}: 0 libraries, 0.0 MB\n"
+    assert run("cache").stdout == f"{Session.of_user().store.folder}: 0 files, 0.0 MB (limit 1000 MB)\n"
 
 
 def test_a_cache_is_shown_and_cleared() -> None:
     Session.of_user().store.folder.mkdir(parents=True)
     (Session.of_user().store.folder / "a.sqlite").write_bytes(bytes(1_500_000))
-    assert run("cache").stdout == f"{Session.of_user().store.folder}: 1 library, 1.5 MB\n"
-    assert run("cache", "--clear").stdout == f"deleted from {Session.of_user().store.folder}: 1 library, 1.5 MB\n"
-    assert run("cache").stdout == f"{Session.of_user().store.folder}: 0 libraries, 0.0 MB\n"
+    assert run("cache").stdout == f"{Session.of_user().store.folder}: 1 file, 1.5 MB (limit 1000 MB)\n"
+    assert run("cache", "--clear").stdout == f"deleted from {Session.of_user().store.folder}: 1 file, 1.5 MB\n"
+    assert run("cache").stdout == f"{Session.of_user().store.folder}: 0 files, 0.0 MB (limit 1000 MB)\n"
+
+
+def test_a_cache_is_limited() -> None:
+    (Session.of_user().store.folder).mkdir(parents=True)
+    (Session.of_user().store.folder / "x.sqlite").write_bytes(b"x" * 1_500_000)
+    assert run("cache", "--limit", "1M").stdout.endswith(": 0 files, 0.0 MB (limit 1 MB)\n")
+    assert run("cache").stdout.endswith("(limit 1 MB)\n")
+
+
+@pytest.mark.parametrize("size", ["much", "-1", "1T", "1.5G", ""])
+def test_what_is_no_size_is_2(size: str) -> None:
+    result = run("cache", f"--limit={size}")
+    assert result.exit_code == 2
+    assert "is not a size such as 500M or 2G" in result.stderr
 
 
 def test_a_cache_that_cannot_be_cleared_is_2(monkeypatch: pytest.MonkeyPatch) -> None:

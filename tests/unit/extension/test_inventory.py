@@ -10,6 +10,7 @@ import abiscan
 from abiscan.emulation import LibraryKind, Phase
 from abiscan.extension.examined import examine
 from abiscan.extension.inventory import Inventory
+from abiscan.inputs import kept
 from abiscan.inputs.session import Session
 from abiscan.inputs.store import Store
 
@@ -37,6 +38,19 @@ def test_recovers_what_the_source_of_a_sample_registers(session: Session) -> Non
     assert (kernel.operator, found.keys.name(kernel.dispatch_key)) == ("abiscan_loads::double_it", "CPU")
     assert kernel.phase is Phase.STATIC_INIT
     assert found.gaps == ()
+
+
+@pytest.mark.parametrize("sample", ["backend.so", "classes.so", "expressions_aarch64.so", "legacy_1_4_0.so"])
+def test_a_file_is_emulated_once(
+    sample: str, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever it is: what it registers is kept by its bytes."""
+    before = inventories(SAMPLES / "registrations" / sample, session)
+    copy = tmp_path / "copy.so"
+    copy.write_bytes((SAMPLES / "registrations" / sample).read_bytes())
+    monkeypatch.setattr("abiscan.extension.inventory.recover", None)
+    (found,) = inventories(copy, session)
+    assert [found.registrations] == [each.registrations for each in before]
 
 
 def test_the_sample_was_built_for_the_torch_that_it_was_built_for(session: Session) -> None:
@@ -85,6 +99,7 @@ def test_a_schema_that_cannot_be_read_is_a_gap_and_no_error(monkeypatch: pytest.
     (whole,) = inventories(SAMPLES / "loads" / "loads.so", session)
     kernels = tuple(replace(each, inferred_schema="(<new type> _0) -> ()") for each in whole.registrations.kernels)
     strange = replace(whole.registrations, kernels=kernels)
+    kept.clear(session.store.folder)
     monkeypatch.setattr("abiscan.extension.inventory.recover", lambda *_: strange)
     (found,) = inventories(SAMPLES / "loads" / "loads.so", session)
     assert [each.inferred_schema for each in found.registrations.kernels] == [None]
@@ -97,6 +112,7 @@ def test_a_key_that_the_release_does_not_have_is_a_gap(session: Session, monkeyp
     (read,) = inventories(SAMPLES / "loads" / "loads.so", session)
     (kernel,) = read.registrations.kernels
     damaged = replace(read.registrations, kernels=(replace(kernel, dispatch_key=190),))
+    kept.clear(session.store.folder)
     monkeypatch.setattr("abiscan.extension.inventory.recover", lambda *_: damaged)
     (found,) = inventories(SAMPLES / "loads" / "loads.so", session)
     (gap,) = found.gaps
@@ -113,6 +129,7 @@ def test_types_that_contradict_each_other_are_a_gap_and_no_finding(
     assert kernel.inferred_schema == "(Tensor _0) -> Tensor _0"
     misread = replace(kernel, inferred_schema="(bool _0) -> Tensor _0")
     strange = replace(whole.registrations, kernels=(misread,))
+    kept.clear(session.store.folder)
     monkeypatch.setattr("abiscan.extension.inventory.recover", lambda *_: strange)
     (result,) = abiscan.check(path, "2.13.0", session=session).results
     assert (result.verdict, result.predicted_error) == (abiscan.Verdict.LOADS, None)

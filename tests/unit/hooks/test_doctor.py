@@ -12,6 +12,11 @@ import jsonschema
 import pytest
 
 from abiscan.cli import main
+from abiscan.hooks.doctor import diagnose
+from abiscan.inputs.environment import PythonEnvironment
+from abiscan.inputs.session import Session
+from abiscan.inputs.store import Store
+from abiscan.results.doctor import Trouble
 from abiscan.results.document import schema
 from tests.elf_builder import Elf, exports, uses
 from tests.fakes import extension, install, python_of, torch_libraries, torch_package
@@ -60,6 +65,21 @@ def test_a_healthy_environment_is_silent(site: Path) -> None:
     assert (result.exit_code, result.stdout.splitlines()) == (0, [first, "the only extension fits torch 9.9.0+cpu"])
     assert run(site, "-q").stdout == ""
     assert ailments(site, 0) == []
+
+
+@pytest.mark.parametrize("moment", ["checking gone==1.0", "gone==1.0: gone/_C.so on torch"])
+def test_a_package_that_is_removed_meanwhile_is_unknown(moment: str, site: Path) -> None:
+    install(site, "gone", {"gone/_C.so": extension()})
+
+    def progress(text: str) -> None:
+        if text.startswith(moment):
+            (site / "gone" / "_C.so").unlink(missing_ok=True)
+
+    python = PythonEnvironment(python=python_of(site, site.parent), origin="PATH")
+    diagnosis = diagnose(python, None, Session(store=Store(site.parent / "cache"), progress=progress))
+    (ailment,) = diagnosis.ailments
+    assert (ailment.subject, ailment.trouble) == ("gone==1.0", Trouble.UNKNOWN)
+    assert diagnosis.healthy == ("good==1.0",)
 
 
 def test_what_does_not_load_is_found(site: Path) -> None:

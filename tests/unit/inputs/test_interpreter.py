@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -56,7 +57,8 @@ def program(path: Path, text: str) -> Path:
 
 
 def test_another_interpreter_is_asked_and_torch_not_imported(tmp_path: Path) -> None:
-    answer = '["3.12.1 (x)", [".cpython-312-x86_64-linux-gnu.so", ".abi3.so", ".so"], "/env/torch/__init__.py"]'
+    suffixes = [".cpython-312-x86_64-linux-gnu.so", ".abi3.so", ".so"]
+    answer = json.dumps(["3.12.1 (x)", suffixes, "/env/torch/__init__.py", ["/env"]])
     python = program(tmp_path / "python", f"echo '{answer}'")
     known, torch = interpreter.ask(str(python))
     assert known == Interpreter(tag=PythonTag(major=3, minor=12), executable=python, full_version="3.12.1 (x)")
@@ -64,13 +66,13 @@ def test_another_interpreter_is_asked_and_torch_not_imported(tmp_path: Path) -> 
 
 
 def test_an_interpreter_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    python = program(tmp_path / "mypython", """echo '["3.12.1", [".cpython-312-x86_64-linux-gnu.so"], null]'""")
+    python = program(tmp_path / "mypython", """echo '["3.12.1", [".cpython-312-x86_64-linux-gnu.so"], null, []]'""")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     known, torch = interpreter.ask("mypython")
     assert (known.executable, torch) == (python, None)
 
 
-@pytest.mark.parametrize("text", ["exit 1", "echo no JSON", "echo '[]'", "echo '[\"3.12\", [], null]'"])
+@pytest.mark.parametrize("text", ["exit 1", "echo no JSON", "echo '[]'", "echo '[\"3.12\", [], null, []]'"])
 def test_what_is_no_python(text: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is not a Python that can be run"):
         interpreter.ask(str(program(tmp_path / "python", text)))

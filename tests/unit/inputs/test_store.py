@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from abiscan.binary.elf import SharedObject
-from abiscan.errors import AbiscanError, InputError, NotElfError
+from abiscan.errors import AbiscanError, NotElfError
 from abiscan.inputs import store as module
 from abiscan.inputs.files import DiskFile, read_facts
 from abiscan.inputs.store import Store
@@ -219,26 +219,3 @@ def test_what_cannot_be_read_is_not_kept(tmp_path: Path, store: Store) -> None:
     with pytest.raises(NotElfError, match="a text file"):
         store.facts_of(DiskFile(path))
     assert kept(store) == []
-
-
-def test_usage_and_clear(library: DiskFile, store: Store) -> None:
-    assert store.usage() == (0, 0)
-    store.facts_of(library)
-    (file,) = kept(store)
-    (store.folder / "left.part").write_bytes(b"12345")
-    (store.folder / "something else").write_bytes(b"stays")
-    expected = (2, file.stat().st_size + 5)
-    assert store.usage() == expected
-    assert store.clear() == expected
-    assert [path.name for path in kept(store)] == ["something else"]
-    assert store.usage() == (0, 0)
-
-
-def test_what_cannot_be_deleted_is_said(library: DiskFile, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    def busy(self: Path, *, missing_ok: bool = False) -> None:
-        raise PermissionError(13, "Permission denied", str(self), missing_ok)
-
-    store.facts_of(library)
-    monkeypatch.setattr(Path, "unlink", busy)
-    with pytest.raises(InputError, match=r"store: cannot be cleared: Permission denied"):
-        store.clear()

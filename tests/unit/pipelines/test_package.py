@@ -71,6 +71,24 @@ def test_what_loads_works(torch: Path, wheels: Path) -> None:
     )
 
 
+def test_benchmarks_in_the_wheel_are_not_the_package(torch: Path, wheels: Path) -> None:
+    benchmark = "import pkg\n" + LOAD.replace("'_C.so'", "'../pkg/_C.so'")
+    files = {
+        "pkg/__init__.py": "",
+        "pkg/ops.py": LOAD,
+        "benchmarks/bench.py": benchmark,
+        "pkg_extra/__init__.py": LOAD,
+        "pkg-1.0.dist-info/top_level.txt": "benchmarks\npkg\npkg_extra\n",
+    }
+    found = result(torch, wheels, {"pkg/_C.so": BAD, "pkg_extra/_C.so": GOOD}, files)
+    assert (found.module, [module.module for module in found.modules]) == ("pkg", ["pkg_extra", "pkg.ops"])
+    # The benchmark would load it by "import", as if the package did.
+    assert {library.path: library.how.value for library in found.libraries} == {
+        "pkg/_C.so": "on-demand",
+        "pkg_extra/_C.so": "import",
+    }
+
+
 def test_the_error_is_that_of_torch_with_that_of_the_loader_behind_it(torch: Path, wheels: Path) -> None:
     error = result(torch, wheels, {"pkg/_C.so": BAD}, {"pkg/__init__.py": LOAD}).error
     assert error is not None

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from abiscan.python.model import Answer, Raised
-from tests.unit.python.packages import reading_of
+from tests.unit.python.packages import FakeWorld, reading_of
 
 START = "import torch\n"
 CASES: dict[str, str | bytes] = {
     "syntax error": "import torch\ndef (:\n",
     "null bytes": b"import torch\x00\n",
+    "return outside of a function": START + "return 3\n",
     "unknown encoding": b"# -*- coding: no-such-encoding -*-\nimport torch\n",
     "not utf-8": b"import torch\nname = '\xff\xfe'\n",
     "deep parentheses": START + "x = " + "(" * 5000 + ")" * 5000,
@@ -59,9 +64,32 @@ def test_ends_quietly(name: str) -> None:
     assert set(reading.uses) == {"p/lib.so"}
 
 
-@pytest.mark.parametrize("name", ["syntax error", "null bytes", "too large", "endless loop"])
+@pytest.mark.parametrize("name", ["syntax error", "null bytes"])
+def test_what_python_cannot_parse_raises_what_python_raises(name: str, tmp_path: Path) -> None:
+    package = tmp_path / "p"
+    package.mkdir()
+    source = CASES[name]
+    (package / "__init__.py").write_bytes(source if isinstance(source, bytes) else source.encode())
+    command = [sys.executable, "-c", "try:\n    import p\nexcept SyntaxError as error:\n    print(error, end='')"]
+    real = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    world = FakeWorld(python=sys.version_info[:2])
+    (outcome,) = reading_of({"p/__init__.py": CASES[name], "p/lib.so": ""}, world).imports
+    assert isinstance(outcome.raised, Raised)
+    assert (outcome.raised.exception, outcome.raised.message) == ("SyntaxError", real)
+
+
+@pytest.mark.parametrize("name", ["syntax error", "null bytes", "return outside of a function"])
+def test_what_another_python_may_be_able_to_parse_is_unknown(name: str) -> None:
+    world = FakeWorld(python=(3, 99))
+    (outcome,) = reading_of({"p/__init__.py": CASES[name], "p/lib.so": ""}, world).imports
+    assert outcome.raised is Answer.UNKNOWN
+    assert "p/__init__.py" in outcome.gaps[0]
+
+
+@pytest.mark.parametrize("name", ["too large", "endless loop"])
 def test_says_what_was_not_followed(name: str) -> None:
     (outcome,) = reading_of({"p/__init__.py": CASES[name], "p/lib.so": ""}).imports
+    assert outcome.raised is Answer.UNKNOWN
     assert outcome.gaps
     assert "p/__init__.py" in outcome.gaps[0] or "followed" in outcome.gaps[0]
 

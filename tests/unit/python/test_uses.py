@@ -161,6 +161,10 @@ def test_never_needed_and_unknown() -> None:
             "no a: Could not load this library: p/a.so",
         ),
         ("logging.log(30, 'no %s', 'a')", Told.LOG, "no a"),
+        ("logging.log(logging.INFO, 'no a')", Told.NOTHING, None),
+        ("logging.log(os.getpid(), 'no a')", Told.LOG, "no a"),
+        ("logging.getLogger(__name__).debug('no a: %s', e)", Told.NOTHING, None),
+        ("logging.info('no a'); print('without a')", Told.PRINT, "without a"),
         ("logging.warning(f'{os.getpid()} has no a')", Told.LOG, None),
         ("import warnings; warnings.warn('no a', stacklevel=2)", Told.WARNING, "no a"),
         ("print(e); import warnings; warnings.warn(message='no a')", Told.WARNING, "no a"),
@@ -273,3 +277,14 @@ def test_an_import_that_stops_before_a_library() -> None:
         "p/a.so": (HowLoaded.UNKNOWN, Skipped.IMPORT_STOPS),
         "p/b.cpython-39-x86_64-linux-gnu.so": (HowLoaded.NEVER, None),
     }
+
+
+def test_a_part_is_known_by_the_name_that_users_import() -> None:
+    files = {
+        "p/__init__.py": "",
+        "p/ops/__init__.py": "from p.ops._first import a\n",
+        "p/ops/_first.py": LOAD + "load('a.so')\na = 1\n",
+        "p/ops/a.so": "",
+    }
+    imports = reading_of(files).imports
+    assert [(outcome.module, len(outcome.loads)) for outcome in imports] == [("p", 0), ("p.ops", 1)]

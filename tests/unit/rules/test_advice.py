@@ -51,6 +51,31 @@ def test_the_command_that_finds_a_build_for_a_release(tmp_path: Path) -> None:
     assert "made for torch 2.9.1 (abiscan fit pkg --torch 2.9.1 finds the newest), or" in finding["fix"]
 
 
+@pytest.mark.parametrize(
+    ("requirement", "build", "otherwise"),
+    [
+        (
+            "torch==2.9.1",
+            "another version of the extension (abiscan fit pkg --torch 2.9.1 finds the newest)",
+            "or report this to its authors: it fails on the torch that it was built for",
+        ),
+        (
+            "torch>=2.9.0,<2.10",
+            "a build of the extension made for torch 2.9.1 (abiscan fit pkg --torch 2.9.1 finds the newest)",
+            "or a torch that it may have been built for: 2.9.0",
+        ),
+    ],
+)
+def test_the_torch_it_was_built_for_is_no_way_out_if_it_is_this_one(
+    requirement: str, build: str, otherwise: str, tmp_path: Path
+) -> None:
+    objects = {"pkg/_C.so": extension(undefined=GONE)}
+    wheel = package_wheel(tmp_path, "pkg", objects, metadata={"Requires-Dist": requirement})
+    result = CliRunner().invoke(main, ["check", str(wheel), "--torch", "2.9.1", "--format", "json"])
+    (finding,) = json.loads(result.stdout)["results"][0]["findings"]
+    assert finding["fix"] == f"install {build}, {otherwise}"
+
+
 def test_a_build_for_cuda_of_another_release(tmp_path: Path) -> None:
     needed = ("libtorch_cpu.so", "libtorch_cuda.so")
     anywhere = fix(tmp_path / "anywhere", "", needed=needed)

@@ -8,6 +8,7 @@ import pytest
 
 from abiscan.binary.elf import Machine
 from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place, RegistryEntry
+from abiscan.inputs import kept
 from abiscan.inputs.files import Files, read_facts
 from abiscan.inputs.session import Session
 from abiscan.inputs.store import Store
@@ -110,7 +111,7 @@ def test_the_libraries_are_read_once(tmp_path: Path, reads: list[TorchRelease]) 
     for _ in range(2):
         assert operators_of(given, Files(read_facts), session_at(cache)) == OPERATORS
     assert len(reads) == 1
-    assert Store(cache).usage()[0] == 1
+    assert kept.usage(cache)[0] == 1
 
 
 def test_a_damaged_file_is_made_anew(tmp_path: Path, reads: list[TorchRelease]) -> None:

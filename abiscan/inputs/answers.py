@@ -1,0 +1,148 @@
+"""Answers that are kept: the result of a command, with what the run that found it had looked at; and what is in a file.
+
+An answer is given again without looking at anything a second time, as long as the question is the same, abiscan is the
+same, and everything on the record of that run is still as it was: see ``disk``. A target that was replaced by a file
+with the same bytes, as by another download of the same wheel, is still as it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import sys
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from abiscan.inputs import disk, frozen, kept
+
+_Answer = TypeVar("_Answer")
+
+_SUFFIX: Final = ".answer"
+_OF_CONTENT: Final = ".content"
+_FORMAT: Final = "1"
+_BLOCK: Final = 1 << 20
+_ERRORS: Final = (OSError, zlib.error, ValueError, LookupError, TypeError, AttributeError, ImportError, RecursionError)
+_READERS: Final = ("capstone-", "cxxfilt-", "icicle_emu-", "lief-", "packaging-")
+"""The packages that decide what abiscan reads in a file, by the names of their metadata."""
+
+
+def answer(folder: Path, question: Sequence[object], find: Callable[[], _Answer], targets: Sequence[str]) -> _Answer:
+    """The answer to a question: the one kept from an earlier run if it holds, else what ``find`` returns.
+
+    :param folder: where answers are kept
+    :param question: everything that decides on the answer, except for what is looked at on this machine
+    :param targets: what the question is about: files of which may be replaced by others with the same bytes
+    """
+    path = folder / f"{_name(question)}{_SUFFIX}"
+    with contextlib.suppress(*_ERRORS):
+        seen, contents, text = _read(path)
+        replaced = _replaced(seen, contents)
+        found: _Answer = frozen.loads(text)
+        if replaced:
+            seen["file"].update(replaced)
+            _write(path, seen, contents, text)
+        kept.used(path)
+        return found
+    with disk.recorded() as record:
+        found = find()
+    if record.holds():
+        with contextlib.suppress(OSError, TypeError):
+            text = frozen.dumps(found)
+            paths = [name for name in map(str, map(Path, targets)) if isinstance(record.seen["file"].get(name), list)]
+            _write(path, record.seen, {name: _content(name) for name in paths if disk.is_file(name)}, text)
+            kept.tidy(folder)
+    return found
+
+
+def by_content(folder: Path, sha256: str, question: Sequence[object], find: Callable[[], _Answer]) -> _Answer:
+    """The answer to a question about the bytes of one file, wherever it is: the one kept from an earlier run, or else
+    what ``find`` returns, which depends on nothing else.
+
+    :param folder: where answers are kept
+    :param sha256: the hash of the bytes
+    :param question: plain values
+    """
+    path = folder / f"{_digest([_FORMAT, _reader(), sha256, *question])}{_OF_CONTENT}"
+    with contextlib.suppress(*_ERRORS):
+        found: _Answer = frozen.loads(_read(path)[2])
+        kept.used(path)
+        return found
+    found = find()
+    with contextlib.suppress(OSError, TypeError):
+        _write(path, {}, {}, frozen.dumps(found))
+        kept.tidy(folder)
+    return found
+
+
+def _replaced(seen: dict[str, dict[str, Any]], contents: Mapping[str, str]) -> dict[str, disk.Seen]:
+    """The files that were replaced by others with the same bytes, as they are now.
+
+    :raises ValueError: something else has changed
+    """
+    now = {path: disk.status_of(path) for path in contents}
+    replaced = {path: status for path, status in now.items() if path in seen["file"] and seen["file"][path] != status}
+    if any(_content(path) != contents[path] for path in replaced):
+        raise ValueError("a target has changed")
+    if not disk.stands({**seen, "file": {**seen["file"], **replaced}}):
+        raise ValueError("something else has changed")
+    return replaced
+
+
+def _content(path: str) -> str:
+    digest = hashlib.sha256()
+    with Path(path).open("rb") as stream:
+        while block := stream.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _read(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, str], str]:
+    """What was seen, the hashes of the targets, and the answer.
+
+    :raises ValueError: (or another built-in error) the file is not there, or not whole
+    """
+    data = zlib.decompress(path.read_bytes())
+    head, _, text = data.partition(b"\n")
+    digest, seen, contents = json.loads(head)
+    if digest != hashlib.sha256(text).hexdigest():
+        raise ValueError(path)
+    return seen, contents, text.decode()
+
+
+def _write(path: Path, seen: Mapping[str, Any], contents: Mapping[str, str], text: str) -> None:
+    data = text.encode()
+    head = json.dumps([hashlib.sha256(data).hexdigest(), seen, contents])
+    with kept.written_whole(path) as part:
+        part.write_bytes(zlib.compress(head.encode() + b"\n" + data, 1))
+
+
+def _name(question: Sequence[object]) -> str:
+    return _digest([_FORMAT, _reader(), os.getcwd(), sys.path, sys.executable, *question])  # noqa: PTH109
+
+
+def _digest(words: Sequence[object]) -> str:
+    text = json.dumps(words)
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:40]
+
+
+@functools.cache
+def _reader() -> str:
+    """This abiscan, with its data and what it reads files with: every change of one of its files makes another one."""
+    package = Path(__file__).parent.parent
+    here = f"{sys.version} {os.uname().machine} {os.geteuid()} {package}"  # whoever shares the folder sees other files
+    digest = hashlib.sha256(here.encode("utf-8", "surrogateescape"))
+    for folder, subfolders, names in os.walk(package):
+        subfolders[:] = sorted(name for name in subfolders if name != "__pycache__")
+        for name in sorted(names):
+            status = os.stat(os.path.join(folder, name))  # noqa: PTH116, PTH118 - hundreds of them
+            digest.update(f"{name} {status.st_size} {status.st_mtime_ns}\n".encode("utf-8", "surrogateescape"))
+    for folder in sys.path:
+        with contextlib.suppress(OSError):
+            names = [name for name in os.listdir(folder) if name.lower().startswith(_READERS)]  # noqa: PTH208
+            digest.update(f"{sorted(names)}\n".encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()

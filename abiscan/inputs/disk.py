@@ -1,0 +1,220 @@
+"""What a run looks at on this machine: files, folders, links, variables. A ``Record`` writes it down.
+
+An answer that is kept from an earlier run holds as long as everything that the run looked at is still as it was. So
+whatever reads this machine asks here first, and looks at nothing behind the back of the record.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+Seen: TypeAlias = str | list[int] | None
+"""What was seen: None where there was nothing."""
+
+StrPath: TypeAlias = str | os.PathLike[str]
+
+_OF_PYTHON: Final = ("PYTHONPATH", "PYTHONHOME", "PYTHONNOUSERSITE", "PYTHONUSERBASE", "HOME")
+_CLOCK_TICK: Final = 20_000_000  # nanoseconds: two changes of a file in one tick of the system's clock look like one
+
+
+class Record:
+    """What a run has looked at so far.
+
+    ``is_final`` says that something was looked at which cannot be looked at again, such as a server.
+    """
+
+    def __init__(self) -> None:
+        self.seen: dict[str, dict[str, Seen]] = {sense: {} for sense in _SENSES}
+        self.is_final = False
+        self._started = time.time_ns()
+
+    def add(self, sense: str, name: str) -> None:
+        """Look at something, if that was not done before."""
+        if name not in self.seen[sense]:
+            self.seen[sense][name] = _SENSES[sense](name)
+
+    def holds(self) -> bool:
+        """Whether a change from now on would show."""
+        changed = (seen[-1] for seen in self.seen["file"].values() if isinstance(seen, list) and len(seen) > 1)
+        return not self.is_final and max(changed, default=0) < self._started - _CLOCK_TICK and stands(self.seen)
+
+
+_record: ContextVar[Record | None] = ContextVar("record", default=None)
+
+
+@contextlib.contextmanager
+def recorded() -> Iterator[Record]:
+    """Write down what is looked at in the meantime, for a surrounding record as well."""
+    outer, record = _record.get(), Record()
+    token = _record.set(record)
+    try:
+        yield record
+    finally:
+        _record.reset(token)
+        if outer is not None:
+            outer.is_final |= record.is_final
+            for sense, seen in record.seen.items():
+                outer.seen[sense] = {**seen, **outer.seen[sense]}
+
+
+def stands(seen: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether everything that was seen is still there, unchanged.
+
+    :raises KeyError: it is not what a ``Record`` has
+    """
+    return all(_SENSES[sense](name) == before for sense, each in seen.items() for name, before in each.items())
+
+
+def look_once() -> None:
+    """Note that what is looked at now cannot be looked at again: the record does not stand for it."""
+    if record := _record.get():
+        record.is_final = True
+
+
+def _look(sense: str, name: StrPath) -> None:
+    if record := _record.get():
+        record.add(sense, os.fspath(name))
+
+
+def file(path: StrPath) -> os.stat_result | None:
+    """The status of a file or folder that is going to be read, or tested for; None if it cannot be had."""
+    _look("file", path)
+    return _status(path)
+
+
+def exists(path: StrPath) -> bool:
+    """Whether there is a file or folder."""
+    return file(path) is not None
+
+
+def is_file(path: StrPath) -> bool:
+    """Whether there is a regular file."""
+    status = file(path)
+    return status is not None and stat.S_ISREG(status.st_mode)
+
+
+def is_dir(path: StrPath) -> bool:
+    """Whether there is a folder."""
+    status = file(path)
+    return status is not None and stat.S_ISDIR(status.st_mode)
+
+
+def read(path: StrPath) -> bytes:
+    """The bytes of a file.
+
+    :raises OSError: it cannot be read
+    """
+    _look("file", path)
+    return Path(path).read_bytes()
+
+
+def names(folder: StrPath) -> list[str]:
+    """The names in a folder, sorted; none if it cannot be read."""
+    _look("names", folder)
+    return _names(folder)
+
+
+def walk(folder: StrPath) -> Iterator[tuple[str, list[str], list[str]]]:
+    """``os.walk``."""
+    _look("names", folder)  # it may not be there
+    for place, subfolders, files in os.walk(folder):
+        _look("names", place)
+        yield place, subfolders, files
+
+
+def metadata(site: str) -> None:
+    """Look at the names and versions of the packages that are installed in a folder."""
+    _look("packages", site)
+
+
+def real(path: StrPath) -> str:
+    """The path without links."""
+    _look("real", path)
+    return os.path.realpath(path)
+
+
+def which(program: str) -> str | None:
+    """The path of a program on the search path; and of what it stands for, if it is a link."""
+    _look("which", program)
+    return shutil.which(program)
+
+
+def python(executable: str, folders: Iterable[str] = ()) -> None:
+    """Look at what an interpreter's answers depend on: itself, its configuration, and its path files in ``folders``."""
+    for name in _OF_PYTHON:
+        _look("variable", name)
+    _look("file", executable)
+    _look("real", executable)
+    for configuration in ("pyvenv.cfg", "../pyvenv.cfg"):
+        _look("file", os.path.join(os.path.dirname(executable), configuration))  # noqa: PTH118, PTH120
+    for folder in folders:
+        _look("path files", folder)
+
+
+def variable(name: str) -> str | None:
+    """An environment variable."""
+    _look("variable", name)
+    return os.environ.get(name)
+
+
+def _status(path: StrPath) -> os.stat_result | None:
+    try:
+        return os.stat(path)  # noqa: PTH116 - thousands of them
+    except (OSError, ValueError):
+        return None
+
+
+def status_of(path: str) -> Seen:
+    """What tells versions of a file apart: the time of the last change of its status cannot be set back."""
+    status = _status(path)
+    if status is None:
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        return [stat.S_IFMT(status.st_mode)]
+    return [status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+
+
+def _names(folder: StrPath) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))  # noqa: PTH208 - names, not paths
+    except (OSError, ValueError):
+        return []
+
+
+def _see_names(folder: str) -> Seen:
+    return _digest(_names(folder))
+
+
+def _see_packages(site: str) -> Seen:
+    """The metadata in a folder: where they change, an installer gives their folder a new one or a new name."""
+    folders = (name for name in _names(site) if name.endswith((".dist-info", ".egg-info", ".egg-link")))
+    return _digest(f"{name} {status_of(os.path.join(site, name, 'RECORD'))}" for name in folders)  # noqa: PTH118
+
+
+def _see_path_files(folder: str) -> Seen:
+    files = (name for name in _names(folder) if name.endswith((".pth", ".egg-link")))
+    return _digest(f"{name} {status_of(os.path.join(folder, name))}" for name in files)  # noqa: PTH118
+
+
+def _digest(texts: Iterable[str]) -> str:
+    return hashlib.sha256("\0".join(texts).encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
+_SENSES: Final[dict[str, Callable[[str], Seen]]] = {
+    "file": status_of,
+    "names": _see_names,
+    "packages": _see_packages,
+    "path files": _see_path_files,
+    "real": os.path.realpath,
+    "which": shutil.which,
+    "variable": os.environ.get,
+}

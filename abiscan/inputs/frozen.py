@@ -1,0 +1,128 @@
+"""Results as text, and back: frozen dataclasses, named tuples, enumerations, versions, and collections of them.
+
+The text names classes of this package and nothing else, and reading it calls nothing but their constructors: whoever
+wrote it decides what the result says, and not what this program does.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import importlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeAlias
+
+from abiscan.inputs.version import TorchVersion
+
+_Builder: TypeAlias = Callable[[list[Any]], Any]
+
+_PACKAGE: Final = __name__.partition(".")[0]
+_COLLECTIONS: Final[dict[str, _Builder]] = {
+    "tuple": tuple,
+    "list": list,
+    "dict": lambda values: dict(zip(values[::2], values[1::2], strict=True)),
+    "frozenset": frozenset,
+    "set": set,
+    "version": lambda values: TorchVersion(*values),
+}
+
+
+def dumps(value: object) -> str:
+    """The text of a result.
+
+    :raises TypeError: there is something in it of another type
+    """
+    writer = _Writer()
+    last = writer.reference(value)
+    return json.dumps([writer.classes, writer.nodes, last], separators=(",", ":"))
+
+
+def loads(text: str) -> Any:
+    """The result in a text.
+
+    :raises ValueError: (or another built-in error) it is none that ``dumps`` wrote
+    """
+    classes, nodes, last = json.loads(text)
+    builders = [_builder(*each) for each in classes]
+    found: list[Any] = []
+    for kind, *values in nodes:
+        found.append(builders[kind]([found[value[0]] if type(value) is list else value for value in values]))
+    return found[last[0]] if type(last) is list else last
+
+
+class _Writer:
+    """Everything that is not plain is a node of its own, written once, and after what it consists of."""
+
+    def __init__(self) -> None:
+        self.classes: list[tuple[str, ...]] = []
+        self.nodes: list[list[Any]] = []
+        self._kinds: dict[tuple[str, ...], int] = {}
+        self._places: dict[int, tuple[int, object]] = {}  # with the object, or another one might get its id
+
+    def reference(self, value: Any) -> Any:
+        """A plain value itself; of anything else, the number of its node, in a list."""
+        if value is None or type(value) in (str, int, bool, float):
+            return value
+        if id(value) not in self._places:
+            kind, values = _parts(value)
+            node = [self._kind(kind), *map(self.reference, values)]
+            self._places[id(value)] = len(self.nodes), value
+            self.nodes.append(node)
+        return [self._places[id(value)][0]]
+
+    def _kind(self, kind: tuple[str, ...]) -> int:
+        if kind not in self._kinds:
+            self._kinds[kind] = len(self.classes)
+            self.classes.append(kind)
+        return self._kinds[kind]
+
+
+def _parts(value: Any) -> tuple[tuple[str, ...], Iterable[Any]]:
+    """The kind of a value, and what it consists of."""
+    cls = type(value)
+    if cls in (tuple, list):
+        return (cls.__name__,), value
+    if cls in (frozenset, set):
+        return (cls.__name__,), sorted(value, key=repr)
+    if isinstance(value, Mapping):
+        return ("dict",), [part for item in value.items() for part in item]
+    if cls is TorchVersion:
+        return ("version",), [str(value)]
+    if cls.__module__.startswith(f"{_PACKAGE}."):
+        if isinstance(value, enum.Enum):
+            return (cls.__module__, cls.__qualname__), [value.name]
+        names = _fields(cls)
+        return (cls.__module__, cls.__qualname__, *names), [getattr(value, name) for name in names]
+    raise TypeError(f"{cls.__module__}.{cls.__qualname__} cannot be kept")
+
+
+def _fields(cls: Any) -> tuple[str, ...]:
+    """The parameters of the constructor of a dataclass or a named tuple.
+
+    :raises TypeError: the class is neither
+    """
+    if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+        return tuple(cls._fields)
+    return tuple(field.name for field in dataclasses.fields(cls) if field.init)
+
+
+def _builder(module: str, name: str = "", *names: str) -> _Builder:
+    """What makes a value of the parts that ``_parts`` returns.
+
+    :raises ValueError: there is no such class in this package, or it has other fields
+    """
+    if not name:
+        return _COLLECTIONS[module]
+    if not module.startswith(f"{_PACKAGE}.") or module.endswith("__main__") or "." in name:
+        raise ValueError(module)
+    cls = getattr(importlib.import_module(module), name)
+    if not isinstance(cls, type) or cls.__module__ != module:
+        raise ValueError(name)
+    if issubclass(cls, enum.Enum):
+        return lambda values: cls[values[0]]
+    if _fields(cls) != names:
+        raise ValueError(names)
+    if issubclass(cls, tuple):
+        return lambda values: cls(*values)
+    return lambda values: cls(**dict(zip(names, values, strict=True)))

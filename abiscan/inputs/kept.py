@@ -1,0 +1,112 @@
+"""The folder of what is kept between runs: each file is written whole, and together they stay within a limit.
+
+What was not used for the longest time goes first; the time of the last use is the modification time of the file. If the
+folder cannot be written (full disk, read-only home), runs take longer, but results are the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from abiscan.errors import InputError
+
+DEFAULT_LIMIT: Final = 10**9
+"""Bytes, unless the user sets another limit."""
+
+_LIMIT: Final = "limit"  # the name of the file that has the user's
+_KINDS: Final = ("*.sqlite", "*.operators", "*.headers", "*.layouts", "*.answer", "*.content", "*.part")
+_WHEELS: Final = "wheels/*"  # which have a limit of their own
+_DAY: Final = 24 * 3600  # the time of the last use need not be exact, and writing it takes time, too
+_ABANDONED: Final = 3600  # a run that writes a file does not take longer
+
+
+def usage(folder: Path) -> tuple[int, int]:
+    """The number of files, and the space that they take, in bytes."""
+    sizes = [_size(file) for file in _files(folder, *_KINDS, _WHEELS)]
+    return len(sizes), sum(sizes)
+
+
+def clear(folder: Path) -> None:
+    """Delete everything that is kept.
+
+    :raises InputError: a file cannot be deleted
+    """
+    try:
+        for file in _files(folder, *_KINDS, _WHEELS):
+            file.unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(str(folder), f"cannot be cleared: {error.strerror or error}") from error
+
+
+def limit(folder: Path) -> int:
+    """How many bytes are kept at most, without wheels."""
+    with contextlib.suppress(OSError, ValueError):
+        return int((folder / _LIMIT).read_text("ascii"))
+    return DEFAULT_LIMIT
+
+
+def set_limit(folder: Path, size: int) -> None:
+    """Keep at most so many bytes, from now on.
+
+    :raises InputError: the folder cannot be written
+    """
+    try:
+        with written_whole(folder / _LIMIT) as part:
+            part.write_text(str(size), "ascii")
+    except OSError as error:
+        raise InputError(str(folder), f"cannot be written: {error.strerror or error}") from error
+    tidy(folder)
+
+
+def tidy(folder: Path) -> None:
+    """Delete what was not used for the longest time, until the rest is within the limit."""
+    total, most = 0, limit(folder)
+    with contextlib.suppress(OSError):
+        for file in sorted(_files(folder, *_KINDS), key=_last_use, reverse=True):
+            total += _size(file)
+            if total > most or (file.suffix == ".part" and time.time() - _last_use(file) > _ABANDONED):
+                file.unlink(missing_ok=True)
+
+
+def used(file: Path) -> None:
+    """Note that a file was used."""
+    with contextlib.suppress(OSError):
+        if time.time() - _last_use(file) > _DAY:
+            os.utime(file)
+
+
+@contextlib.contextmanager
+def written_whole(path: Path) -> Iterator[Path]:
+    """A temporary file next to ``path`` to write to: it replaces ``path`` at the end, or is deleted after an error."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
+    os.close(handle)
+    part = Path(name)
+    try:
+        yield part
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def _files(folder: Path, *kinds: str) -> list[Path]:
+    return sorted(file for kind in kinds for file in folder.glob(kind)) if folder.is_dir() else []
+
+
+def _size(file: Path) -> int:
+    with contextlib.suppress(OSError):  # another run may delete it
+        return min(file.stat().st_size, file.stat().st_blocks * 512)  # those of wheels are sparse
+    return 0
+
+
+def _last_use(file: Path) -> float:
+    with contextlib.suppress(OSError):
+        return file.stat().st_mtime
+    return 0
