@@ -92,7 +92,7 @@ def test_only_the_rules_that_are_asked_for_run() -> None:
 
 def test_matrix() -> None:
     found = abiscan.matrix(LOADS, ["2.12.0", "2.13.0"])
-    assert found.releases == ("2.12.0", "2.13.0")
+    assert found.releases == ("2.12.0", "2.13.0", "2.13.0+cu130")
     assert json.loads(found.to_json())["results"][0]["path"] == "loads.so"
 
 
