@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from abiscan.binary.elf import MAGIC
 from tests.elf_builder import EM_X86_64, Elf, exports
 
 SAMPLES: Final = Path(__file__).resolve().parent.parent / "sample_binaries"
@@ -131,3 +132,8 @@ def package_wheel(
 def site_of(environment: Path) -> Path:
     """The folder for packages of a virtual environment."""
     return environment / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+
+
+def elf_samples() -> list[Path]:
+    """The samples that are ELF files; those for macOS may be named like them."""
+    return sorted(path for path in SAMPLES.rglob("*.so") if path.read_bytes()[:4] == MAGIC)

@@ -237,11 +237,11 @@ class Index:
         name, specifier = canonicalize_name(requirement.name), requirement.specifier
         exact = any(one.operator in ("==", "===") for one in specifier)
         links: dict[Version, list[Link]] = {}
-        for package in self._packages(name, allow_yanked=exact):
+        for package in _packages(self._finder, name, allow_yanked=exact):
             if package.version is not None:
                 links.setdefault(Version(package.version), []).append(package.link)
         if not links:
-            if any(self._finder_of(only_binary=()).find_all_packages(name, allow_yanked=True)):
+            if _packages(self._finder_of(only_binary=()), name, allow_yanked=True):
                 problem = "has no wheel on the index, only source code, in which nothing is compiled yet"
                 fix = f"build a wheel for your torch: pip wheel --no-deps --no-build-isolation {name}"
                 raise InputError(name, problem, fix)
@@ -253,19 +253,6 @@ class Index:
             newest = max(links)
             raise InputError(str(requirement), "no version on the index satisfies it", f"the newest there is {newest}")
         return tuple(self._best(name, version, links[version]) for version in sorted(admitted, reverse=True))
-
-    def _packages(self, name: str, *, allow_yanked: bool) -> Sequence[Package]:
-        try:
-            return self._finder.find_all_packages(name, allow_yanked=allow_yanked)
-        except (
-            ValueError,
-            TypeError,
-            AttributeError,
-            KeyError,
-            RecursionError,
-        ) as error:  # unearth takes pages on trust
-            problem = f"the index has a page for it that cannot be read: {type(error).__name__}: {error}"
-            raise InputError(name, problem, "check the index settings") from error
 
     def _best(self, name: str, version: Version, links: Iterable[Link]) -> Candidate:
         """The wheel that pip would choose of a version."""
@@ -366,3 +353,15 @@ def _link(candidate: Candidate) -> Link:
     if candidate.link is None:
         raise ValueError(f"{candidate} has no wheel")
     return candidate.link
+
+
+def _packages(finder: PackageFinder, name: str, *, allow_yanked: bool) -> Sequence[Package]:
+    """What an index has of a package.
+
+    :raises InputError: its page cannot be read
+    """
+    try:
+        return finder.find_all_packages(name, allow_yanked=allow_yanked)
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:  # unearth takes pages on trust
+        problem = f"the index has a page for it that cannot be read: {type(error).__name__}: {error}"
+        raise InputError(name, problem, "check the index settings") from error

@@ -208,9 +208,7 @@ def _read_folder(path: Path, files: Files, torch_package: str) -> Target:
     root = str(path.absolute())
     names = [name for name in _walk(path) if not posixpath.join(root, name).startswith(torch_package + "/")]
     if not names and (wheels := _wheels_in(path)):
-        raise InputError(
-            str(path), f"contains no ELF shared object, but {plural(len(wheels), 'wheel')}", "pass a wheel"
-        )
+        raise InputError(str(path), f"contains no shared object, but {plural(len(wheels), 'wheel')}", "pass a wheel")
     members = ((name, posixpath.join(root, name), DiskFile(path / name)) for name in names)
     return _read_members(str(path), root, members, files, metadata=None, package=package_files.of_folder(path))
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from abiscan.binary import by_lief, mangling
 from abiscan.binary.elf import ElfFile, Machine
 from abiscan.torches import embedded
-from tests.fakes import SAMPLES
+from tests.fakes import elf_samples
 
 
 def test_lief_says_what_cxxfilt_says() -> None:
     names = {name for library in embedded.exports("2.13.0", Machine.X86_64).values() for name in library}
-    for path in SAMPLES.rglob("*.so"):
+    for path in elf_samples():
         facts = ElfFile.open(path).facts()
         names |= facts.imports | set(facts.symbols.starting_with(""))
     mangled = [name for name in names if name.startswith("_Z")]

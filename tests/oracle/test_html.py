@@ -145,7 +145,11 @@ def test_it_is_readable_on_a_phone(tmp_path: Path) -> None:
 
 
 def test_it_runs_nothing_of_what_files_are_called(seen: dict[str, Any]) -> None:
-    assert (seen["title"], seen["images"], seen["scripts"]) == ("abiscan matrix", 0, 2)  # its own, and the probe
+    assert (seen["title"], seen["images"], seen["scripts"]) == (
+        "abiscan: Which torch releases does it load on?",
+        0,
+        2,
+    )  # its own, and the probe
 
 
 def test_it_loads_nothing(seen: dict[str, Any], page: str) -> None:

@@ -9,10 +9,11 @@ import lief
 import pytest
 
 from abiscan.binary.elf import ElfFile, SharedObject, SymbolTable
+from tests.fakes import elf_samples
 
 lief.disable_leak_warning()
 
-SAMPLES = sorted(Path(__file__).resolve().parents[2].joinpath("sample_binaries").rglob("*.so"))
+SAMPLES = elf_samples()
 SYSTEM = sorted(Path("/lib").glob("*-linux-gnu/lib[cm].so.6")) + sorted(Path("/lib").glob("*-linux-gnu/libstdc++.so.6"))
 TORCH = sorted(Path(sysconfig.get_path("purelib"), "torch", "lib").glob("lib[cst]*.so"))
 

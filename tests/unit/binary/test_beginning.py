@@ -10,9 +10,9 @@ import pytest
 from abiscan.binary.beginning import DynamicNames, names_at_beginning
 from abiscan.binary.elf import ElfFile
 from tests.elf_builder import Elf, exports, uses
-from tests.fakes import SAMPLES
+from tests.fakes import SAMPLES, elf_samples
 
-OBJECTS = sorted(SAMPLES.rglob("*.so"))
+OBJECTS = elf_samples()
 
 
 def beginning(data: bytes) -> tuple[DynamicNames | None, int]:

@@ -103,7 +103,7 @@ def test_an_operator_that_is_looked_up_in_several_places_has_one_line() -> None:
 
 def test_a_folder_of_wheels_is_no_single_target(tmp_path: Path) -> None:
     shutil.copy(WHEEL, tmp_path)
-    assert "contains no ELF shared object, but 1 wheel (pass a wheel)" in run(str(tmp_path), code=2)
+    assert "contains no shared object, but 1 wheel (pass a wheel)" in run(str(tmp_path), code=2)
 
 
 def test_text_has_a_line_for_each_registration() -> None:
