@@ -21,6 +21,7 @@ from click.testing import CliRunner
 
 import abiscan
 from abiscan.cli import main
+from abiscan.pipelines import cluster as cluster_module
 from abiscan.pipelines.survey import Surveyed, SurveyTask, SurveyTorches, judge, survey
 from abiscan.results.document import schema
 from abiscan.results.survey_file import SurveyFile
@@ -231,8 +232,9 @@ def test_workers_on_other_machines_get_the_content() -> None:
     )
 
 
-def test_a_scheduler_that_is_not_there(tmp_path: Path) -> None:
+def test_a_scheduler_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed", reason="needs dask.distributed")
+    monkeypatch.setattr(cluster_module, "_TIMEOUT", "1s")
     output = tmp_path / "results.jsonl"
     words = ["survey", str(LOADS), "--torch", "2.13.0", "--output", str(output), "--scheduler"]
     for address in ("tcp://127.0.0.1:9", "nonsense://", str(tmp_path / "absent.json")):
