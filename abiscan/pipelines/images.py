@@ -8,13 +8,13 @@ from typing import Final
 from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem
 from abiscan.binary.mangling import demangle
-from abiscan.errors import InputError
 from abiscan.findings import Effect, Evidence, Finding, Rule
 from abiscan.inputs.image_files import ImageFile, users_of_torch
 from abiscan.inputs.sources import Target
 from abiscan.inputs.version import number_of
 from abiscan.linkage.image_errors import error_text
 from abiscan.linkage.images import ImageLoad, load
+from abiscan.pipelines.judge import unread_result
 from abiscan.results.check import Gap, PredictedError, Result
 from abiscan.results.verdict import How, Verdict
 from abiscan.torches.torch import Torch
@@ -36,7 +36,7 @@ def judge_images(target: Target, torch: Torch, rules: Sequence[Rule]) -> tuple[R
         machine = _machine(file, torch)
         images = torch.images(file.system, machine)
         results.append(_result(target, file, images, load(file, images, target.images), chosen))
-    unread = (_unread(target, torch, path, error) for path, error in target.unreadable)
+    unread = (unread_result(target, torch, path, error, stage="image") for path, error in target.unreadable)
     return (*results, *unread)
 
 
@@ -122,19 +122,3 @@ def _fix(target: Target, torch: TorchImages) -> str:
     if required is None or required.admits_all:
         return f"{own}, or the torch it was built for"
     return f"{own}, or the torch that its metadata requires: {required}"
-
-
-def _unread(target: Target, torch: Torch, path: str, error: InputError) -> Result:
-    return Result(
-        target=target.name,
-        path=path,
-        sha256=None,
-        torch=number_of(torch.build) if torch.build else None,
-        torch_build=torch.build,
-        verdict=Verdict.UNKNOWN,
-        predicted_error=None,
-        undefined_symbols=(),
-        external=(),
-        findings=(),
-        gaps=(Gap(stage="image", reason=f"{error.problem} ({error.fix})" if error.fix else error.problem),),
-    )

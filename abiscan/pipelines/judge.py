@@ -131,7 +131,10 @@ class Judge:
                 limited(_result(examined, linkage, own_findings, (*gaps_of(linkage, rules), *unread)), linkage)
                 for (examined, linkage), own_findings in zip(linkages, findings, strict=True)
             ),
-            *(_unread(target.target, self.torch, path, error) for path, error in target.target.unreadable),
+            *(
+                unread_result(target.target, self.torch, path, error, stage="elf")
+                for path, error in target.target.unreadable
+            ),
         )
 
     def _settings(
@@ -334,7 +337,11 @@ def _predicted(error: LoadError) -> PredictedError:
     return PredictedError(how=how, object=error.object, message=error.message, exact=error.exact)
 
 
-def _unread(target: Target, torch: Torch, path: str, error: InputError) -> Result:
+def unread_result(target: Target, torch: Torch, path: str, error: InputError, *, stage: str) -> Result:
+    """The result for a file of a target that cannot be read.
+
+    :param stage: of the gap that says why
+    """
     return Result(
         target=target.name,
         path=path,
@@ -346,5 +353,5 @@ def _unread(target: Target, torch: Torch, path: str, error: InputError) -> Resul
         undefined_symbols=(),
         external=(),
         findings=(),
-        gaps=(Gap(stage="elf", reason=f"{error.problem} ({error.fix})" if error.fix else error.problem),),
+        gaps=(Gap(stage=stage, reason=f"{error.problem} ({error.fix})" if error.fix else error.problem),),
     )
