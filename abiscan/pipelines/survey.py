@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import itertools
 import tempfile
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from abiscan.errors import AbiscanError, InputError, NoExtensionError
+from abiscan.inputs.files import DiskFile
 from abiscan.inputs.packages import FetchedWheel, named
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
@@ -195,13 +195,9 @@ def _source(task: SurveyTask, folder: Path) -> Source:
 def _sha256(path: str) -> str | None:
     """That of a file; None if it is no file, or cannot be read."""
     try:
-        with open(path, "rb") as stream:  # noqa: PTH123 - the name of an installed package is no path
-            digest = hashlib.sha256()
-            while block := stream.read(1 << 20):
-                digest.update(block)
-    except (OSError, ValueError):
+        return DiskFile(Path(path)).sha256()
+    except (InputError, ValueError):
         return None
-    return digest.hexdigest()
 
 
 def _line(task: SurveyTask, bench: Bench, source: Source, name: str, sha256: str | None) -> str:

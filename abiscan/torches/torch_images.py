@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import posixpath
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -154,9 +154,3 @@ def _records(system: ImageSystem, machine: Machine) -> list[dict[str, Any]]:
 @functools.cache
 def _table() -> NameTable:
     return NameTable(resources.files("abiscan.torches").joinpath("data/images.bin").read_bytes())
-
-
-def builds() -> Iterator[tuple[str, ImageSystem, Machine]]:
-    """All embedded builds."""
-    for record in _table().meta["builds"]:
-        yield record["build"], ImageSystem(record["system"]), Machine(record["machine"])
