@@ -96,13 +96,19 @@ def follow(
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Syntax trees are many objects and no garbage: collecting while they are made takes as long as making them."""
+    """Syntax trees are many objects and no garbage: collecting while they are made takes as long as making them.
+
+    Nor are they looked through afterwards, in the first collection: they join the oldest objects.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if enabled:
+            if not gc.get_freeze_count():
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 
