@@ -14,7 +14,7 @@ from abiscan.python.model import Answer, ImportOutcome, OtherTorch, Reading, Wor
 from abiscan.python.questions import Answered, AskedWorld, Questions
 from abiscan.python.sources import PackageFiles, PackageSources
 from abiscan.python.unreached import unreached
-from abiscan.python.uses import Later, Willing, classify, later
+from abiscan.python.uses import Later, WillingImports, classify, later
 
 _SECONDS = 5.0
 _MOST_SUBMODULES = 20
@@ -124,11 +124,12 @@ def _read(
         return Reading(imports=tuple(one.outcome for one in main))
     library.has_requirements = True
     cut_short = [one.outcome.module for one in main if one.outcome.raised is not None]
-    whole = [explore(library, lambda: Willing(fresh()), name, limits) for name in cut_short]
+    willing = WillingImports(library, fresh, limits)
+    whole = [explore(library, willing.world, name, limits, willing.run(name)) for name in cut_short]
     groups = tuple(one.runs for one in (*main, *whole))
-    after = later(library, fresh(), names, [run for one in main for run in one.runs], limits)
+    after = later(library, willing, names, [run for one in main for run in one.runs], limits)
     uses = classify(library, fresh(), groups, after)
-    uses |= unreached(library, fresh, names, uses, built_for, limits)
+    uses |= unreached(library, willing, names, uses, built_for)
     library.has_requirements = False
     apart = [explore(library, fresh, name, limits) for name in _with_own_libraries(main, after)]
     return Reading(imports=tuple(one.outcome for one in (*main, *apart)), uses=uses)

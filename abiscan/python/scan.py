@@ -60,7 +60,7 @@ _NO_CODE = (b"#", b">>>")
 _LEFT_IN_CLASS = re.compile(rb"\n {0,4}[^\s#)\]}]")
 
 _WORDS_AND_PARENTHESES = bytes(one if chr(one).isalnum() or chr(one) in "_(" else 32 for one in range(256))
-_DECORATOR = re.compile(rb"^[ \t]*@(\w+)", re.MULTILINE)
+_DECORATOR = re.compile(rb"@(\w+)")
 
 Header = tuple[bytes, bytes]
 """A line that opens a block: its keyword and the name after it. At the left margin, any statement is one."""
@@ -201,8 +201,12 @@ class Outline:
     def _called(self) -> frozenset[bytes]:
         """The names before a parenthesis, and those of decorators."""
         before = self.data.translate(_WORDS_AND_PARENTHESES).split(b"(")
-        decorators = _DECORATOR.findall(self.data) if b"@" in self.data else []
-        return frozenset([*(part.rpartition(b" ")[2] for part in before), *decorators])
+        found = {part.rpartition(b" ")[2] for part in before}
+        for match in _DECORATOR.finditer(self.data):
+            line = self.data.rfind(b"\n", 0, match.start())
+            if not self.data[line : match.start()].strip():
+                found.add(match[1])
+        return frozenset(found)
 
     def calls(self, names: frozenset[bytes]) -> bool:
         """Whether one of these functions is called, or decorates something, outside of functions."""
