@@ -66,7 +66,9 @@ class Expressions(PythonMachine):
 
     def evaluate(self, node: ast.expr, scope: Scope) -> object:
         """The value of an expression."""
-        value = self.unsettled(node, scope)
+        self.tick()
+        method = _EVALUATE.get(type(node))
+        value = NotKnown(self.source_of(node)) if method is None else method(self, node, scope)
         return self.settle(value) if type(value) is OfTarget else value
 
     def unsettled(self, node: ast.expr, scope: Scope) -> object:
@@ -90,11 +92,11 @@ class Expressions(PythonMachine):
         """What a name stands for."""
         one: Scope | None = scope
         while one is not None:
-            if name in one.outer_names:
-                one = one.outer_names[name]
+            if one.outer_names:
+                one = one.outer_names.get(name, one)
             if name in one.names and (one is scope or not one.is_class):
                 value = one.names[name]
-                return value if type(value) is OfTarget else self.settle(value)
+                return self.settle(value) if type(value) is Deferred else value
             one = one.around
         if name == "__name__":
             return scope.module.name
@@ -124,7 +126,8 @@ class Expressions(PythonMachine):
     # ---- one method for each form
 
     def _constant(self, node: ast.Constant, _scope: Scope) -> object:
-        return bounded("constant", node.value)
+        value = node.value
+        return value if value is None or type(value) is bool else bounded("constant", value)
 
     def _name(self, node: ast.Name, scope: Scope) -> object:
         return self.look_up(node.id, scope)

@@ -98,7 +98,7 @@ class Outline:
     def eager(self) -> bool:
         """Whether something outside of its functions may matter."""
         return any(keyword != b"def" for keyword, _ in self._with_words) or any(
-            self.outside_functions(position) for position in self._ending()
+            self.outside_functions(position) and not self._is_no_code(position) for position in self._ending()
         )
 
     @cached_property
@@ -110,6 +110,9 @@ class Outline:
             for position in self.positions(word)
             if not self._line_at(position)[1].lstrip().startswith((b"import ", b"from ", *_NO_CODE))
         ]
+
+    def _is_no_code(self, position: int) -> bool:
+        return self._line_at(position)[1].lstrip().startswith(_NO_CODE)
 
     def _ending(self) -> Iterator[int]:
         """Where a module may end early, or look an operator up."""
