@@ -14,7 +14,7 @@ from abiscan.python.model import Answer, ImportOutcome, OtherTorch, Reading, Wor
 from abiscan.python.questions import Answered, AskedWorld, Questions
 from abiscan.python.sources import PackageFiles, PackageSources
 from abiscan.python.unreached import unreached
-from abiscan.python.uses import Later, WillingImports, classify, later
+from abiscan.python.uses import Elsewhere, Later, WillingImports, classify, later
 
 _SECONDS = 5.0
 _MOST_SUBMODULES = 20
@@ -40,7 +40,7 @@ class PackageReader:
         self._files = PackageFiles(package)
         self._modules = modules or self._files.top_level()
         self._built_for = built_for
-        self._code: dict[tuple[tuple[int, int] | Answer, Surroundings], PythonCode] = {}
+        self._code: dict[tuple[tuple[int, int] | Answer, Surroundings], tuple[PythonCode, Elsewhere]] = {}
         self._answered: dict[Surroundings, Answered] = {}
 
     def read(
@@ -63,7 +63,8 @@ class PackageReader:
     def _read(self, fresh: Callable[[], AskedWorld], surroundings: Surroundings, limits: Limits) -> Reading:
         python = fresh().python
         code = PythonCode(self._files, self._modules, python, surroundings)
-        return _read(self._code.setdefault((python, surroundings), code), fresh, self._built_for, limits)
+        code, elsewhere = self._code.setdefault((python, surroundings), (code, {}))
+        return _read(code, fresh, self._built_for, limits, elsewhere)
 
 
 def read(
@@ -117,6 +118,7 @@ def _read(
     fresh: Callable[[], AskedWorld],
     built_for: Callable[[str], Sequence[OtherTorch]],
     limits: Limits,
+    elsewhere: Elsewhere,
 ) -> Reading:
     names = library.modules
     main = [explore(library, fresh, name, limits) for name in names]
@@ -124,7 +126,7 @@ def _read(
         return Reading(imports=tuple(one.outcome for one in main))
     library.has_requirements = True
     cut_short = [one.outcome.module for one in main if one.outcome.raised is not None]
-    willing = WillingImports(library, fresh, limits)
+    willing = WillingImports(library, fresh, limits, elsewhere)
     whole = [explore(library, willing.world, name, limits, willing.run(name)) for name in cut_short]
     groups = tuple(one.runs for one in (*main, *whole))
     after = later(library, willing, names, [run for one in main for run in one.runs], limits)

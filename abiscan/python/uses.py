@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -79,12 +79,25 @@ class Unwilling(Willing):
         return Raised(exception=error, message=None, at=None) if path in self.refused else None
 
 
-class WillingImports:
-    """The imports of a package's modules where every library loads."""
+Elsewhere = dict[Hashable, tuple[Run, dict[str, bool | Answer]]]
+"""The imports of the modules of a package beside other torches, and the operators of torch that are asked for by then.
 
-    def __init__(self, library: PythonCode, world: Callable[[], AskedWorld], limits: Limits) -> None:
+They are the same whatever the target is.
+"""
+
+
+class WillingImports:
+    """The imports of a package's modules where every library loads.
+
+    :param elsewhere: remembers those beside other torches
+    """
+
+    def __init__(
+        self, library: PythonCode, world: Callable[[], AskedWorld], limits: Limits, elsewhere: Elsewhere
+    ) -> None:
         self._library, self._world, self._limits = library, world, limits
         self._runs: dict[str, Run] = {}
+        self._elsewhere = elsewhere
 
     def world(self) -> Willing:
         """A world in which every library loads, and nothing is loaded yet."""
@@ -93,10 +106,22 @@ class WillingImports:
     def run(self, module: str, torch: OtherTorch | None = None) -> Run:
         """The most likely import of a module, perhaps beside another torch."""
         if torch is not None:
-            return run(self._library, Willing(self._world(), torch), module, {}, self._limits)
+            return self._beside(torch, module)
         if module not in self._runs:
             self._runs[module] = run(self._library, self.world(), module, {}, self._limits)
         return self._runs[module]
+
+    def _beside(self, torch: OtherTorch, module: str) -> Run:
+        world = Willing(self._world(), torch)
+        key = torch, module, world.python, world.machine, frozenset(world.of_aten.items())
+        if key not in self._elsewhere:
+            found = run(self._library, world, module, {}, self._limits)
+            if found.raised is Answer.UNKNOWN:
+                return found  # perhaps for want of time
+            self._elsewhere[key] = found, dict(world.of_aten)
+        found, operators = self._elsewhere[key]
+        world.of_aten.update(operators)
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
