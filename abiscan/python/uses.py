@@ -201,7 +201,7 @@ def _may_load(library: PythonCode, path: str) -> bool:
     if library.outline(path).loads or library.outline(path).calls(library.risky):
         return True
     source = library.source(path)
-    named = any(name.encode() in source for name in library.files.extension_names)
+    named = any(name in source for name in library.files.extension_names)
     return named and any(one.extension for one in library.imported_by(path))
 
 
