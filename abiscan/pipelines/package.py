@@ -295,7 +295,7 @@ def _failure(outcome: ImportOutcome) -> ImportFailure | None:
                 exception=None,
                 message=load.raised.message,
                 file=load.at.file,
-                line=load.at.line,
+                line=load.at.line if load.at.file else None,
                 cause=None,
             )
     raised = outcome.raised
@@ -306,7 +306,7 @@ def _failure(outcome: ImportOutcome) -> ImportFailure | None:
         exception=raised.exception,
         message=raised.message,
         file=raised.at.file if raised.at else None,
-        line=raised.at.line if raised.at else None,
+        line=raised.at.line if raised.at and raised.at.file else None,
         cause=_cause(raised, outcome.loads),
         exact=raised.message is not None,
     )
