@@ -8,7 +8,7 @@ downloads others, asks them, and deletes them. Releases that are not named stay 
 
 Nothing is asked of the torch of this environment, but what a torch needs to be imported is taken from it. Empty
 libraries stand in for those of CUDA (``tools.stub_libraries``, which needs gcc). A torch runs in the Python that its
-wheel is read for: 3.11, or 3.8 before torch 2.0, which only tell what they accept.
+wheel is read for: 3.11, or 3.8 before torch 2.0. Those before 2.1 only tell what they accept.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ACCEPTANCE: Final = PACKAGE / "dispatch/data/acceptance.json"
 STABLE_TYPES: Final = PACKAGE / "dispatch/data/stable_types.txt"
 PYTHON: Final = PACKAGE / "torches/data/python.json.gz"
 THIS_PYTHON: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
-_TELLS: Final = Version("2.0")
+_TELLS: Final = Version("2.1")
 """The first release that lists its dispatcher."""
 
 

@@ -43,6 +43,14 @@ from tools.wheels import download, python_of
 TORCHES: Final = PACKAGE / "torches/data"
 DISPATCH: Final = PACKAGE / "dispatch/data"
 ATEN: Final = PACKAGE / "emulation/data/aten.txt"
+OUTPUTS: Final = (
+    *(TORCHES / name for name in ("images.bin", "exports.bin", "operators.bin", "registries.json.gz")),
+    *(TORCHES / name for name in ("assertions.json", "architectures.txt", "headers.bin", "layouts.bin")),
+    *(TORCHES / "declarations.bin", DISPATCH / "keys.txt", DISPATCH / "tags.txt", ATEN),
+    *(ask_torch.ACCEPTANCE, ask_torch.PYTHON, ask_torch.STABLE_TYPES),
+    *(build_python_data.OUTPUT, build_stable_data.OUTPUT),
+)
+"""All files that depend on releases of torch."""
 
 
 _T = TypeVar("_T")
