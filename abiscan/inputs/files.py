@@ -15,7 +15,7 @@ import re
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Final, Protocol
 
@@ -234,13 +234,13 @@ class Wheel:
     """A wheel, open for reading.
 
     :param stream: its bytes, if they are not on disk; ``path`` is then only its name. If it has a method ``prefetch``,
-        that is told which bytes will be read, by their start and end
+        that is told which bytes will be read, by their starts and ends
     :raises InputError: the file is not a zip archive, or cannot be read
     """
 
     def __init__(self, path: Path, stream: IO[bytes] | None = None) -> None:
         self.path = path
-        self._announce: Callable[[int, int], None] | None = getattr(stream, "prefetch", None)
+        self._announce: Callable[[Iterable[tuple[int, int]]], None] | None = getattr(stream, "prefetch", None)
         self._members: dict[str, WheelMember] = {}
         if stream is None:
             disk.file(path)
@@ -285,19 +285,17 @@ class Wheel:
         """
         with self._member_errors(info):
             if size < 0:
-                self._prefetch(info)
+                self.expect([info.filename])
                 with self._archive.open(info) as stream:
                     return stream.read()
             with self._archive.open(info) as stream:
                 # zipfile reads as many compressed bytes as it is asked for inflated ones, which are many more.
                 return b"".join(stream.read(min(_STEP, size - done)) for done in range(0, size, _STEP))
 
-    def _prefetch(self, info: zipfile.ZipInfo) -> None:
-        """Say that all of a member will be read."""
+    def expect(self, names: Iterable[str]) -> None:
+        """Say that all of these members will be read: together, they take few requests."""
         if self._announce is not None:
-            # The header in front of the contents, and its extra field, which may be longer than that in the directory.
-            header = _LOCAL_HEADER + len(info.orig_filename.encode()) + len(info.extra)
-            self._announce(info.header_offset, info.header_offset + header + info.compress_size)
+            self._announce(map(_extent, map(self._archive.getinfo, names)))
 
     def copy(self, info: zipfile.ZipInfo, to: IO[bytes]) -> str:
         """Write all bytes of a member to an empty file; blocks of zeros become holes, which take no space.
@@ -306,7 +304,7 @@ class Wheel:
         :raises InputError: as for ``read``, and if the disk is full
         """
         digest = hashlib.sha256()
-        self._prefetch(info)
+        self.expect([info.filename])
         with self._member_errors(info), self._archive.open(info) as stream:
             while block := stream.read(len(_ZEROS)):
                 digest.update(block)
@@ -329,6 +327,12 @@ class Wheel:
             raise InputError(subject, f"cannot be unpacked: {error}", "download the wheel again") from error
         except MemoryError as error:
             raise InputError(subject, "does not fit in memory", "unpack the wheel and pass the folder") from error
+
+
+def _extent(info: zipfile.ZipInfo) -> tuple[int, int]:
+    """Where a member begins and ends: the header, whose extra field may be longer than in the directory, and all."""
+    header = _LOCAL_HEADER + len(info.orig_filename.encode()) + len(info.extra)
+    return info.header_offset, info.header_offset + header + info.compress_size
 
 
 class Files:
