@@ -35,7 +35,7 @@ _LARGEST_BLOCK: Final = 1 << 20
 _BLOCKS: Final = 256
 """Of a large file, larger parts are read, so that it does not take hundreds of requests."""
 
-_LONGEST: Final = 32 << 20
+_LONGEST: Final = 2 << 20
 _SMALL: Final = 512 << 10
 """A file of this size takes less time to fetch whole than in parts."""
 

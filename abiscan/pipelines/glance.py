@@ -19,7 +19,7 @@ from typing import Final
 
 from abiscan.binary.beginning import DynamicNames, names_at_beginning
 from abiscan.binary.elf import Machine
-from abiscan.binary.ownership import gpu_library, is_torch_symbol
+from abiscan.binary.ownership import is_torch_symbol
 from abiscan.errors import InputError
 from abiscan.inputs import package_files
 from abiscan.inputs.files import Wheel, WheelMember, installed_path
@@ -38,7 +38,6 @@ from abiscan.python.sources import accepts_tag
 from abiscan.torches import embedded
 from abiscan.torches.torch import TorchChoice
 
-_HASH: Final = re.compile(r"[-.][0-9a-f]{8}(?=\.so)")
 _SMALL: Final = 1 << 20
 """A library of this size is read completely if its beginning does not show its symbols."""
 
@@ -48,21 +47,20 @@ class Glance:
     """What the look has shown.
 
     ``reason`` says why it does not work, None if it may. ``loaded`` are the libraries that it loads, or tries to, as
-    long as nothing else fails; ``libraries`` are all of the package, ``assumed`` those taken to be what they are.
+    long as nothing else fails; ``libraries`` are all of the package.
     """
 
     reason: str | None
     loaded: frozenset[str] = frozenset()
     libraries: frozenset[str] = frozenset()
-    assumed: frozenset[str] = frozenset()
 
     @property
     def spare(self) -> frozenset[str]:
-        """What need not be read: what is assumed, and variants of what is loaded, as for other versions of FFmpeg."""
+        """The libraries that are variants of one that is loaded, such as those for other versions of FFmpeg."""
         variants = {_without_digits(path) for path in self.loaded}
-        return self.assumed | {
+        return frozenset(
             path for path in self.libraries if path not in self.loaded and _without_digits(path) in variants
-        }
+        )
 
 
 def glance(
@@ -109,12 +107,7 @@ def glance(
     reason = _failing(outcome, lacking)
     if reason is not None and _failing(imported(dataclasses.replace(world, others_load=False)), lacking) is None:
         reason = None
-    return Glance(
-        reason=reason,
-        loaded=frozenset(loaded),
-        libraries=frozenset(members),
-        assumed=frozenset() if torch.here else frozenset(filter(_is_copy_of_gpu_library, members)),
-    )
+    return Glance(reason=reason, loaded=frozenset(loaded), libraries=frozenset(members))
 
 
 def _failing(outcome: ImportOutcome | None, lacking: _Lacking) -> str | None:
@@ -244,12 +237,6 @@ def _is_for_other_python(path: str, python: tuple[int, int]) -> bool:
     """Whether its name has the tag of another version of Python, which does not import it."""
     tag = posixpath.basename(path).partition(".")[1:]
     return ".cpython-" in path and not accepts_tag("".join(tag), python)
-
-
-def _is_copy_of_gpu_library(path: str) -> bool:
-    """Whether it is a copy of a library of CUDA or ROCm, under the name that ``auditwheel`` gave it."""
-    original = _HASH.sub("", posixpath.basename(path))
-    return _is_vendored(path) and gpu_library(original) is not None
 
 
 @dataclass(slots=True, kw_only=True)
