@@ -1,15 +1,16 @@
 """The end of a deflated stream, inflated without what comes before it.
 
-A stream (RFC 1951) is a sequence of blocks, and a block with codes of its own can be recognised by its header, at any
-bit. What it repeats from before that block is not known, up to 32 KB back. So it is inflated twice, after different
-contents: bytes that differ come from there, and those that agree do not. All of the last bytes, up to the end of the
-stream, are then those of the file.
+A stream (RFC 1951) is a sequence of blocks. A block with codes of its own can be recognised by its header, at any bit,
+and a stored one by its length, which is there twice. What they repeat from before that block is not known, up to 32 KB
+back. So it is inflated twice, after different contents: bytes that differ come from there, and those that agree do not.
+All of the last bytes, up to the end of the stream, are then those of the file.
 """
 
 from __future__ import annotations
 
 import re
 import zlib
+from collections.abc import Iterator
 from typing import Final
 
 _WINDOW: Final = 32 << 10
@@ -18,6 +19,7 @@ _ONE, _OTHER = bytes(_WINDOW), b"\xff" * _WINDOW
 _FIRST_BYTES: Final = bytes(byte for byte in range(256) if byte & 7 == 0b100 and byte >> 3 < 30)
 _SECOND_BYTES: Final = bytes(byte for byte in range(256) if byte & 31 < 30)
 _BLOCK: Final = re.compile(b"(?=[%s][%s])" % (re.escape(_FIRST_BYTES), re.escape(_SECOND_BYTES)), re.DOTALL)
+_STORED: Final = re.compile(rb"(?=\xff\xff)")
 _FIRST: Final = 4 << 10
 """What is inflated at a place that may be a header, before all of the rest is."""
 
@@ -27,15 +29,25 @@ def known_end(data: bytes) -> bytes:
 
     :param data: at least as much as a few blocks
     """
+    for rest in _beginnings(data):
+        if _inflates(bytes(rest[:_FIRST])) and (end := _inflated(rest)) is not None:
+            return end
+    return b""
+
+
+def _beginnings(data: bytes) -> Iterator[memoryview]:
+    """The rest of the stream from each place that may be the header of a block, about the first one first."""
     whole = int.from_bytes(data, "little")
     shifted = [(whole >> bit).to_bytes(len(data), "little") for bit in range(8)]
+    lengths = (whole ^ whole >> 16).to_bytes(
+        len(data), "little"
+    )  # that of a stored block is followed by its complement
     for start in range(0, len(data) - _FIRST, _FIRST):
         for stream in shifted:
             for match in _BLOCK.finditer(stream, start, start + _FIRST):
-                place = match.start()
-                if _inflates(stream[place : place + _FIRST]) and (end := _inflated(stream, place)) is not None:
-                    return end
-    return b""
+                yield memoryview(stream)[match.start() :]
+        for match in _STORED.finditer(lengths, start, start + _FIRST):
+            yield memoryview(b"\0" + data[match.start() :])
 
 
 def _inflates(data: bytes) -> bool:
@@ -46,9 +58,8 @@ def _inflates(data: bytes) -> bool:
     return True
 
 
-def _inflated(stream: bytes, place: int) -> bytes | None:
+def _inflated(rest: memoryview) -> bytes | None:
     """What is known of the rest of a stream; None if it does not end where the data do."""
-    rest = memoryview(stream)[place:]
     inflaters = [zlib.decompressobj(-zlib.MAX_WBITS, before) for before in (_ONE, _OTHER)]
     try:
         one, other = (inflater.decompress(rest) for inflater in inflaters)

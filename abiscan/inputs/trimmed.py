@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from abiscan.binary.deflate import known_end
 from abiscan.binary.elf import MAGIC
@@ -52,28 +52,47 @@ def trimmed(size: int, packed: int, head: Callable[[int], bytes], tail: Callable
     while asked < packed // 2:
         end = known_end(tail(asked))
         if len(end) >= size - table:
-            place = _gpu_code(end, size, table, count, names)
-            if place is None:
+            sections = _sections(end, size, table, count)
+            if names >= count or sections[names].kind != _STRINGS or sections[names].offset >= size:
                 return None
-            start, stop = place
-            wanted = size - stop
+            wanted = size - sections[names].offset
             if len(end) >= wanted:
-                return Trimmed(beginning=head(start), end=end[len(end) - wanted :])
+                code = next((one for one in sections if one.holds_gpu_code(end[len(end) - wanted :])), None)
+                if code is None or not 0 < code.offset < code.stop <= table:
+                    return None
+                wanted = size - code.stop
+                if len(end) >= wanted:
+                    return Trimmed(beginning=head(code.offset), end=end[len(end) - wanted :])
         asked = max(asked * 2, min(asked * 8, asked * wanted * 3 // (2 * max(len(end), 1))))
     return None
 
 
-def _gpu_code(end: bytes, size: int, table: int, count: int, names: int) -> tuple[int, int] | None:
-    """Where the code for GPUs begins and stops; None if there is none.
+class _Section(NamedTuple):
+    """An entry of the section header table: Elf64_Shdr."""
 
-    :param end: the end of the file, with the section headers
+    name: int
+    kind: int
+    offset: int
+    size: int
+
+    @property
+    def stop(self) -> int:
+        """Where it ends in the file."""
+        return self.offset + self.size
+
+    def holds_gpu_code(self, names: bytes) -> bool:
+        """Whether it has the name of a section for that.
+
+        :param names: of the sections
+        """
+        return self.kind == _PROGRAM_BITS and any(names.startswith(one + b"\0", self.name) for one in _GPU_CODE)
+
+
+def _sections(end: bytes, size: int, table: int, count: int) -> list[_Section]:
+    """The section headers, in the end of a file.
+
+    :param size: of the whole file
+    :param table: where they are in it
     """
-    base = size - len(end)
-    sections = [_SECTION.unpack_from(end, table - base + number * _SECTION.size) for number in range(count)]
-    if not names < count or sections[names][1] != _STRINGS or not base <= sections[names][2] < size:
-        return None
-    for name, kind, offset, length in sections:
-        at = sections[names][2] - base + name
-        if kind == _PROGRAM_BITS and any(end.startswith(one + b"\0", at) for one in _GPU_CODE):
-            return (offset, offset + length) if 0 < offset < offset + length <= table else None
-    return None
+    start = table - (size - len(end))
+    return [_Section(*_SECTION.unpack_from(end, start + number * _SECTION.size)) for number in range(count)]

@@ -114,12 +114,15 @@ def _failing(outcome: ImportOutcome | None, lacking: _Lacking) -> str | None:
     """How the package fails because a library that it tries to load lacks a symbol; None if it may work."""
     if outcome is None or outcome.raised is Answer.UNKNOWN:
         return None
-    for load in outcome.loads:
-        symbol = lacking.symbol(load.path) if load.path is not None else None
-        if symbol is not None and (isinstance(outcome.raised, Raised) or load.told is not None):
-            how = "import fails -" if outcome.raised else "works without"
-            return f"{how} {load.path}: undefined symbol: {symbol}"
-    return None
+    tried = dict.fromkeys(load.path for load in outcome.loads if load.path is not None)
+    lacks = {path: symbol for path in tried if (symbol := lacking.symbol(path)) is not None}
+    if isinstance(outcome.raised, Raised):
+        return next((f"import fails - {path}: undefined symbol: {symbol}" for path, symbol in lacks.items()), None)
+    # Of several variants, one is enough.
+    enough = {_without_digits(path) for path in tried if path not in lacks}
+    told = {load.path for load in outcome.loads if load.told is not None}
+    missed = (path for path in lacks if path in told and _without_digits(path) not in enough)
+    return next((f"works without {path}: undefined symbol: {lacks[path]}" for path in missed), None)
 
 
 @functools.cache
