@@ -8,7 +8,7 @@ import itertools
 import re
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -238,6 +238,11 @@ class Recovery:
             stops=len(self.gaps) - gaps,
             registered=recorder.since(before),
         )
+
+    def run_again(self, asked: Asked, answers: Mapping[str, int], instructions: int) -> Footprint:
+        """Run a part that another process has run, with other answers of what has no double."""
+        self.process.answers, self.most_instructions = answers, instructions
+        return self.footprint_of(asked.part)
 
     def emulate(self, address: int, *arguments: int) -> int | None:
         """Run one function to its end and return its result; None, and a gap, if it does not finish."""

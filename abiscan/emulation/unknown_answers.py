@@ -11,18 +11,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
-
-if TYPE_CHECKING:
-    from abiscan.emulation.recovery import Recovery
+from typing import Any, Final, Protocol, TypeAlias
 
 OTHERS: Final = (1, 0xFFFF_FFFF_FFFF_FFFF)
 """True and a success that is no zero; -1, which is negative as any signed type, and much as any unsigned one."""
 
 _INSTRUCTIONS_MORE: Final = 100_000  # than the run takes where functions return zero
 
-Part: TypeAlias = "Callable[[Recovery], object]"
-"""Runs one initialiser, or what the import of a module runs."""
+Part: TypeAlias = Callable[[Any], object]
+"""Runs one initialiser, or what the import of a module runs, in the process that it is given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,18 +53,30 @@ class Dependence:
     address: int
 
 
+class Again(Protocol):
+    """The object in a new process, where nothing has run."""
+
+    def run_again(self, asked: Asked, answers: Mapping[str, int], instructions: int) -> Footprint:
+        """Run a part, where functions without a double return these answers, or zero."""
+
+    def close(self) -> None:
+        """End the process."""
+
+
 def dependences(
-    asked: Sequence[Asked], anew: Callable[[], Recovery], may_register: Callable[[Asked], bool]
+    asked: Sequence[Asked], anew: Callable[[], Again], may_register: Callable[[Asked], bool]
 ) -> Iterator[Dependence]:
     """The functions whose answers matter.
 
-    :param anew: the object in a new process, where nothing has run
+    :param anew: makes a new process
     :param may_register: whether it matters what a part does
     """
 
     def footprints(answers: Mapping[str, int]) -> list[Footprint]:
-        with contextlib.closing(anew()) as recovery:
-            return [_run(recovery, each, answers) for each in asked]
+        with contextlib.closing(anew()) as process:
+            return [
+                process.run_again(each, answers, 2 * each.footprint.instructions + _INSTRUCTIONS_MORE) for each in asked
+            ]
 
     def differing(names: Iterable[str], usual: Sequence[Footprint]) -> dict[int, Asked]:
         """The parts that do something else where these functions return something else, and that may register."""
@@ -83,9 +92,3 @@ def dependences(
     for name, address in {name: address for each in suspects for address, name in each.functions.items()}.items():
         if differing([name], usual):
             yield Dependence(function=name, address=address)
-
-
-def _run(recovery: Recovery, asked: Asked, answers: Mapping[str, int]) -> Footprint:
-    recovery.process.answers = answers
-    recovery.most_instructions = 2 * asked.footprint.instructions + _INSTRUCTIONS_MORE
-    return recovery.footprint_of(asked.part)
