@@ -296,8 +296,8 @@ def _seconds() -> float:
 
 
 def _coverage() -> coverage.Coverage:
-    cover = coverage.Coverage(data_file=None, config_file=False, source=[str(ROOT / "abiscan")], messages=False)
-    cover.set_option("run:disable_warnings", ["no-data-collected", "module-not-measured", "already-imported"])
+    cover = coverage.Coverage(data_file=None, config_file=False, include=[str(ROOT / "abiscan" / "*")], messages=False)
+    cover.set_option("run:disable_warnings", ["no-data-collected"])
     return cover
 
 
