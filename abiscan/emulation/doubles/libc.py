@@ -225,10 +225,10 @@ def _parse_integer(call: Call) -> int:
     if base == 0:
         base = 16 if prefix else 8 if digits.startswith(b"0") else 10
     start = match.start(3)
-    if prefix and base != 16:  # then the x ends the number
+    if prefix and (base != 16 or not digits or int(digits[:1], 36) >= base):  # then the x ends the number
         digits, start = b"0", match.start(2)
     count = 0
-    while count < len(digits) and int(chr(digits[count]), 36) < base:
+    while count < len(digits) and int(digits[count : count + 1], 36) < base:
         count += 1
     value = int(digits[:count], base) if count else 0
     if not call.name.startswith("ato") and call.argument(1):
