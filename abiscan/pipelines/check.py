@@ -53,7 +53,7 @@ def check(
                 keep = source != targets[-1]
                 of_files = bench.judge(source, torch, rules, keep=keep)
                 package = bench.package(source, torch, of_files)
-                for other in others.get(torch, ()):
+                for other in (name for name in others.get(torch, ()) if bench.is_for(source, name)):
                     of_other = bench.judge(source, other, rules, keep=keep)
                     package = _package_compared(package, bench.package(source, other, of_other))
                     of_files = _compared(of_files, of_other)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import posixpath
-from pathlib import PurePosixPath
+from pathlib import PurePath
 
 from abiscan.python.hosts import HostMethod
 from abiscan.python.machine import PythonMachine
@@ -14,7 +13,7 @@ from abiscan.python.values import NotKnown, Why, concrete, thrown
 
 def as_text(path: object) -> str | None:
     """A path as text, None if it is not known."""
-    return str(path) if isinstance(path, (str, PurePosixPath)) else None
+    return str(path) if isinstance(path, (str, PurePath)) else None
 
 
 def exists(machine: PythonMachine, path: object, kind: str = "any") -> object:
@@ -47,12 +46,8 @@ def matching(machine: PythonMachine, folder: str, pattern: str) -> list[str] | N
     inside = machine.files.inside(folder)
     if inside is None:
         return NotKnown(f"the files in {folder}", Why.ENVIRONMENT)
-    return [posixpath.join(folder, one) for one in machine.files.under(inside, pattern)]
-
-
-def resolved(path: str) -> str:
-    """An absolute path."""
-    return posixpath.normpath(path if path.startswith("/") else posixpath.join("/cwd", path))
+    paths = machine.files.system.paths
+    return [paths.join(folder, *one.split("/")) for one in machine.files.under(inside, pattern)]
 
 
 # ---- pathlib
@@ -65,7 +60,7 @@ _METHODS = frozenset({
 _SAME = frozenset({"resolve", "absolute", "expanduser"})
 
 
-def path_attribute(path: PurePosixPath, name: str) -> object:
+def path_attribute(path: PurePath, name: str) -> object:
     """An attribute of a ``pathlib.Path``."""
     if name in _PURE:
         value = getattr(path, name)
@@ -75,7 +70,7 @@ def path_attribute(path: PurePosixPath, name: str) -> object:
     if name in _METHODS:
         return HostMethod(path, name)
     if name in _SAME:
-        return Native(name, lambda _machine, _args, _kwargs: PurePosixPath(resolved(str(path))))
+        return Native(name, lambda machine, _args, _kwargs: type(path)(machine.files.system.resolved(str(path))))
     if name in {"exists", "is_file", "is_dir"}:
         kind = {"exists": "any", "is_file": "file", "is_dir": "folder"}[name]
         return Native(name, lambda machine, _args, _kwargs: exists(machine, path, kind))
@@ -98,24 +93,24 @@ def read_text(machine: PythonMachine, path: object) -> object:
     return attempt("read_text()", data[:100_000].decode, "utf-8")
 
 
-def _glob(machine: PythonMachine, path: PurePosixPath, name: str, args: list[object]) -> object:
+def _glob(machine: PythonMachine, path: PurePath, name: str, args: list[object]) -> object:
     if not args or not isinstance(args[0], str):
         return NotKnown(f"{described(path)}.{name}()")
     pattern = f"**/{args[0]}" if name == "rglob" else args[0]
     found = matching(machine, str(path), pattern)
-    return found if isinstance(found, NotKnown) else [PurePosixPath(one) for one in found]
+    return found if isinstance(found, NotKnown) else [type(path)(one) for one in found]
 
 
-def _children(machine: PythonMachine, path: PurePosixPath) -> object:
+def _children(machine: PythonMachine, path: PurePath) -> object:
     found = listing(machine, path)
     return found if isinstance(found, NotKnown) else [path / one for one in found]
 
 
-def join(parts: list[object]) -> object:
+def join(machine: PythonMachine, parts: list[object]) -> object:
     """``os.path.join``."""
     if not parts or not concrete(parts):
         unknown = next((one for one in parts if isinstance(one, NotKnown)), None)
         return NotKnown(
             f"os.path.join({', '.join(map(described, parts))})", unknown.why if unknown else Why.NOT_FOLLOWED
         )
-    return attempt("os.path.join()", posixpath.join, *[str(one) for one in parts])
+    return attempt("os.path.join()", machine.files.system.paths.join, *[str(one) for one in parts])

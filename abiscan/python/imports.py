@@ -248,6 +248,10 @@ class PythonInterpreter(Calls):
 
     def _installed(self, name: str) -> object:
         absent = Thrown(PythonError(ModuleNotFoundError, (f"No module named '{name}'",), {"name": name}))
+        lacks = self.files.system.lacks
+        if name in lacks:
+            missing = lacks[name] or name
+            raise Thrown(PythonError(ModuleNotFoundError, (f"No module named '{missing}'",), {"name": missing}))
         removed = _REMOVED.get(name)
         python = self.world.python
         if removed is not None and not isinstance(python, Answer) and python >= removed:

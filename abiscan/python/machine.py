@@ -21,7 +21,7 @@ from abiscan.python.model import (
     Told,
 )
 from abiscan.python.questions import AskedWorld
-from abiscan.python.sources import stripped
+from abiscan.python.systems import stripped
 from abiscan.python.values import NotKnown, PythonFunction, Scope, Why
 
 _MOST_SAID = 100
@@ -131,6 +131,10 @@ class PythonMachine:
         """The namespaces in which it has defined some whose names are not known."""
         self.models: Mapping[str, Callable[[PythonMachine], object]] = {}
         """The modules that are modelled."""
+        self.dll_folders: set[str] = set()
+        """The folders of the package in which Windows looks for libraries by their names alone."""
+        self.provided: dict[str, bool] = {}
+        """Whether the operators of a namespace are taken to be there."""
         self.with_optional = False
         """Whether packages are there that are not required, and that the code can do without."""
         self.steps = 0
