@@ -97,6 +97,14 @@ class Target:
                 waiting += library.facts.needed
                 yield library
 
+    @property
+    def built_on(self) -> str:
+        """What it is built for, in words: ``aarch64``, ``Windows on x86_64``."""
+        if self.images:
+            first = next(iter((*users_of_torch(self.images), *self.images)))
+            return f"{first.system.value} on {' and '.join(machine.value for machine in first.images)}"
+        return self.extensions[0].facts.machine.value
+
     def require_extensions(self) -> None:
         """Reject a package that does not use torch.
 

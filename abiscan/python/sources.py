@@ -9,8 +9,11 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Protocol
 
+from abiscan.inputs.requirement import applying
 from abiscan.python.model import Answer
 from abiscan.python.systems import LINUX, PythonSystem
+
+_NAMES_SYSTEM = re.compile(r"os_name|sys_platform|platform_system")
 
 
 class PackageSources(Protocol):
@@ -178,14 +181,25 @@ class PackageFiles:
 
 
 def requirements(files: PackageFiles) -> frozenset[str]:
-    """The distributions that the package requires, by normalised name; those of extras are not among them."""
+    """The distributions that the package requires on its system, by normalised name, without those of extras.
+
+    Of the conditions, those count that name a system: the others are about what is not known here.
+    """
     found = set()
     for path in files.members:
         if path.endswith(".dist-info/METADATA"):
             for line in files.read(path).decode("utf-8", "replace").splitlines():
                 match = re.match(r"Requires-Dist:\s*([A-Za-z0-9._-]+)(.*)", line)
-                if match and "extra" not in match[2].partition(";")[2]:
+                if match and "extra" not in match[2].partition(";")[2] and _is_for(files.system, line):
                     found.add(re.sub(r"[-_.]+", "_", match[1]).lower())
                 if not line:
                     break
     return frozenset(found)
+
+
+def _is_for(system: PythonSystem, line: str) -> bool:
+    marker = line.partition(";")[2]
+    if not _NAMES_SYSTEM.search(marker) or "platform_machine" in marker:
+        return True
+    names = {"os_name": system.os_name, "sys_platform": system.sys_platform, "platform_system": system.name}
+    return applying(line.partition(":")[2].strip(), names) is not None
