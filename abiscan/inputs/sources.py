@@ -97,6 +97,14 @@ class Target:
                 waiting += library.facts.needed
                 yield library
 
+    @property
+    def built_on(self) -> str:
+        """What it is built for, in words: ``aarch64``, ``Windows on x86_64``."""
+        if self.images:
+            first = next(iter((*users_of_torch(self.images), *self.images)))
+            return f"{first.system.value} on {' and '.join(machine.value for machine in first.images)}"
+        return self.extensions[0].facts.machine.value
+
     def require_extensions(self) -> None:
         """Reject a package that does not use torch.
 
@@ -183,7 +191,7 @@ def library_paths(source: Source, files: Files, site: str) -> list[str]:
 def _read_object(path: Path, files: Files) -> Target:
     location = str(path.absolute())
     if is_image(DiskFile(path).head(len(MAGIC))):
-        target = _of_images(str(path), posixpath.dirname(location), [(path.name, DiskFile(path))], metadata=None)
+        target = _of_images(str(path), posixpath.dirname(location), [(path.name, location, DiskFile(path))])
         if target.unreadable:
             raise target.unreadable[0][1]
         return target
@@ -293,13 +301,13 @@ def _read_members(
 ) -> Target:
     objects: dict[str, Extension] = {}
     unreadable: list[tuple[str, InputError]] = []
-    images: list[tuple[str, ElfSource]] = []
+    images: list[tuple[str, str, ElfSource]] = []
     for path, location, source in members:
         try:
             if not (head := source.head(len(MAGIC))).startswith(MAGIC):
                 # If it is no image either: a linker script or a data file, which a process cannot load.
                 if is_image(head):
-                    images.append((path, source))
+                    images.append((path, location, source))
                 continue
             objects[location] = _extension(path, location, source)
         except InputError as error:
@@ -307,7 +315,7 @@ def _read_members(
             continue
         files.put(location, objects[location].facts)
     if not objects and images:
-        return _of_images(name, root, images, metadata)
+        return _of_images(name, root, images, metadata, package)
     if not objects and not unreadable:
         kind = InputError if metadata is None else NoExtensionError  # a package may be pure Python, and is then fine
         raise kind(name, "contains no shared object", "pass the .so, the wheel or the folder of an extension")
@@ -335,8 +343,14 @@ def _no_extension(name: str) -> NoExtensionError:
     return NoExtensionError(name, "contains no shared object that uses torch", "pass an extension of torch")
 
 
-def _of_images(name: str, root: str, members: Iterable[tuple[str, ElfSource]], metadata: Metadata | None) -> Target:
-    """A target for Windows or macOS. It is not a package to us: how it loads its libraries is not read there."""
+def _of_images(
+    name: str,
+    root: str,
+    members: Iterable[tuple[str, str, ElfSource]],
+    metadata: Metadata | None = None,
+    package: Package | None = None,
+) -> Target:
+    """A target for Windows or macOS."""
     images, unreadable = read_image_files(members)
     if not users_of_torch(images) and not unreadable and metadata is None:
         raise _no_extension(name)
@@ -347,6 +361,7 @@ def _of_images(name: str, root: str, members: Iterable[tuple[str, ElfSource]], m
         siblings={},
         unreadable=unreadable,
         metadata=metadata,
+        package=package,
         images=images,
     )
 

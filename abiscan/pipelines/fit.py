@@ -27,7 +27,7 @@ from abiscan.results.fit import FitReport, Fitting, Rejected
 from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.results.verdict import Verdict
 from abiscan.rules import RULES
-from abiscan.torches import embedded
+from abiscan.torches import embedded, torch_images
 from abiscan.torches.torch import ReleaseNumber, TorchChoice
 
 
@@ -82,8 +82,8 @@ def torches_of_index(index: Index) -> tuple[ReleaseNumber, ...]:
 
     :raises InputError: the index has no torch
     """
-    machine = index.system.machine
-    known = set(embedded.versions(machine))
+    machine, images = index.system.machine, index.system.images
+    known = set(torch_images.releases(*images) if images else embedded.versions(machine))
     numbers = [
         TorchVersion(candidate.version.public)
         for candidate in index.candidates(Requirement("torch"))
@@ -101,11 +101,15 @@ def release_build(number: str, machine: Machine | None, cuda: str | None = None)
     builds = [build for version, its, build in embedded.builds() if str(version) == number and its is machine]
     if cuda is None:
         return ReleaseNumber(next((build for build in builds if "+cu" in build), number))
-    local = cuda if cuda == "cpu" else f"cu{cuda.replace('.', '')}"
-    build = f"{number}+{local}"
+    build = f"{number}+{local_tag(cuda)}"
     if build not in builds:
         raise InputError(build, "is not a build that is known here", f"known are {', '.join(builds) or 'none'}")
     return ReleaseNumber(build)
+
+
+def local_tag(cuda: str) -> str:
+    """The local tag of the builds for a CUDA, ``12.6``, or for ``cpu``."""
+    return cuda if cuda == "cpu" else f"cu{cuda.replace('.', '')}"
 
 
 def _combined(requirements: Sequence[Requirement], constraints: Sequence[Requirement]) -> dict[str, Requirement]:

@@ -19,7 +19,6 @@ from abiscan.python.models.builtin import BUILTINS
 from abiscan.python.questions import AskedWorld
 from abiscan.python.scan import ImportLine
 from abiscan.python.signals import BreakSignal, ContinueSignal, ReturnSignal
-from abiscan.python.sources import ROOT
 from abiscan.python.values import (
     Deferred,
     NotKnown,
@@ -89,7 +88,7 @@ class PythonInterpreter(Calls):
             if own is not None:
                 return self._load_found(full, own)
             return self._foreign(full, parent)
-        folders = [self._folder_on_path(place) for place in (*self.search_path, ROOT)]
+        folders = [self._folder_on_path(place) for place in (*self.search_path, self.files.system.root)]
         found = self.library.find(full, [folder for folder in folders if folder is not None])
         if found is not None:
             return self._load_found(full, found)
@@ -258,6 +257,10 @@ class PythonInterpreter(Calls):
 
     def _installed(self, name: str) -> object:
         absent = Thrown(PythonError(ModuleNotFoundError, (f"No module named '{name}'",), {"name": name}))
+        lacks = self.files.system.lacks
+        if name in lacks:
+            missing = lacks[name] or name
+            raise Thrown(PythonError(ModuleNotFoundError, (f"No module named '{missing}'",), {"name": missing}))
         removed = _REMOVED.get(name)
         python = self.world.python
         if removed is not None and not isinstance(python, Answer) and python >= removed:

@@ -21,7 +21,7 @@ from abiscan.python.model import (
     Told,
 )
 from abiscan.python.questions import AskedWorld
-from abiscan.python.sources import ROOT, stripped
+from abiscan.python.systems import stripped
 from abiscan.python.values import NotKnown, PythonFunction, Scope, Why
 
 _MOST_SAID = 100
@@ -127,7 +127,7 @@ class PythonMachine:
         self.guards: list[tuple[object, ...]] = []
         """What the ``try`` statements around catch without raising again, innermost last."""
         self.listeners: list[list[Said]] = []
-        self.search_path: list[object] = [ROOT]
+        self.search_path: list[object] = [library.files.system.root]
         """``sys.path``: the folder that has the package, and what the code adds; the rest is not told."""
         self.defined: set[str] = set()
         """The operators that Python has defined."""
@@ -135,6 +135,10 @@ class PythonMachine:
         """The namespaces in which it has defined some whose names are not known."""
         self.models: Mapping[str, Callable[[PythonMachine], object]] = {}
         """The modules that are modelled."""
+        self.dll_folders: set[str] = set()
+        """The folders of the package in which Windows looks for libraries by their names alone."""
+        self.provided: dict[str, bool] = {}
+        """Whether the operators of a namespace are taken to be there."""
         self.with_optional = False
         """Whether packages are there that are not required, and that the code can do without."""
         self.steps = 0

@@ -258,13 +258,14 @@ def _alternatives(library: PythonCode, world: AskedWorld, uses: dict[str, Librar
 
 def _needed(library: PythonCode, uses: dict[str, LibraryUse]) -> None:
     """Libraries that others of the package need."""
+    system = library.files.system
     by_name: dict[str, list[str]] = {}
     for path in library.files.libraries:
-        by_name.setdefault(path.rpartition("/")[2], []).append(path)
+        by_name.setdefault(system.file_name(path), []).append(path)
     waiting = [use.path for use in uses.values()]
     while waiting:
         for name in library.files.sources.needed(waiting.pop()):
-            for path in by_name.get(name, ()):
+            for path in by_name.get(system.file_name(name), ()):
                 if path not in uses:
                     uses[path] = LibraryUse(path=path, how=HowLoaded.NEEDED, at=None)
                     waiting.append(path)
@@ -272,7 +273,7 @@ def _needed(library: PythonCode, uses: dict[str, LibraryUse]) -> None:
 
 def _no_python_imports(library: PythonCode, path: str) -> bool:
     name = library.files.importable_name(path)
-    if name is None or ".cpython-" not in path:
+    if name is None or not library.files.system.tagged.search(path):
         return False
     found = library.locate(name)
     return found is None or found.file != path

@@ -64,6 +64,9 @@ def of_release(number: str, system: ImageSystem, machine: Machine) -> TorchImage
         known = ", ".join(record["build"] for record in records)
         problem = f"not among the releases that are embedded for {system.value} on {machine.value}"
         fix = f"pass one of {known}, or the wheel of this torch" if known else "pass the wheel of this torch"
+        if (system, machine) == (ImageSystem.MACOS, Machine.X86_64):
+            problem = f"no release is embedded for {system.value} on {machine.value}, where 2.2.2 was the last one"
+            fix = "pass the wheel of the torch for it"
         raise InputError(f"torch {number}", problem, fix)
     table = _table()
 
