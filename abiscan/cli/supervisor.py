@@ -41,6 +41,7 @@ def isolated(run: Callable[[], object]) -> object:
         gc.freeze()  # or else collecting garbage would copy the memory that the two share
         child = os.fork()
         if not child:
+            gc.unfreeze()  # to the oldest objects, which no collection looks at in the short life of this process
             os.close(reading)
             isolation.enter(writing, stopped, scratch)
             return run()
