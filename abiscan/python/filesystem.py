@@ -9,6 +9,7 @@ from abiscan.python.hosts import HostMethod
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Native
 from abiscan.python.operations import attempt, described
+from abiscan.python.sources import ABOVE, HOME
 from abiscan.python.values import NotKnown, Why, concrete, thrown
 
 
@@ -21,6 +22,8 @@ def exists(machine: PythonMachine, path: object, kind: str = "any") -> object:
     """``os.path.exists``, ``isfile``, ``isdir``."""
     text = as_text(path)
     inside = None if text is None else machine.files.inside(text)
+    if text is not None and inside is None and posixpath.normpath(text).startswith((f"{HOME}/", f"{ABOVE}/")):
+        return False
     if inside is None or text is None:
         return NotKnown(f"{described(path)} exists", Why.ENVIRONMENT)
     is_file, is_folder = inside in machine.files.members, inside in machine.files.folders
@@ -50,6 +53,13 @@ def matching(machine: PythonMachine, folder: str, pattern: str) -> list[str] | N
     return [posixpath.join(folder, one) for one in machine.files.under(inside, pattern)]
 
 
+def expanded(path: str) -> str | NotKnown:
+    """A path whose ``~`` is the home of the user."""
+    if path == "~" or path.startswith("~/"):
+        return HOME + path[1:]
+    return NotKnown("os.path.expanduser()", Why.ENVIRONMENT) if path.startswith("~") else path
+
+
 def resolved(path: str) -> str:
     """An absolute path."""
     return posixpath.normpath(path if path.startswith("/") else posixpath.join("/cwd", path))
@@ -62,7 +72,7 @@ _METHODS = frozenset({
     "joinpath", "with_name", "with_suffix", "with_stem", "relative_to", "is_absolute", "as_posix", "match", "__str__",
     "is_relative_to", "__fspath__", "as_uri",
 })  # fmt: skip
-_SAME = frozenset({"resolve", "absolute", "expanduser"})
+_SAME = frozenset({"resolve", "absolute"})
 
 
 def path_attribute(path: PurePosixPath, name: str) -> object:
@@ -76,6 +86,9 @@ def path_attribute(path: PurePosixPath, name: str) -> object:
         return HostMethod(path, name)
     if name in _SAME:
         return Native(name, lambda _machine, _args, _kwargs: PurePosixPath(resolved(str(path))))
+    if name == "expanduser":
+        text = expanded(str(path))
+        return Native(name, lambda _m, _a, _k: text if isinstance(text, NotKnown) else PurePosixPath(text))
     if name in {"exists", "is_file", "is_dir"}:
         kind = {"exists": "any", "is_file": "file", "is_dir": "folder"}[name]
         return Native(name, lambda machine, _args, _kwargs: exists(machine, path, kind))

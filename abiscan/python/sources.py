@@ -11,8 +11,14 @@ from typing import Protocol
 
 from abiscan.python.model import Answer
 
-ROOT = "/the-folder-of-the-package"
+ABOVE = "/the-folder-of-python"
+"""Taken to have nothing else that a package looks for, such as the build folder of its developers."""
+
+ROOT = f"{ABOVE}/lib/python/site-packages"
 """Where the package is taken to be installed: the folder that texts have as the empty path."""
+
+HOME = "/the-home-of-the-user"
+"""Taken to be empty: a package is judged as one that its user has not configured."""
 
 
 class PackageSources(Protocol):
@@ -36,8 +42,8 @@ _TAGGED = re.compile(r"\.cpython-(\d)(\d+)[a-z]*(-[^.]*)?\.so$")
 
 
 def stripped(text: str) -> str:
-    """A text without the folder of the package."""
-    return text.replace(ROOT + "/", "").replace(ROOT, "")
+    """A text without the folder of the package, and with ``~`` for the user's home."""
+    return text.replace(ROOT + "/", "").replace(ROOT, "").replace(HOME, "~")
 
 
 class PackageFiles:

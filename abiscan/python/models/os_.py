@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Callable
 from pathlib import PurePosixPath
 
-from abiscan.python.filesystem import as_text, exists, join, listing, matching, resolved
+from abiscan.python.filesystem import as_text, exists, expanded, join, listing, matching, resolved
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Model, Namespace, argument, natives
@@ -121,7 +121,7 @@ def _check(kind: str) -> Model:
 
 def _expanded(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     text = as_text(args[0]) if args else None
-    return NotKnown("os.path.expanduser()", Why.ENVIRONMENT) if text is None or "~" in text else text
+    return NotKnown("os.path.expanduser()", Why.ENVIRONMENT) if text is None else expanded(text)
 
 
 def _listdir(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
