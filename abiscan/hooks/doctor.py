@@ -20,7 +20,7 @@ from abiscan.gpu.devices import Hardware
 from abiscan.hooks.install import Inspector, Plan, Problem
 from abiscan.hooks.judgement import Fitness, Judgement, MainCause, cause, judge, worst_finding
 from abiscan.hooks.pip import Pip
-from abiscan.hooks.solution import Task, solve
+from abiscan.hooks.solution import Solution, Task, solve
 from abiscan.inputs import interpreter, packages, system
 from abiscan.inputs.environment import PythonEnvironment
 from abiscan.inputs.packages import Distribution
@@ -84,14 +84,16 @@ def diagnose(environment: PythonEnvironment, named: str | None, session: Session
         ailments += [problem] if problem else []
         healthy += [] if problem else [str(build)]
     solution, solved = _way_out(broken, torch.build, pip, session)
-    ailments += [_ailment(each, solution if each in solved else None, pip) for each in broken]
+    command = pip.command(["install", *solution.words]) if solution else None
+    ailments += [_ailment(each, command if each in solved else None, pip) for each in broken]
     return Diagnosis(
         environment=str(environment),
         torch=torch.build,
         python=str(torch.interpreter.executable) if torch.interpreter else None,
         ailments=tuple(sorted(ailments, key=lambda ailment: ailment.severity, reverse=True)),
         healthy=tuple(healthy),
-        solution=solution,
+        solution=command,
+        advice=solution.newest if solution else None,
     )
 
 
@@ -119,8 +121,8 @@ class _Broken:
 
 def _way_out(
     broken: Sequence[_Broken], torch: str | None, pip: Pip, session: Session
-) -> tuple[str | None, Sequence[_Broken]]:
-    """The one command after which packages work together, and the packages that it mends."""
+) -> tuple[Solution | None, Sequence[_Broken]]:
+    """The one installation after which packages work together, and the packages that it mends."""
     from_index = [each for each in broken if each.distribution.source is None and not each.for_another_python]
     if not from_index or torch is None:
         return None, ()
@@ -137,15 +139,14 @@ def _way_out(
         return None, ()
 
 
-def _solved(broken: Sequence[_Broken], torch: str, pip: Pip, inspector: Inspector, session: Session) -> str | None:
+def _solved(broken: Sequence[_Broken], torch: str, pip: Pip, inspector: Inspector, session: Session) -> Solution | None:
     task = Task(
         words=(),
         plan=Plan(python=pip.python, packages=()),
         broken=[each.problem for each in broken],
         torch=torch,
     )
-    solution = solve(task, pip, inspector, session)
-    return pip.command(["install", *solution.words]) if solution else None
+    return solve(task, pip, inspector, session)
 
 
 def _ailment(broken: _Broken, solution: str | None, pip: Pip) -> Ailment:

@@ -146,7 +146,7 @@ class _Attempt:
         if version is None:
             raise InputError(torch.package, "does not state its version", "name a release with --torch")
         self.torch = version
-        self._search = Search(candidates=candidates, reason=self._reason, conflict=self._conflict)
+        self._search = Search(candidates=candidates, reason=self._reason, conflict=self._clash)
 
     def fit(self) -> FitReport:
         """What was found."""
@@ -200,6 +200,13 @@ class _Attempt:
             return candidate.unfit
         required = self._index.metadata(candidate).requires_torch
         return f"requires {required}" if required is not None and not required.admits(self.torch) else None
+
+    def _clash(self, one: Candidate, other: Candidate) -> str | None:
+        """Why two versions do not go together with the torch, as far as their metadata say.
+
+        So no wheel is read if the metadata of another package leave nothing for it to go with.
+        """
+        return self._excluded(one) or self._excluded(other) or self._conflict(one, other)
 
     def _conflict(self, one: Candidate, other: Candidate) -> str | None:
         if one.unfit or other.unfit:
