@@ -13,11 +13,13 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from abiscan.binary.elf import Machine
-from abiscan.errors import InputError
+from abiscan.errors import InputError, StoppedError
 from abiscan.findings import Effect
+from abiscan.inputs import isolation
 from abiscan.inputs.index import Candidate, Index
 from abiscan.inputs.packages import RemoteWheel
 from abiscan.inputs.session import Session
+from abiscan.inputs.sources import name_of
 from abiscan.inputs.version import TorchVersion
 from abiscan.pipelines.bench import Bench
 from abiscan.pipelines.glance import Glance, glance
@@ -230,6 +232,10 @@ class _Attempt:
         megabytes = self._index.bytes_read / 1e6
         self._session.progress(f"reading {candidate} for torch {self.build} ({megabytes:.1f} MB read so far)")
         wheel = self._index.wheel(candidate)
+        try:
+            isolation.begin(name_of(wheel))
+        except StoppedError as error:
+            return Opinion(reason=error.problem)
         seen = self._glance(wheel)
         if seen is not None and seen.reason is not None:
             return Opinion(reason=seen.reason)
