@@ -25,7 +25,6 @@ _Answer = TypeVar("_Answer")
 _SUFFIX: Final = ".answer"
 _OF_CONTENT: Final = ".content"
 _FORMAT: Final = "1"
-_BLOCK: Final = 1 << 20
 _ERRORS: Final = (OSError, zlib.error, ValueError, LookupError, TypeError, AttributeError, ImportError, RecursionError)
 _READERS: Final = ("capstone-", "cxxfilt-", "icicle_emu-", "lief-", "packaging-")
 """The packages that decide what abiscan reads in a file, by the names of their metadata."""
@@ -54,7 +53,7 @@ def answer(folder: Path, question: Sequence[object], find: Callable[[], _Answer]
         with contextlib.suppress(OSError, TypeError):
             text = frozen.dumps(found)
             paths = [name for name in map(str, map(Path, targets)) if isinstance(record.seen["file"].get(name), list)]
-            _write(path, record.seen, {name: _content(name) for name in paths if disk.is_file(name)}, text)
+            _write(path, record.seen, {name: disk.sha256(name) for name in paths if disk.is_file(name)}, text)
             kept.tidy(folder)
     return found
 
@@ -86,19 +85,11 @@ def _replaced(seen: dict[str, dict[str, Any]], contents: Mapping[str, str]) -> d
     """
     now = {path: disk.status_of(path) for path in contents}
     replaced = {path: status for path, status in now.items() if path in seen["file"] and seen["file"][path] != status}
-    if any(_content(path) != contents[path] for path in replaced):
+    if any(disk.sha256(path) != contents[path] for path in replaced):
         raise ValueError("a target has changed")
     if not disk.stands({**seen, "file": {**seen["file"], **replaced}}):
         raise ValueError("something else has changed")
     return replaced
-
-
-def _content(path: str) -> str:
-    digest = hashlib.sha256()
-    with Path(path).open("rb") as stream:
-        while block := stream.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def _read(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, str], str]:

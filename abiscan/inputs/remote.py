@@ -12,7 +12,7 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Final
 
@@ -25,15 +25,18 @@ from abiscan.inputs.web import Web
 CACHE_BYTES: Final = 4 << 30
 """The size of the cache on disk, beyond which the files that were not used for the longest time are deleted."""
 
-_TAIL: Final = 64 << 10
+_TAIL: Final = 32 << 10
 """Read first: the directory of a zip file is at its end, and the metadata of most wheels are just before it."""
+
+_APART: Final = 4 << 10
+"""Parts that lie closer together are asked for at once, with what is between them."""
 
 _BLOCK: Final = 32 << 10
 _LARGEST_BLOCK: Final = 1 << 20
 _BLOCKS: Final = 256
 """Of a large file, larger parts are read, so that it does not take hundreds of requests."""
 
-_LONGEST: Final = 32 << 20
+_LONGEST: Final = 2 << 20
 _SMALL: Final = 512 << 10
 """A file of this size takes less time to fetch whole than in parts."""
 
@@ -135,10 +138,15 @@ class RemoteFile(io.RawIOBase):
         self._position = end
         return data
 
-    def prefetch(self, start: int, end: int) -> None:
-        """Have these bytes: of what is read as a whole, nothing beyond it is asked for."""
-        if (end := min(end, self.size)) > start:
-            self._missing(start, min(max(end, start + self._block), self._size))
+    def prefetch(self, parts: Iterable[tuple[int, int]]) -> None:
+        """Have these parts, by their starts and ends: in few requests, and of what is elsewhere nothing."""
+        wanted = [gap for start, end in sorted(parts) for gap in self._gaps(start, min(end, self.size))]
+        joined: list[tuple[int, int]] = []
+        for start, end in wanted:
+            first, last = joined.pop() if joined and start - joined[-1][1] < _APART else (start, end)
+            joined.append((first, max(last, end)))
+        for start, end in joined:
+            self._missing(start, end)
 
     def close(self) -> None:
         """Close the file of the cache."""

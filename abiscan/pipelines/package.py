@@ -178,19 +178,21 @@ def _torches_built_for(target: ExaminedTarget, package: Package, library: str) -
 
 
 def modules_of(package: str, sources: PackageSources, system: PythonSystem = LINUX) -> Iterable[str]:
-    """The names that a package is imported by; of a namespace that it shares with others, its part of it.
+    """The names that a package is imported by, the main one first; of a namespace shared with others, its part of it.
 
     Beside the module that goes by the name of the package, only those count that hold libraries: a wheel may bring
-    along its benchmarks and tests, which nobody imports.
+    along its benchmarks and tests, which nobody imports. If none goes by that name, those that hold libraries are
+    the package; all are if the libraries are in none.
 
     :param package: the name of the package
     """
     files = SourceFiles(sources, system)
     names = files.top_level()
-    own = {name for name in names if _normalized(package) in (_normalized(name), _normalized(name.partition(".")[0]))}
-    for name in names:
-        if own and name not in own and not files.libraries_of(name):
-            continue
+    own = [name for name in names if _normalized(package) in (_normalized(name), _normalized(name.partition(".")[0]))]
+    holding = [name for name in names if files.libraries_of(name)]
+    folders = [name for name in holding if any(one.startswith(f"{name.replace('.', '/')}/") for one in files.libraries)]
+    chosen = dict.fromkeys((*own, *folders, *holding)) if own or folders else names
+    for name in chosen:
         folder = name.replace(".", "/")
         below = (path.removeprefix(f"{folder}/") for path in files.members if path.startswith(f"{folder}/"))
         inside = {path.partition("/")[0] for path in below}
@@ -304,7 +306,7 @@ def _failure(outcome: ImportOutcome, world: PackageWorld | ImageWorld) -> Import
                 exception=None,
                 message=load.raised.message,
                 file=load.at.file,
-                line=load.at.line,
+                line=load.at.line if load.at.file else None,
                 cause=None,
             )
     raised = outcome.raised
@@ -315,7 +317,7 @@ def _failure(outcome: ImportOutcome, world: PackageWorld | ImageWorld) -> Import
         exception=raised.exception,
         message=raised.message,
         file=raised.at.file if raised.at else None,
-        line=raised.at.line if raised.at else None,
+        line=raised.at.line if raised.at and raised.at.file else None,
         cause=_cause(raised, outcome.loads),
         exact=raised.message is not None and (world.is_exact or not _quotes_loader(raised.message, outcome.loads)),
     )

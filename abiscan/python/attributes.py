@@ -198,3 +198,5 @@ def put(value: object, name: str, new: object) -> None:
         value.attributes[name] = new
     elif isinstance(value, Class):
         value.names[name] = new
+    elif isinstance(value, Modelled):
+        value.put(name, new)

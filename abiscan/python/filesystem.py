@@ -20,6 +20,8 @@ def exists(machine: PythonMachine, path: object, kind: str = "any") -> object:
     """``os.path.exists``, ``isfile``, ``isdir``."""
     text = as_text(path)
     inside = None if text is None else machine.files.inside(text)
+    if text is not None and inside is None and machine.files.system.is_empty(text):
+        return False
     if inside is None or text is None:
         return NotKnown(f"{described(path)} exists", Why.ENVIRONMENT)
     is_file, is_folder = inside in machine.files.members, inside in machine.files.folders
@@ -50,6 +52,14 @@ def matching(machine: PythonMachine, folder: str, pattern: str) -> list[str] | N
     return [paths.join(folder, *one.split("/")) for one in machine.files.under(inside, pattern)]
 
 
+def expanded(machine: PythonMachine, path: str) -> str | NotKnown:
+    """A path whose ``~`` is the home of the user."""
+    system = machine.files.system
+    if path == "~" or system.with_slashes(path).startswith("~/"):
+        return system.home + path[1:]
+    return NotKnown("os.path.expanduser()", Why.ENVIRONMENT) if path.startswith("~") else path
+
+
 # ---- pathlib
 
 _PURE = frozenset({"parent", "parents", "name", "stem", "suffix", "suffixes", "parts", "anchor", "root", "drive"})
@@ -57,7 +67,7 @@ _METHODS = frozenset({
     "joinpath", "with_name", "with_suffix", "with_stem", "relative_to", "is_absolute", "as_posix", "match", "__str__",
     "is_relative_to", "__fspath__", "as_uri",
 })  # fmt: skip
-_SAME = frozenset({"resolve", "absolute", "expanduser"})
+_SAME = frozenset({"resolve", "absolute"})
 
 
 def path_attribute(path: PurePath, name: str) -> object:
@@ -71,6 +81,8 @@ def path_attribute(path: PurePath, name: str) -> object:
         return HostMethod(path, name)
     if name in _SAME:
         return Native(name, lambda machine, _args, _kwargs: type(path)(machine.files.system.resolved(str(path))))
+    if name == "expanduser":
+        return Native(name, lambda machine, _args, _kwargs: _expanded(machine, path))
     if name in {"exists", "is_file", "is_dir"}:
         kind = {"exists": "any", "is_file": "file", "is_dir": "folder"}[name]
         return Native(name, lambda machine, _args, _kwargs: exists(machine, path, kind))
@@ -81,6 +93,11 @@ def path_attribute(path: PurePath, name: str) -> object:
     if name == "read_text":
         return Native(name, lambda machine, _args, _kwargs: read_text(machine, path))
     return NotKnown(f"{described(path)}.{name}", Why.ENVIRONMENT)
+
+
+def _expanded(machine: PythonMachine, path: PurePath) -> object:
+    text = expanded(machine, str(path))
+    return text if isinstance(text, NotKnown) else type(path)(text)
 
 
 def read_text(machine: PythonMachine, path: object) -> object:

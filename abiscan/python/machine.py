@@ -26,7 +26,7 @@ from abiscan.python.values import NotKnown, PythonFunction, Scope, Why
 
 _MOST_SAID = 100
 
-Spot = tuple[str, int, int]
+Spot = tuple[str | None, int, int]
 """A place in a source where something is decided: file, line, column."""
 
 
@@ -122,9 +122,13 @@ class PythonMachine:
         self.trace = Trace()
         self.frames: list[Frame] = []
         self.modules: dict[str, object] = {}
+        self.asked_for: str | None = None
+        """The module that the user imports."""
         self.guards: list[tuple[object, ...]] = []
         """What the ``try`` statements around catch without raising again, innermost last."""
         self.listeners: list[list[Said]] = []
+        self.search_path: list[object] = [self.files.system.root]
+        """``sys.path``: the folder that has the package, and what the code adds; the rest is not told."""
         self.defined: set[str] = set()
         """The operators that Python has defined."""
         self.unclear: set[str] = set()
@@ -185,7 +189,7 @@ class PythonMachine:
         for frame in reversed(self.frames):
             if frame.file is not None:
                 return PythonLine(file=frame.file, line=frame.line)
-        return PythonLine(file="?", line=0)
+        return PythonLine(file=None, line=0, module=self.asked_for)
 
     def gap(self, text: str) -> None:
         """Note what could not be followed."""

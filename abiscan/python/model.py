@@ -13,13 +13,14 @@ from typing import Final, Protocol
 
 @dataclass(frozen=True, slots=True, order=True, kw_only=True)
 class PythonLine:
-    """A line of a package's source."""
+    """A line of a package's source; without a file, the user's own import of a module."""
 
-    file: str
+    file: str | None
     line: int
+    module: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
+        return f"import {self.module}" if self.file is None else f"{self.file}:{self.line}"
 
 
 class LoadedBy(enum.Enum):

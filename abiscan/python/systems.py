@@ -18,7 +18,8 @@ from typing import Final
 from abiscan.binary.image import is_library_of_windows
 from abiscan.python.model import Answer
 
-_FOLDER: Final = "the-folder-of-the-package"
+_ABOVE: Final = "the-folder-of-python"
+_HOME: Final = "the-home-of-the-user"
 _OF_WINDOWS: Final = dict.fromkeys(("msvcrt", "winreg", "winsound", "_winapi", "nt"))
 _OF_POSIX: Final = dict.fromkeys(
     ("fcntl", "grp", "nis", "ossaudiodev", "posix", "pwd", "readline", "resource", "spwd", "syslog", "termios")
@@ -30,12 +31,12 @@ class PythonSystem:
     """A system.
 
     ``name`` is ``platform.system()``, ``paths`` its ``os.path``, ``root`` the folder that a package is taken to be
-    installed in. ``libraries`` matches the names of shared libraries. The names of extension modules end in what
-    ``tagged`` matches, which ``tag`` makes for a Python and a machine, or in one of ``suffixes``, for any Python, in
-    the order of the import's search; ``module`` matches all of these. ``lacks`` has the modules of the standard
-    library that do not exist there, and what each of them fails to import if that is another one; ``lacks_os`` and
-    ``lacks_sys`` have the functions. ``no_library`` is the exception for a library that is not there, and its text.
-    ``machines`` has the names of machines that differ from those on Linux.
+    installed in, below ``above``; ``home`` is that of the user. ``libraries`` matches the names of shared libraries.
+    The names of extension modules end in what ``tagged`` matches, which ``tag`` makes for a Python and a machine, or
+    in one of ``suffixes``, for any Python, in the order of the import's search; ``module`` matches all of these.
+    ``lacks`` has the modules of the standard library that do not exist there, and what each of them fails to import if
+    that is another one; ``lacks_os`` and ``lacks_sys`` have the functions. ``no_library`` is the exception for a
+    library that is not there, and its text. ``machines`` has the names of machines that differ from those on Linux.
     """
 
     name: str
@@ -43,7 +44,9 @@ class PythonSystem:
     os_name: str = "posix"
     paths: ModuleType = posixpath
     path_class: type[PurePath] = PurePosixPath
-    root: str = f"/{_FOLDER}"
+    above: str = f"/{_ABOVE}"
+    root: str = f"/{_ABOVE}/lib/python/site-packages"
+    home: str = f"/{_HOME}"
     libraries: re.Pattern[str]
     tagged: re.Pattern[str]
     suffixes: tuple[str, ...] = (".abi3.so", ".so")
@@ -74,6 +77,15 @@ class PythonSystem:
         if path == root:
             return ""
         return path[len(root) + 1 :] if path.startswith(root + "/") else None
+
+    def is_empty(self, place: str) -> bool:
+        """Whether a place is taken to have nothing else that a package looks for.
+
+        Such are the folders around it, where its developers have their build, and the home of a user who has not
+        configured it.
+        """
+        path = posixpath.normpath(self.with_slashes(place))
+        return path.startswith(tuple(f"{self.with_slashes(folder)}/" for folder in (self.home, self.above)))
 
     def with_slashes(self, path: str) -> str:
         """A path with ``/`` for every separator."""
@@ -141,7 +153,9 @@ WINDOWS: Final = PythonSystem(
     os_name="nt",
     paths=ntpath,
     path_class=PureWindowsPath,
-    root=f"C:\\{_FOLDER}",
+    above=f"C:\\{_ABOVE}",
+    root=f"C:\\{_ABOVE}\\Lib\\site-packages",
+    home=f"C:\\{_HOME}",
     libraries=re.compile(r"\.(pyd|dll)$", re.IGNORECASE),
     tagged=re.compile(r"\.cp(\d)(\d+)[a-z]*-win_[^.]*\.pyd$", re.IGNORECASE),
     tag=".cp{}-win_{}.pyd",
@@ -175,7 +189,7 @@ MACOS: Final = PythonSystem(
 
 
 def stripped(text: str) -> str:
-    """A text without the folder of the package."""
-    for system in (LINUX, WINDOWS):  # that of macOS is that of Linux
-        text = text.replace(system.root + system.paths.sep, "").replace(system.root, "")
+    """A text without the folder of the package, and with ``~`` for the user's home."""
+    for system in (LINUX, WINDOWS):  # those of macOS are those of Linux
+        text = text.replace(system.root + system.paths.sep, "").replace(system.root, "").replace(system.home, "~")
     return text

@@ -41,12 +41,9 @@ _WIDTH: Final = 160
 
 def headline(package: PackageResult, *, verbose: bool = False) -> Text:
     """The verdict on a package, in one line."""
-    others = ", ".join(
-        f"{verdict.value.replace('-', ' ')} on torch {build}" for build, verdict in package.other_builds.items()
-    )
     return Text.assemble(
         (clean(package.subject), "bold"),
-        f" ({others})" if others else "",
+        f" ({package.elsewhere})" if package.elsewhere else "",
         ": ",
         (_readable(package.summary, verbose=verbose), _STYLES[package.verdict]),
     )

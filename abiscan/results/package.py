@@ -141,6 +141,12 @@ class PackageResult:
         return f"{name} on {f'torch {self.torch_build}' if self.torch_build else 'this torch'}"
 
     @property
+    def elsewhere(self) -> str:
+        """The verdicts on other builds of the release, where they differ; empty if none does."""
+        words = ((build, verdict.value.replace("-", " ")) for build, verdict in self.other_builds.items())
+        return ", ".join(f"{word} on torch {build}" for build, word in words)
+
+    @property
     def without(self) -> tuple[UsedLibrary, ...]:
         """The libraries that the package goes on without."""
         return tuple(library for library in self.libraries if library.is_missing)

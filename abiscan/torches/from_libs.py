@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 from abiscan.binary.elf import ElfFile
 from abiscan.binary.ownership import is_torch_library
-from abiscan.dispatch import assertions, tags
+from abiscan.dispatch import assertions, tags, wordings
 from abiscan.dispatch.keys import keys_of_minor, newest_minor
 from abiscan.dispatch.operators import KEYS, TAGS, Fallback, Kernel, Operator, Operators, Place, RegistryEntry
 from abiscan.dispatch.tags import Tags
-from abiscan.dispatch.wordings import unworded
+from abiscan.dispatch.wordings import Wordings
 from abiscan.errors import InputError
 from abiscan.inputs import disk
 from abiscan.inputs.files import Files, Wheel
@@ -43,6 +43,7 @@ _LOAD_ORDER: Final = (
     re.compile(r"libtorch_python\.so"),
 )
 _CORE: Final = ("libtorch_cpu.so", "libtorch.so")
+_WITH_MESSAGES: Final = ("libc10.so", "libtorch_cpu.so", "libtorch.so")
 _OF_PYTHON: Final = "libtorch_python.so"
 _FIX: Final = (
     "pass the folder of the torch package, e.g. --torch \"$(python -c 'import torch; print(torch.__path__[0])')\""
@@ -110,10 +111,12 @@ def read_operators(release: TorchRelease, files: Files) -> Operators:
         _tags(release, files),
     )
     operators = _named(recovered, version, own_tags or _tags_of_release(version))
+    worded = _wordings(version, [library for name, library in libraries.items() if name in _WITH_MESSAGES])
     return dataclasses.replace(
         operators,
         assertions=read_assertions(release, files),
-        unworded=_unworded(release, list(libraries.values())),
+        unworded=worded.absent,
+        reworded=worded.reworded,
         assumed=frozenset(_assumed(operators, version, has_tags=own_tags is not None)),
     )
 
@@ -125,9 +128,8 @@ def _assumed(operators: Operators, version: TorchVersion | None, *, has_tags: bo
         yield TAGS
 
 
-def _unworded(release: TorchRelease, libraries: Collection[ElfFile]) -> frozenset[str]:
-    version = release.torch_version
-    return unworded(libraries, version.minor_version) if version is not None else frozenset()
+def _wordings(version: TorchVersion | None, libraries: Collection[ElfFile]) -> Wordings:
+    return wordings.compare(libraries, version.minor_version) if version is not None else Wordings()
 
 
 def read_assertions(release: TorchRelease, files: Files) -> dict[str, str]:

@@ -91,7 +91,7 @@ def headers_of(release: TorchRelease, files: Files, session: Session) -> OwnHead
     if not paths:
         return None
     libraries = [source for path in operator_libraries(release) if (source := files.source(path)) is not None]
-    identity = " ".join((release.build or "", *map(identity_of, libraries), *_sizes(paths, files)))
+    identity = " ".join((release.build or "", *map(identity_of, libraries), *_versions(paths, files)))
     identity = hashlib.sha256(identity.encode()).hexdigest()[:40]
     stored = session.store.folder / f"{identity}-v{FORMAT}.headers"
     with contextlib.suppress(OSError, zlib.error, ValueError, KeyError, TypeError):
@@ -109,9 +109,9 @@ def headers_of(release: TorchRelease, files: Files, session: Session) -> OwnHead
     return read
 
 
-def _sizes(paths: Iterable[str], files: Files) -> Iterable[str]:
-    """The headers as far as they can be told apart without reading them."""
-    return (f"{path} {source.size}" for path in paths if (source := files.source(path)) is not None)
+def _versions(paths: Iterable[str], files: Files) -> Iterable[str]:
+    """The headers as far as they can be told apart without reading them: an edit may leave the size as it was."""
+    return (f"{path} {source.fingerprint()}" for path in paths if (source := files.source(path)) is not None)
 
 
 def _pack(headers: OwnHeaders) -> bytes:

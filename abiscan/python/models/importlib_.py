@@ -56,7 +56,8 @@ def _import_module(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object
     if isinstance(name, str) and name.startswith(".") and isinstance(package, str):
         name = absolute(package, name)
     if not isinstance(name, str) or name.startswith("."):
-        machine.gap(f"the name of a module that is imported is not known: {described(name)}")
+        if not machine.catches(ImportError):
+            machine.gap(f"the name of a module that is imported is not known: {described(name)}")
         return NotKnown(f"import_module({described(name)})")
     return machine.import_module(name)
 

@@ -30,6 +30,12 @@ class Namespace(Modelled):
         full = f"{self.name}.{name}"
         return machine.import_module(full) if full in machine.models else machine.modules.get(full) or NotKnown(full)
 
+    def put(self, name: str, value: object) -> None:
+        """A list in it, such as ``sys.path``, can be another one."""
+        known = self.names.get(name)
+        if isinstance(known, list) and isinstance(value, list):
+            known[:] = value
+
     def described(self) -> str:
         """Its name."""
         return self.name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import PurePosixPath, PureWindowsPath
 
-from abiscan.python.filesystem import as_text, exists, join, listing, matching
+from abiscan.python.filesystem import as_text, exists, expanded, join, listing, matching
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Model, Namespace, argument, natives
@@ -118,9 +118,9 @@ def _check(kind: str) -> Model:
     return lambda machine, args, _kwargs: exists(machine, args[0] if args else None, kind)
 
 
-def _expanded(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+def _expanded(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     text = as_text(args[0]) if args else None
-    return NotKnown("os.path.expanduser()", Why.ENVIRONMENT) if text is None or "~" in text else text
+    return NotKnown("os.path.expanduser()", Why.ENVIRONMENT) if text is None else expanded(machine, text)
 
 
 def _listdir(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:

@@ -106,7 +106,7 @@ def _sys(machine: PythonMachine) -> object:
         "byteorder": "little",
         "maxsize": 2**63 - 1,
         "modules": LoadedModules(),
-        "path": [NotKnown("sys.path[0]")],
+        "path": machine.search_path,
         "stderr": Stream(),
         "stdout": Stream(),
         "argv": NotKnown("sys.argv", Why.ENVIRONMENT),
