@@ -55,7 +55,7 @@ class ImageWorld:
         self.release_number = number_of(self.build) if self.build else None
         self.torch_version: str | Answer = self.build or Answer.UNKNOWN
         self.cuda = _cuda(self._torch, self._system)
-        self.python = _python(target)
+        self.python = _python(target, torch)
         self.machine = self._system.machine(self._torch.machine.value)
         self.unread = (
             f"registrations, layouts and code for GPUs are not read in files for {first.system.value}: libraries that "
@@ -160,8 +160,10 @@ def _cuda(torch: TorchImages, system: PythonSystem) -> str | Answer | None:
     return version.cuda or (None if (version.local or "").startswith("cpu") else Answer.UNKNOWN)
 
 
-def _python(target: Target) -> tuple[int, int] | Answer:
-    """The Python that the wheel is for."""
+def _python(target: Target, torch: Torch) -> tuple[int, int] | Answer:
+    """The Python that imports the package: that of the torch, else the one that the wheel is for."""
+    if torch.interpreter is not None:
+        return torch.interpreter.tag.major, torch.interpreter.tag.minor
     if target.metadata is None or target.metadata.python is None:
         return Answer.UNKNOWN
     major, _, minor = target.metadata.python.partition(".")
