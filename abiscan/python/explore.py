@@ -11,7 +11,7 @@ from abiscan.python.library import PythonCode
 from abiscan.python.machine import Decision, Exhausted, Limits, ProcessEnded, PythonMachine, Spot, Trace, Unreadable
 from abiscan.python.model import Answer, Condition, ImportOutcome, Load, Raised
 from abiscan.python.questions import AskedWorld
-from abiscan.python.sources import stripped
+from abiscan.python.systems import stripped
 from abiscan.python.values import PythonError, Thrown, Why
 
 _MOST_RUNS = 12

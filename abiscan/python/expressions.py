@@ -113,7 +113,7 @@ class Expressions(PythonMachine):
         """What iterating over a value gives."""
         value = self.settle(value)
         if isinstance(value, (list, tuple, set, frozenset, dict, str, bytes, range)):
-            if len(value) > _MOST_ITEMS:
+            if value[_MOST_ITEMS:] if isinstance(value, range) else len(value) > _MOST_ITEMS:  # its length may overflow
                 return NotKnown(f"list({described(value)})")
             ordered = sorted(value, key=described) if isinstance(value, (set, frozenset)) else value
             return [self.settle(one) if isinstance(one, Deferred) else one for one in ordered]

@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from abiscan.python import attributes, loading
 from abiscan.python.calls import Calls
+from abiscan.python.filesystem import as_text
 from abiscan.python.library import Found, Import, PythonCode, absolute
 from abiscan.python.machine import Frame, Limits, Spot, Unreadable
 from abiscan.python.model import Answer
@@ -60,6 +61,8 @@ class PythonInterpreter(Calls):
         """Import a module, and those that it is in, and give it."""
         if name in self.whole_names:
             return self.modules[name]
+        if len(self.frames) == 1:
+            self.asked_for = name
         parent: object = None
         full = ""
         for part in name.split("."):
@@ -89,10 +92,16 @@ class PythonInterpreter(Calls):
             if own is not None:
                 return self._load_found(full, own)
             return self._foreign(full, parent)
-        found = self.library.find(full)
+        folders = [self._folder_on_path(place) for place in (*self.search_path, self.files.system.root)]
+        found = self.library.find(full, [folder for folder in folders if folder is not None])
         if found is not None:
             return self._load_found(full, found)
-        return self._installed(full)
+        return NotKnown(full) if None in folders else self._installed(full)
+
+    def _folder_on_path(self, place: object) -> str | None:
+        """The folder in the package that an entry of ``sys.path`` is, None if it is another one or not known."""
+        text = as_text(place)
+        return None if text is None else self.files.inside(text)
 
     def _is_foreign(self, top: str) -> bool:
         """Whether other distributions may have modules in a package of this name, too."""
@@ -250,6 +259,10 @@ class PythonInterpreter(Calls):
 
     def _installed(self, name: str) -> object:
         absent = Thrown(PythonError(ModuleNotFoundError, (f"No module named '{name}'",), {"name": name}))
+        lacks = self.files.system.lacks
+        if name in lacks:
+            missing = lacks[name] or name
+            raise Thrown(PythonError(ModuleNotFoundError, (f"No module named '{missing}'",), {"name": missing}))
         removed = _REMOVED.get(name)
         python = self.world.python
         if removed is not None and not isinstance(python, Answer) and python >= removed:

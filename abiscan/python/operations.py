@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable
-from pathlib import PurePosixPath
+from pathlib import PurePath
 from typing import Any
 
 from abiscan.python.values import NotKnown, PythonError, Thrown, Why, concrete
@@ -177,7 +177,7 @@ def described(value: object) -> str:
     """How a condition names a value."""
     if isinstance(value, NotKnown):
         return value.name
-    if isinstance(value, (str, int, float, type(None), PurePosixPath)):
+    if isinstance(value, (str, int, float, type(None), PurePath)):
         return repr(value) if not isinstance(value, str) or len(value) < 80 else "…"
     return str(getattr(value, "name", None) or type(value).__name__)
 

@@ -13,6 +13,7 @@ from abiscan.python.machine import Limits
 from abiscan.python.model import Answer, ImportOutcome, OtherTorch, Reading, World
 from abiscan.python.questions import Answered, AskedWorld, Questions
 from abiscan.python.sources import PackageFiles, PackageSources
+from abiscan.python.systems import LINUX, PythonSystem
 from abiscan.python.unreached import unreached
 from abiscan.python.uses import Elsewhere, Later, WillingImports, classify, later
 
@@ -29,6 +30,7 @@ class PackageReader:
 
     :param modules: the names that it is imported by; if there are none, its metadata or its files say
     :param built_for: answers for a library by its path, and always alike
+    :param system: the one that it is for
     """
 
     def __init__(
@@ -36,8 +38,9 @@ class PackageReader:
         package: PackageSources,
         modules: Sequence[str] = (),
         built_for: Callable[[str], Sequence[OtherTorch]] = _of_no_torch,
+        system: PythonSystem = LINUX,
     ) -> None:
-        self._files = PackageFiles(package)
+        self._files = PackageFiles(package, system)
         self._modules = modules or self._files.top_level()
         self._built_for = built_for
         self._code: dict[tuple[tuple[int, int] | Answer, Surroundings], tuple[PythonCode, Elsewhere]] = {}
@@ -74,10 +77,11 @@ def read(
     *,
     surroundings: Surroundings | None = None,
     built_for: Callable[[str], Sequence[OtherTorch]] = _of_no_torch,
+    system: PythonSystem = LINUX,
     seconds: float = _SECONDS,
 ) -> Reading:
     """Read what importing a package does on one target: see ``PackageReader``."""
-    return PackageReader(package, modules, built_for).read(fresh, surroundings, seconds=seconds)
+    return PackageReader(package, modules, built_for, system).read(fresh, surroundings, seconds=seconds)
 
 
 def follow(

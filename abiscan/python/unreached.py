@@ -19,6 +19,11 @@ _OPEN = (HowLoaded.NEVER, HowLoaded.ON_DEMAND, HowLoaded.UNKNOWN)
 _ASKS = re.compile(rb"torch\.__version__|torch\.version|torch_version|from torch import|version\(\s*.(?:py)?torch\b")
 
 
+def asks_for_torch(source: bytes) -> bool:
+    """Whether a source may ask for the version or the build of torch."""
+    return _ASKS.search(source) is not None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Imports:
     """The imports of a package's modules where every library loads."""
@@ -48,7 +53,7 @@ class _Imports:
     def asks(self, library: PythonCode) -> bool:
         """Whether what is imported asks for torch's version."""
         files = {file for run in self.runs for file in run.trace.imported}
-        return any(_ASKS.search(library.source(file)) for file in files)
+        return any(asks_for_torch(library.source(file)) for file in files)
 
 
 def unreached(

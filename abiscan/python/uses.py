@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -15,6 +17,8 @@ from abiscan.python.model import Answer, HowLoaded, LibraryUse, LoadedBy, NoResu
 from abiscan.python.questions import AskedWorld, Questions
 from abiscan.python.values import Class, NotKnown, PythonFunction, PythonModule, Thrown, Why
 
+_WORD = re.compile(rb"[\w\x80-\xff]+")
+_FEW_NAMES = 20
 _MOST_MODULES = 200
 _MOST_CHOICES = 6
 
@@ -200,8 +204,9 @@ def later(
 def _may_load(library: PythonCode, path: str) -> bool:
     if library.outline(path).loads or library.outline(path).calls(library.risky):
         return True
-    source = library.source(path)
-    named = any(name in source for name in library.files.extension_names)
+    source, names = library.source(path), library.files.extension_names
+    few = len(names) <= _FEW_NAMES
+    named = any(name in source for name in names) if few else not names.isdisjoint(_WORD.findall(source))
     return named and any(one.extension for one in library.imported_by(path))
 
 
@@ -230,13 +235,18 @@ def classify(
     library: PythonCode, world: AskedWorld, runs: tuple[tuple[Run, ...], ...], after: Later
 ) -> dict[str, LibraryUse]:
     """Each library of the package, and how it is used."""
+    at_import: dict[str, LibraryUse] = {}
+    for group in reversed(runs):  # the first module that loads one counts
+        at_import.update(_at_import(group))
+    beyond = _first(after.attempts())
     uses: dict[str, LibraryUse] = {}
     for path in library.files.libraries:
-        use = _at_import(path, runs)
-        if use is None:
-            use = _beyond_import(path, after)
-        if use is not None:
-            uses[path] = use
+        if path in at_import:
+            uses[path] = at_import[path]
+        elif path in beyond:
+            attempt = beyond[path]
+            how = HowLoaded.CONDITIONAL if attempt in after.instead else HowLoaded.ON_DEMAND
+            uses[path] = LibraryUse(path=path, how=how, at=attempt.at)
     _alternatives(library, world, uses)
     _needed(library, uses)
     unclear = any(one.path is None for one in after.attempts()) or any(
@@ -250,55 +260,63 @@ def classify(
     return uses
 
 
-def _at_import(path: str, runs: tuple[tuple[Run, ...], ...]) -> LibraryUse | None:
-    for group in runs:
-        found = [(run, next((one for one in run.trace.attempts if one.path == path), None)) for run in group]
+def _first(attempts: Iterable[Attempt]) -> dict[str, Attempt]:
+    """The first attempt to load each library."""
+    first: dict[str, Attempt] = {}
+    for one in attempts:
+        if one.path is not None:
+            first.setdefault(one.path, one)
+    return first
+
+
+def _at_import(group: Sequence[Run]) -> dict[str, LibraryUse]:
+    """The libraries that the import of one module loads."""
+    runs = [(run, _first(run.trace.attempts)) for run in group]
+    uses: dict[str, LibraryUse] = {}
+    for path in {path for _, first in runs for path in first}:
+        found = [(run, first.get(path)) for run, first in runs]
         known = [one for _, one in found if one is not None]
-        if known:
-            usual = [one for run, one in found if not run.optional]
-            how = HowLoaded.IMPORT if all(usual) else HowLoaded.CONDITIONAL
-            if how is HowLoaded.IMPORT and any(one.guarded or one.told is not None for one in known):
-                how = HowLoaded.GUARDED
-            return LibraryUse(path=path, how=how, at=known[0].at)
-    return None
-
-
-def _beyond_import(path: str, after: Later) -> LibraryUse | None:
-    attempt = next((one for one in after.attempts() if one.path == path), None)
-    if attempt is None:
-        return None
-    how = HowLoaded.CONDITIONAL if attempt in after.instead else HowLoaded.ON_DEMAND
-    return LibraryUse(path=path, how=how, at=attempt.at)
+        usual = [one for run, one in found if not run.optional]
+        how = HowLoaded.IMPORT if all(usual) else HowLoaded.CONDITIONAL
+        if how is HowLoaded.IMPORT and any(one.guarded or one.told is not None for one in known):
+            how = HowLoaded.GUARDED
+        uses[path] = LibraryUse(path=path, how=how, at=known[0].at)
+    return uses
 
 
 def _alternatives(library: PythonCode, world: AskedWorld, uses: dict[str, LibraryUse]) -> None:
     """Libraries beside one that is used, for another version of torch, CUDA or Python."""
     names = {path: named(path) for path in library.files.libraries}
+    alike = Counter(name.pattern for name in names.values())
+    used: dict[str, LibraryUse] = {}
+    for use in uses.values():
+        used.setdefault(names[use.path].pattern, use)
     for path in library.files.libraries:
         if path in uses or not names[path].parts:
             continue
-        sibling = next((one for one in uses.values() if names[one.path].pattern == names[path].pattern), None)
+        sibling = used.get(names[path].pattern)
         if sibling is not None and sibling.how is not HowLoaded.ALTERNATIVE and sibling.convention is None:
             uses[path] = LibraryUse(path=path, how=HowLoaded.ALTERNATIVE, at=sibling.at)
             continue
-        siblings = [one for one in library.files.libraries if names[one].pattern == names[path].pattern]
         fitting = fits(names[path], world)
-        if fitting is None or len(siblings) < 2:
+        if fitting is None or alike[names[path].pattern] < 2:
             continue
         target = " and ".join(f"{kind} {value}" for kind, value in names[path].parts)
         how = HowLoaded.IMPORT if fitting else HowLoaded.ALTERNATIVE
         uses[path] = LibraryUse(path=path, how=how, at=None, convention=f"its name says {target}")
+        used.setdefault(names[path].pattern, uses[path])
 
 
 def _needed(library: PythonCode, uses: dict[str, LibraryUse]) -> None:
     """Libraries that others of the package need."""
+    system = library.files.system
     by_name: dict[str, list[str]] = {}
     for path in library.files.libraries:
-        by_name.setdefault(path.rpartition("/")[2], []).append(path)
+        by_name.setdefault(system.file_name(path), []).append(path)
     waiting = [use.path for use in uses.values()]
     while waiting:
         for name in library.files.sources.needed(waiting.pop()):
-            for path in by_name.get(name, ()):
+            for path in by_name.get(system.file_name(name), ()):
                 if path not in uses:
                     uses[path] = LibraryUse(path=path, how=HowLoaded.NEEDED, at=None)
                     waiting.append(path)
@@ -306,7 +324,7 @@ def _needed(library: PythonCode, uses: dict[str, LibraryUse]) -> None:
 
 def _no_python_imports(library: PythonCode, path: str) -> bool:
     name = library.files.importable_name(path)
-    if name is None or ".cpython-" not in path:
+    if name is None or not library.files.system.tagged.search(path):
         return False
     found = library.locate(name)
     return found is None or found.file != path

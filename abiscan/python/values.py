@@ -1,6 +1,6 @@
 """The values that the reading of Python code computes with.
 
-What is known is the value itself: a ``str``, an ``int``, a ``list``, a ``PurePosixPath``. The classes of this module
+What is known is the value itself: a ``str``, an ``int``, a ``list``, a ``PurePath``. The classes of this module
 are what has no such value here: what is not known, and the functions, classes, modules and exceptions of the package.
 """
 
@@ -10,7 +10,7 @@ import ast
 import enum
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from pathlib import PurePath
 
 from abiscan.python.model import PythonLine, World
 
@@ -229,7 +229,7 @@ def thrown(cls: type[BaseException], *args: object) -> Thrown:
     return Thrown(PythonError(cls, args))
 
 
-SCALARS = (str, int, float, bool, bytes, type(None), complex, PurePosixPath, range, slice)
+SCALARS = (str, int, float, bool, bytes, type(None), complex, PurePath, range, slice)
 
 
 def concrete(value: object, depth: int = 0) -> bool:
