@@ -163,21 +163,20 @@ class PythonInterpreter(Calls):
 
     def _skim(self, module: PythonModule, file: str) -> bool:
         """Follow only the imports of a module; False if that is not enough."""
-        lines = self.library.imports(file, self._package(module))
-        if any(line.nested and self._may_matter(line) for line in lines):
+        lines, nested = self.library.imports(file, self._package(module))
+        if any(map(self._may_matter, nested)):
             return False
         module.stage = Stage.SKIMMED
         frame = Frame(file=file)
         self.frames.append(frame)
         try:
             for line in lines:
-                if not line.nested:
-                    frame.line = line.line
-                    try:
-                        self._skim_line(line)
-                    except Thrown:
-                        if self._imports_at(file, line.line):
-                            raise
+                frame.line = line.line
+                try:
+                    self._skim_line(line)
+                except Thrown:
+                    if self._imports_at(file, line.line):
+                        raise
         except Thrown as error:
             error.failure.at = error.failure.at or self.place()
             raise

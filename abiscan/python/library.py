@@ -39,8 +39,6 @@ class Import:
     names: tuple[str, ...]
     targets: tuple[str, ...]
     """The module, and those of the names that are submodules."""
-    nested: bool
-    """Whether it is inside an ``if``, a ``try`` or a class."""
 
 
 _WORDS = re.compile("|".join(re.escape(word.decode().strip(".(")) for word in (*LOADING, *REGISTERING)))
@@ -72,7 +70,7 @@ class PythonCode:
     _mattering: dict[ast.AST, bool] = field(default_factory=dict)
     _found: dict[tuple[str, tuple[str, ...]], Found | None] = field(default_factory=dict)
     _located: dict[str, Found | None] = field(default_factory=dict)
-    _imports: dict[tuple[str, str], tuple[Import, ...]] = field(default_factory=dict)
+    _imports: dict[tuple[str, str], tuple[tuple[Import, ...], tuple[Import, ...]]] = field(default_factory=dict)
     _reaching: dict[str, bool] = field(default_factory=dict)
     _leaving: dict[ast.AST, bool] = field(default_factory=dict)
     _ending: dict[ast.AST, bool] = field(default_factory=dict)
@@ -213,14 +211,18 @@ class PythonCode:
             waiting.extend(self.imported_by(one.file))
         return False
 
-    def imports(self, file: str, package: str) -> tuple[Import, ...]:
-        """The imports of a module, outside of functions.
+    def imports(self, file: str, package: str) -> tuple[tuple[Import, ...], tuple[Import, ...]]:
+        """The imports of a module, outside of functions; apart, those inside an ``if``, a ``try`` or a class.
 
         :param package: the one that relative imports start from
         """
         key = file, package
         if key not in self._imports:
-            self._imports[key] = tuple(self._import(line, package) for line in self.outline(file).imports)
+            lines = self.outline(file).imports
+            self._imports[key] = (
+                tuple(self._import(line, package) for line in lines if not line.nested),
+                tuple(self._import(line, package) for line in lines if line.nested),
+            )
         return self._imports[key]
 
     def _import(self, line: ImportLine, package: str) -> Import:
@@ -229,13 +231,13 @@ class PythonCode:
         folders = found.folders if found else ()
         inside = [name for name in line.names if self.find(name, folders)] if folders else []
         targets = (module, *(f"{module}.{name}" for name in inside))
-        return Import(line=line.line, module=module, names=line.names, targets=targets, nested=line.nested)
+        return Import(line=line.line, module=module, names=line.names, targets=targets)
 
     def imported_by(self, file: str) -> list[Found]:
         """The modules of the package that the body of one imports."""
         name = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         package = name if file.endswith("/__init__.py") else name.rpartition(".")[0]
-        targets = (target for line in self.imports(file, package) for target in line.targets)
+        targets = (target for lines in self.imports(file, package) for line in lines for target in line.targets)
         return [found for found in map(self.locate, targets) if found is not None]
 
     def lacks(self, line: ImportLine) -> bool:

@@ -145,19 +145,19 @@ class Later:
 
 def instead(library: PythonCode, willing: WillingImports, modules: Sequence[str], limits: Limits) -> list[Attempt]:
     """What the package tries to load as it is imported if what it can do without does not load, one after the other."""
-    found: list[Attempt] = []
+    attempts = [one for name in modules for one in willing.run(name).trace.attempts]
+    found = list(attempts)
     refused: set[str | None] = set()
-    for _ in range(_MOST_CHOICES):
-        runs = (
-            run(library, Unwilling(willing.world(), refused), name, {}, limits) if refused else willing.run(name)
-            for name in modules
-        )
-        attempts = [one for import_ in runs for one in import_.trace.attempts]
-        found.extend(attempts)
+    for _ in range(_MOST_CHOICES - 1):
         guarded = {one.path for one in attempts if one.guarded}
         if guarded <= refused:
             break
         refused |= guarded
+        machine = PythonInterpreter(library, Unwilling(willing.world(), refused), {}, limits)
+        for name in modules:
+            _try_import(machine, name)
+        attempts = machine.trace.attempts
+        found.extend(attempts)
     return found
 
 
