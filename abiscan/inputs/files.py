@@ -129,15 +129,10 @@ class DiskFile:
         :raises InputError: it cannot be read
         """
         if self._sha256 is None:
-            disk.file(self.path)
-            digest = hashlib.sha256()
             try:
-                with self.path.open("rb") as stream:  # mapping it would take as much memory
-                    while block := stream.read(_BLOCK):
-                        digest.update(block)
+                self._sha256 = disk.sha256(self.path)
             except OSError as error:
                 raise unreadable(self.path, error) from error
-            self._sha256 = digest.hexdigest()
         return self._sha256
 
 

@@ -19,6 +19,7 @@ from typing import IO, Final
 import httpx2
 
 from abiscan.errors import InputError
+from abiscan.inputs.kept import allocated
 from abiscan.inputs.web import Web
 
 CACHE_BYTES: Final = 4 << 30
@@ -337,7 +338,7 @@ def tidy(folder: Path, limit: int = CACHE_BYTES) -> None:
         files = sorted(folder.glob("*.data"), key=lambda file: file.stat().st_mtime, reverse=True)
         total = 0
         for file in files:
-            total += file.stat().st_blocks * 512  # they are sparse
+            total += allocated(file.stat())
             if total > limit:
                 file.unlink(missing_ok=True)
                 file.with_suffix(".parts").unlink(missing_ok=True)
