@@ -19,6 +19,7 @@ from typing import Final
 import pytest
 
 from abiscan.binary.elf import ElfFile
+from abiscan.emulation import Phase
 from abiscan.emulation.loader import BASE
 from abiscan.emulation.recovery import Recovery
 
@@ -202,7 +203,8 @@ def _emulated(path: Path) -> tuple[bytes, list[str], list[str]]:
         symbol = recovery.process.image.find("memory")
         assert symbol is not None
         memory = recovery.process.machine.read(BASE + symbol.value, symbol.size)
-    return memory, [str(operator.schema) for operator in found.operators], [gap.reason for gap in found.gaps]
+    registered = [str(each.schema) for each in found.operators if each.phase is Phase.STATIC_INIT]
+    return memory, registered, [gap.reason for gap in found.gaps]
 
 
 @pytest.mark.parametrize("build", BUILDS)
