@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from abiscan.binary.elf import SourceLine
 from abiscan.torches import headers
 from abiscan.torches.headers import assertions
 
@@ -29,5 +30,5 @@ def test_the_lines_of_assertions(text: str, lines: list[int]) -> None:
 
 
 def test_each_path_that_a_place_may_mean_is_tried() -> None:
-    place = headers.SourceLine("/home/me/torch/include/c10/core/X.h", 7)
+    place = SourceLine("/home/me/torch/include/c10/core/X.h", 7)
     assert list(headers.lines_of(place)) == ["torch/include/c10/core/X.h:7", "c10/core/X.h:7"]
