@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from abiscan.binary.elf import ElfFile
+from abiscan.emulation.call_sites import Functions
 from abiscan.emulation.doubles import finder
 from abiscan.emulation.doubles.libc import LIBC
 from abiscan.emulation.emulator import PAGE_SIZE
@@ -188,3 +189,21 @@ def test_objects_of_a_process_are_apart(file: Path) -> None:
     assert process.image_at(second.base) is second
     assert process.image_at(first.base + first.size) is None
     process.close()
+
+
+def test_functions_are_where_readelf_has_them(process: EmulatedProcess, file: Path) -> None:
+    """The table of ``.eh_frame_hdr`` (LSB, 10.6.2) has every function, also those that are not exported."""
+    functions, image = Functions(process.image), process.image
+    starts = [value(process, name) for name in ("place", "caller", "second_function")]
+    text = subprocess.run(["readelf", "--syms", "-W", str(file)], capture_output=True, text=True, check=True).stdout
+    rows = [line.split() for line in text.splitlines() if " FUNC " in line and " UND " not in line]
+    listed = {int(row[1], 16): int(row[2], 0) for row in rows}
+    assert {*starts} < {*listed} <= {*functions.starts}
+    assert functions.starts == sorted(functions.starts)
+    for start, size in listed.items():
+        assert functions.containing(start) == functions.containing(start + size - 1) == start
+        assert start + size <= functions.end_of(start) <= min((at for at in listed if at > start), default=image.size)
+        assert functions.code_of(start)[:size] == process.machine.read(BASE + start, size)
+    assert functions.containing(functions.starts[0] - 1) is None
+    assert functions.end_of(functions.starts[-1]) == image.size
+    assert functions.code_of(image.size + PAGE_SIZE) == b""

@@ -11,7 +11,7 @@ from tests import world
 
 
 def told(version: str, *steps: dict[str, Any], has: dict[str, Any] | None = None) -> str | None:
-    case = {
+    case: dict[str, Any] = {
         "extension": world.EXTENSION,
         "objects": {world.EXTENSION: {"needed": ["libtorch_cpu.so"]}},
         "torch": {**world.BASE["torch"], "build": version},
