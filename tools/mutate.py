@@ -10,7 +10,7 @@ another one. What no test can see is not changed: assertions, ``zip(strict=…)`
 One process imports all and collects the tests. It first records which test runs which line; then each mutant is a fork
 of it, whose functions get the changed code, and which runs the tests that run the changed line, until one fails. Where
 the line is run while modules are imported, a new process imports the changed module instead. A mutant is killed if a
-test fails, or takes a hundred times the processor time that it should: how busy the machine is does not count.
+test fails, or takes ten times its processor time, and ten seconds: how busy the machine is does not count.
 Otherwise it survived, and either a test is missing or the change makes no difference. Exits with 1 if fewer than 95 %
 are killed.
 """
@@ -52,8 +52,8 @@ _TESTS: Final = (
     "tests/property",
     "tests/test_cases.py",
 )
-_SLOWER: Final = 100
-_LEAST_SECONDS: Final = 30  # of processor time: a test alone reads tables that another one has read before, otherwise
+_SLOWER: Final = 10
+_LEAST_SECONDS: Final = 10  # of processor time: a test alone has to read what another one has read before, otherwise
 _MEMORY: Final = 6 << 30
 _WAIT: Final = 3600  # for a mutant, however busy the machine; one that waits for ever is not counted as killed
 _OTHER: Final[dict[type[ast.AST], type[ast.AST]]] = {

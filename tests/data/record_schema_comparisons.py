@@ -2,8 +2,8 @@
 
     python -m tests.data.record_schema_comparisons
 
-Pairs are those of ``tests/oracle/test_schema.py``, which asks all of them of the torch that is installed; these are some
-of them, for the tests that need no torch.
+These are some of the pairs of ``tests/oracle/test_schema.py``, which asks all of them of the torch that is installed;
+some are for the tests that need no torch.
 """
 
 from __future__ import annotations
