@@ -391,7 +391,7 @@ def _import_changed(one: Mutant) -> None:
 
 
 def _numbers(chosen: argparse.Namespace) -> Sequence[int]:
-    return range(chosen.start, chosen.start + chosen.count) if chosen.only is None else [chosen.only]
+    return chosen.only or range(chosen.start, chosen.start + chosen.count)
 
 
 def _same(chosen: argparse.Namespace) -> list[str]:
@@ -406,7 +406,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--start", type=int, default=0, metavar="NUMBER", help="the first mutant")
     parser.add_argument("--room", choices=ROOMS, action="append", help="only mutants of this room (repeatable)")
-    parser.add_argument("--only", type=int, metavar="NUMBER", help="only this mutant")
+    parser.add_argument("--only", type=int, nargs="+", metavar="NUMBER", help="only these mutants")
     parser.add_argument("--tests", nargs="+", default=_TESTS, metavar="PATH", help="what is to notice it")
     parser.add_argument("--record", type=Path, metavar="FILE", help="keep there which test runs which line")
     parser.add_argument("--time-limit", type=float, default=float("inf"), metavar="SECONDS", help="begin none after it")
@@ -420,7 +420,7 @@ def main() -> int:
     os.chdir(ROOT)
     options = ["-q", "--no-header", "-p", "no:cacheprovider", *chosen.tests]
     if chosen.early:
-        _import_changed(mutant(chosen.seed, chosen.only, chosen.room or ROOMS))
+        _import_changed(mutant(chosen.seed, chosen.only[0], chosen.room or ROOMS))
         return int(pytest.main(["-x", *options]))
     begin, imports = time.monotonic(), _coverage()
     imports.start()
