@@ -8,6 +8,7 @@ import os
 import struct
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import click.testing
 import pytest
 from packaging.requirements import Requirement
 
+import abiscan
 from abiscan.binary.elf import ElfFile, Machine
 from abiscan.binary.mangling import demangle, same_name_prefixes
 from abiscan.cli import main
@@ -319,3 +321,27 @@ def test_an_index_that_names_a_file_of_this_machine(tmp_path: Path, monkeypatch:
         (candidate,) = index.candidates(Requirement("x"))
         with pytest.raises(InputError, match="cannot be read"):
             index.requirements(candidate)
+
+
+def test_a_range_whose_length_is_no_number_of_c(tmp_path: Path) -> None:
+    code = (
+        "x = list(range(10**20))\ny = ' '.join(range(10**20))\n"
+        "try:\n    len(range(10**20))\nexcept OverflowError:\n    from . import _C\n"
+    )
+    path = package_wheel(tmp_path, "x", {"x/_C.so": extension()}, files={"x/__init__.py": code})
+    result = run("check", str(path), "--torch", "2.13.0", "--format", "json")
+    assert "internal error" not in result.stderr
+    (used,) = json.loads(result.stdout)["packages"][0]["libraries"]
+    assert used["how"] == "import"
+
+
+def test_thousands_of_modules_and_libraries_take_no_time_for_each_pair(tmp_path: Path) -> None:
+    modules = {f"x/m{number}.py": b"" for number in range(6_000)}
+    libraries = {f"x/e{number}.so": b"" for number in range(6_000)}
+    path = wheel(
+        tmp_path / "x-1.0-py3-none-any.whl",
+        {"x/__init__.py": b"", "x/_C.so": extension().build(), **modules, **libraries},
+    )
+    begin = time.process_time()
+    assert abiscan.check(path, "2.13.0").results
+    assert time.process_time() - begin < 5  # it took 11 s

@@ -2,11 +2,16 @@
 
     python -m tools.mutate                            # 200 mutants, seed 0
     python -m tools.mutate --count 20 --seed 3 --time-limit 600
-    python -m tools.mutate --room dispatch --only 17  # one mutant again
+    python -m tools.mutate --only 17 --tests tests/unit/dispatch
 
 A mutant is determined by the seed and its number: in one function, a comparison, operator, number, condition or jump is
-another one. It lives in a copy of the package. It is killed if a test fails, or takes ten times as long as usual;
-otherwise it survived, and either a test is missing or the change makes no difference. Exits with 1 if fewer than 95 %
+another one. What no test can see is not changed: assertions, ``zip(strict=…)`` and the arguments of decorators.
+
+One process imports all and collects the tests. It first records which test runs which line; then each mutant is a fork
+of it, whose functions get the changed code, and which runs the tests that run the changed line, until one fails. Where
+the line is run while modules are imported, a new process imports the changed module instead. A mutant is killed if a
+test fails, or takes a hundred times the processor time that it should: how busy the machine is does not count.
+Otherwise it survived, and either a test is missing or the change makes no difference. Exits with 1 if fewer than 95 %
 are killed.
 """
 
@@ -14,22 +19,43 @@ from __future__ import annotations
 
 import argparse
 import ast
+import difflib
+import functools
+import gc
+import hashlib
+import json
 import os
-import shutil
+import resource
+import select
+import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import types
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+import coverage
+import pytest
+
 ROOT: Final = Path(__file__).resolve().parent.parent
 ROOMS: Final = ("linkage", "dispatch", "emulation", "rules", "torches")
 ENOUGH: Final = 0.95
-_SECONDS: Final = 900  # for all tests of a mutant
+_TESTS: Final = (
+    *(f"tests/unit/{room}" for room in ROOMS),
+    "tests/unit/extension",
+    "tests/property",
+    "tests/test_cases.py",
+)
+_SLOWER: Final = 100
+_LEAST_SECONDS: Final = 30  # of processor time: a test alone reads tables that another one has read before, otherwise
+_MEMORY: Final = 6 << 30
+_WAIT: Final = 3600  # for a mutant, however busy the machine; one that waits for ever is not counted as killed
 _OTHER: Final[dict[type[ast.AST], type[ast.AST]]] = {
     ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
     ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.And: ast.Or, ast.Or: ast.And,
@@ -37,28 +63,23 @@ _OTHER: Final[dict[type[ast.AST], type[ast.AST]]] = {
     ast.BitOr: ast.BitAnd, ast.Break: ast.Continue, ast.Continue: ast.Break,
 }  # fmt: skip
 
-# What kills a mutant of a room soonest; everything else that needs no torch and no corpus follows.
-_FIRST: Final = {
-    "linkage": ("tests/unit/linkage", "tests/property/test_linkage.py"),
-    "dispatch": ("tests/unit/dispatch", "tests/property/test_dispatcher.py", "tests/property/test_schema.py"),
-    "emulation": ("tests/unit/emulation",),
-    "rules": ("tests/unit/rules", "tests/test_cases.py"),
-    "torches": ("tests/unit/torches", "tests/property/test_names.py", "tests/property/test_operator_table.py"),
-}
-_ALL: Final = ("tests/unit", "tests/property", "tests/test_cases.py", "tests/golden")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
-    """A file with one change, in a line."""
+    """A file with one change, in some lines."""
 
     path: str
-    line: int
+    lines: range
     change: str
     text: str
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}: {self.change}"
+        return f"{self.path}:{self.lines[0]}: {self.change}"
+
+    def diff(self) -> str:
+        """What is changed, with the lines around it."""
+        before = (ROOT / self.path).read_text("utf-8").splitlines()
+        return "\n".join(list(difflib.unified_diff(before, self.text.splitlines(), lineterm="", n=2))[2:])
 
 
 def mutant(seed: int, number: int, rooms: Sequence[str]) -> Mutant:
@@ -75,17 +96,24 @@ def mutant(seed: int, number: int, rooms: Sequence[str]) -> Mutant:
 
 def _places(tree: ast.AST) -> Iterator[ast.expr | ast.stmt]:
     """The nodes in functions that can be another one."""
-    annotations = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(annotation := getattr(node, "annotation", getattr(node, "returns", None)), ast.AST)
-        for inner in ast.walk(annotation)
-    }
+    unseen = {id(inner) for node in ast.walk(tree) for part in _unseen(node) for inner in ast.walk(part)}
     for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef):
             for node in (inner for statement in function.body for inner in ast.walk(statement)):
-                if isinstance(node, ast.expr | ast.stmt) and id(node) not in annotations and _can_be_other(node):
+                if isinstance(node, ast.expr | ast.stmt) and id(node) not in unseen and _can_be_other(node):
                     yield node
+
+
+def _unseen(node: ast.AST) -> Iterator[ast.AST]:
+    """The parts of a node whose change makes no difference to a program that is right."""
+    for name in ("annotation", "returns"):
+        if isinstance(annotation := getattr(node, name, None), ast.AST):
+            yield annotation
+    yield from getattr(node, "decorator_list", ())
+    if isinstance(node, ast.Assert):
+        yield node
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "zip":
+        yield from node.keywords
 
 
 def _can_be_other(node: ast.AST) -> bool:
@@ -114,7 +142,8 @@ def _changed(path: str, text: str, node: ast.expr | ast.stmt) -> Mutant:
     end = sum(len(line) + 1 for line in lines[: node.end_lineno - 1]) + node.end_col_offset
     data = text.encode()
     new = (data[:start] + after.encode() + data[end:]).decode()
-    return Mutant(path=path, line=node.lineno, change=f"{' '.join(before.split())} -> {after}", text=new)
+    lines_ = range(node.lineno, node.end_lineno + 1)
+    return Mutant(path=path, lines=lines_, change=f"{' '.join(before.split())} -> {after}", text=new)
 
 
 def _other(node: ast.AST) -> ast.AST:
@@ -137,29 +166,237 @@ def _swapped(node: ast.AST) -> Any:
     return _OTHER[type(node)]()
 
 
-def killer(one: Mutant, tree: Path) -> str | None:
-    """The first test that notices a mutant in a copy of the repository; None if it survives."""
-    file = tree / one.path
-    original = file.read_text("utf-8")
-    file.write_text(one.text, "utf-8")
-    begin = time.monotonic()
-    try:
-        for tests in (_FIRST[one.path.split("/")[1]], _ALL):
-            command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", *tests]
-            environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(tree)}
-            try:
-                done = subprocess.run(
-                    command, cwd=tree, env=environment, capture_output=True, text=True, check=False,
-                    timeout=_SECONDS - (time.monotonic() - begin),
-                )  # fmt: skip
-            except subprocess.TimeoutExpired:
-                return "takes too long"
+@dataclass(slots=True, kw_only=True)
+class Record:
+    """The processor time of each test, and the lines of each file that it runs, as a bit set.
+
+    ``imported`` are the lines that are run while modules are imported, without any test.
+    """
+
+    package: str
+    seconds: dict[str, float] = field(default_factory=dict)
+    lines: dict[str, dict[str, int]] = field(default_factory=dict)
+    imported: dict[str, int] = field(default_factory=dict)
+
+    def of(self, one: Mutant) -> set[str]:
+        """The tests that run a line of a mutant."""
+        wanted = _bits(one.lines)
+        return {test for test, lines in self.lines.get(one.path, {}).items() if lines & wanted}
+
+
+def _bits(lines: Iterable[int]) -> int:
+    return functools.reduce(lambda bits, line: bits | 1 << line, lines, 0)
+
+
+class _Killers:
+    """A plugin of pytest that runs the tests of each mutant, instead of all tests once."""
+
+    def __init__(self, chosen: argparse.Namespace, imports: coverage.Coverage) -> None:
+        self._chosen, self._imports = chosen, imports
+        self._failed: str | None = None
+        self._functions: dict[str, list[types.FunctionType]] = defaultdict(list)  # by file
+        self.killed = self.done = 0
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._failed = self._failed or report.nodeid
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        self._imports.stop()
+        if session.testsfailed:
+            raise session.Interrupted("a test module cannot be imported")
+        session.config.pluginmanager.unregister(name="terminalreporter")
+        import hypothesis  # not before pytest knows which modules it rewrites
+
+        hypothesis.settings.register_profile(
+            "mutate", hypothesis.settings.default, phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate]
+        )
+        hypothesis.settings.load_profile("mutate")
+        for found in gc.get_objects():
+            if isinstance(found, types.FunctionType):
+                self._functions[found.__code__.co_filename].append(found)
+        record = self._recorded(session.items)
+        gc.freeze()  # or else a fork that collects garbage would copy all of it
+        begin = time.monotonic()
+        for number in _numbers(self._chosen):
+            if time.monotonic() - begin > self._chosen.time_limit:
+                break
+            one = mutant(self._chosen.seed, number, self._chosen.room or ROOMS)
+            by = self._killer(one, number, session.items, record)
+            self.done, self.killed = self.done + 1, self.killed + (by is not None)
+            print(f"{number} {'killed' if by else 'SURVIVED'} {one}{f' by {by}' if by else ''}", flush=True)
+            if by is None:
+                print(one.diff(), flush=True)
+        return True
+
+    def _recorded(self, items: Sequence[pytest.Item]) -> Record:
+        package, file = _digest(), self._chosen.record
+        record = Record(package=package, imported=_lines(self._imports))
+        if file and file.is_file():
+            kept = Record(**json.loads(file.read_text("utf-8")))
+            record = kept if kept.package == package else record
+        files: dict[Path, list[pytest.Item]] = defaultdict(list)
+        for item in items:
+            if item.nodeid not in record.seconds:
+                files[item.path].append(item)
+        for path, tests in files.items():
+            answer = _forked(functools.partial(self._run_recorded, tests))
+            if answer is None or "failed" in answer:
+                sys.exit(f"{path}: the tests fail without any change: {answer}")
+            for test, (seconds, lines) in answer.items():
+                record.seconds[test] = seconds
+                for name, bits in lines.items():
+                    record.lines.setdefault(name, {})[test] = bits
+        if file:
+            file.write_text(json.dumps({name: getattr(record, name) for name in Record.__slots__}), "utf-8")
+        return record
+
+    def _run_recorded(self, items: Sequence[pytest.Item]) -> Mapping[str, object]:
+        result = {}
+        for item, following in zip(items, [*items[1:], None], strict=True):
+            begin, cover = _seconds(), _coverage()
+            cover.start()
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            cover.stop()
+            result[item.nodeid] = _seconds() - begin, _lines(cover)
+            if self._failed:
+                return {"failed": self._failed}
+        return result
+
+    def _killer(self, one: Mutant, number: int, items: Sequence[pytest.Item], record: Record) -> str | None:
+        """The first test that notices a mutant; None if it survives."""
+        covering = record.of(one)
+        room = f"tests/unit/{one.path.split('/')[1]}/"
+        near = [item for item in items if item.nodeid in covering]
+        near.sort(key=lambda item: (not item.nodeid.startswith(room), record.seconds[item.nodeid]))
+        # Of the others in the same files, some may see what the first one has kept.
+        kept = {item.path for item in near}
+        others = [item for item in items if item.path in kept and item.nodeid not in covering]
+        if tests := [*near, *others]:
+            answer = _forked(lambda: self._run_mutant(one, tests, record.seconds))
+            if answer is None or answer["by"]:
+                return "takes too long" if answer is None else str(answer["by"])
+        if _bits(one.lines) & record.imported.get(one.path, 0):
+            command = [sys.executable, "-m", "tools.mutate", "--early", *_same(self._chosen), "--only", str(number)]
+            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
             if done.returncode:
-                lines = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-                return lines[0] if lines else f"pytest ends with {done.returncode}"
+                return next(
+                    (line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))), "import"
+                )
         return None
-    finally:
-        file.write_text(original, "utf-8")
+
+    def _run_mutant(
+        self, one: Mutant, items: Sequence[pytest.Item], seconds: Mapping[str, float]
+    ) -> Mapping[str, object]:
+        _replace(one, self._functions[str(ROOT / one.path)])
+        _import_changed(one)  # what is imported only when it is needed
+        for item, following in zip(items, [*items[1:], None], strict=True):
+            most = int(_seconds() + _SLOWER * seconds.get(item.nodeid, 0) + _LEAST_SECONDS)
+            resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if self._failed:
+                break
+        return {"by": self._failed}
+
+
+def _seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def _coverage() -> coverage.Coverage:
+    cover = coverage.Coverage(data_file=None, config_file=False, include=[str(ROOT / "abiscan" / "*")], messages=False)
+    cover.set_option("run:disable_warnings", ["no-data-collected"])
+    return cover
+
+
+def _lines(cover: coverage.Coverage) -> dict[str, int]:
+    """The lines that were run, by file, as bit sets."""
+    data = cover.get_data()
+    inside = [file for file in data.measured_files() if Path(file).is_relative_to(ROOT)]
+    return {Path(file).relative_to(ROOT).as_posix(): _bits(data.lines(file) or ()) for file in inside}
+
+
+def _digest() -> str:
+    """Of the package: where lines have moved, what was recorded is of no use."""
+    digest = hashlib.sha256()
+    for file in sorted((ROOT / "abiscan").rglob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _forked(run: Any) -> Any:
+    """What a function returns in a process of its own; None if the system ends that for the processor time it takes."""
+    reading, writing = os.pipe()
+    sys.stdout.flush()
+    child = os.fork()
+    if not child:
+        os.setpgid(0, 0)
+        os.close(reading)
+        null = os.open(os.devnull, os.O_RDWR)
+        os.dup2(null, 1)
+        os.dup2(null, 2)
+        resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, resource.RLIM_INFINITY))
+        try:
+            answer = run()
+        except BaseException as error:  # noqa: BLE001 - a mutant may raise anything, in hooks of pytest as well
+            answer = {"by": f"{type(error).__name__}: {error}", "failed": f"{type(error).__name__}: {error}"}
+        with os.fdopen(writing, "w", encoding="utf-8") as stream:
+            json.dump(answer, stream)
+        os._exit(0)
+    os.close(writing)
+    end, parts = time.monotonic() + _WAIT, []
+    while select.select([reading], [], [], max(0, end - time.monotonic()))[0] and (part := os.read(reading, 1 << 20)):
+        parts.append(part)
+    os.close(reading)
+    waits = time.monotonic() >= end
+    os.killpg(child, signal.SIGKILL)
+    status = os.waitpid(child, 0)[1]
+    if parts:
+        return json.loads(b"".join(parts))
+    if waits:
+        return {"by": None, "failed": "it waits for ever"}
+    return None if os.WTERMSIG(status) == signal.SIGXCPU else {"by": f"status {status}", "failed": f"status {status}"}
+
+
+def _replace(one: Mutant, functions: Sequence[types.FunctionType]) -> None:
+    """Give the functions of a module the code that they have in a mutant."""
+    file = str(ROOT / one.path)
+    before = compile((ROOT / one.path).read_text("utf-8"), file, "exec")
+    new = dict(_pairs(before, compile(one.text, file, "exec")))
+    for function in functions:
+        code = function.__code__
+        if other := new.get((code.co_name, code.co_firstlineno, code.co_code)):
+            function.__code__ = other
+
+
+def _pairs(before: types.CodeType, after: types.CodeType) -> Iterator[tuple[tuple[str, int, bytes], types.CodeType]]:
+    """Each code inside another, by its name, place and content, and what it becomes."""
+    old, new = ([one for one in code.co_consts if isinstance(one, types.CodeType)] for code in (before, after))
+    for first, second in zip(old, new, strict=True):
+        if first != second:
+            yield (first.co_name, first.co_firstlineno, first.co_code), second
+        yield from _pairs(first, second)
+
+
+def _import_changed(one: Mutant) -> None:
+    """Have a module be imported as it is in a mutant."""
+    file, original = str(ROOT / one.path), SourceFileLoader.get_code
+
+    def get_code(self: SourceFileLoader, fullname: str) -> types.CodeType | None:
+        return compile(one.text, file, "exec") if self.path == file else original(self, fullname)
+
+    SourceFileLoader.get_code = get_code  # type: ignore[method-assign,assignment]
+
+
+def _numbers(chosen: argparse.Namespace) -> Sequence[int]:
+    return range(chosen.start, chosen.start + chosen.count) if chosen.only is None else [chosen.only]
+
+
+def _same(chosen: argparse.Namespace) -> list[str]:
+    rooms = [word for room in chosen.room or () for word in ("--room", room)]
+    return ["--seed", str(chosen.seed), *rooms, "--tests", *chosen.tests]
 
 
 def main() -> int:
@@ -170,29 +407,30 @@ def main() -> int:
     parser.add_argument("--start", type=int, default=0, metavar="NUMBER", help="the first mutant")
     parser.add_argument("--room", choices=ROOMS, action="append", help="only mutants of this room (repeatable)")
     parser.add_argument("--only", type=int, metavar="NUMBER", help="only this mutant")
+    parser.add_argument("--tests", nargs="+", default=_TESTS, metavar="PATH", help="what is to notice it")
+    parser.add_argument("--record", type=Path, metavar="FILE", help="keep there which test runs which line")
     parser.add_argument("--time-limit", type=float, default=float("inf"), metavar="SECONDS", help="begin none after it")
     parser.add_argument("--list", action="store_true", help="show the mutants, and test none")
+    parser.add_argument("--early", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
-    numbers = range(chosen.start, chosen.start + chosen.count) if chosen.only is None else [chosen.only]
-    begin, killed, done = time.monotonic(), 0, 0
-    with tempfile.TemporaryDirectory(prefix="mutate-") as folder:
-        tree = Path(folder) / "tree"
-        ignored = shutil.ignore_patterns(".*", "build", "__pycache__")
-        shutil.copytree(ROOT, tree, ignore=ignored)
-        for number in numbers:
-            if time.monotonic() - begin > chosen.time_limit:
-                break
-            one = mutant(chosen.seed, number, chosen.room or ROOMS)
-            if chosen.list:
-                print(number, one)
-                continue
-            by = killer(one, tree)
-            done, killed = done + 1, killed + (by is not None)
-            print(f"{number} {'killed' if by else 'SURVIVED'} {one}{f' by {by}' if by else ''}", flush=True)
-    if not done:
+    if chosen.list:
+        for number in _numbers(chosen):
+            print(number, mutant(chosen.seed, number, chosen.room or ROOMS))
         return 0
-    print(f"seed {chosen.seed}: {killed} of {done} killed ({killed / done:.0%}) in {time.monotonic() - begin:.0f} s")
-    return 0 if killed >= ENOUGH * done else 1
+    os.chdir(ROOT)
+    options = ["-q", "--no-header", "-p", "no:cacheprovider", *chosen.tests]
+    if chosen.early:
+        _import_changed(mutant(chosen.seed, chosen.only, chosen.room or ROOMS))
+        return int(pytest.main(["-x", *options]))
+    begin, imports = time.monotonic(), _coverage()
+    imports.start()
+    killers = _Killers(chosen, imports)
+    if (status := pytest.main(options, plugins=[killers])) or not killers.done:
+        return int(status)
+    share = killers.killed / killers.done
+    took = time.monotonic() - begin
+    print(f"seed {chosen.seed}: {killers.killed} of {killers.done} killed ({share:.1%}) in {took:.0f} s")
+    return 0 if share >= ENOUGH else 1
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import os
 import posixpath
 import re
 import shlex
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,16 +21,17 @@ from abiscan.gpu.devices import Hardware
 from abiscan.hooks.install import Inspector, Plan, Problem
 from abiscan.hooks.judgement import Fitness, Judgement, MainCause, cause, judge, worst_finding
 from abiscan.hooks.pip import Pip
-from abiscan.hooks.solution import Task, solve
+from abiscan.hooks.solution import Solution, Task, solve
 from abiscan.inputs import disk, interpreter, packages, system
 from abiscan.inputs.answers import answer
 from abiscan.inputs.environment import PythonEnvironment
-from abiscan.inputs.packages import Distribution
+from abiscan.inputs.image_files import is_torch_image
+from abiscan.inputs.packages import Distribution, is_library
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import uses_torch
 from abiscan.results.doctor import Ailment, Diagnosis, Trouble
 from abiscan.torches.from_libs import build_of
-from abiscan.torches.torch import TorchChoice, TorchOf
+from abiscan.torches.torch import ImageTorch, TorchChoice, TorchOf
 
 # auditwheel renames the libraries that it puts into a wheel: libc10-5de87c2d.so.
 _COPY: Final = re.compile(r"(?P<stem>lib\w+)(?:-[0-9a-f]{8})?(?P<end>\.so)")
@@ -56,11 +58,11 @@ def diagnose(
     for distribution in packages.installed(interpreter.search_path(python)):
         if distribution.name == "torch":
             continue
-        copies = [path for path in distribution.objects if _is_libtorch(path)]
+        copies = [path for path in (*distribution.objects, *distribution.images) if _is_libtorch(path)]
         if copies:
             ailments.append(_second_copy(distribution, copies, pip))
             continue
-        if not uses_torch(distribution, files):
+        if not uses_torch(distribution, files, images=isinstance(torch, ImageTorch)):
             continue
         session.progress(f"checking {distribution}")
         try:
@@ -88,14 +90,16 @@ def diagnose(
         ailments += [problem] if problem else []
         healthy += [] if problem else [str(build)]
     solution, solved = _way_out(broken, torch.build, pip, session)
-    ailments += [_ailment(each, solution if each in solved else None, pip) for each in broken]
+    command = pip.command(["install", *solution.words]) if solution else None
+    ailments += [_ailment(each, command if each in solved else None, pip) for each in broken]
     return Diagnosis(
         environment=str(environment),
         torch=torch.build,
         python=str(torch.interpreter.executable) if torch.interpreter else None,
         ailments=tuple(sorted(ailments, key=lambda ailment: ailment.severity, reverse=True)),
         healthy=tuple(healthy),
-        solution=solution,
+        solution=command,
+        advice=solution.newest if solution else None,
     )
 
 
@@ -130,8 +134,8 @@ class _Broken:
 
 def _way_out(
     broken: Sequence[_Broken], torch: str | None, pip: Pip, session: Session
-) -> tuple[str | None, Sequence[_Broken]]:
-    """The one command after which packages work together, and the packages that it mends."""
+) -> tuple[Solution | None, Sequence[_Broken]]:
+    """The one installation after which packages work together, and the packages that it mends."""
     from_index = [each for each in broken if each.distribution.source is None and not each.for_another_python]
     if not from_index or torch is None:
         return None, ()
@@ -149,15 +153,14 @@ def _way_out(
         return None, ()
 
 
-def _solved(broken: Sequence[_Broken], torch: str, pip: Pip, inspector: Inspector, session: Session) -> str | None:
+def _solved(broken: Sequence[_Broken], torch: str, pip: Pip, inspector: Inspector, session: Session) -> Solution | None:
     task = Task(
         words=(),
         plan=Plan(python=pip.python, packages=()),
         broken=[each.problem for each in broken],
         torch=torch,
     )
-    solution = solve(task, pip, inspector, session)
-    return pip.command(["install", *solution.words]) if solution else None
+    return solve(task, pip, inspector, session)
 
 
 def _ailment(broken: _Broken, solution: str | None, pip: Pip) -> Ailment:
@@ -208,7 +211,10 @@ def _unknown(subject: str, message: str) -> Ailment:
 
 
 def _is_libtorch(path: str) -> bool:
-    match = _COPY.fullmatch(posixpath.basename(path))
+    name = posixpath.basename(path)
+    if is_torch_image(name):
+        return "shm" not in name
+    match = _COPY.fullmatch(name)
     return match is not None and match["stem"] != "libshm" and is_torch_library(match["stem"] + match["end"])
 
 
@@ -245,16 +251,26 @@ def _on_search_path(package: str) -> Iterator[Ailment]:
 def _built_on_the_fly(python: str, accelerator: str) -> Iterator[Path]:
     """The folders of ``torch.utils.cpp_extension.load`` that this torch would use (``_get_build_directory`` there)."""
     chosen = disk.variable("TORCH_EXTENSIONS_DIR")
-    if chosen:
-        root = Path(chosen)
-    else:
-        # As torch does; Path.home() would raise an error for a user who has no home.
-        disk.variable("HOME")
-        cache = Path(disk.variable("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))  # noqa: PTH111
-        root = cache / "torch_extensions" / f"py{python}_{accelerator}"
+    root = Path(chosen) if chosen else _cache_of_torch(sys.platform) / f"py{python}_{accelerator}"
     for folder in sorted(root / name for name in disk.names(root)):
-        if any(name.endswith(".so") for name in disk.names(folder)):
+        if any(map(is_library, disk.names(folder))):
             yield folder
+
+
+def _cache_of_torch(system: str) -> Path:
+    """Where torch keeps what it builds: ``torch._appdirs.user_cache_dir("torch_extensions")``.
+
+    :param system: ``sys.platform``
+    """
+    if system == "win32":
+        local = disk.variable("LOCALAPPDATA") or os.path.expanduser("~\\AppData\\Local")  # noqa: PTH111
+        return Path(local, "torch_extensions", "torch_extensions", "Cache")
+    if system == "darwin":
+        return Path(os.path.expanduser("~/Library/Caches"), "torch_extensions")  # noqa: PTH111
+    # Path.home() would raise an error for a user who has no home.
+    disk.variable("HOME")
+    cache = disk.variable("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
+    return Path(cache, "torch_extensions")
 
 
 def _stale(build: Path, choice: TorchChoice, session: Session) -> Ailment | None:

@@ -11,16 +11,19 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
-from abiscan.binary.elf import Machine
-from abiscan.dispatch import acceptance, stable
+from abiscan.binary.elf import ElfFile, Machine
+from abiscan.dispatch import acceptance, stable, wordings
+from abiscan.dispatch.messages import message
+from abiscan.dispatch.wordings import in_words_of
 from abiscan.emulation import torch_libraries
 from abiscan.findings import Effect
 from abiscan.inputs.session import Session
 from abiscan.inputs.store import Store
+from abiscan.inputs.version import MinorVersion, TorchVersion
 from abiscan.pipelines.check import check
 from abiscan.results.check import Report, Result
 from abiscan.results.verdict import Verdict
@@ -216,6 +219,24 @@ def test_schemas_are_printed_as_its_dispatcher_does(make: Make, store: Store, mo
     assert {name: text for name, text in found.items() if name in own and text != own[name]} == {}
     as_written = {name for name, operator in read.operators.items() if name in own and operator.schema != own[name]}
     assert "aten::cdist" in as_written  # so the comparison shows something
+
+
+@pytest.mark.parametrize(("id_", "old"), [("K3", (2, 0)), ("K3", (2, 4)), ("N1", (1, 8)), ("K7", (1, 8))])
+def test_what_torch_reworded_is_found_in_its_libraries(id_: str, old: MinorVersion) -> None:
+    """Judged by what a release printed before, the libraries give what torch has printed since."""
+    spec = importlib.util.find_spec("torch")
+    assert spec is not None
+    assert spec.submodule_search_locations
+    folder = Path(spec.submodule_search_locations[0], "lib")
+    libraries = [ElfFile.open(folder / name) for name in ("libc10.so", "libtorch_cpu.so")]
+    found = wordings.compare(libraries, old)
+    names = ("namespace", "previous", "debug", "operator", "operator_debug", "key", "name", "keys", "table")
+    values: dict[str, Any] = {name: f"<{name}>" for name in names}
+    before, since = (message(id_, release, **values).text for release in (old, TorchVersion(TORCH).minor_version))
+    said = in_words_of(message(id_, old, **values), found.reworded, found.absent).text
+    assert before != since
+    # Up to 2.0, the warning did not say that it is the only one.
+    assert said == since or (old == (2, 0) and since.endswith(said))
 
 
 @pytest.fixture

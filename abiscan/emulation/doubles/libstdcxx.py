@@ -179,6 +179,11 @@ def _append_part(call: Call) -> int:
     return _set(call, _text(call) + _text(call, 1)[call.argument(2) :][: call.argument(3)])
 
 
+@_member("5clearEv")
+def _clear(call: Call) -> None:
+    _set(call, b"")
+
+
 @_member("9push_backEc", "pLEc")
 def _push(call: Call) -> int:
     return _set(call, _text(call) + bytes((call.argument(1) & 0xFF,)))
@@ -312,6 +317,11 @@ def _size(call: Call) -> int:
     return len(_text(call))
 
 
+@_member("5emptyEv", const=True)
+def _is_empty(call: Call) -> int:
+    return int(not _text(call))
+
+
 # The private parts of the present string, which unoptimised code calls one by one.
 
 
@@ -380,16 +390,6 @@ def _copy_part(call: Call) -> None:
 def _capacity(call: Call) -> int:
     is_local = call.machine.word(call.argument(0)) == call.argument(0) + 16
     return 15 if is_local else call.machine.word(call.argument(0) + 16)
-
-
-@_private("5emptyEv")
-def _is_empty(call: Call) -> int:
-    return int(call.machine.word(call.argument(0) + 8) == 0)
-
-
-@_private("5clearEv")
-def _clear(call: Call) -> None:
-    CXX11.create(call.process, call.argument(0), b"")
 
 
 # The parts of a copy-on-write string
@@ -704,6 +704,12 @@ def _transform(call: Call) -> None:
     result, begin, end = call.result, call.argument(1), call.argument(2)
     text = call.machine.read(begin, end - begin) if end > begin else b""
     (CXX11 if "__cxx11" in call.name else COW).create(call.process, result, text)
+
+
+@LIBSTDCXX.named("_ZNKSt6locale2id5_M_idEv")
+def _facet_number(_: Call) -> int:
+    """All are in the same place, in the classic locale here."""
+    return 0
 
 
 @LIBSTDCXX.matching(r"_ZSt9use_facetI")

@@ -1,0 +1,419 @@
+"""Where releases of torch differ in what they do with the same registrations: their sources say what is expected."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from abiscan.dispatch.dispatcher import replay
+from abiscan.dispatch.events import (
+    Block,
+    BlockKind,
+    CppFunction,
+    Define,
+    Event,
+    FallBack,
+    Implement,
+    OpenBlock,
+    RegisterOperator,
+)
+from abiscan.dispatch.keys import keys_of_minor
+from abiscan.dispatch.outcomes import Outcome, OutcomeKind, Replay
+from abiscan.dispatch.state import OperatorEntry, State, StoredKernel, StoredSignature
+from abiscan.inputs.version import MinorVersion
+
+UNARY: Final = CppFunction(signature="FN2at6TensorERKS0_E", inferred="(Tensor _0) -> Tensor _0")
+BINARY: Final = CppFunction(signature="FN2at6TensorERKS0_S2_E", inferred="(Tensor _0, Tensor _1) -> Tensor _0")
+TEXT: Final = "f(Tensor x) -> Tensor"
+
+
+def block(kind: BlockKind, namespace: str | None = "ns", key: str | None = None, line: int = 1) -> Block:
+    return Block(kind=kind, namespace=namespace, dispatch_key=key, file="a.cpp", line=line)
+
+
+DEF: Final = block(BlockKind.FRAGMENT)
+
+
+def of_key(key: str | None, kernel: CppFunction = UNARY) -> CppFunction:
+    return CppFunction(dispatch_key=key, signature=kernel.signature, inferred=kernel.inferred)
+
+
+def implement(key: str | None, line: int = 2, kernel: CppFunction = UNARY, name: str = "f") -> Implement:
+    return Implement(block=block(BlockKind.IMPL, line=line), name=name, kernel=of_key(key, kernel))
+
+
+def overrides(events: list[Event], release: MinorVersion, state: State | None = None) -> list[Outcome]:
+    outcomes = replay(state or State(), events, release).outcomes
+    assert {outcome.kind for outcome in outcomes} <= {OutcomeKind.OVERRIDES}
+    return list(outcomes)
+
+
+def refusal(result: Replay) -> tuple[str, str]:
+    """The id of the message, and its text."""
+    assert result.failure is not None
+    assert result.failure.message is not None
+    return result.failure.message.id, result.failure.message.text
+
+
+@pytest.mark.parametrize(
+    ("key", "release", "warns"),
+    [
+        ("CPU", (1, 13), True),
+        ("CPU", (2, 13), True),
+        ("Meta", (1, 13), True),
+        ("Meta", (2, 0), False),  # python meta functions replace those of C++ (OperatorEntry.cpp)
+        ("MTIA", (2, 4), True),
+        ("MTIA", (2, 5), False),
+    ],
+)
+def test_a_second_kernel_of_some_keys_is_no_news(key: str, release: MinorVersion, warns: bool) -> None:
+    (outcome,) = overrides([Define(block=DEF, text=TEXT), implement(key, 2), implement(key, 3)], release)
+    assert (outcome.message is not None) is warns
+    assert (outcome.old, outcome.new) == ("registered at a.cpp:2", "registered at a.cpp:3")
+
+
+@pytest.mark.parametrize(("release", "warnings"), [((2, 0), 3), ((2, 1), 1), ((2, 13), 1)])
+def test_from_2_1_on_torch_warns_once_of_all_operators(release: MinorVersion, warnings: int) -> None:
+    definitions = [Define(block=DEF, text=TEXT), Define(block=DEF, text="g(Tensor x) -> Tensor")]
+    kernels = [implement("CPU"), implement("CPU"), implement("CPU"), implement("CPU", name="g")]
+    events: list[Event] = [*definitions, *kernels, implement("CPU", name="g")]
+    found = overrides(events, release)
+    assert [outcome.subject for outcome in found] == ["ns::f", "ns::f", "ns::g"]
+    assert sum(outcome.message is not None for outcome in found) == warnings
+    assert found[0].message is not None
+    assert not any(outcome.message for outcome in overrides(events, release, State(warned=True))) or warnings == 3
+
+
+def test_a_silent_replacement_leaves_the_only_warning_for_the_next() -> None:
+    define = Define(block=DEF, text=TEXT)
+    events: list[Event] = [define, implement("Meta"), implement("Meta"), implement("CPU"), implement("CPU")]
+    first, second = overrides(events, (2, 13))
+    assert first.message is None
+    assert second.message is not None
+
+
+@pytest.mark.parametrize(
+    ("release", "alias", "replaces"),
+    [
+        ((1, 7), "Math", False),  # a slot of its own, the catch-all
+        ((1, 8), "Math", True),
+        ((1, 8), "CompositeImplicitAutograd", False),
+        ((1, 9), "Math", False),
+        ((1, 9), "CompositeImplicitAutograd", True),
+        ((2, 13), "CompositeImplicitAutograd", True),
+        ((2, 13), "CompositeExplicitAutograd", False),
+    ],
+)
+def test_a_kernel_without_a_key_has_that_of_the_release(release: MinorVersion, alias: str, replaces: bool) -> None:
+    """``Math`` in 1.8, ``CompositeImplicitAutograd`` from 1.9 on (``OperatorEntry::registerKernel``)."""
+    found = overrides([Define(block=DEF, text=TEXT), implement(alias), implement(None)], release)
+    assert bool(found) is replaces
+
+
+@pytest.mark.parametrize(
+    ("release", "keys"),
+    [
+        ((1, 7), {"Autograd"}),  # a key like others
+        (
+            (1, 8),
+            {"AutogradOther", "AutogradCPU", "AutogradCUDA", "AutogradXLA", "AutogradNestedTensor", "AutogradXPU"},
+        ),
+        ((1, 10), {"AutogradOther", "AutogradCPU", "AutogradCUDA", "AutogradXLA", "AutogradLazy", "AutogradXPU"}),
+    ],
+)
+def test_a_fallback_for_autograd_is_one_for_each_backend(release: MinorVersion, keys: set[str]) -> None:
+    kernel = CppFunction(dispatch_key="Autograd")
+    state = replay(State(), [FallBack(block=block(BlockKind.IMPL, None), kernel=kernel)], release).state
+    assert keys <= state.fallbacks.keys()
+    numbers = {name: number for number, name in keys_of_minor(release).names.items()}
+    order = [numbers[key] for key in state.fallbacks]
+    assert order == sorted(order)
+    assert len(keys) == 1 or not {"Autograd", "CPU"} & state.fallbacks.keys()
+    assert all(key.startswith("Autograd") for key in state.fallbacks)
+
+
+def test_functionality_keys_have_no_fallback_of_their_own() -> None:
+    kernel = CppFunction(dispatch_key="Autograd")
+    state = replay(State(), [FallBack(block=block(BlockKind.IMPL, None), kernel=kernel)], (2, 13)).state
+    assert "AutogradFunctionality" in keys_of_minor((2, 13)).names.values()
+    assert "AutogradFunctionality" not in state.fallbacks
+    assert "AutogradXPU" in state.fallbacks
+
+
+@pytest.mark.parametrize(
+    ("release", "id_"), [((1, 4), "F2"), ((1, 5), "F2"), ((1, 6), None), ((1, 7), "F1"), ((2, 13), "F1")]
+)
+def test_a_second_fallback_of_a_key(release: MinorVersion, id_: str | None) -> None:
+    where = block(BlockKind.IMPL, None) if release >= (1, 6) else None
+    one = FallBack(block=where, kernel=CppFunction(dispatch_key="XLA", debug="here"))
+    two = FallBack(block=where, kernel=CppFunction(dispatch_key="XLA", debug="there"))
+    result = replay(State(), [one, two], release)
+    if id_ is None:
+        (outcome,) = result.outcomes
+        assert outcome.kind is OutcomeKind.OVERRIDES
+        assert (outcome.old, outcome.new) == ("here", "there")
+        assert result.state.fallbacks["XLA"] == "there"
+    else:
+        found, text = refusal(result)
+        assert found == id_
+        assert "XLA" in text
+        assert ("previous registration here, new registration there" in text) is (id_ == "F1")
+
+
+@pytest.mark.parametrize("release", [(1, 6), (1, 7)])
+def test_until_1_7_an_equal_definition_may_come_again(release: MinorVersion) -> None:
+    first = RegisterOperator(text="ns::f(Tensor x) -> Tensor", kernels=())
+    assert replay(State(), [first, first], release).outcomes == ()
+    other = RegisterOperator(text="ns::f(Tensor y) -> Tensor", kernels=())
+    id_, text = refusal(replay(State(), [first, other], release))
+    assert id_ == "D2"
+    assert text.startswith("Tried to register multiple operators with the same name and the same overload name but")
+    assert refusal(replay(State(), [first, first], (1, 8)))[0] == "D1"
+
+
+@pytest.mark.parametrize(
+    ("release", "id_", "text"),
+    [
+        ((1, 4), "D3", "Tried to register multiple operators with the same schema but different options: "),
+        ((1, 5), "D4", "Tried to register multiple operators with the same schema but different alias analysis kind: "),
+        (
+            (1, 6),
+            "D5",
+            (
+                "Tried to define the schema for ns::f with different alias analysis kinds: CONSERVATIVE (registered by "
+                "RegisterOperators) vs PURE_FUNCTION (registered by RegisterOperators)"
+            ),
+        ),
+    ],
+)
+def test_an_equal_definition_must_have_the_same_alias_analysis(release: MinorVersion, id_: str, text: str) -> None:
+    declared = "ns::f(Tensor x) -> Tensor"
+    kinds = ("CONSERVATIVE", "PURE_FUNCTION")
+    first, second = (RegisterOperator(text=declared, kernels=(), alias_analysis=kind) for kind in kinds)
+    found = refusal(replay(State(), [first, second], release))
+    assert found[0] == id_
+    assert found[1].startswith(text)
+    silent = RegisterOperator(text=declared, kernels=())
+    assert replay(State(), [first, silent], release).outcomes == ()
+    # What was defined without one takes that of the next, from which a third must not differ.
+    taken = replay(State(), [silent, first], release)
+    assert taken.outcomes == ()
+    assert taken.state.operators["ns::f"].alias_analysis == "CONSERVATIVE"
+    assert refusal(replay(State(), [silent, first, second], release))[0] == id_
+
+
+@pytest.mark.parametrize(
+    ("count", "release", "fails"), [(64, (2, 13), False), (65, (2, 13), True), (65, (1, 5), False)]
+)
+def test_the_dispatcher_keeps_64_arguments(count: int, release: MinorVersion, fails: bool) -> None:
+    """One bit for each (DispatchKeyExtractor.h), from 1.6 on."""
+    arguments = ", ".join(f"Tensor x{number}" for number in range(count))
+    event = RegisterOperator(text=f"ns::f({arguments}) -> Tensor", kernels=())
+    result = replay(State(), [event], release)
+    assert (result.failure is not None) is fails
+    if fails:
+        expected = f"The function schema has {count} arguments but this PyTorch build only supports 64"
+        assert refusal(result) == ("K11", expected)
+
+
+def test_kernels_of_one_key_or_of_none_stand_once_in_a_call() -> None:
+    text = "ns::f(Tensor x) -> Tensor"
+    two_for_cpu = RegisterOperator(text=text, kernels=(of_key("CPU"), of_key("CUDA"), of_key("CPU")))
+    id_, said = refusal(replay(State(), [two_for_cpu], (2, 13)))
+    assert id_ == "R3"
+    assert "multiple kernels with same dispatch key CPU for operator schema ns::f(Tensor x) -> " in said
+    id_, said = refusal(replay(State(), [RegisterOperator(text=text, kernels=(of_key(None), of_key(None)))], (2, 13)))
+    assert id_ == "R4"
+    assert "Tried to register multiple catch-all kernels for operator schema ns::f(Tensor x) -> " in said
+    different = RegisterOperator(text=text, kernels=(of_key("CPU"), of_key("CUDA"), of_key(None)))
+    assert replay(State(), [different], (2, 13)).failure is None
+
+
+def test_a_name_alone_needs_a_kernel_that_tells_the_schema() -> None:
+    nothing = RegisterOperator(text="ns::f", kernels=())
+    assert refusal(replay(State(), [nothing], (2, 13)))[0] == "R5"
+    boxed = RegisterOperator(text="ns::f", kernels=(CppFunction(dispatch_key="CPU"),))
+    assert refusal(replay(State(), [boxed], (2, 13)))[0] == "R6"
+    both = RegisterOperator(text="ns::f", kernels=(CppFunction(dispatch_key="CUDA"), of_key("CPU")))
+    state = replay(State(), [both], (2, 13)).state
+    assert state.operators["ns::f"].schema == "ns::f(Tensor _0) -> Tensor _0"
+
+
+@pytest.mark.parametrize(("release", "id_"), [((1, 5), "R7"), ((1, 6), "K2")])
+def test_kernels_that_tell_different_schemas(release: MinorVersion, id_: str) -> None:
+    kernels = (of_key("CPU"), CppFunction(dispatch_key="CUDA", inferred=BINARY.inferred))
+    found, text = refusal(replay(State(), [RegisterOperator(text="ns::f", kernels=kernels)], release))
+    assert found == id_
+    assert "The number of arguments is different. 1 vs 2." in text
+
+
+@pytest.mark.parametrize(("release", "id_"), [((1, 5), "R8"), ((1, 6), "K2")])
+def test_a_kernel_against_its_definition(release: MinorVersion, id_: str) -> None:
+    event = RegisterOperator(text="ns::f(Tensor x) -> Tensor", kernels=(of_key("CPU", BINARY),))
+    found, text = refusal(replay(State(), [event], release))
+    assert found == id_
+    assert "The number of arguments is different. 1 vs 2." in text
+    right = RegisterOperator(text="ns::f(Tensor x) -> Tensor", kernels=(of_key("CPU"), CppFunction(dispatch_key="XLA")))
+    assert replay(State(), [right], release).failure is None
+
+
+@pytest.mark.parametrize(
+    ("text", "kernels", "alias", "release", "id_"),
+    [
+        ("ns::f", (UNARY,), "FROM_SCHEMA", (2, 13), "R9"),
+        ("ns::f", (UNARY,), "CONSERVATIVE", (2, 13), None),
+        ("ns::f(Tensor x) -> Tensor", (), "FROM_SCHEMA", (2, 13), None),
+        ("ns::f(Tensor(a!) x) -> Tensor(a!)", (), None, (1, 4), "R10"),
+        ("ns::f(Tensor x) -> Tensor(a)", (), None, (1, 4), "R10"),
+        ("ns::f(Tensor(a!) x) -> Tensor(a!)", (), "FROM_SCHEMA", (1, 4), None),
+        ("ns::f(Tensor x) -> Tensor", (), None, (1, 4), None),
+        ("ns::f(Tensor(a!) x) -> Tensor(a!)", (), None, (1, 5), None),
+    ],
+)
+def test_alias_analysis_and_annotations(
+    text: str, kernels: tuple[CppFunction, ...], alias: str | None, release: MinorVersion, id_: str | None
+) -> None:
+    result = replay(State(), [RegisterOperator(text=text, kernels=kernels, alias_analysis=alias)], release)
+    assert (refusal(result)[0] if result.failure else None) == id_
+
+
+def test_what_a_kernel_says_of_a_definition_that_comes_later() -> None:
+    kernel = implement("CPU", 5, BINARY)
+    id_, text = refusal(replay(State(), [kernel, Define(block=DEF, text=TEXT)], (2, 13)))
+    assert id_ == "K2"
+    assert "expected schema: ns::f(Tensor x) -> Tensor" in text
+    assert "registered at a.cpp:5" in text
+    boxed = Implement(block=block(BlockKind.IMPL), name="f", kernel=CppFunction(dispatch_key="CPU"))
+    assert replay(State(), [boxed, Define(block=DEF, text=TEXT)], (2, 13)).outcomes == ()
+
+
+def test_a_kernel_of_nothing_is_dead() -> None:
+    (outcome,) = replay(State(), [implement("CPU"), implement("CUDA")], (2, 13)).outcomes
+    assert (outcome.kind, outcome.subject, outcome.message) == (OutcomeKind.DEAD, "ns::f", None)
+
+
+@pytest.mark.parametrize("release", [(1, 12), (1, 13)])
+def test_kernels_with_and_without_a_symint_have_types_of_their_own_from_1_13_on(release: MinorVersion) -> None:
+    symbolic = CppFunction(signature="FN2at6TensorERKS0_N3c106SymIntEE", inferred="(Tensor _0, SymInt _1) -> Tensor _0")
+    plain = CppFunction(signature="FN2at6TensorERKS0_lE", inferred="(Tensor _0, int _1) -> Tensor _0")
+    operator = OperatorEntry(schema="ns::f(Tensor x, SymInt n) -> Tensor", debug="there")
+    state = State(operators={"ns::f": operator})
+    result = replay(state, [implement("CPU", 2, symbolic), implement("CUDA", 3, plain)], release)
+    if release < (1, 13):
+        assert refusal(result)[0] == "K1"
+        return
+    assert result.outcomes == ()
+    entry = result.state.operators["ns::f"]
+    assert entry.signature == StoredSignature(
+        mangled=str(plain.signature), dispatch_key="CUDA", debug="registered at a.cpp:3"
+    )
+    assert entry.sym_signature == StoredSignature(
+        mangled=str(symbolic.signature), dispatch_key="CPU", debug="registered at a.cpp:2"
+    )
+    assert refusal(replay(result.state, [implement("XLA", 4, UNARY)], release))[0] == "K1"
+
+
+def test_another_type_is_told_with_both_places() -> None:
+    events: list[Event] = [Define(block=DEF, text=TEXT), implement("CPU", 5), implement("CUDA", 6, BINARY)]
+    id_, text = refusal(replay(State(), events, (2, 13)))
+    assert id_ == "K1"
+    assert text == (
+        "\nMismatch in kernel C++ signatures\n"
+        "  operator: ns::f(Tensor x) -> Tensor\n"
+        "    registered at a.cpp:1\n"
+        "  kernel 1: at::Tensor (at::Tensor const&)\n"
+        "    dispatch key: CPU\n"
+        "    registered at a.cpp:5\n"
+        "  kernel 2: at::Tensor (at::Tensor const&, at::Tensor const&)\n"
+        "    dispatch key: CUDA\n"
+        "    registered at a.cpp:6\n"
+    )
+
+
+def test_another_type_without_a_definition_and_a_key() -> None:
+    _, text = refusal(replay(State(), [implement(None, 5), implement("CUDA", 6, BINARY)], (2, 13)))
+    assert "  operator: ns::f\n    no debug info\n" in text
+    assert "    dispatch key: (catch all)\n    registered at a.cpp:5\n" in text
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_guess_needs_a_kernel_whose_schema_is_known(known: bool) -> None:
+    """Types that torch does not tell differ where the schemas do; a SymInt has a type of its own from 1.13 on."""
+    stored = StoredKernel(debug="there", inferred="(Tensor _0) -> Tensor _0" if known else None)
+    entry = OperatorEntry(schema=None, kernels={"CPU": (stored,)}, signatures_known=False)
+    state = State(operators={"ns::f": entry})
+    assert (replay(state, [implement("CUDA", 3, BINARY)], (2, 13)).failure is not None) is known
+    assert replay(state, [implement("CUDA", 3, UNARY)], (2, 13)).failure is None
+    symbolic = CppFunction(signature="FN2at6TensorEN3c106SymIntEE", inferred="(SymInt _0) -> Tensor _0")
+    assert replay(state, [implement("CUDA", 3, symbolic)], (2, 13)).failure is None
+    assert (replay(state, [implement("CUDA", 3, symbolic)], (1, 12)).failure is not None) is known
+
+
+@pytest.mark.parametrize(
+    ("event", "id_", "subject"),
+    [
+        (OpenBlock(block=block(BlockKind.DEF, None)), "L1b", "_"),
+        (OpenBlock(block=block(BlockKind.FRAGMENT, None)), "L1", "_"),
+        (OpenBlock(block=block(BlockKind.FRAGMENT, "ns", "CPU")), "L2", "ns"),
+        (OpenBlock(block=block(BlockKind.IMPL, None)), None, ""),
+        (Define(block=block(BlockKind.IMPL), text=TEXT), "L3", "f"),
+        (Define(block=DEF, text="other::f(Tensor x) -> Tensor"), "L4", "other::f"),
+        (Define(block=DEF, text="ns::f(Tensor x) -> Tensor"), None, ""),
+        (Define(block=DEF, text="f", kernel=CppFunction()), "L5", "f"),
+        (Define(block=DEF, text="f"), "G1", "f"),
+        (implement("CPU", name="other::f"), "L6", "other::f"),
+        (implement("CPU", name="ns::f"), None, ""),
+        (Implement(block=block(BlockKind.IMPL, "ns", "CPU"), name="f", kernel=of_key("CUDA")), "L7", "f"),
+        (Implement(block=block(BlockKind.IMPL, "ns", "CPU"), name="f", kernel=of_key("CPU")), None, ""),
+        (FallBack(block=DEF, kernel=CppFunction(dispatch_key="CPU")), "L8", "ns"),
+        (FallBack(block=block(BlockKind.IMPL, None), kernel=CppFunction()), "L9", "_"),
+        (FallBack(block=block(BlockKind.IMPL, "ns"), kernel=CppFunction(dispatch_key="CPU")), "L10", "CPU"),
+        (FallBack(block=block(BlockKind.IMPL, None, "XLA"), kernel=CppFunction()), None, ""),
+    ],
+)
+def test_what_a_block_allows(event: Event, id_: str | None, subject: str) -> None:
+    """The checks of library.cpp."""
+    result = replay(State(), [event], (2, 13))
+    assert (refusal(result)[0] if result.failure else None) == id_
+    assert result.failure is None or result.failure.subject == subject
+
+
+def test_the_own_namespace_is_refused_by_1_6_alone() -> None:
+    define = Define(block=DEF, text="ns::f(Tensor x) -> Tensor")
+    id_, text = refusal(replay(State(), [define], (1, 6)))
+    assert id_ == "L4"
+    assert text.startswith("1Explicitly provided namespace (ns)")  # it prints the comparison
+    assert replay(State(), [define], (1, 7)).failure is None
+    other = Define(block=DEF, text="other::f(Tensor x) -> Tensor")
+    assert refusal(replay(State(), [other], (1, 6)))[1].startswith("0Explicitly provided namespace (other)")
+
+
+def test_a_kernel_has_the_namespace_and_the_key_of_its_block() -> None:
+    where = block(BlockKind.IMPL, "ns", "CPU", line=7)
+    one = Implement(block=where, name="f.out", kernel=CppFunction())
+    state = replay(State(), [one, implement("XLA", name="ns::g")], (2, 13)).state
+    assert state.operators["ns::f.out"].kernels == {
+        "CPU": (StoredKernel(debug="registered at a.cpp:7", inferred=None),)
+    }
+    assert state.operators["ns::g"].kernels.keys() == {"XLA"}
+    wildcard = Implement(block=block(BlockKind.IMPL, None), name="other::f", kernel=of_key("CPU"))
+    assert "namespace" in refusal(replay(State(), [wildcard], (2, 13)))[1]
+    own = Implement(block=where, name="f", kernel=CppFunction(debug="registered at b.py:3"))
+    assert replay(State(), [own], (2, 13)).state.operators["ns::f"].kernels["CPU"][0].debug == "registered at b.py:3"
+
+
+def test_a_definition_with_a_kernel_takes_both_in() -> None:
+    kernel = CppFunction(signature=UNARY.signature, inferred=UNARY.inferred, dispatch_key="CPU", debug="of the kernel")
+    state = replay(State(), [Define(block=DEF, text="f", kernel=kernel)], (2, 13)).state
+    entry = state.operators["ns::f"]
+    assert (entry.schema, entry.alias_analysis, entry.debug) == (
+        "ns::f(Tensor _0) -> Tensor _0",
+        "CONSERVATIVE",
+        "registered at a.cpp:1",
+    )
+    assert entry.kernels == {"CPU": (StoredKernel(debug="of the kernel", inferred=UNARY.inferred),)}
+    written = replay(State(), [Define(block=DEF, text=TEXT)], (2, 13)).state.operators["ns::f"]
+    assert (written.alias_analysis, written.kernels) == ("FROM_SCHEMA", {})
+    asked = Define(block=DEF, text=TEXT, alias_analysis="PURE_FUNCTION")
+    assert replay(State(), [asked], (2, 13)).state.operators["ns::f"].alias_analysis == "PURE_FUNCTION"

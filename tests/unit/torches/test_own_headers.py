@@ -1,0 +1,66 @@
+"""What the headers of a torch declare is cached, as long as no header is changed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.session import Session
+from abiscan.inputs.store import Store
+from abiscan.torches import own_headers
+from abiscan.torches.from_libs import from_path
+from abiscan.torches.own_headers import OwnHeaders
+from tests.fakes import torch_package
+
+DECLARED = "namespace c10 { struct Pair { long first; int second; }; }\n"
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    package = torch_package(tmp_path)
+    header = package / "include/c10/Pair.h"
+    header.parent.mkdir(parents=True)
+    header.write_text(DECLARED, "utf-8")
+    return package
+
+
+def headers_of(package: Path, store: Path) -> OwnHeaders:
+    files = Files(read_facts)
+    found = own_headers.headers_of(from_path(package, files), files, Session(store=Store(store)))
+    assert found is not None
+    return found
+
+
+def test_an_edit_that_keeps_the_size_is_noticed(package: Path, tmp_path: Path) -> None:
+    before = headers_of(package, tmp_path / "store")
+    header = package / "include/c10/Pair.h"
+    edited = DECLARED.replace("long first", "void*first")
+    assert len(edited) == len(DECLARED)
+    written = header.stat().st_mtime_ns
+    header.write_text(edited, "utf-8")
+    os.utime(header, ns=(written + 1, written + 1))
+    after = headers_of(package, tmp_path / "store")
+    assert before.digests.keys() == after.digests.keys() == {"c10::Pair"}
+    assert before.digests != after.digests
+    assert before.identity != after.identity  # what clang lays out is kept under it
+
+
+def test_what_is_read_is_kept(package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = headers_of(package, tmp_path / "store")
+    monkeypatch.setattr(own_headers, "read_headers", lambda _: pytest.fail("the headers are read again"))
+    assert headers_of(package, tmp_path / "store") == before
+
+
+def test_folders_of_headers_may_be_links(package: Path, tmp_path: Path) -> None:
+    """Those of Debian's torch lead to /usr/include; one of them, TH, leads nowhere."""
+    expected = headers_of(package, tmp_path / "store").digests
+    assert expected
+    linked = tmp_path / "usr/include"
+    linked.mkdir(parents=True)
+    (package / "include/c10").rename(linked / "c10")
+    (package / "include/c10").symlink_to(linked / "c10")
+    (package / "include/TH").symlink_to(linked / "TH")
+    assert headers_of(package, tmp_path / "store").digests == expected
