@@ -15,8 +15,6 @@ from abiscan.errors import InputError
 from abiscan.words import plural
 
 _WEAK_LOOKUP: Final = -3  # BIND_SPECIAL_DYLIB_WEAK_LOOKUP of mach-o/loader.h
-# What is raised where lief cannot turn a value into an object of Python, such as the number of an unknown machine.
-_OF_LIEF: Final = (SystemError, RuntimeError, TypeError, ValueError)
 _DAMAGED: Final = "download or build it again"
 
 
@@ -32,7 +30,9 @@ def read_images(data: bytes, subject: str, *, exports_only: bool = False) -> Ima
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # numbers that are no member of an enumeration
             images = {image.machine: image for image in read(data, subject, exports_only=exports_only)}
-    except _OF_LIEF as error:
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:  # such as for the number of an unknown machine, of which there is no object of Python
         raise InputError(subject, "is damaged: it has values that the format does not know", _DAMAGED) from error
     if not images:
         raise InputError(subject, "is not for x86_64 or aarch64", "only these are supported")
