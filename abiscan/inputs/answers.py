@@ -46,6 +46,7 @@ def answer(folder: Path, question: Sequence[object], find: Callable[[], _Answer]
             seen["file"].update(replaced)
             _write(path, seen, contents, text)
         kept.used(path)
+        disk.remember(seen)
         return found
     with disk.recorded() as record:
         found = find()

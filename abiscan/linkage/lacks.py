@@ -63,7 +63,15 @@ def lacks_of(
             shared = f"{drift.name} shares {listed(drift.unknown)} with {torch}"
             unknown = "whose layouts there are unknown" if drift.candidates else "but what it was built for is unknown"
             reason = f"{shared}, {unknown}" + (f" ({drift.why_unknown})" if drift.why_unknown else "")
-            yield Lack(data=TorchData.LAYOUTS, reason=reason, decides=bool(drift.unknown_at_load))
+            yield Lack(data=TorchData.LAYOUTS, reason=reason, decides=bool({*drift.unknown} & {*drift.unknown_at_load}))
+        if drift.uncompared:
+            reason = (
+                f"{drift.name} was compiled with another std::string than the known builds of torch {drift.built_for}: "
+                f"the layout that it has of {listed(drift.uncompared)} is unknown"
+            )
+            yield Lack(
+                data=TorchData.LAYOUTS, reason=reason, decides=bool({*drift.uncompared} & {*drift.unknown_at_load})
+            )
     operators = registering.operators if registering else None
     if registering is None or operators is None:
         return

@@ -13,11 +13,13 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from abiscan.binary.elf import Machine
-from abiscan.errors import InputError
+from abiscan.errors import InputError, StoppedError
 from abiscan.findings import Effect
+from abiscan.inputs import isolation
 from abiscan.inputs.index import Candidate, Index
 from abiscan.inputs.packages import RemoteWheel
 from abiscan.inputs.session import Session
+from abiscan.inputs.sources import name_of
 from abiscan.inputs.version import TorchVersion
 from abiscan.pipelines.bench import Bench
 from abiscan.pipelines.glance import Glance, glance
@@ -146,7 +148,7 @@ class _Attempt:
         if version is None:
             raise InputError(torch.package, "does not state its version", "name a release with --torch")
         self.torch = version
-        self._search = Search(candidates=candidates, reason=self._reason, conflict=self._conflict)
+        self._search = Search(candidates=candidates, reason=self._reason, conflict=self._clash)
 
     def fit(self) -> FitReport:
         """What was found."""
@@ -201,6 +203,13 @@ class _Attempt:
         required = self._index.metadata(candidate).requires_torch
         return f"requires {required}" if required is not None and not required.admits(self.torch) else None
 
+    def _clash(self, one: Candidate, other: Candidate) -> str | None:
+        """Why two versions do not go together with the torch, as far as their metadata say.
+
+        So no wheel is read if the metadata of another package leave nothing for it to go with.
+        """
+        return self._excluded(one) or self._excluded(other) or self._conflict(one, other)
+
     def _conflict(self, one: Candidate, other: Candidate) -> str | None:
         if one.unfit or other.unfit:
             return one.unfit or other.unfit
@@ -223,6 +232,10 @@ class _Attempt:
         megabytes = self._index.bytes_read / 1e6
         self._session.progress(f"reading {candidate} for torch {self.build} ({megabytes:.1f} MB read so far)")
         wheel = self._index.wheel(candidate)
+        try:
+            isolation.begin(name_of(wheel))
+        except StoppedError as error:
+            return Opinion(reason=error.problem)
         seen = self._glance(wheel)
         if seen is not None and seen.reason is not None:
             return Opinion(reason=seen.reason)

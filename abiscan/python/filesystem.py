@@ -52,14 +52,6 @@ def matching(machine: PythonMachine, folder: str, pattern: str) -> list[str] | N
     return [paths.join(folder, *one.split("/")) for one in machine.files.under(inside, pattern)]
 
 
-def expanded(machine: PythonMachine, path: str) -> str | NotKnown:
-    """A path whose ``~`` is the home of the user."""
-    system = machine.files.system
-    if path == "~" or system.with_slashes(path).startswith("~/"):
-        return system.home + path[1:]
-    return NotKnown("os.path.expanduser()", Why.ENVIRONMENT) if path.startswith("~") else path
-
-
 # ---- pathlib
 
 _PURE = frozenset({"parent", "parents", "name", "stem", "suffix", "suffixes", "parts", "anchor", "root", "drive"})
@@ -82,7 +74,7 @@ def path_attribute(path: PurePath, name: str) -> object:
     if name in _SAME:
         return Native(name, lambda machine, _args, _kwargs: type(path)(machine.files.system.resolved(str(path))))
     if name == "expanduser":
-        return Native(name, lambda machine, _args, _kwargs: _expanded(machine, path))
+        return Native(name, lambda machine, _args, _kwargs: _at_home(machine, path))
     if name in {"exists", "is_file", "is_dir"}:
         kind = {"exists": "any", "is_file": "file", "is_dir": "folder"}[name]
         return Native(name, lambda machine, _args, _kwargs: exists(machine, path, kind))
@@ -95,9 +87,9 @@ def path_attribute(path: PurePath, name: str) -> object:
     return NotKnown(f"{described(path)}.{name}", Why.ENVIRONMENT)
 
 
-def _expanded(machine: PythonMachine, path: PurePath) -> object:
-    text = expanded(machine, str(path))
-    return text if isinstance(text, NotKnown) else type(path)(text)
+def _at_home(machine: PythonMachine, path: PurePath) -> object:
+    place = machine.files.system.expanded(str(path))
+    return NotKnown(f"{described(path)}.expanduser()", Why.ENVIRONMENT) if place is None else type(path)(place)
 
 
 def read_text(machine: PythonMachine, path: object) -> object:

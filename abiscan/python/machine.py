@@ -127,7 +127,7 @@ class PythonMachine:
         self.guards: list[tuple[object, ...]] = []
         """What the ``try`` statements around catch without raising again, innermost last."""
         self.listeners: list[list[Said]] = []
-        self.search_path: list[object] = [self.files.system.root]
+        self.search_path: list[object] = [library.files.system.root]
         """``sys.path``: the folder that has the package, and what the code adds; the rest is not told."""
         self.defined: set[str] = set()
         """The operators that Python has defined."""
@@ -142,16 +142,22 @@ class PythonMachine:
         self.with_optional = False
         """Whether packages are there that are not required, and that the code can do without."""
         self.steps = 0
+        self._next_check = min(256, limits.steps + 1)
 
     # ---- what the code is at
 
     def tick(self) -> None:
         """Count one step."""
         self.steps += 1
+        if self.steps >= self._next_check:
+            self._check()
+
+    def _check(self) -> None:
         if self.steps > self.limits.steps:
             raise Exhausted(f"after {self.limits.steps} steps")
-        if self.steps % 256 == 0 and time.thread_time() > self.limits.deadline:
+        if time.thread_time() > self.limits.deadline:
             raise Exhausted("out of time")
+        self._next_check = min(self.steps + 256, self.limits.steps + 1)
 
     def load_library(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
         """Ask the world to load a library; the time that takes is not that of the reading."""

@@ -57,11 +57,11 @@ def attempt(name: str, function: Callable[..., object], *args: object, **kwargs:
 
 def bounded(name: str, value: object) -> object:
     """The value, unless it has grown too large."""
-    if isinstance(value, (str, bytes)) and len(value) > _LONGEST:
-        return NotKnown(name)
+    if isinstance(value, (str, bytes)):
+        return NotKnown(name) if len(value) > _LONGEST else value
+    if isinstance(value, int):
+        return NotKnown(name) if abs(value) > _LARGEST_INTEGER else value
     if isinstance(value, (list, tuple, set, dict, frozenset)) and len(value) > _MOST_ITEMS:
-        return NotKnown(name)
-    if isinstance(value, int) and abs(value) > _LARGEST_INTEGER:
         return NotKnown(name)
     return value
 

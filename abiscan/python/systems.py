@@ -18,8 +18,6 @@ from typing import Final
 from abiscan.binary.image import is_library_of_windows
 from abiscan.python.model import Answer
 
-_ABOVE: Final = "the-folder-of-python"
-_HOME: Final = "the-home-of-the-user"
 _OF_WINDOWS: Final = dict.fromkeys(("msvcrt", "winreg", "winsound", "_winapi", "nt"))
 _OF_POSIX: Final = dict.fromkeys(
     ("fcntl", "grp", "nis", "ossaudiodev", "posix", "pwd", "readline", "resource", "spwd", "syslog", "termios")
@@ -31,12 +29,13 @@ class PythonSystem:
     """A system.
 
     ``name`` is ``platform.system()``, ``paths`` its ``os.path``, ``root`` the folder that a package is taken to be
-    installed in, below ``above``; ``home`` is that of the user. ``libraries`` matches the names of shared libraries.
-    The names of extension modules end in what ``tagged`` matches, which ``tag`` makes for a Python and a machine, or
-    in one of ``suffixes``, for any Python, in the order of the import's search; ``module`` matches all of these.
-    ``lacks`` has the modules of the standard library that do not exist there, and what each of them fails to import if
-    that is another one; ``lacks_os`` and ``lacks_sys`` have the functions. ``no_library`` is the exception for a
-    library that is not there, and its text. ``machines`` has the names of machines that differ from those on Linux.
+    installed in, which is below ``prefix``, the folder of Python. ``home`` is that of the user. ``libraries`` matches
+    the names of shared libraries. The names of extension modules end in what ``tagged`` matches, which ``tag`` makes
+    for a Python and a machine, or in one of ``suffixes``, for any Python, in the order of the import's search;
+    ``module`` matches all of these. ``lacks`` has the modules of the standard library that do not exist there, and what
+    each of them fails to import if that is another one; ``lacks_os`` and ``lacks_sys`` have the functions.
+    ``no_library`` is the exception for a library that is not there, and its text. ``machines`` has the names of
+    machines that differ from those on Linux.
     """
 
     name: str
@@ -44,9 +43,9 @@ class PythonSystem:
     os_name: str = "posix"
     paths: ModuleType = posixpath
     path_class: type[PurePath] = PurePosixPath
-    above: str = f"/{_ABOVE}"
-    root: str = f"/{_ABOVE}/lib/python/site-packages"
-    home: str = f"/{_HOME}"
+    prefix: str = "/the-folder-of-python"
+    root: str = "/the-folder-of-python/lib/python/site-packages"
+    home: str = "/the-home-of-the-user"
     libraries: re.Pattern[str]
     tagged: re.Pattern[str]
     suffixes: tuple[str, ...] = (".abi3.so", ".so")
@@ -78,14 +77,19 @@ class PythonSystem:
             return ""
         return path[len(root) + 1 :] if path.startswith(root + "/") else None
 
-    def is_empty(self, place: str) -> bool:
-        """Whether a place is taken to have nothing else that a package looks for.
+    def expanded(self, path: str) -> str | None:
+        """A path whose ``~`` is the home of the user; None if it is the home of another one."""
+        if not path.startswith("~"):
+            return path
+        return self.home + path[1:] if self.with_slashes(path[1:2]) in ("", "/") else None
 
-        Such are the folders around it, where its developers have their build, and the home of a user who has not
-        configured it.
+    def is_empty(self, place: str) -> bool:
+        """Whether nothing is taken to be at a place outside of the package.
+
+        It is judged as one that its user has not configured, and that is not in a folder of its developers.
         """
         path = posixpath.normpath(self.with_slashes(place))
-        return path.startswith(tuple(f"{self.with_slashes(folder)}/" for folder in (self.home, self.above)))
+        return path.startswith(tuple(f"{self.with_slashes(folder)}/" for folder in (self.prefix, self.home)))
 
     def with_slashes(self, path: str) -> str:
         """A path with ``/`` for every separator."""
@@ -153,9 +157,9 @@ WINDOWS: Final = PythonSystem(
     os_name="nt",
     paths=ntpath,
     path_class=PureWindowsPath,
-    above=f"C:\\{_ABOVE}",
-    root=f"C:\\{_ABOVE}\\Lib\\site-packages",
-    home=f"C:\\{_HOME}",
+    prefix="C:\\the-folder-of-python",
+    root="C:\\the-folder-of-python\\Lib\\site-packages",
+    home="C:\\the-home-of-the-user",
     libraries=re.compile(r"\.(pyd|dll)$", re.IGNORECASE),
     tagged=re.compile(r"\.cp(\d)(\d+)[a-z]*-win_[^.]*\.pyd$", re.IGNORECASE),
     tag=".cp{}-win_{}.pyd",
@@ -190,6 +194,6 @@ MACOS: Final = PythonSystem(
 
 def stripped(text: str) -> str:
     """A text without the folder of the package, and with ``~`` for the user's home."""
-    for system in (LINUX, WINDOWS):  # those of macOS are those of Linux
+    for system in (LINUX, WINDOWS):  # that of macOS is that of Linux
         text = text.replace(system.root + system.paths.sep, "").replace(system.root, "").replace(system.home, "~")
     return text

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
 from abiscan.python.conventions import fits, named
-from abiscan.python.explore import Run
+from abiscan.python.explore import Run, run
 from abiscan.python.imports import PythonInterpreter
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Attempt, Exhausted, Limits, Unreadable
@@ -82,6 +82,51 @@ class Unwilling(Willing):
         return Raised(exception=error, message=None, at=None) if path in self.refused else None
 
 
+Elsewhere = dict[Hashable, tuple[Run, dict[str, bool | Answer]]]
+"""The imports of the modules of a package beside other torches, and the operators of torch that are asked for by then.
+
+They are the same whatever the target is.
+"""
+
+
+class WillingImports:
+    """The imports of a package's modules where every library loads.
+
+    :param elsewhere: remembers those beside other torches
+    """
+
+    def __init__(
+        self, library: PythonCode, world: Callable[[], AskedWorld], limits: Limits, elsewhere: Elsewhere
+    ) -> None:
+        self._library, self._world, self._limits = library, world, limits
+        self._runs: dict[str, Run] = {}
+        self._elsewhere = elsewhere
+
+    def world(self) -> Willing:
+        """A world in which every library loads, and nothing is loaded yet."""
+        return Willing(self._world())
+
+    def run(self, module: str, torch: OtherTorch | None = None) -> Run:
+        """The most likely import of a module, perhaps beside another torch."""
+        if torch is not None:
+            return self._beside(torch, module)
+        if module not in self._runs:
+            self._runs[module] = run(self._library, self.world(), module, {}, self._limits)
+        return self._runs[module]
+
+    def _beside(self, torch: OtherTorch, module: str) -> Run:
+        world = Willing(self._world(), torch)
+        key = torch, module, world.python, world.machine, frozenset(world.of_aten.items())
+        if key not in self._elsewhere:
+            found = run(self._library, world, module, {}, self._limits)
+            if found.raised is Answer.UNKNOWN:
+                return found  # perhaps for want of time
+            self._elsewhere[key] = found, dict(world.of_aten)
+        found, operators = self._elsewhere[key]
+        world.of_aten.update(operators)
+        return found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Later:
     """What the code may load beyond its usual import: instead of what fails, by module, and in functions."""
@@ -97,16 +142,18 @@ class Later:
         yield from self.in_functions
 
 
-def instead(library: PythonCode, world: AskedWorld, modules: Sequence[str], limits: Limits) -> list[Attempt]:
+def instead(library: PythonCode, willing: WillingImports, modules: Sequence[str], limits: Limits) -> list[Attempt]:
     """What the package tries to load as it is imported if what it can do without does not load, one after the other."""
     found: list[Attempt] = []
     refused: set[str | None] = set()
     for _ in range(_MOST_CHOICES):
-        machine = PythonInterpreter(library, Unwilling(world, refused), {}, limits)
-        for name in modules:
-            _try_import(machine, name)
-        found.extend(machine.trace.attempts)
-        guarded = {one.path for one in machine.trace.attempts if one.guarded}
+        runs = (
+            run(library, Unwilling(willing.world(), refused), name, {}, limits) if refused else willing.run(name)
+            for name in modules
+        )
+        attempts = [one for import_ in runs for one in import_.trace.attempts]
+        found.extend(attempts)
+        guarded = {one.path for one in attempts if one.guarded}
         if guarded <= refused:
             break
         refused |= guarded
@@ -121,13 +168,15 @@ def _try_import(machine: PythonInterpreter, name: str) -> bool:
     return True
 
 
-def later(library: PythonCode, world: AskedWorld, modules: Sequence[str], runs: Iterable[Run], limits: Limits) -> Later:
+def later(
+    library: PythonCode, willing: WillingImports, modules: Sequence[str], runs: Iterable[Run], limits: Limits
+) -> Later:
     """Import the modules that the package's import does not reach, and call the functions that nothing called."""
     runs = tuple(runs)
     loaded = {one.path for run in runs for one in run.trace.attempts}
     if loaded.issuperset(library.files.libraries):
         return Later(instead=[], by_module={}, in_functions=[])
-    machine = PythonInterpreter(library, Willing(world), {}, limits)
+    machine = PythonInterpreter(library, willing.world(), {}, limits)
     imported = {file for run in runs for file in run.trace.imported}
     by_module: dict[str, list[Attempt]] = {}
     in_functions: list[Attempt] = []
@@ -145,7 +194,7 @@ def later(library: PythonCode, world: AskedWorld, modules: Sequence[str], runs: 
         before = len(machine.trace.attempts)
         _call_all(library, machine)
         in_functions = machine.trace.attempts[before:]
-        failing = instead(library, world, modules, limits)
+        failing = instead(library, willing, modules, limits)
     except Exhausted:
         pass
     return Later(instead=failing, by_module=by_module, in_functions=in_functions)

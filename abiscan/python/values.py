@@ -137,9 +137,15 @@ class Class:
     bases: tuple[object, ...]
     names: dict[str, object]
     module: str = ""
+    _ancestry: list[object] | None = None
 
     def ancestry(self) -> list[object]:
         """The class and what it derives from, nearest first."""
+        if self._ancestry is None:
+            self._ancestry = self._derived_from()
+        return self._ancestry
+
+    def _derived_from(self) -> list[object]:
         found: list[object] = []
         waiting: list[object] = [self]
         while waiting and len(found) < 100:
@@ -151,7 +157,10 @@ class Class:
 
     def find(self, name: str) -> object | None:
         """An attribute of the class or of what it derives from."""
-        return next((one.names[name] for one in self.ancestry() if isinstance(one, Class) and name in one.names), None)
+        for one in self.ancestry():
+            if isinstance(one, Class) and name in one.names:
+                return one.names[name]
+        return None
 
     def is_open(self) -> bool:
         """Whether it derives from something whose attributes are not known."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import PurePosixPath, PureWindowsPath
 
-from abiscan.python.filesystem import as_text, exists, expanded, join, listing, matching
+from abiscan.python.filesystem import as_text, exists, join, listing, matching
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Model, Namespace, argument, natives
@@ -120,7 +120,8 @@ def _check(kind: str) -> Model:
 
 def _expanded(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     text = as_text(args[0]) if args else None
-    return NotKnown("os.path.expanduser()", Why.ENVIRONMENT) if text is None else expanded(machine, text)
+    place = None if text is None else machine.files.system.expanded(text)
+    return NotKnown("os.path.expanduser()", Why.ENVIRONMENT) if place is None else place
 
 
 def _listdir(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:

@@ -158,3 +158,32 @@ def test_torch_s_own_classes_are_not_the_extension_s() -> None:
     found = drift(classes=(own, ours), target="2.13.0")
     assert found is not None
     assert "c10::intrusive_ptr_target" not in {table.base for table in found.tables}
+
+
+CXX11: Final = "_ZN3c105ErrorC1ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
+OLD: Final = "_ZN3c105ErrorC1ENS_14SourceLocationESs"
+
+
+def test_a_class_with_a_string_is_not_compared_with_releases_that_have_another_one() -> None:
+    """An extension with the C++11 string for 2.5.1, whose wheels have the old one: a distribution's, conda-forge's."""
+    registrations = Registrations(kernels=(KERNEL,))
+    found = drift(IMPL, CXX11, built_for=("2.5.1",), target="2.7.1", registrations=registrations)
+    assert found is not None
+    assert {"torch::CppFunction", "c10::Error"} <= set(found.uncompared)
+    assert not {"torch::CppFunction", "c10::Error"} & set(certainties(found))
+    assert found.unknown_at_load == ("torch::CppFunction",)
+    # With the string of the release, or on a torch with another string, where it does not load, nothing changes.
+    old = drift(IMPL, OLD, built_for=("2.5.1",), target="2.7.1", registrations=registrations)
+    assert old is not None
+    assert old.uncompared == ()
+    assert certainties(old)["torch::CppFunction"] is Certainty.AT_LOAD
+    alike = drift(IMPL, CXX11, built_for=("2.7.1",), target="2.9.0", registrations=registrations)
+    assert alike is not None
+    assert alike.uncompared == ()
+
+
+def test_a_class_without_a_string_is_compared_whatever_the_string() -> None:
+    found = drift(SAVED, CXX11, built_for=("2.5.1",), target="2.7.1")
+    assert found is not None
+    assert "c10::TensorImpl" not in found.uncompared
+    assert "at::Tensor" not in found.uncompared

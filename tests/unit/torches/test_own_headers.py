@@ -52,3 +52,15 @@ def test_what_is_read_is_kept(package: Path, tmp_path: Path, monkeypatch: pytest
     before = headers_of(package, tmp_path / "store")
     monkeypatch.setattr(own_headers, "read_headers", lambda _: pytest.fail("the headers are read again"))
     assert headers_of(package, tmp_path / "store") == before
+
+
+def test_folders_of_headers_may_be_links(package: Path, tmp_path: Path) -> None:
+    """Those of Debian's torch lead to /usr/include; one of them, TH, leads nowhere."""
+    expected = headers_of(package, tmp_path / "store").digests
+    assert expected
+    linked = tmp_path / "usr/include"
+    linked.mkdir(parents=True)
+    (package / "include/c10").rename(linked / "c10")
+    (package / "include/c10").symlink_to(linked / "c10")
+    (package / "include/TH").symlink_to(linked / "TH")
+    assert headers_of(package, tmp_path / "store").digests == expected
