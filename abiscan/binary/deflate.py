@@ -8,6 +8,7 @@ All of the last bytes, up to the end of the stream, are then those of the file.
 
 from __future__ import annotations
 
+import itertools
 import re
 import zlib
 from collections.abc import Iterator
@@ -23,16 +24,19 @@ _STORED: Final = re.compile(rb"(?=\xff\xff)")
 _FIRST: Final = 4 << 10
 """What is inflated at a place that may be a header, before all of the rest is."""
 
+_MOST: Final = 128 << 20
+_MOST_TRIES: Final = 16
+"""Bounds for hostile streams: one of a few kilobytes may inflate to gigabytes, or have headers everywhere."""
+
 
 def known_end(data: bytes) -> bytes:
     """The last bytes of a file, from the last bytes of its stream; none if no block begins there.
 
     :param data: at least as much as a few blocks
     """
-    for rest in _beginnings(data):
-        if _inflates(bytes(rest[:_FIRST])) and (end := _inflated(rest)) is not None:
-            return end
-    return b""
+    promising = (rest for rest in _beginnings(data) if _inflates(bytes(rest[:_FIRST])))
+    ends = map(_inflated, itertools.islice(promising, _MOST_TRIES))
+    return next((end for end in ends if end is not None), b"")
 
 
 def _beginnings(data: bytes) -> Iterator[memoryview]:
@@ -59,14 +63,19 @@ def _inflates(data: bytes) -> bool:
 
 
 def _inflated(rest: memoryview) -> bytes | None:
-    """What is known of the rest of a stream; None if it does not end where the data do."""
-    inflaters = [zlib.decompressobj(-zlib.MAX_WBITS, before) for before in (_ONE, _OTHER)]
-    try:
-        one, other = (inflater.decompress(rest) for inflater in inflaters)
-    except zlib.error:
-        return None
-    if not all(inflater.eof and len(inflater.unused_data) <= 1 for inflater in inflaters):
-        return None  # a byte at the end may be left by the shift
+    """What is known of the rest of a stream; None if it does not end where the data do, nothing if it is too large."""
+    texts: list[bytes] = []
+    for before in (_ONE, _OTHER):
+        inflater = zlib.decompressobj(-zlib.MAX_WBITS, before)
+        try:
+            texts.append(inflater.decompress(rest, _MOST))
+        except zlib.error:
+            return None
+        if len(texts[-1]) == _MOST:
+            return b""
+        if not inflater.eof or len(inflater.unused_data) > 1:
+            return None  # a byte at the end may be left by the shift
+    one, other = texts
     return one[_last_difference(one, other) :]
 
 

@@ -19,6 +19,7 @@ WORTHWHILE: Final = 1 << 20
 """The size of a deflated library from which on this takes less than reading all of it."""
 
 _END: Final = 160 << 10
+_LARGEST_BEGINNING: Final = 256 << 20
 _GPU_CODE: Final = (b".nv_fatbin", b".hip_fatbin")
 _HEADER: Final = struct.Struct("<40xQ10xHHH")  # Elf64_Ehdr: shoff, shentsize, shnum, shstrndx
 _SECTION: Final = struct.Struct("<II8x8xQQ24x")  # Elf64_Shdr: name, type, offset, size
@@ -46,7 +47,7 @@ def trimmed(size: int, packed: int, head: Callable[[int], bytes], tail: Callable
     if not header.startswith(MAGIC + b"\2\1") or len(header) < _HEADER.size:
         return None
     table, entry_size, count, names = _HEADER.unpack(header)
-    if entry_size != _SECTION.size or not table < size or table + count * entry_size > size:
+    if entry_size != _SECTION.size or not 0 < table < size or table + count * entry_size > size:
         return None
     asked, wanted = _END, size - table
     while asked < packed // 2:
@@ -58,7 +59,7 @@ def trimmed(size: int, packed: int, head: Callable[[int], bytes], tail: Callable
             wanted = size - sections[names].offset
             if len(end) >= wanted:
                 code = next((one for one in sections if one.holds_gpu_code(end[len(end) - wanted :])), None)
-                if code is None or not 0 < code.offset < code.stop <= table:
+                if code is None or not 0 < code.offset < code.stop <= table or code.offset > _LARGEST_BEGINNING:
                     return None
                 wanted = size - code.stop
                 if len(end) >= wanted:

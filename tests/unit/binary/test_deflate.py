@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 import zlib
 
 import pytest
@@ -62,3 +63,22 @@ def test_a_stream_that_is_cut_off_or_goes_on_has_no_end() -> None:
 @pytest.mark.parametrize("size", [0, 1, 5000])
 def test_too_little_to_tell(size: int) -> None:
     assert known_end(bytes(size)) == b""
+
+
+def test_a_bomb_is_not_inflated() -> None:
+    """A stream of half a megabyte that inflates to half a gigabyte: what is held is bounded, and nothing is known."""
+    stream = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+    data = b"".join(stream.compress(bytes(1 << 20)) for _ in range(512)) + stream.flush()
+    tracemalloc.start()
+    try:
+        assert known_end(data) == b""
+        assert tracemalloc.get_traced_memory()[1] < 400 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_headers_everywhere_end_soon() -> None:
+    """Blocks that begin, and lead nowhere: only so many are followed."""
+    choice = random.Random(9)
+    stream = deflated(choice.randbytes(50_000) + prose(9, 200_000), 6)
+    assert known_end((stream[: len(stream) // 2] * 40)[:400_000]) == b""
