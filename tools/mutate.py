@@ -10,7 +10,7 @@ another one. What no test can see is not changed: assertions, ``zip(strict=…)`
 One process imports all and collects the tests. It first records which test runs which line; then each mutant is a fork
 of it, whose functions get the changed code, and which runs the tests that run the changed line, until one fails. Where
 the line is run while modules are imported, a new process imports the changed module instead. A mutant is killed if a
-test fails, or takes a hundred times the processor time that it should: how busy the machine is does not count.
+test fails, or takes ten times its processor time, and ten seconds: how busy the machine is does not count.
 Otherwise it survived, and either a test is missing or the change makes no difference. Exits with 1 if fewer than 95 %
 are killed.
 """
@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import ast
 import difflib
+import functools
 import gc
 import hashlib
 import json
@@ -32,7 +33,7 @@ import sys
 import time
 import types
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -51,8 +52,8 @@ _TESTS: Final = (
     "tests/property",
     "tests/test_cases.py",
 )
-_SLOWER: Final = 100
-_LEAST_SECONDS: Final = 30  # of processor time: a test alone reads tables that another one has read before, otherwise
+_SLOWER: Final = 10
+_LEAST_SECONDS: Final = 10  # of processor time: a test alone has to read what another one has read before, otherwise
 _MEMORY: Final = 6 << 30
 _WAIT: Final = 3600  # for a mutant, however busy the machine; one that waits for ever is not counted as killed
 _OTHER: Final[dict[type[ast.AST], type[ast.AST]]] = {
@@ -167,17 +168,24 @@ def _swapped(node: ast.AST) -> Any:
 
 @dataclass(slots=True, kw_only=True)
 class Record:
-    """Which tests run which lines, and their processor time; ``imported`` are lines that are run without any test."""
+    """The processor time of each test, and the lines of each file that it runs, as a bit set.
+
+    ``imported`` are the lines that are run while modules are imported, without any test.
+    """
 
     package: str
     seconds: dict[str, float] = field(default_factory=dict)
-    tests: dict[str, dict[str, list[str]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
-    imported: dict[str, list[int]] = field(default_factory=dict)
+    lines: dict[str, dict[str, int]] = field(default_factory=dict)
+    imported: dict[str, int] = field(default_factory=dict)
 
     def of(self, one: Mutant) -> set[str]:
         """The tests that run a line of a mutant."""
-        lines = self.tests.get(one.path, {})
-        return {test for line in one.lines for test in lines.get(str(line), ())}
+        wanted = _bits(one.lines)
+        return {test for test, lines in self.lines.get(one.path, {}).items() if lines & wanted}
+
+
+def _bits(lines: Iterable[int]) -> int:
+    return functools.reduce(lambda bits, line: bits | 1 << line, lines, 0)
 
 
 class _Killers:
@@ -186,6 +194,7 @@ class _Killers:
     def __init__(self, chosen: argparse.Namespace, imports: coverage.Coverage) -> None:
         self._chosen, self._imports = chosen, imports
         self._failed: str | None = None
+        self._functions: dict[str, list[types.FunctionType]] = defaultdict(list)  # by file
         self.killed = self.done = 0
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -204,8 +213,11 @@ class _Killers:
             "mutate", hypothesis.settings.default, phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate]
         )
         hypothesis.settings.load_profile("mutate")
-        gc.freeze()
+        for found in gc.get_objects():
+            if isinstance(found, types.FunctionType):
+                self._functions[found.__code__.co_filename].append(found)
         record = self._recorded(session.items)
+        gc.freeze()  # or else a fork that collects garbage would copy all of it
         begin = time.monotonic()
         for number in _numbers(self._chosen):
             if time.monotonic() - begin > self._chosen.time_limit:
@@ -220,24 +232,22 @@ class _Killers:
 
     def _recorded(self, items: Sequence[pytest.Item]) -> Record:
         package, file = _digest(), self._chosen.record
+        record = Record(package=package, imported=_lines(self._imports))
         if file and file.is_file():
-            record = Record(**json.loads(file.read_text("utf-8")))
-            if record.package == package:
-                return record
-        record = Record(package=package)
-        record.imported = _lines(self._imports)
+            kept = Record(**json.loads(file.read_text("utf-8")))
+            record = kept if kept.package == package else record
         files: dict[Path, list[pytest.Item]] = defaultdict(list)
         for item in items:
-            files[item.path].append(item)
+            if item.nodeid not in record.seconds:
+                files[item.path].append(item)
         for path, tests in files.items():
-            answer = _forked(lambda tests=tests: self._run_recorded(tests))
+            answer = _forked(functools.partial(self._run_recorded, tests))
             if answer is None or "failed" in answer:
                 sys.exit(f"{path}: the tests fail without any change: {answer}")
             for test, (seconds, lines) in answer.items():
                 record.seconds[test] = seconds
-                for name, numbers in lines.items():
-                    for line in numbers:
-                        record.tests[name][str(line)].append(test)
+                for name, bits in lines.items():
+                    record.lines.setdefault(name, {})[test] = bits
         if file:
             file.write_text(json.dumps({name: getattr(record, name) for name in Record.__slots__}), "utf-8")
         return record
@@ -258,17 +268,16 @@ class _Killers:
         """The first test that notices a mutant; None if it survives."""
         covering = record.of(one)
         room = f"tests/unit/{one.path.split('/')[1]}/"
-        new = [item for item in items if item.nodeid not in record.seconds]
         near = [item for item in items if item.nodeid in covering]
         near.sort(key=lambda item: (not item.nodeid.startswith(room), record.seconds[item.nodeid]))
         # Of the others in the same files, some may see what the first one has kept.
         kept = {item.path for item in near}
         others = [item for item in items if item.path in kept and item.nodeid not in covering]
-        if tests := [*new, *near, *others]:
+        if tests := [*near, *others]:
             answer = _forked(lambda: self._run_mutant(one, tests, record.seconds))
             if answer is None or answer["by"]:
                 return "takes too long" if answer is None else str(answer["by"])
-        if {*one.lines} & {*record.imported.get(one.path, ())} and not self._chosen.early:
+        if _bits(one.lines) & record.imported.get(one.path, 0):
             command = [sys.executable, "-m", "tools.mutate", "--early", *_same(self._chosen), "--only", str(number)]
             done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
             if done.returncode:
@@ -280,7 +289,8 @@ class _Killers:
     def _run_mutant(
         self, one: Mutant, items: Sequence[pytest.Item], seconds: Mapping[str, float]
     ) -> Mapping[str, object]:
-        _replace(one)
+        _replace(one, self._functions[str(ROOT / one.path)])
+        _import_changed(one)  # what is imported only when it is needed
         for item, following in zip(items, [*items[1:], None], strict=True):
             most = int(_seconds() + _SLOWER * seconds.get(item.nodeid, 0) + _LEAST_SECONDS)
             resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
@@ -301,10 +311,11 @@ def _coverage() -> coverage.Coverage:
     return cover
 
 
-def _lines(cover: coverage.Coverage) -> dict[str, list[int]]:
+def _lines(cover: coverage.Coverage) -> dict[str, int]:
+    """The lines that were run, by file, as bit sets."""
     data = cover.get_data()
     inside = [file for file in data.measured_files() if Path(file).is_relative_to(ROOT)]
-    return {Path(file).relative_to(ROOT).as_posix(): data.lines(file) or [] for file in inside}
+    return {Path(file).relative_to(ROOT).as_posix(): _bits(data.lines(file) or ()) for file in inside}
 
 
 def _digest() -> str:
@@ -349,16 +360,14 @@ def _forked(run: Any) -> Any:
     return None if os.WTERMSIG(status) == signal.SIGXCPU else {"by": f"status {status}", "failed": f"status {status}"}
 
 
-def _replace(one: Mutant) -> None:
+def _replace(one: Mutant, functions: Sequence[types.FunctionType]) -> None:
     """Give the functions of a module the code that they have in a mutant."""
     file = str(ROOT / one.path)
     before = compile((ROOT / one.path).read_text("utf-8"), file, "exec")
     new = dict(_pairs(before, compile(one.text, file, "exec")))
-    gc.unfreeze()
-    functions = [function for function in gc.get_objects() if isinstance(function, types.FunctionType)]
     for function in functions:
         code = function.__code__
-        if code.co_filename == file and (other := new.get((code.co_name, code.co_firstlineno, code.co_code))):
+        if other := new.get((code.co_name, code.co_firstlineno, code.co_code)):
             function.__code__ = other
 
 
@@ -382,7 +391,7 @@ def _import_changed(one: Mutant) -> None:
 
 
 def _numbers(chosen: argparse.Namespace) -> Sequence[int]:
-    return range(chosen.start, chosen.start + chosen.count) if chosen.only is None else [chosen.only]
+    return chosen.only or range(chosen.start, chosen.start + chosen.count)
 
 
 def _same(chosen: argparse.Namespace) -> list[str]:
@@ -397,7 +406,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--start", type=int, default=0, metavar="NUMBER", help="the first mutant")
     parser.add_argument("--room", choices=ROOMS, action="append", help="only mutants of this room (repeatable)")
-    parser.add_argument("--only", type=int, metavar="NUMBER", help="only this mutant")
+    parser.add_argument("--only", type=int, nargs="+", metavar="NUMBER", help="only these mutants")
     parser.add_argument("--tests", nargs="+", default=_TESTS, metavar="PATH", help="what is to notice it")
     parser.add_argument("--record", type=Path, metavar="FILE", help="keep there which test runs which line")
     parser.add_argument("--time-limit", type=float, default=float("inf"), metavar="SECONDS", help="begin none after it")
@@ -411,7 +420,7 @@ def main() -> int:
     os.chdir(ROOT)
     options = ["-q", "--no-header", "-p", "no:cacheprovider", *chosen.tests]
     if chosen.early:
-        _import_changed(mutant(chosen.seed, chosen.only, chosen.room or ROOMS))
+        _import_changed(mutant(chosen.seed, chosen.only[0], chosen.room or ROOMS))
         return int(pytest.main(["-x", *options]))
     begin, imports = time.monotonic(), _coverage()
     imports.start()

@@ -46,6 +46,7 @@ def answer(folder: Path, question: Sequence[object], find: Callable[[], _Answer]
             seen["file"].update(replaced)
             _write(path, seen, contents, text)
         kept.used(path)
+        disk.remember(seen)
         return found
     with disk.recorded() as record:
         found = find()
@@ -125,7 +126,9 @@ def _digest(words: Sequence[object]) -> str:
 def _reader() -> str:
     """This abiscan, with its data and what it reads files with: every change of one of its files makes another one."""
     package = Path(__file__).parent.parent
-    here = f"{sys.version} {os.uname().machine} {os.geteuid()} {package}"  # whoever shares the folder sees other files
+    machine = os.uname().machine if hasattr(os, "uname") else os.environ.get("PROCESSOR_ARCHITECTURE")
+    user = os.geteuid() if hasattr(os, "geteuid") else None  # whoever shares the folder sees other files
+    here = f"{sys.version} {machine} {user} {package}"
     digest = hashlib.sha256(here.encode("utf-8", "surrogateescape"))
     for folder, subfolders, names in os.walk(package):
         subfolders[:] = sorted(name for name in subfolders if name != "__pycache__")

@@ -64,8 +64,14 @@ def recorded() -> Iterator[Record]:
         _record.reset(token)
         if outer is not None:
             outer.is_final |= record.is_final
-            for sense, seen in record.seen.items():
-                outer.seen[sense] = {**seen, **outer.seen[sense]}
+            remember(record.seen)
+
+
+def remember(seen: Mapping[str, Mapping[str, Seen]]) -> None:
+    """Write down what was seen before, and still stands."""
+    if record := _record.get():
+        for sense, each in seen.items():
+            record.seen[sense] = {**each, **record.seen[sense]}
 
 
 def stands(seen: Mapping[str, Mapping[str, Any]]) -> bool:

@@ -5,14 +5,17 @@ the first target on, this process can write nowhere but in its scratch folder, i
 the user asked for, and it cannot connect to anything. Landlock enforces that where the kernel has it (Linux 5.13; TCP
 from 6.7, signals and abstract sockets from 6.12). The limits on processor time and memory do not need it.
 
-Without ``enter``, as in the Python API, nothing of this happens.
+Without ``enter``, as in the Python API, nothing of this happens. Some commands do not give up everything: see
+``Confinement``.
 """
 
 from __future__ import annotations
 
 import contextlib
+import enum
 import json
 import os
+import signal
 import tempfile
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -49,6 +52,14 @@ _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
 _SIGKILL: Final = 9
 
 
+class Confinement(enum.Enum):
+    """What the process gives up from the first target on, beside time and memory without limits."""
+
+    OFFLINE = "it writes only where it may, and connects to nothing"
+    ONLINE = "it writes only where it may"
+    NONE = "nothing: other programs do their work in it"
+
+
 class _Worker:
     """This process.
 
@@ -56,11 +67,13 @@ class _Worker:
     :param stopped: the targets that ended an earlier such process, and why
     """
 
-    def __init__(self, pipe: int, stopped: Mapping[str, str], scratch: Path) -> None:
+    def __init__(self, pipe: int, stopped: Mapping[str, str], scratch: Path, confinement: Confinement) -> None:
         self.pipe = pipe
         self.stopped = stopped
         self.writable = {scratch}
-        self.confined = False
+        self.confinement = confinement
+        self.confined = confinement is Confinement.NONE
+        self.is_branch = False
 
     def tell(self, target: str | None) -> None:
         os.write(self.pipe, json.dumps(target).encode() + b"\n")
@@ -69,7 +82,7 @@ class _Worker:
 _worker: _Worker | None = None  # a process has one fate, so it is no field of anything
 
 
-def enter(pipe: int, stopped: Mapping[str, str], scratch: Path) -> None:
+def enter(pipe: int, stopped: Mapping[str, str], scratch: Path, confinement: Confinement = Confinement.OFFLINE) -> None:
     """Make this process the one that reads targets.
 
     :param pipe: for the names of the targets, one line of JSON each before it is read; null once all are
@@ -77,11 +90,33 @@ def enter(pipe: int, stopped: Mapping[str, str], scratch: Path) -> None:
     :param scratch: the folder for temporary files
     """
     global _worker  # noqa: PLW0603
-    _worker = _Worker(pipe, stopped, scratch)
+    _worker = _Worker(pipe, stopped, scratch, confinement)
     tempfile.tempdir = str(scratch)
     os.environ["TMPDIR"] = str(scratch)
     limit_memory()
     _prctl(_PR_SET_PDEATHSIG, _SIGKILL)
+
+
+def is_apart() -> bool:
+    """Whether this process is the one that reads targets, which may split its work."""
+    return _worker is not None and not _worker.is_branch
+
+
+def branch() -> None:
+    """Give this process, forked from the one that reads targets, limits of its own."""
+    if _worker is not None:
+        _worker.is_branch = True
+    _prctl(_PR_SET_PDEATHSIG, _SIGKILL)
+    limit_time(CPU_SECONDS)
+
+
+def die_of(number: int, target: str) -> None:
+    """End as another process did that was reading a target."""
+    if _worker is not None:
+        _worker.tell(target)
+    with contextlib.suppress(OSError, ValueError):  # some signals cannot be handled in the first place
+        signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
 
 
 def limit_memory() -> None:
@@ -127,7 +162,7 @@ def begin(target: str) -> None:
         raise StoppedError(target, _worker.stopped[target], "run it with abiscan --no-isolation to see where")
     if not _worker.confined:
         _worker.confined = True
-        confine(_worker.writable)
+        confine(_worker.writable, online=_worker.confinement is Confinement.ONLINE)
     _worker.tell(target)
     limit_time(CPU_SECONDS)
 
@@ -147,9 +182,10 @@ def landlock_version() -> int:
     return int(ctypes.CDLL(None).syscall(_CREATE_RULESET, None, nothing, ctypes.c_uint32(_VERSION)))
 
 
-def confine(writable: Collection[Path]) -> int:
+def confine(writable: Collection[Path], *, online: bool = False) -> int:
     """Give up, for ever, what reading files does not need: to write outside of some folders, and to connect.
 
+    :param online: whether to be able to connect all the same
     :return: the version of Landlock that enforces it; 0 where the kernel has none
     """
     import ctypes
@@ -158,7 +194,9 @@ def confine(writable: Collection[Path]) -> int:
     if version < 1:
         return 0
     changes = _CHANGES | (_REFER if version >= 2 else 0) | (_TRUNCATE if version >= 3 else 0)
-    handled = (changes, _TCP, _ABSTRACT_SOCKETS_AND_SIGNALS)[: 1 if version < 4 else 2 if version < 6 else 3]
+    handled = (changes, 0 if online else _TCP, _ABSTRACT_SOCKETS_AND_SIGNALS)[
+        : 1 if version < 4 else 2 if version < 6 else 3
+    ]
     attributes = (ctypes.c_uint64 * len(handled))(*handled)
     rules = libc.syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(ctypes.sizeof(attributes)), ctypes.c_uint32(0))
     if rules < 0:

@@ -19,6 +19,7 @@ from typing import IO, Final
 import httpx2
 
 from abiscan.errors import InputError
+from abiscan.inputs.kept import allocated
 from abiscan.inputs.web import Web
 
 CACHE_BYTES: Final = 4 << 30
@@ -215,6 +216,7 @@ class RemoteFile(io.RawIOBase):
 
         :raises _BrokenOffError: it is shorter; what came is kept
         """
+        self._check_encoding(response)
         at, noted, broken = start, start, None
         parts = self._web.received(response, self._url)
         while True:
@@ -240,6 +242,7 @@ class RemoteFile(io.RawIOBase):
 
     def _receive_whole(self, response: httpx2.Response) -> None:
         """Keep a body that is the whole file."""
+        self._check_encoding(response)
         self._forget()
         stated = response.headers.get("Content-Length", "")
         at = 0
@@ -252,6 +255,11 @@ class RemoteFile(io.RawIOBase):
             raise self._error(f"the server sent {at} bytes instead of {stated}")
         self._know(at, response.headers.get("ETag"))
         self._have(0, at)
+
+    def _check_encoding(self, response: httpx2.Response) -> None:
+        encoding = response.headers.get("Content-Encoding", "identity")
+        if encoding.lower() != "identity":
+            raise self._error(f"the server sent it encoded with {encoding}, which was not asked for")
 
     def _write(self, at: int, part: bytes) -> None:
         try:
@@ -330,7 +338,7 @@ def tidy(folder: Path, limit: int = CACHE_BYTES) -> None:
         files = sorted(folder.glob("*.data"), key=lambda file: file.stat().st_mtime, reverse=True)
         total = 0
         for file in files:
-            total += file.stat().st_blocks * 512  # they are sparse
+            total += allocated(file.stat())
             if total > limit:
                 file.unlink(missing_ok=True)
                 file.with_suffix(".parts").unlink(missing_ok=True)

@@ -8,6 +8,7 @@ import platform
 from typing import Final
 
 from abiscan.binary.elf import Machine
+from abiscan.binary.image import ImageSystem
 from abiscan.inputs import disk
 
 _CONFIGURATION: Final = "/etc/ld.so.conf"
@@ -33,6 +34,13 @@ _NAMES: Final = {
 def machine() -> Machine | None:
     """The machine that abiscan runs on, None if torch has no Linux builds for it."""
     return _NAMES.get(platform.machine().lower()) if platform.system() == "Linux" else None
+
+
+def images() -> tuple[ImageSystem, Machine] | None:
+    """The system and machine that abiscan runs on, if that is Windows or macOS."""
+    name = {"Windows": ImageSystem.WINDOWS, "Darwin": ImageSystem.MACOS}.get(platform.system())
+    own = _NAMES.get(platform.machine().lower())
+    return (name, own) if name and own else None
 
 
 def library_folders(of: Machine) -> tuple[str, ...]:
@@ -64,3 +72,8 @@ def _configured(file: str, depth: int) -> list[str]:
         elif words and words[0] != "hwcap":
             folders.append(words[0])
     return folders
+
+
+def processors() -> int:
+    """How many processors this process may use; how many there are where the system does not tell (macOS, Windows)."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -34,7 +34,7 @@ from abiscan.python.guards import left_out
 from abiscan.python.model import Answer, ImportOutcome, LoadedBy, NoResult, OtherTorch, Raised, World
 from abiscan.python.reading import follow
 from abiscan.python.sources import PackageFiles as SourceFiles
-from abiscan.python.sources import accepts_tag
+from abiscan.python.systems import LINUX
 from abiscan.torches import embedded
 from abiscan.torches.torch import TorchChoice
 
@@ -239,7 +239,7 @@ def _is_vendored(path: str) -> bool:
 def _is_for_other_python(path: str, python: tuple[int, int]) -> bool:
     """Whether its name has the tag of another version of Python, which does not import it."""
     tag = posixpath.basename(path).partition(".")[1:]
-    return ".cpython-" in path and not accepts_tag("".join(tag), python)
+    return ".cpython-" in path and not LINUX.accepts_tag("".join(tag), python)
 
 
 @dataclass(slots=True, kw_only=True)

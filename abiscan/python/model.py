@@ -55,6 +55,9 @@ class Answer(enum.Enum):
     """What the world answers where it cannot say yes or no."""
 
     UNKNOWN = "unknown"
+    """Nothing speaks against it."""
+    EITHER = "either"
+    """Both may well be: both ways are followed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +101,7 @@ class World(Protocol):
         ...
 
     def operator(self, name: str) -> bool | Answer:
-        """Whether torch or a library loaded so far defines an operator (``torchvision::nms``)."""
+        """Whether torch or a library loaded so far defines an operator, ``torchvision::nms``; unknown counts as yes."""
         ...
 
     def call(self, operator: str) -> int | bool | str | NoResult | None:

@@ -72,6 +72,8 @@ def lines(report: Report, package: PackageResult, verbosity: int) -> Iterator[Te
         for suppressed in result.suppressed:
             yield Text(f"suppressed[{suppressed.finding.rule}]: {clean(suppressed.finding.message)}", style="dim")
             yield Text(f"  = reason: {clean(suppressed.reason)}", style="dim")
+    if package.unread:
+        yield Text(f"  = gap: {clean(package.unread)}", style="yellow")
     if verbose:
         yield from _details(report, package)
 

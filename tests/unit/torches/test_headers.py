@@ -1,0 +1,34 @@
+"""Where the assertions of a header are, and which releases have one in a line."""
+
+from __future__ import annotations
+
+import pytest
+
+from abiscan.binary.elf import SourceLine
+from abiscan.torches import headers
+from abiscan.torches.headers import assertions
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("", []),
+        ("int f();\nTORCH_INTERNAL_ASSERT(a);\n", [2]),
+        ("  AT_ASSERT(a);\n  AT_ASSERTM(b, c);\n", [1, 2]),
+        ("TORCH_INTERNAL_ASSERT_DEBUG_ONLY(a)\n", [1]),
+        ("TORCH_CHECK(a);\nMY_AT_ASSERT(a);\n", []),
+        ("TORCH_INTERNAL_ASSERT(\n    a(),\n    b);\n", [1, 3]),  # begins in 1; the parenthesis that ends it is in 3
+        ("\nTORCH_INTERNAL_ASSERT(f(g(1),\n 2),\n 3); h(\n);", [2, 4]),
+        ('TORCH_INTERNAL_ASSERT(a, ")", "\\")",\n "(");\n', [1, 2]),  # those in texts do not count
+        ("#define MINE(x) AT_ASSERT(x)\n  // AT_ASSERT(x)\n", []),
+        ("AT_ASSERT(a", [1]),
+    ],
+)
+def test_the_lines_of_assertions(text: str, lines: list[int]) -> None:
+    """GCC takes the line where a macro ends for ``__LINE__``, clang that where it begins."""
+    assert list(assertions(text)) == lines
+
+
+def test_each_path_that_a_place_may_mean_is_tried() -> None:
+    place = SourceLine("/home/me/torch/include/c10/core/X.h", 7)
+    assert list(headers.lines_of(place)) == ["torch/include/c10/core/X.h:7", "c10/core/X.h:7"]
