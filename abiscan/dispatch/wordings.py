@@ -30,7 +30,7 @@ _LIKE: Final = {"same beginning": 0.4, "long": 0.6, "short": 0.75}
 """How similar two texts are, of 1, of which one is taken for the other reworded."""
 
 _WORDS_SHARED: Final = 0.35
-_COMPARED: Final = 20
+_COMPARED: Final = 8
 
 
 class Wordings(NamedTuple):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from abiscan.binary.elf import Machine, SharedObject
-from abiscan.binary.ownership import gpu_library, is_torch_library, is_torch_symbol
+from abiscan.binary.ownership import gpu_library, is_torch_library, is_torch_symbol, without_version
 from abiscan.extension.counterparts import Counterpart, counterpart
 from abiscan.inputs.files import ElfSource
 from abiscan.inputs.version import TorchVersion
@@ -167,5 +167,5 @@ def _unused(facts: SharedObject) -> tuple[str, ...]:
     return tuple(
         library
         for library in facts.needed
-        if is_torch_library(library) and library not in used and library != _LOADS_THE_OTHERS
+        if is_torch_library(library) and without_version(library) not in {*used, _LOADS_THE_OTHERS}
     )

@@ -21,7 +21,7 @@ from typing import Any, Final
 import abiscan
 from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem, LibraryImage
-from abiscan.binary.ownership import is_torch_library, is_torch_symbol
+from abiscan.binary.ownership import is_torch_library, is_torch_symbol, without_version
 from abiscan.errors import InputError
 from abiscan.extension.examined import ExaminedTarget, examine
 from abiscan.extension.inventory import Inventory
@@ -186,8 +186,11 @@ def _drifts(path: Path, session: Session) -> dict[str, dict[str, str]]:
 
 
 def _relied_on(extension: Extension, target: Target) -> dict[str, Any]:
-    """The torch libraries that an extension is linked with, and the symbols that it must find there."""
-    needed = [name for name in extension.facts.needed if is_torch_library(name)]
+    """The torch libraries that an extension is linked with, and the symbols that it must find there.
+
+    The guard looks for them in ``torch/lib``, where a distribution's, with versions in their names, are not.
+    """
+    needed = [name for name in extension.facts.needed if is_torch_library(name) and without_version(name) == name]
     names = {
         reference.name
         for reference in extension.facts.references
