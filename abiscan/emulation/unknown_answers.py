@@ -32,7 +32,7 @@ class Footprint:
     registered: tuple[object, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Asked:
     """A part of a run that called functions without a double, by where these return to.
 
@@ -72,23 +72,27 @@ def dependences(
     :param may_register: whether it matters what a part does
     """
 
-    def footprints(answers: Mapping[str, int]) -> list[Footprint]:
+    def footprints(parts: Iterable[Asked], answers: Mapping[str, int]) -> list[Footprint]:
         with contextlib.closing(anew()) as process:
             return [
-                process.run_again(each, answers, 2 * each.footprint.instructions + _INSTRUCTIONS_MORE) for each in asked
+                process.run_again(each, answers, 2 * each.footprint.instructions + _INSTRUCTIONS_MORE) for each in parts
             ]
 
-    def differing(names: Iterable[str], usual: Sequence[Footprint]) -> dict[int, Asked]:
+    def differing(usual: Mapping[Asked, Footprint], names: Iterable[str]) -> Iterator[Asked]:
         """The parts that do something else where these functions return something else, and that may register."""
-        runs = [footprints(dict.fromkeys(names, other)) for other in OTHERS]
-        found = {each.start: each for run in runs for each, a, b in zip(asked, run, usual, strict=True) if a != b}
-        return {start: each for start, each in found.items() if may_register(each)}
+        left = list(usual)
+        for other in OTHERS:
+            found = dict(zip(left, footprints(left, dict.fromkeys(names, other)), strict=True)) if left else {}
+            left = [each for each in left if found[each] == usual[each]]
+            yield from (each for each in found if each not in left and may_register(each))
 
     every = {name for each in asked for name in each.functions.values()}
-    if not asked or not differing(every, [each.footprint for each in asked]):
+    suspects = list(differing({each: each.footprint for each in asked}, every))
+    if not suspects:
         return
-    usual = footprints({})  # may take another way than the whole run did, since the other parts did not run before
-    suspects = differing(every, usual).values()
+    # They may take another way than in the whole run even so, since the other parts did not run before.
+    usual = dict(zip(suspects, footprints(suspects, {}), strict=True))
+    suspects = list(differing(usual, every))
     for name, address in {name: address for each in suspects for address, name in each.functions.items()}.items():
-        if differing([name], usual):
+        if any(True for _ in differing(usual, [name])):
             yield Dependence(function=name, address=address)

@@ -2,6 +2,7 @@
 
     python -m tools.fuzz.guided schema -max_total_time=600
     python -m tools.fuzz.guided elf crash-0123456789        # one input again
+    python -m tools.fuzz.guided --minimise schema           # into the corpus: the shortest for each line
 
 What follows the parser's name goes to libFuzzer. It starts with the inputs in ``tools/fuzz/corpus/PARSER``, which the
 tests run through the parser, too; new ones go into a folder that is named after it. An escape is an exception that is
@@ -11,14 +12,15 @@ not of abiscan's errors.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import FunctionType
-from typing import Final
+from types import FrameType, FunctionType
+from typing import Any, Final
 
 from abiscan.binary.elf import ElfFile
 from abiscan.binary.mangling import demangle, returning_cxx11_string, same_name_prefixes
@@ -115,17 +117,55 @@ def _functions() -> Iterator[FunctionType]:
             yield from (value for value in (*own, *members) if isinstance(value, FunctionType))
 
 
+def minimise(parser: str) -> None:
+    """Replace the corpus by those of its inputs, and of those found, that reach a line which no shorter one reaches."""
+    inputs = {path.read_bytes() for folder in (CORPUS / parser, _found(parser)) for path in folder.glob("*")}
+    reached: set[tuple[str, int]] = set()
+    shutil.rmtree(CORPUS / parser)
+    (CORPUS / parser).mkdir()
+    for data in sorted(inputs, key=lambda data: (len(data), data)):
+        lines = _lines(parser, data)
+        if not lines <= reached:
+            reached |= lines
+            (CORPUS / parser / hashlib.sha256(data).hexdigest()[:16]).write_bytes(data)
+
+
+def _lines(parser: str, data: bytes) -> set[tuple[str, int]]:
+    """The lines of abiscan that run."""
+    lines: set[tuple[str, int]] = set()
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        if "abiscan" not in Path(frame.f_code.co_filename).parts:
+            return None
+        if event == "line":
+            lines.add((frame.f_code.co_filename, frame.f_lineno))
+        return trace
+
+    sys.settrace(trace)
+    try:
+        parse(parser, data)
+    finally:
+        sys.settrace(None)
+    return lines
+
+
+def _found(parser: str) -> Path:
+    return Path(tempfile.gettempdir(), f"abiscan-fuzz-{parser}")
+
+
 def main() -> None:
     """Fuzz, or run the inputs that are named."""
     parser, *words = sys.argv[1:]
+    if parser == "--minimise":
+        minimise(*words)
+        return
     import atheris
 
     for function in _functions():
         atheris.instrument_func(function)
     if not any(Path(word).is_file() for word in words):
-        found = Path(tempfile.gettempdir(), f"abiscan-fuzz-{parser}")
-        shutil.copytree(CORPUS / parser, found, dirs_exist_ok=True)
-        words = [str(found), f"-max_len={_LARGEST}", *words]
+        shutil.copytree(CORPUS / parser, _found(parser), dirs_exist_ok=True)
+        words = [str(_found(parser)), f"-max_len={_LARGEST}", *words]
     atheris.Setup([sys.argv[0], *words], lambda data: parse(parser, data))
     atheris.Fuzz()
 
