@@ -12,7 +12,8 @@ of a wheel that is named.
 Rounds take turns through all rows, each in a process of its own, and the least of each counts: other work on the
 machine disturbs all rows alike. The ratios are those of processor time, which it disturbs least. How long
 ``abiscan fit`` takes depends on the index: see ``benchmarks.fit``. ``--keep`` writes the table into
-``docs/performance.md``; ``--compare`` fails if a ratio is 20 % worse than in the table there.
+``docs/performance.md``; ``--compare`` fails if a ratio is 20 % worse than in the table there, or
+if reading targets in a process of their own takes more than 5 % of a check.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ IMPORT: Final = 'python -c "import torch"'
 FIRST, AGAIN = "first run", "again"
 PAGE: Final = Path(__file__).parents[1] / "docs" / "performance.md"
 WORSE: Final = 1.2
+_CHECK: Final = f"check --torch {RELEASE}"
+MOST_FOR_ISOLATION: Final = 0.05
 _BEGIN, _END = "<!-- table -->", "<!-- end: table -->"
 _ROW: Final = re.compile(r"^\| `?(?P<label>[^|]*?)`? \| (?P<state>[^|]*?) \|.*\| (?P<ratio>[\d.]+) \|$", re.MULTILINE)
 _RESULTS: Final = (".answer", ".content")
@@ -128,8 +131,8 @@ def rows(wheel: str, large_library: str | None, scratch: Path) -> Iterator[Row]:
     cache, own = scratch / "cache", library(wheel, scratch)
     commands: dict[str, tuple[str, ...]] = {
         "abiscan check": ("check", wheel),
-        f"abiscan check --torch {RELEASE}": ("check", wheel, "--torch", RELEASE),
-        f"abiscan --no-isolation check --torch {RELEASE}": ("--no-isolation", "check", wheel, "--torch", RELEASE),
+        f"abiscan {_CHECK}": ("check", wheel, "--torch", RELEASE),
+        f"abiscan --no-isolation {_CHECK}": ("--no-isolation", "check", wheel, "--torch", RELEASE),
         "abiscan matrix, all releases": ("matrix", wheel),
         "abiscan ops": ("ops", wheel),
         f"abiscan coverage --torch {RELEASE} --backend CPU": (
@@ -193,6 +196,12 @@ def worse(before: str, now: str) -> list[str]:
     ]
 
 
+def cost_of_isolation(timings: Sequence[tuple[Row, Timing]]) -> float:
+    """The part of the processor time of a first check that reading the target in a process of its own adds."""
+    first = {row.label: timing.processor for row, timing in timings if row.state == FIRST}
+    return first[f"abiscan {_CHECK}"] / first[f"abiscan --no-isolation {_CHECK}"] - 1
+
+
 def machine() -> str:
     """The machine in words."""
     cpu = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text("utf-8"), re.MULTILINE)
@@ -227,14 +236,17 @@ def main() -> int:
         subprocess.run([sys.executable, "-m", "venv", str(scratch / "peers")], check=True)
         subprocess.run([str(scratch / "peers" / "bin" / "pip"), "install", "--quiet", *PEERS], check=True)
         found = list(rows(wheel, large(arguments.large, scratch), scratch))
-        text = table(measured(found, arguments.rounds))
-    sys.stdout.write(f"{text}\n")
+        timings = measured(found, arguments.rounds)
+    text, isolation = table(timings), cost_of_isolation(timings)
+    sys.stdout.write(f"{text}\nisolation: {isolation:+.1%} of the processor time of a first check\n")
     page = PAGE.read_text("utf-8")
     before, _, rest = page.partition(_BEGIN)
     kept, _, after = rest.partition(_END)
     if arguments.keep:
         PAGE.write_text(f"{before}{_BEGIN}\n{machine()}:\n\n{text}\n{_END}{after}", "utf-8")
     problems = worse(kept, text) if arguments.compare else []
+    if arguments.compare and isolation > MOST_FOR_ISOLATION:
+        problems.append(f"isolation: {isolation:.1%} of a check, more than {MOST_FOR_ISOLATION:.0%}")
     sys.stdout.writelines(f"worse: {problem}\n" for problem in problems)
     return 1 if problems else 0
 

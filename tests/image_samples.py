@@ -41,7 +41,9 @@ def torch_wheel(folder: Path, system: str, version: str = "9.9.0") -> Path:
     return wheel(folder / f"torch-{version}-cp311-none-any.whl", members)
 
 
-def package(folder: Path, members: Mapping[str, bytes], requires: str = "torch==2.13.0") -> Path:
+def package(
+    folder: Path, members: Mapping[str, bytes], requires: str = "torch==2.13.0", *, platform: str = "any"
+) -> Path:
     """The wheel of a package."""
     metadata = f"Metadata-Version: 2.1\nName: pkg\nVersion: 1\nRequires-Dist: {requires}\n".encode()
-    return wheel(folder / "pkg-1-cp311-cp311-any.whl", {**members, "pkg-1.dist-info/METADATA": metadata})
+    return wheel(folder / f"pkg-1-cp311-cp311-{platform}.whl", {**members, "pkg-1.dist-info/METADATA": metadata})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import gzip
 import hashlib
 import http.server
 import json
@@ -24,7 +25,8 @@ class LocalIndex:
     """What the server serves, how, and what it was asked.
 
     ``fault`` is what goes wrong with the files: ``short``, ``long``, ``other-range``, ``changing``, ``416``, ``500``,
-    ``stuck`` (the server sends 2 MB of them, and then nothing);
+    ``stuck`` (the server sends 2 MB of them, and then nothing), ``dribbling`` (a byte now and then), ``encoded``;
+    ``body`` replaces the pages of packages, if it is not None;
     ``failures`` is how many requests for files fail before one succeeds, with 429; ``password`` is wanted for all;
     ``metadata`` says whether the index has those of the wheels (PEP 658), ``html`` whether its pages are HTML.
     """
@@ -34,6 +36,7 @@ class LocalIndex:
         self.url = ""
         self.ranges = True
         self.fault = ""
+        self.body: bytes | None = None
         self.failures = 0
         self.password = ""
         self.metadata = False
@@ -95,12 +98,13 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 return
         if path.startswith("/simple/"):
             page = index.page(canonicalize_name(path.split("/")[2]))
+            page = page if index.body is None else ("application/vnd.pypi.simple.v1+json", index.body)
             self._send(*(200, {"Content-Type": page[0]}, page[1]) if page else (404, {}, b""))
             return
         if path.endswith(".metadata"):
             self._send(200, {"Content-Type": "text/plain"}, _metadata(index.folder / Path(path).stem))
             return
-        self._file(index.folder / Path(path).name)
+        self._file(index.folder / Path(urllib.parse.unquote(path)).name)  # pip writes + as %2B
 
     def _file(self, file: Path) -> None:
         index = self.index
@@ -135,6 +139,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         is_part = status == http.HTTPStatus.PARTIAL_CONTENT
         if self.index.fault == "long" and is_part:
             body += b"more"
+        if self.index.fault == "encoded" and (is_part or body.startswith(b"PK")):
+            body = gzip.compress(body)
+            self.send_header("Content-Encoding", "gzip")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         with contextlib.suppress(OSError):
@@ -143,6 +150,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 self.index.stuck.set()
                 self.index.freed.wait(60)
                 return
+            if self.index.fault == "dribbling" and (is_part or body.startswith(b"PK")):
+                for byte in body:
+                    self.wfile.write(bytes([byte]))
+                    if self.index.freed.wait(0.05):
+                        return
             cut = self.index.fault == "short" and (is_part or body.startswith(b"PK"))
             self.wfile.write(body[: len(body) // 2] if cut else body)
 

@@ -9,12 +9,14 @@ import struct
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import click.testing
 import pytest
 from packaging.requirements import Requirement
 
+import abiscan
 from abiscan.binary.elf import ElfFile, Machine
 from abiscan.binary.mangling import demangle, same_name_prefixes
 from abiscan.cli import main
@@ -22,9 +24,11 @@ from abiscan.errors import InputError
 from abiscan.inputs.files import DiskFile, Wheel, random_access
 from abiscan.inputs.index import Index, Settings, System
 from abiscan.inputs.interpreter import PythonTag, ask, of_torch
+from abiscan.inputs.session import Session
 from abiscan.linkage.model import Process
 from abiscan.linkage.resolve import relocation_order
 from abiscan.linkage.scope import Loader, SearchPath
+from tests.clock import grows_linearly
 from tests.elf_builder import Elf, uses
 from tests.fakes import SAMPLES, extension, package_wheel, torch_libraries, torch_package, wheel
 from tests.index_server import serving
@@ -319,3 +323,27 @@ def test_an_index_that_names_a_file_of_this_machine(tmp_path: Path, monkeypatch:
         (candidate,) = index.candidates(Requirement("x"))
         with pytest.raises(InputError, match="cannot be read"):
             index.requirements(candidate)
+
+
+def test_a_range_whose_length_is_no_number_of_c(tmp_path: Path) -> None:
+    code = (
+        "x = list(range(10**20))\ny = ' '.join(range(10**20))\n"
+        "try:\n    len(range(10**20))\nexcept OverflowError:\n    from . import _C\n"
+    )
+    path = package_wheel(tmp_path, "x", {"x/_C.so": extension()}, files={"x/__init__.py": code})
+    result = run("check", str(path), "--torch", "2.13.0", "--format", "json")
+    assert "internal error" not in result.stderr
+    (used,) = json.loads(result.stdout)["packages"][0]["libraries"]
+    assert used["how"] == "import"
+
+
+def test_the_time_for_modules_and_libraries_grows_with_their_number(tmp_path: Path) -> None:
+    def check(count: int) -> Callable[[], object]:
+        modules = {f"x/m{number}.py": b"" for number in range(count)}
+        libraries = {f"x/e{number}.so": b"" for number in range(count)}
+        own = {"x/__init__.py": b"", "x/_C.so": extension().build()}
+        path = wheel(tmp_path / f"x-{count}-py3-none-any.whl", {**own, **modules, **libraries})
+        return lambda: abiscan.check(path, "2.13.0", session=Session.of_user())
+
+    check(10)()
+    assert grows_linearly(check, 4_000)

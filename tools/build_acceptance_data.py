@@ -1,33 +1,18 @@
-"""Make ``abiscan/dispatch/data/acceptance.json``: what torch accepts, which only a running torch can say.
+"""What a running torch accepts, for ``abiscan/dispatch/data/acceptance.json``.
 
-    python -m tools.build_acceptance_data [VERSION ...] [--python38 EXE]
-
-Each release is fetched with pip, given stand-ins for the CUDA libraries, asked in a process of its own, and deleted:
-which words it reads as types in a schema, and for which dispatch keys it takes a second fallback. Named VERSIONs are
-asked anew, the others stay in the file; one patch release of each minor version is enough, and both sides of a change.
-Releases before 2.0 need a Python 3.8 with typing_extensions and numpy (``--python38``), the others the running one.
+Which words it reads as types in a schema, and for which dispatch keys it takes a second fallback. ``tools.ask_torch``
+asks the releases, one of each minor version, and both sides of a change.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import subprocess
-import sys
-import tempfile
-import zipfile
-from pathlib import Path
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from packaging.version import Version
 
-from abiscan.dispatch import keys
-from tools import stub_libraries
-from tools.wheels import download
-
-OUTPUT: Final = Path(keys.__file__).with_name("data") / "acceptance.json"
-_RUNS_ON_38: Final = Version("2.0")
 WORDS: Final = (
     *("Tensor", "int", "float", "bool", "str", "Scalar", "complex", "Device", "Stream", "Generator", "Quantizer"),
     *("QScheme", "ScalarType", "Layout", "MemoryFormat", "Storage", "Dimname", "None", "NoneType", "Any", "Capsule"),
@@ -65,42 +50,24 @@ json.dump({
 """
 
 
-def ask(version: str, python: str) -> Any:
-    """What one release accepts."""
-    wanted = json.dumps([WORDS, sorted(keys.keys_of(Version(version)).names.values())])
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        tag = "3.8" if Version(version) < _RUNS_ON_38 else f"{sys.version_info.major}.{sys.version_info.minor}"
-        wheel = download(f"torch=={version}", folder, python=tag)
-        assert wheel is not None, f"no wheel of torch {version} for Python {tag}"
-        with zipfile.ZipFile(wheel) as archive:
-            archive.extractall(folder)
-        wheel.unlink()
-        stubs = folder / "stubs"
-        stubs.mkdir()
-        for name, symbols in stub_libraries.missing_symbols(folder / "torch").items():
-            stub_libraries.make(name, symbols, stubs)
-        environment = {**os.environ, "LD_LIBRARY_PATH": str(stubs), "PYTHONPATH": str(folder)}
-        command = [python, "-c", ASK, wanted]
-        done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"torch {version}: {done.stderr[-2000:]}"
-        return json.loads(done.stdout)
+def accepted(release: str, python: str, keys: Iterable[str]) -> Any:
+    """What the torch of a Python accepts.
+
+    :param keys: its dispatch keys
+    :raises SystemExit: it does not answer
+    """
+    wanted = json.dumps([WORDS, sorted(keys)])
+    done = subprocess.run([python, "-c", ASK, wanted], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"torch {release} does not say what it accepts: {done.stderr[-2000:]}")
+    return json.loads(done.stdout)
 
 
-def main() -> int:
-    """Ask, and write the file."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("versions", nargs="*", metavar="VERSION", help="releases to ask anew")
-    parser.add_argument("--python38", default="python3.8", metavar="EXE", help="for releases before 2.0")
-    arguments = parser.parse_args()
-    known = json.loads(OUTPUT.read_text("utf-8")) if OUTPUT.is_file() else {}
-    for version in arguments.versions:
-        known[version] = ask(version, arguments.python38 if Version(version) < _RUNS_ON_38 else sys.executable)
-        print(f"torch {version}: {len(known[version]['type_words'])} words", flush=True)
-        rows = (f"{json.dumps(key)}: {json.dumps(known[key])}" for key in sorted(known, key=Version))
-        OUTPUT.write_text("{\n" + ",\n".join(rows) + "\n}\n", "utf-8")
-    return 0
+def replaced(text: str, accepts: Mapping[str, Any], without: Collection[str] = ()) -> str:
+    """The data file with some releases replaced or added.
 
-
-if __name__ == "__main__":
-    sys.exit(main())
+    :param without: releases to leave out
+    """
+    known = {release: what for release, what in json.loads(text).items() if release not in without} | dict(accepts)
+    rows = (f"{json.dumps(release)}: {json.dumps(known[release])}" for release in sorted(known, key=Version))
+    return "{\n" + ",\n".join(rows) + "\n}\n"

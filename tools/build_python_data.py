@@ -30,14 +30,14 @@ def releases(python: str) -> set[str]:
     # Some releases ask for the last patch release of an old Python.
     exact = ["--python-version", f"{python}.99", "--only-binary=:all:", "--abi", f"cp{python.replace('.', '')}"]
     old_abi = ["--abi", f"cp{python.replace('.', '')}m"]  # up to 3.7
-    command = [sys.executable, "-m", "pip", "index", "versions", "torch", *exact, *old_abi, *platforms]
+    command = [sys.executable, "-m", "pip", "index", "versions", "torch", "--pre", *exact, *old_abi, *platforms]
     listing = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     found = re.search(r"Available versions: (.*)", listing)
     return {str(Version(text).public) for text in found.group(1).split(", ")} if found else set()
 
 
-def main() -> int:
-    """Write the file."""
+def write() -> None:
+    """Write the file, for the releases that are embedded."""
     by_python = {python: releases(python) for python in MINORS}
     lines = []
     for version in map(str, embedded.versions()):
@@ -46,8 +46,7 @@ def main() -> int:
             raise SystemExit(f"no wheel of torch {version} for any Python")
         lines.append(f"{version} {' '.join(found)}\n")
     OUTPUT.write_text("".join(lines), "utf-8")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    write()

@@ -1,21 +1,19 @@
 """Make ``abiscan/torches/data/stable_abi.txt``: what the headers of torch say about its stable ABI.
 
-    python -m tools.build_stable_data [RELEASE=TORCH ...]
+    python -m tools.build_stable_data
 
-Reads the headers of a release of each minor version with a stable ABI: from an unpacked package TORCH, or out of the
-wheel on the package index, of which only these parts are received. From the newest release come the C functions that
-``TORCH_TARGET_VERSION`` gates, those that are deprecated, and those that headers take, instead of an older one, as soon
-as the target version has them (``target``); from all releases, since when there is a wrapper for an operator: the
-release that it runs on, and the one whose headers have it. A minor version is released on the day on which the first
-wheel of it was uploaded to the package index.
+Reads the headers of a release of each minor version with a stable ABI out of the wheel on the package index, of which
+only these parts are received; ``tools.release`` has those of its own release. From the newest release come the C
+functions that ``TORCH_TARGET_VERSION`` gates, those that are deprecated, and those that headers take, instead of an
+older one, as soon as the target version has them (``target``); from all releases, since when there is a wrapper for an
+operator: the release that it runs on, and the one whose headers have it. A minor version is released on the day on
+which the first wheel of it was uploaded to the package index.
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import re
-import sys
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -157,7 +155,8 @@ def _operator_names() -> dict[str, str]:
     return {name.removeprefix("aten::").replace(".", "_"): name for name in names if name.startswith("aten::")}
 
 
-def _of_package(package: Path) -> Headers:
+def read(package: Path) -> Headers:
+    """The headers of an unpacked package, all that may matter."""
     root = package / "include/torch/csrc"
     return {str(path.relative_to(root)): path.read_text("utf-8") for path in sorted(root.glob("**/*.h"))}
 
@@ -208,13 +207,11 @@ def lines(headers: Mapping[str, Headers], released: Mapping[str, str]) -> Iterat
         yield f"wrapper {operator} {name} {minimum or minor} {minor}"
 
 
-def main() -> int:
-    """Write the data file."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("packages", nargs="*", metavar="RELEASE=TORCH", help="unpacked packages")
-    unpacked = {
-        release: Path(path) for release, _, path in (text.partition("=") for text in parser.parse_args().packages)
-    }
+def write(known: Mapping[str, Headers]) -> None:
+    """Write the data file, for the releases that are embedded.
+
+    :param known: headers that need not be received, by release
+    """
     newest_of: dict[MinorVersion, str] = {}
     for version in embedded.versions(Machine.X86_64):
         if version.minor_version >= _FIRST:
@@ -222,14 +219,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         index = Index(settings_of_pip(None), System.of((3, 11), "manylinux_2_28_x86_64"), Path(scratch))
         headers = {
-            release: _of_package(unpacked[release]) if release in unpacked else _of_index(release, index)
-            for release in newest_of.values()
+            release: known[release] if release in known else _of_index(release, index) for release in newest_of.values()
         }
         text = list(lines(headers, _released(index)))
     OUTPUT.write_text("".join(f"{line}\n" for line in text), "utf-8")
-    print(f"{OUTPUT.name}: {len(text)} lines from the headers of torch {', '.join(headers)}")
-    return 0
+    print(f"{OUTPUT.name}: {len(text)} lines from the headers of torch {', '.join(headers)}", flush=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    write({})

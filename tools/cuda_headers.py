@@ -33,6 +33,7 @@ def cuda_headers(wheel: Path, folder: Path) -> Path | None:
         if not any(name.endswith(("/libtorch_cuda.so", "/libtorch_cuda_cu.so")) for name in archive.namelist()):
             return None
         required = dict(_pins(_metadata(archive)))
+    folder.mkdir(parents=True, exist_ok=True)
     runtime = next((pin for name, pin in required.items() if _RUNTIME.fullmatch(name)), None)
     if runtime is None and _TOOLKIT in required:
         with zipfile.ZipFile(_fetched(required[_TOOLKIT], folder)) as archive:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -259,12 +259,14 @@ def frozen(value: Any) -> Any:
     return tuple(map(frozen, value)) if isinstance(value, list | tuple) else value
 
 
-def keys(text: str, builds: Sequence[Build]) -> str:
+def keys(text: str, builds: Sequence[Build], minors: Collection[str] | None = None) -> str:
     """``keys.txt`` with the keys of some builds: a line for each minor version.
 
+    :param minors: the minor versions to keep; all if None
     :raises SystemExit: two builds of a minor version number their keys differently
     """
     lines = {line.split()[0]: line for line in text.splitlines()}
+    lines = {minor: line for minor, line in lines.items() if minors is None or minor in minors}
     for build in builds:
         minor = minor_of(build.name[0])
         known = dict(pair.split(":") for pair in lines.get(minor, minor).split()[1:])
@@ -293,9 +295,13 @@ def tags(text: str, found: Mapping[str, Headers], minors: Iterable[str]) -> str:
     return "".join(f"{' '.join((minor, *names))}\n" for minor, names in changes)
 
 
-def aten(text: str, found: Mapping[str, Headers]) -> str:
-    """``aten.txt`` with the names of operators in some releases."""
-    names = {*text.splitlines(), *(name for headers in found.values() for name in headers.operators)}
+def aten(text: str, found: Mapping[str, Headers], kept: Collection[str] | None = None) -> str:
+    """``aten.txt`` with the names of operators in some releases.
+
+    :param kept: the operators of the releases that stay; all if None
+    """
+    known = {name for name in text.splitlines() if kept is None or name in kept}
+    names = known | {name for headers in found.values() for name in headers.operators}
     return "".join(f"{name}\n" for name in sorted(names))
 
 

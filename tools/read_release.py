@@ -43,12 +43,15 @@ _STRUCT: Final = re.compile(r"struct TORCH_API (\w+) \{\n  using schema = .*?\n\
 _TEXT: Final = re.compile(r'\b(name|overload_name)(?:, | = )"([^"]*)"')
 
 
-def unpack(wheel: Path, folder: Path) -> Path:
-    """Unpack what is read of a wheel: torch's own libraries and its headers. Its package folder."""
+def unpack(wheel: Path, folder: Path, *, whole: bool = False) -> Path:
+    """Unpack what is read of a wheel: torch's own libraries and its headers. Its package folder.
+
+    :param whole: unpack the rest as well, so that Python can import it
+    """
     with zipfile.ZipFile(wheel) as archive:
         for name in archive.namelist():
             match = _NEEDED.fullmatch(name)
-            if match and (match["library"] is None or is_torch_library(match["library"])):
+            if whole or (match and (match["library"] is None or is_torch_library(match["library"]))):
                 archive.extract(name, folder)
     return folder / "torch"
 

@@ -1,26 +1,29 @@
-"""Make ``abiscan/dispatch/data/stable_types.txt``: since when each schema type crosses LibTorch's stable ABI.
+"""Which schema types cross LibTorch's stable ABI, for ``abiscan/dispatch/data/stable_types.txt``.
 
-    python -m tools.record_crossing 2.9.1=TORCH 2.10.0=TORCH [...]
-
-Each TORCH is an unpacked package; ``lib/libc10.so`` and ``lib/libtorch_cpu.so`` with the libraries that they need are
-enough (``tools/stub_libraries.py`` stands in for those of CUDA). It is run: for each type, a process of its own defines
-an operator ``(T x) -> T`` with a kernel of the stable ABI, through C functions alone, and calls it by name. Torch then
-converts the argument to an IValue and back for the kernel, and the result likewise, or says that it cannot.
+``tools.ask_torch`` asks running torches, of which ``lib/libc10.so`` and ``lib/libtorch_cpu.so`` with the libraries that
+they need are enough. For each type, a process of its own defines an operator ``(T x) -> T`` with a kernel of the stable
+ABI, through C functions alone, and calls it by name. Torch then converts the argument to an IValue and back for the
+kernel, and the result likewise, or says that it cannot.
 """
 
 from __future__ import annotations
 
-import argparse
 import ctypes
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final
 
-OUTPUT: Final = Path(__file__).parents[1] / "abiscan/dispatch/data/stable_types.txt"
+from packaging.version import Version
+
+from tools.data_files import minor_of
+
+FIRST: Final = Version("2.7")
+"""The first release with the C functions that are needed to ask."""
+
 TYPES: Final = {
     **{
         name: name
@@ -133,12 +136,17 @@ def _probe(folder: Path, type_: str) -> None:
     print(_CROSSES, flush=True)
 
 
-def answer(package: Path, type_: str) -> str:
+def crossing(package: Path) -> frozenset[str]:
+    """The kinds of type that cross in an unpacked torch."""
+    return frozenset(kind for kind, type_ in TYPES.items() if _answer(package, type_) == _CROSSES)
+
+
+def _answer(package: Path, type_: str) -> str:
     """``crosses``, or what torch says.
 
     :raises SystemExit: it did neither
     """
-    command = [sys.executable, __file__, "--probe", type_, str(package)]
+    command = [sys.executable, "-m", "tools.record_crossing", type_, str(package)]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     said = _REFUSED.search(run.stderr)
     if said:
@@ -149,35 +157,29 @@ def answer(package: Path, type_: str) -> str:
     raise SystemExit(f"{package}: {type_}: ended with {run.returncode}: {run.stderr.strip()}")
 
 
-def since(answers: Mapping[str, str]) -> str | None:
-    """The release from which on a type crosses; None if it does not in the last one."""
-    first = None
-    for release, said in reversed([*answers.items()]):
-        if said != _CROSSES:
-            break
-        major, minor, _ = release.split(".")
-        first = f"{major}.{minor}"
-    return first
+def replaced(text: str, crossings: Mapping[str, Collection[str]], without: Collection[str] = ()) -> str:
+    """The data file with some releases added.
 
+    A type crosses since the first of the newest releases that all agree. So only the newest release can be added or
+    replaced; what one before it says changes nothing.
 
-def main() -> int:
-    """Write the data file."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("packages", nargs="+", metavar="RELEASE=TORCH", help="in the order of the releases")
-    parser.add_argument("--probe", metavar="TYPE", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.probe:
-        _probe(Path(arguments.packages[0]) / "lib", arguments.probe)
-        return 0
-    packages = {release: Path(path) for release, _, path in (text.partition("=") for text in arguments.packages)}
-    lines = [f"seen {' '.join(packages)}"]
-    for kind, type_ in TYPES.items():
-        answers = {release: answer(package, type_) for release, package in packages.items()}
-        lines.append(f"{kind} {since(answers) or '-'}")
-        print(lines[-1], *sorted({said for said in answers.values() if said != _CROSSES}), sep="  ", flush=True)
-    OUTPUT.write_text("".join(f"{line}\n" for line in lines), "utf-8")
-    return 0
+    :param without: releases to leave out
+    """
+    (_, *seen), *rows = map(str.split, text.splitlines())
+    since = dict(rows)
+    replaceable = {release for release in crossings if Version(release) >= Version(seen[-1])}
+    for release in sorted({*without, *replaceable} & {*seen}, key=Version):
+        seen.remove(release)
+        if minor_of(release) not in map(minor_of, seen):
+            since = {kind: "-" if first == minor_of(release) else first for kind, first in since.items()}
+    for release in sorted(replaceable, key=Version):
+        seen.append(release)
+        since = {
+            kind: (minor_of(release) if first == "-" else first) if kind in crossings[release] else "-"
+            for kind, first in since.items()
+        }
+    return "".join(f"{line}\n" for line in (f"seen {' '.join(seen)}", *map(" ".join, since.items())))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    _probe(Path(sys.argv[2]) / "lib", sys.argv[1])

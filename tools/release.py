@@ -11,8 +11,8 @@ bytes.
 
 Needs clang 18 or newer for the layouts of classes, and for aarch64 the headers of its C++ library (Debian:
 ``libstdc++-12-dev-arm64-cross``). For the classes of ``c10/cuda``, the headers of CUDA are downloaded in the version
-that the wheel requires. What only a running torch says, which types it parses, is asked by
-``tools.build_acceptance_data``.
+that the wheel requires. What only a running torch says is asked of it (``tools.ask_torch``), which needs gcc and Python
+3.11.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ from typing import Final, TypeVar
 from packaging.version import Version
 
 from abiscan.binary.elf import Machine
-from abiscan.torches import embedded, layout_changes, layouts
+from abiscan.inputs import system
+from abiscan.torches import embedded, embedded_operators, layout_changes, layouts
 from abiscan.torches.clang import ClangProgram
-from tools import build_python_data, data_files, torch_images
+from tools import ask_torch, build_python_data, build_stable_data, data_files, torch_images
 from tools.cuda_headers import cuda_headers
 from tools.data_files import PACKAGE, Build, ClassLayouts, Headers, minor_of
 from tools.read_release import read_build, read_include, read_layouts, unpack
@@ -42,6 +43,14 @@ from tools.wheels import download, python_of
 TORCHES: Final = PACKAGE / "torches/data"
 DISPATCH: Final = PACKAGE / "dispatch/data"
 ATEN: Final = PACKAGE / "emulation/data/aten.txt"
+OUTPUTS: Final = (
+    *(TORCHES / name for name in ("images.bin", "exports.bin", "operators.bin", "registries.json.gz")),
+    *(TORCHES / name for name in ("assertions.json", "architectures.txt", "headers.bin", "layouts.bin")),
+    *(TORCHES / "declarations.bin", DISPATCH / "keys.txt", DISPATCH / "tags.txt", ATEN),
+    *(ask_torch.ACCEPTANCE, ask_torch.PYTHON, ask_torch.STABLE_TYPES),
+    *(build_python_data.OUTPUT, build_stable_data.OUTPUT),
+)
+"""All files that depend on releases of torch."""
 
 
 _T = TypeVar("_T")
@@ -55,9 +64,13 @@ class Found:
         self.headers: dict[str, Headers] = {}
         self.layouts: dict[tuple[str, str], ClassLayouts] = {}
         self.images: list[torch_images.ImageBuild] = []
+        self.stable: dict[str, build_stable_data.Headers] = {}
+        self.said: dict[str, ask_torch.Said] = {}
 
     def read(self, package: Path, machine: Machine, compiler: ClangProgram, cuda: Path | None) -> None:
         """Run all readers over one unpacked torch. Its headers are read for one machine; they are the same for all.
+
+        It runs, too, if it is for this machine and this Python.
 
         :param cuda: the headers of its CUDA; without them, the classes of ``c10/cuda`` cannot be laid out
         """
@@ -66,11 +79,19 @@ class Found:
         release = Version(build.name[0]).public
         if release not in self.headers:
             self.headers[release] = _timed("headers", lambda: read_include(package))
+            self.stable[release] = build_stable_data.read(package)
+        if release not in self.said and _runs_here(release, machine):
+            keys = build.operators.keys.values()
+            self.said[release] = _timed("running it", lambda: ask_torch.ask(package, release, keys=keys))
         if cuda is not None or not ((release, machine.value) in self.layouts or _has_cuda(release, machine)):
             classes = _timed("layouts", lambda: read_layouts(package, machine, compiler, cuda))
             self.layouts[release, machine.value] = classes
         for gap in build.operators.gaps:
             print(f"  gap: {gap}")
+
+
+def _runs_here(release: str, machine: Machine) -> bool:
+    return machine is system.machine() and python_of(release) == ask_torch.THIS_PYTHON
 
 
 def _has_cuda(release: str, machine: Machine) -> bool:
@@ -103,7 +124,7 @@ def packages(versions: Iterable[str], wheels: Path | None, work: Path) -> Iterat
                     print(f"torch {version}: no wheel for {machine.value}", flush=True)
                     continue
                 print(f"torch {version} for {machine.value}", flush=True)
-                package = unpack(wheel, Path(scratch))
+                package = unpack(wheel, Path(scratch), whole=_runs_here(version, machine))
                 cuda = cuda_headers(wheel, Path(scratch, "cuda"))
                 if kept is None:
                     wheel.unlink()
@@ -127,21 +148,25 @@ def write(found: Found) -> None:
     minors = {minor_of(str(version)) for version in embedded.versions()}
     _rewrite(DISPATCH / "tags.txt", lambda data: data_files.tags(data.decode(), found.headers, minors).encode())
     _rewrite(ATEN, lambda data: data_files.aten(data.decode(), found.headers).encode())
-    build_python_data.main()
+    ask_torch.put(found.said)
+    build_python_data.write()
+    build_stable_data.write(found.stable)
 
 
 def _forget() -> None:
     """Read the data files again that were read before."""
-    for module in (embedded, layouts, layout_changes):
+    for module in (embedded, embedded_operators, layouts, layout_changes):
         for value in vars(module).values():
             if hasattr(value, "cache_clear"):
                 value.cache_clear()
 
 
 def remove(versions: Iterable[str]) -> None:
-    """Take releases out of the data files, except for what other releases need as well."""
-    gone = {Version(version).public for version in versions}
-    builds = [(full, machine.value) for version, machine, full in embedded.builds() if str(version) in gone]
+    """Take releases out of the data files; with a local tag, one of their builds."""
+    wanted = set(versions)
+    builds = [(full, machine.value) for version, machine, full in embedded.builds() if {str(version), full} & wanted]
+    left = {str(version) for version, machine, full in embedded.builds() if (full, machine.value) not in builds}
+    gone = {str(version) for version in embedded.versions()} - left
     machines = [(release, machine.value) for release in gone for machine in Machine]
     _rewrite(TORCHES / "images.bin", lambda data: torch_images.rewritten(data, (), gone))
     _rewrite(TORCHES / "declarations.bin", lambda data: data_files.declarations(data, {}, gone))
@@ -152,6 +177,15 @@ def remove(versions: Iterable[str]) -> None:
     _rewrite(TORCHES / "architectures.txt", lambda data: data_files.architectures(data.decode(), (), builds).encode())
     _rewrite(TORCHES / "headers.bin", lambda data: data_files.headers(data, {}, gone))
     _rewrite(TORCHES / "layouts.bin", lambda data: data_files.class_layouts(data, {}, machines))
+    _forget()
+    minors = {minor_of(release) for release in left}
+    operators = {str(name) for name in embedded_operators.table().all_names}
+    _rewrite(DISPATCH / "keys.txt", lambda data: data_files.keys(data.decode(), (), minors).encode())
+    _rewrite(DISPATCH / "tags.txt", lambda data: data_files.tags(data.decode(), {}, minors).encode())
+    _rewrite(ATEN, lambda data: data_files.aten(data.decode(), {}, operators).encode())
+    ask_torch.put({}, gone)
+    build_python_data.write()
+    build_stable_data.write({})
 
 
 def _rewrite(path: Path, change: Callable[[bytes], bytes]) -> None:
@@ -160,6 +194,11 @@ def _rewrite(path: Path, change: Callable[[bytes], bytes]) -> None:
     path.write_bytes(after)
     state = "unchanged" if after == before else f"{len(before)} → {len(after)} bytes"
     print(f"{path.name}: {state}, {time.monotonic() - start:.0f} s", flush=True)
+
+
+def use_index(url: str) -> None:
+    """Let pip look on another index, too."""
+    os.environ["PIP_EXTRA_INDEX_URL"] = " ".join(filter(None, (os.environ.get("PIP_EXTRA_INDEX_URL"), url)))
 
 
 def drift(version: str) -> None:
@@ -184,7 +223,7 @@ def main() -> int:
     parser.add_argument("--clang", default=shutil.which("clang++-19") or "clang++", help="the compiler")
     arguments = parser.parse_args()
     if arguments.index:
-        os.environ["PIP_EXTRA_INDEX_URL"] = arguments.index
+        use_index(arguments.index)
     if arguments.remove:
         remove(arguments.versions)
         return 0

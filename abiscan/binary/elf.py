@@ -313,8 +313,9 @@ class ElfFile:
     (the last entry of a tag wins, as for ``ld.so``).
     """
 
-    def __init__(self, data: bytes | mmap.mmap, subject: str) -> None:
+    def __init__(self, data: bytes | mmap.mmap, subject: str, unread: range = range(0)) -> None:
         self.subject = subject
+        self._unread = unread
         self._bytes = data
         self.data = memoryview(data)
         header = _EHDR.unpack_from(self.data)
@@ -345,10 +346,11 @@ class ElfFile:
         self.dynamic = dict(self.entries)
 
     @classmethod
-    def open(cls, path: Path, subject: str | None = None) -> ElfFile:
+    def open(cls, path: Path, subject: str | None = None, *, unread: range = range(0)) -> ElfFile:
         """Map the file at ``path``.
 
         :param subject: its name in messages, by default its path
+        :param unread: a part that was not read: there are zeros instead
         :raises NotElfError: it is not an ELF file, or damaged
         :raises InputError: it cannot be read
         """
@@ -360,7 +362,7 @@ class ElfFile:
         except OSError as error:
             raise InputError(subject, f"cannot be read: {error.strerror or error}") from error
         with _damage_reported(subject):
-            return cls(data, subject)
+            return cls(data, subject, unread)
 
     @classmethod
     def from_bytes(cls, data: bytes, subject: str) -> ElfFile:
@@ -397,11 +399,19 @@ class ElfFile:
         """
         data = [segment for segment in self.segments if not segment.flags & _PF_X]
         for segment in data if any(not segment.flags & _PF_W for segment in data) else self.segments:
-            end = segment.offset + segment.file_size
-            position = self._bytes.find(text, segment.offset, end)
-            while position >= 0:
-                yield position
-                position = self._bytes.find(text, position + len(text), end)
+            for start, end in self._read_parts(segment.offset, segment.offset + segment.file_size):
+                position = self._bytes.find(text, start, end)
+                while position >= 0:
+                    yield position
+                    position = self._bytes.find(text, position + len(text), end)
+
+    def _read_parts(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """What was read of a part of the file."""
+        unread = self._unread
+        if unread and start <= unread.start < unread.stop <= end:
+            yield start, unread.start
+            start = unread.stop
+        yield start, end
 
     def assertions(self) -> frozenset[SourceLine]:
         """The source lines of torch's assertions that were compiled into the file: their texts contain them."""

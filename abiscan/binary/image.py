@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -12,6 +13,14 @@ from abiscan.binary.elf import Machine
 PE_MAGIC: Final = b"MZ"
 MACHO_MAGICS: Final = (b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"\xca\xfe\xba\xbf")
 """A thin 64-bit file, and universal ones."""
+
+_OF_WINDOWS: Final = re.compile(
+    r"(api-ms-win-|ext-ms-).*|(kernel32|kernelbase|ntdll|user32|gdi32|advapi32|shell32|ole32|oleaut32|ws2_32|psapi"
+    r"|dbghelp|bcrypt|crypt32|secur32|shlwapi|version|winmm|iphlpapi|rpcrt4|comdlg32|comctl32|setupapi|userenv|imm32"
+    r"|mswsock|wldap32|normaliz|powrprof|avicap32|mf|mfplat|mfreadwrite|opengl32|d3d11|dxgi|ucrtbase"
+    r"|msvcrt|(msvcp|vcruntime|concrt|vcomp|vcamp|vccorlib)\d+(_\w+)?)\.dll",
+    re.IGNORECASE,
+)
 
 
 class ImageSystem(enum.Enum):
@@ -75,3 +84,8 @@ Images = Mapping[Machine, LibraryImage]
 def is_image(head: bytes) -> bool:
     """Whether a file that begins like this may be an image."""
     return head.startswith((PE_MAGIC, *MACHO_MAGICS))
+
+
+def is_library_of_windows(name: str) -> bool:
+    """Whether a library is one of Windows, or of Microsoft's compiler, which torch needs as well."""
+    return _OF_WINDOWS.fullmatch(name) is not None

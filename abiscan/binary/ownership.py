@@ -32,6 +32,7 @@ _CXX_LIBRARY: Final = re.compile(r"lib(stdc\+\+|c\+\+|c\+\+abi|supc\+\+)\.so")
 _TORCH_LIBRARY: Final = re.compile(
     r"lib(torch|torch_(cpu|cuda|hip|xpu|python|global_deps|nvshmem|cuda_\w+|hip_\w+|xpu_\w+)"
     r"|c10(_cuda|_hip|_xpu)?|caffe2(_\w+)?|shm|torchbind_test|jitbackend_test|backend_with_compiler)\.so"
+    r"(\.[0-9.]+)?"  # a distribution's have a version: libtorch_cpu.so.1.13
 )
 
 # The libraries that PEP 600 lets every wheel take from the system, and the loader itself.
@@ -79,6 +80,12 @@ def is_cxx_library(name: str) -> bool:
 def is_torch_library(name: str) -> bool:
     """Whether ``name`` is a library of torch itself (not one of an extension with a similar name)."""
     return _TORCH_LIBRARY.fullmatch(name) is not None
+
+
+def without_version(name: str) -> str:
+    """The name of a library as linkers look for it: ``libtorch_cpu.so`` of ``libtorch_cpu.so.1.13``."""
+    stem, extension, _ = name.partition(".so")
+    return stem + extension
 
 
 def is_system_library(name: str) -> bool:

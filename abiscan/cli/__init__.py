@@ -26,6 +26,9 @@ class _Commands(click.Group):
     READING = frozenset({"check", "coverage", "diff", "doctor", "matrix", "ops", "stable", "stamp"})
     """The commands that read targets, and need no network once they do."""
 
+    READING_ONLINE = frozenset({"fit"})
+    """The commands that read targets from a server."""
+
     def invoke(self, ctx: click.Context) -> object:
         """Run a command with almost no garbage collection.
 
@@ -37,12 +40,15 @@ class _Commands(click.Group):
         from abiscan.cli.common import errors_reported
 
         with errors_reported():  # those of importing a command, too
-            command = ctx._protected_args[:1]
-            if command and command[0] in self.READING and not ctx.params["no_isolation"]:
+            command = next(iter(ctx._protected_args), "")
+            if command in self.READING | self.READING_ONLINE and not ctx.params["no_isolation"]:
                 from abiscan.cli import supervisor
 
                 if supervisor.is_possible():
-                    return supervisor.isolated(lambda: super(_Commands, self).invoke(ctx))
+                    from abiscan.inputs.isolation import Confinement
+
+                    confinement = Confinement.ONLINE if command in self.READING_ONLINE else Confinement.OFFLINE
+                    return supervisor.isolated(lambda: super(_Commands, self).invoke(ctx), confinement)
             return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature

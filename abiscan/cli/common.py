@@ -166,31 +166,47 @@ def install_checked(
     :param command: returns the command that ``words`` are passed to
     :param environment_for: returns the environment that it installs into with some arguments of ``install``
     """
-    from abiscan.hooks.gate import InstallCheck, check
-    from abiscan.hooks.install import InstallerError
-    from abiscan.inputs.environment import refuse_tool_environment
-    from abiscan.inputs.session import Session
-
     arguments = [word for word in words if word != "--force"]
-    outcome = InstallCheck(problems=(), notes=())
+    if arguments[:1] == ["install"] and not {"-h", "--help"} & set(arguments):
+
+        def check() -> None:
+            _check_install(installer, environment_for(arguments[1:]), arguments[1:], forced="--force" in words)
+
+        with errors_reported():
+            from abiscan.cli import supervisor
+
+            if supervisor.is_possible() and not click.get_current_context().find_root().params["no_isolation"]:
+                supervisor.first(check)
+            else:
+                check()
     with errors_reported():
-        if arguments[:1] == ["install"] and not {"-h", "--help"} & set(arguments):
-            environment = environment_for(arguments[1:])
-            click.echo(f"abiscan: environment {environment}", err=True)
-            refuse_tool_environment(environment)
-            with working("") as progress:
-                try:
-                    outcome = check(installer, arguments[1:], Session.of_user(progress))
-                except InstallerError as error:
-                    click.echo(str(error), nl=False, err=True)
-                    sys.exit(error.code)
-        for line in (*outcome.notes, *outcome.problems):
-            click.echo(f"abiscan: {line}", err=True)
-        if outcome.problems and "--force" not in words:
-            click.echo("abiscan: nothing was installed; use --force to install anyway", err=True)
-            sys.exit(1)
         program = [*command(), *arguments]
     sys.stdout.flush()
     if os.name == "nt":  # there, the shell would not wait for a program that replaces this one
         sys.exit(subprocess.call(program))  # noqa: S603 - the command of the user
     os.execvp(program[0], program)  # noqa: S606 - its exit code, its terminal, its signals
+
+
+def _check_install(
+    installer: Installer, environment: PythonEnvironment, arguments: Sequence[str], *, forced: bool
+) -> None:
+    """Say what an install would break; end the process if it would, unless the user insists."""
+    from abiscan.hooks.gate import check
+    from abiscan.hooks.install import InstallerError
+    from abiscan.inputs.environment import refuse_tool_environment
+    from abiscan.inputs.session import Session
+
+    with errors_reported():
+        click.echo(f"abiscan: environment {environment}", err=True)
+        refuse_tool_environment(environment)
+        with working("") as progress:
+            try:
+                outcome = check(installer, arguments, Session.of_user(progress))
+            except InstallerError as error:
+                click.echo(str(error), nl=False, err=True)
+                sys.exit(error.code)
+        for line in (*outcome.notes, *outcome.problems):
+            click.echo(f"abiscan: {line}", err=True)
+        if outcome.problems and not forced:
+            click.echo("abiscan: nothing was installed; use --force to install anyway", err=True)
+            sys.exit(1)

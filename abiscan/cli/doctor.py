@@ -10,8 +10,11 @@ import click
 
 from abiscan.cli.common import console, errors_reported, working, write
 from abiscan.cli.options import python_option, quiet_option, report_options
+from abiscan.inputs import frozen
+from abiscan.inputs.answers import answer
 from abiscan.inputs.environment import environment
 from abiscan.inputs.session import Session
+from abiscan.results.doctor import Diagnosis
 
 _LOG_WIDTH = 200  # wide enough that a table in a log is not wrapped
 
@@ -40,10 +43,18 @@ def doctor(*, python: str | None, form: str, output: Path | None, quiet: bool) -
       2  usage error, or an environment without torch
       3  something could not be checked
     """
-    from abiscan.hooks.doctor import diagnose
+    from abiscan.pipelines.hardware import native_hardware
 
     with errors_reported(), working("looking for extensions of torch") as progress:
-        diagnosis = diagnose(environment(python), python, Session.of_user(progress))
+        session, chosen, hardware = Session.of_user(progress), environment(python), native_hardware()
+
+        def find() -> Diagnosis:
+            from abiscan.hooks.doctor import diagnose
+
+            return diagnose(chosen, python, session, hardware)
+
+        question = ["doctor", chosen.python, str(chosen), python, frozen.dumps(hardware)]
+        diagnosis = answer(session.store.folder, question, find, ())
 
     def text(stream: TextIO) -> None:
         from abiscan.report import doctor_text

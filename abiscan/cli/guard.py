@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from pathlib import Path
 
 import click
@@ -37,7 +38,7 @@ def guard(*, write: str | None) -> None:
     from abiscan.hooks.stamp import GUARD
 
     path = Path(write) if write is not None else None
-    if path is not None and (path.is_dir() or str(write).endswith("/")):
+    if path is not None and (path.is_dir() or str(write).endswith(("/", os.sep))):
         path /= GUARD
     with errors_reported(), output_to(path, "--write") as stream:
         stream.write(inspect.getsource(source))

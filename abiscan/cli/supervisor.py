@@ -16,6 +16,7 @@ from typing import Final, NoReturn
 import click
 
 from abiscan.inputs import isolation
+from abiscan.inputs.isolation import Confinement
 
 _BY_USER: Final = ("SIGINT", "SIGTERM", "SIGHUP", "SIGPIPE")  # by name, since Windows lacks some
 
@@ -25,12 +26,34 @@ def is_possible() -> bool:
     return sys.platform == "linux" and sys.stdout is sys.__stdout__ and sys.stderr is sys.__stderr__
 
 
-def isolated(run: Callable[[], object]) -> object:
+def isolated(run: Callable[[], object], confinement: Confinement) -> object:
     """Call a function in a process of its own; this one then ends as that one did.
 
-    Returns in the new process only. It is forked while it has read nothing but the command line: it shares what is
-    imported, and nothing has to be sent back, since it prints the report itself. If it dies, the next one leaves out
-    the target that was being read.
+    Returns in the new process only, which prints the report itself: nothing has to be sent back.
+    """
+    code = _separate(confinement)
+    if code is None:
+        return run()
+    os._exit(code)  # it has nothing to clean up, and doing so takes time
+
+
+def first(run: Callable[[], object]) -> None:
+    """Call a function in a process of its own, and go on here if it returns; if it ends, so does this process."""
+    code = _separate(Confinement.NONE)
+    if code is None:
+        run()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+    if code:
+        os._exit(code)
+
+
+def _separate(confinement: Confinement) -> int | None:
+    """Split off a process; in that, return None, and here its exit code, once it has ended.
+
+    It is forked while it has read nothing but the command line, and shares what is imported. If it dies, the next one
+    leaves out the target that was being read.
     """
     stopped: dict[str, str] = {}
     while True:
@@ -41,14 +64,15 @@ def isolated(run: Callable[[], object]) -> object:
         gc.freeze()  # or else collecting garbage would copy the memory that the two share
         child = os.fork()
         if not child:
+            gc.unfreeze()  # to the oldest objects, which no collection looks at in the short life of this process
             os.close(reading)
-            isolation.enter(writing, stopped, scratch)
-            return run()
+            isolation.enter(writing, stopped, scratch, confinement)
+            return None
         os.close(writing)
         target, status = _watched(child, reading)
         shutil.rmtree(scratch, ignore_errors=True)
         if not os.WIFSIGNALED(status):
-            os._exit(os.waitstatus_to_exitcode(status))  # it has nothing to clean up, and doing so takes time
+            return os.waitstatus_to_exitcode(status)
         number = os.WTERMSIG(status)
         if signal.Signals(number).name in _BY_USER:
             _die_of(number)

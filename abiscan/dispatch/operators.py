@@ -60,6 +60,13 @@ class RegistryEntry(NamedTuple):
     priority: int | None
 
 
+class Rewording(NamedTuple):
+    """A part of a message as releases have it, and what a torch has instead."""
+
+    was: str
+    now: str
+
+
 KEYS: Final = "keys"
 TAGS: Final = "tags"
 
@@ -75,8 +82,9 @@ class Operators:
     torch's other registries, None if unknown: ``embedded_registries`` has those of embedded builds. ``build`` is the
     full version of the embedded build that these are the operators of, None if they were read. ``assertions`` says
     where torch's internal assertions are in its source, by the id of the message: see ``abiscan.dispatch.assertions``.
-    ``unworded`` are the ids of messages that torch's libraries do not have; empty for an embedded build. ``assumed`` is
-    what its files do not tell, and was taken from the nearest older release: ``KEYS``, ``TAGS``.
+    ``unworded`` are the ids of messages that torch's libraries do not have, ``reworded`` the parts that they have in
+    other words, by id; both are empty for an embedded build. ``assumed`` is what its files do not tell, and was taken
+    from the nearest older release: ``KEYS``, ``TAGS``.
     """
 
     operators: Mapping[str, Operator]
@@ -91,4 +99,5 @@ class Operators:
     build: str | None = None
     assertions: Mapping[str, str] = field(default_factory=dict)
     unworded: frozenset[str] = frozenset()
+    reworded: Mapping[str, tuple[Rewording, ...]] = field(default_factory=dict)
     assumed: frozenset[str] = frozenset()

@@ -96,6 +96,7 @@ class Emulator:
         self._call_out = call_out
         self._depth = 0
         self._last_fault = (-1, -1)
+        self._faults = 0
         regions = {STACK_TOP - _STACK_SIZE: _STACK_SIZE, HEAP_BASE: HEAP_SIZE, IMPORT_BASE: _IMPORT_SIZE}
         for base, size in regions.items():
             self.vm.mem_map(base, size, MemoryProtection.ReadWrite)
@@ -214,6 +215,11 @@ class Emulator:
         return HEAP_BASE <= address < HEAP_BASE + HEAP_SIZE
 
     # Execution
+
+    @property
+    def executed(self) -> int:
+        """How many instructions have been executed; icicle counts one twice whose access needed a page."""
+        return int(self.vm.icount) - self._faults
 
     def watch(self, address: int) -> None:
         """Have ``address`` entered into ``reached`` when the code there is executed."""
@@ -392,6 +398,7 @@ class Emulator:
     def _access(self, address: int) -> None:
         """Map the page of ``address``, or the next one when an access straddles the two."""
         pages = (address & _PAGE_MASK, (address + 63) & _PAGE_MASK)
+        self._faults += 1
         if not self._map_one_of(pages):
             raise Stop(f"access to unmapped memory at {address:#x}", self.vm.pc)
 

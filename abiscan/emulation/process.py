@@ -3,13 +3,13 @@
 An imported symbol gets a slot of ``IMPORT_SLOT`` bytes. To code that reads it, it is a datum (zeroes, or what
 ``_DATA_IMAGES`` says: a ``std::type_info`` knows its name, a vtable leads to functions). Code that jumps there calls
 the *double* of that name: a Python function of this package that does what the real one does to the process, or
-records it. A function without a double returns zero.
+records it. A function without a double returns zero: see ``unknown_answers``.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from icicle import MemoryException  # type: ignore[import-untyped]
@@ -47,6 +47,7 @@ _WITHOUT_EFFECT: Final = (
     *("__cxa_atexit", "__cxa_thread_atexit", "__cxa_thread_atexit_impl", "atexit", "__cxa_finalize"),
     *("_ZNSt8ios_base4InitC1Ev", "_ZNSt8ios_base4InitD1Ev", "_ZSt21ios_base_library_initv"),
     *("_ZNSs4_Rep10_M_destroyERKSaIcE", "_ZNSs4_Rep10_M_disposeERKSaIcE", "_ZNSaIcEC1Ev", "_ZNSaIcED1Ev"),
+    *("_ZNSaIcEC2Ev", "_ZNSaIcEC1ERKS_", "_ZNSaIcEC2ERKS_", "_ZNSaIcED2Ev", "_ZNSt6localeD1Ev"),
     *("_ZNSsD1Ev", "_ZNSsD2Ev", *(f"_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE{m}Ev" for m in _STRING_ENDS)),
     *("pthread_mutex_lock", "pthread_mutex_unlock", "pthread_rwlock_wrlock", "pthread_rwlock_unlock"),
     *("__cudaRegisterFunction", "__cudaRegisterVar", "__cudaRegisterFatBinaryEnd"),
@@ -92,8 +93,12 @@ class EmulatedProcess:
         self.attributes: dict[int, dict[bytes | int, int]] = {}
         self.python_version = "3.11"
         self.answered_with_zero: str | None = None  # the import that was called last, if it has no double
+        # What functions without a double return, if not zero, by their names; those that were called, by where to.
+        self.answers: Mapping[str, int] = {}
+        self.unknown_calls: dict[int, str] = {}
         self.called: set[str] = set()  # the imports that were called
         self.calls = 0
+        self.way = 0  # differs where other imports were called, or from elsewhere
         self.call_limit = 0
         self.heap_limit = HEAP_BASE + HEAP_SIZE
         self.call_sites: set[int] = set()
@@ -323,15 +328,18 @@ class EmulatedProcess:
             found = self._doubles[address] = (name, self._find_double(name))
         name, double = found
         self.called.add(name)
-        self.answered_with_zero = name if double is None else None
         call = Call(self, name)
+        self.way = hash((self.way, name, call.return_address))
+        self.answered_with_zero = None
+        if double is None:
+            self.answered_with_zero = self.unknown_calls[call.return_address] = name
         if self.image_at(call.return_address) is not None:
             self.call_sites.add(call.return_address)
         self.calls += 1
         if self.calls > self.call_limit:
             raise Stop("call budget exhausted", call.return_address, name)
         try:
-            call.finish(0 if double is None else double(call))
+            call.finish(self.answers.get(name, 0) if double is None else double(call))
         except Stop as stop:
             # What it was called for inside the object, through a pointer, may have stopped at a place of its own.
             if self.image_at(stop.address) is None or stop.address == call.return_address:

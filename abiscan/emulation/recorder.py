@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from abiscan.emulation.model import (
     CustomClass,
@@ -187,6 +187,21 @@ class Recorder:
             return
         order = self._next()
         self.registries.append(Registry(what=what, key=key, priority=priority, phase=self.phase, order=order))
+
+    def marks(self) -> tuple[int, ...]:
+        """How much has been recorded."""
+        return tuple(map(len, self._lists()))
+
+    def since(self, marks: tuple[int, ...]) -> tuple[object, ...]:
+        """What has been recorded since, apart from its place among everything else."""
+        return tuple(
+            replace(record, order=0, **({"library": None} if hasattr(record, "library") else {}))
+            for records, mark in zip(self._lists(), marks, strict=True)
+            for record in records[mark:]
+        )
+
+    def _lists(self) -> tuple[Sequence[Any], ...]:
+        return self.libraries, self.operators, self.kernels, self.fallbacks, self.classes, self.registries
 
     def _next(self) -> int:
         self.settle()

@@ -8,7 +8,7 @@ import itertools
 import re
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -16,6 +16,7 @@ from icicle import MemoryException  # type: ignore[import-untyped]
 
 from abiscan.binary import registration_api as api
 from abiscan.binary.elf import ElfFile, SharedObject
+from abiscan.binary.mangling import demangle
 from abiscan.emulation.call_graph import CalledFunctions, CallGraph
 from abiscan.emulation.call_sites import CallSite, Functions, find_call_sites
 from abiscan.emulation.doubles import finder
@@ -27,12 +28,13 @@ from abiscan.emulation.doubles.torch import torch_doubles
 from abiscan.emulation.doubles.torch_lookups import function_called
 from abiscan.emulation.doubles.torch_registries import FilledRegistries
 from abiscan.emulation.emulator import Stop
-from abiscan.emulation.loader import BASE
+from abiscan.emulation.loader import BASE, Image
 from abiscan.emulation.lookups import LookupReader, imported_operators
 from abiscan.emulation.model import EmulationGap, Lookup, Phase, Registrations
 from abiscan.emulation.process import Double, EmulatedProcess
 from abiscan.emulation.recorder import Recorder
 from abiscan.emulation.torch_state import TorchState
+from abiscan.emulation.unknown_answers import Asked, Dependence, Footprint, Part, dependences
 from abiscan.errors import NotElfError
 
 _STAGE: Final = "emulation"
@@ -62,12 +64,31 @@ DAMAGE: Final = (
 
 def recover(file: ElfFile, facts: SharedObject, argument_tail: int | None) -> Registrations:
     """Recover everything that an object registers, without running it: see ``abiscan.emulation.recover``."""
+
+    def anew() -> Recovery:
+        return Recovery(file, facts, argument_tail)
+
     try:
-        recovery = Recovery(file, facts, argument_tail)
+        recovery = anew()
     except DAMAGE as error:
         return Registrations(gaps=(EmulationGap(stage=_STAGE, reason=f"damaged: {error}", address=None, symbol=None),))
-    with contextlib.closing(recovery.process):
-        return recovery.run()
+    with contextlib.closing(recovery):
+        found = recovery.run()
+        image = recovery.process.image
+    asked = [each for each in recovery.asked if each.footprint.registered or recovery.not_executed]
+    gaps = (_dependence(each, image) for each in dependences(asked, anew, recovery.may_register))
+    return replace(found, gaps=(*found.gaps, *dict.fromkeys(gaps)))
+
+
+def _dependence(found: Dependence, image: Image) -> EmulationGap:
+    address = found.address - BASE if image.contains(found.address) else None
+    return EmulationGap(
+        stage=_STAGE,
+        reason=f"what is registered may depend on what {demangle(found.function)} returns, which is not known here",
+        address=address,
+        symbol=None if address is None else image.nearest_symbol(address),
+        called=found.function,
+    )
 
 
 class Recovery:
@@ -82,6 +103,9 @@ class Recovery:
         self.facts = facts
         self.recorder = Recorder()
         self.gaps: list[EmulationGap] = []
+        self.asked: list[Asked] = []
+        self.not_executed: list[CallSite] = []
+        self.most_instructions = _INSTRUCTIONS_PER_FUNCTION
         self.sites: list[CallSite] = []
         self.lookups: list[Lookup] = []
         self.find: Callable[[str], Double | None] = lambda _: None
@@ -97,6 +121,10 @@ class Recovery:
 
     def _find_double(self, name: str) -> Double | None:
         return self.find(name)
+
+    def close(self) -> None:
+        """End the process."""
+        self.process.close()
 
     def run(self) -> Registrations:
         """Recover everything, with a gap for what could not be read."""
@@ -120,12 +148,13 @@ class Recovery:
                 self.process.machine.watch(BASE + site.address)
 
         for address in image.initialisers():
-            self.emulate(address)
+            self.run_part(functools.partial(Recovery.emulate, address=address), self.own(address))
         if self.missing(registering):
-            self.recorder.phase = Phase.MODULE_INIT
             for module in self.facts.python_modules:
-                self.initialise_module(module)
+                start = image.definition_of("PyInit_" + module)
+                self.run_part(functools.partial(Recovery.initialise_module, name=module), start)
         # What another initialiser gets to is not lost; what a function does with meaningless arguments does not count.
+        self.not_executed = [site for site in registering if not self.is_executed(site)]
         self.gaps = [gap if gap.started is None else replace(gap, lost=self.lost(gap)) for gap in self.gaps]
         if self.missing(registering):
             self.recorder.phase = Phase.ON_CALL
@@ -184,9 +213,40 @@ class Recovery:
 
     # Roots
 
+    def run_part(self, part: Part, start: int | None) -> None:
+        """Run a part, and keep it in mind if it called functions that have no double, and got to its end."""
+        footprint, functions = self.footprint_of(part), self.process.unknown_calls
+        if functions and not footprint.stops and start is not None:
+            self.asked.append(Asked(part=part, start=start, footprint=footprint, functions=functions))
+
+    def may_register(self, asked: Asked) -> bool:
+        """Whether a part registers something, or would if it took another way."""
+        if asked.footprint.registered or not self.not_executed:
+            return bool(asked.footprint.registered)
+        reached = self.functions_reached(asked.start)
+        return any(self.function_of(site) in reached for site in self.not_executed)
+
+    def footprint_of(self, part: Part) -> Footprint:
+        """Run a part, and tell which way it took and what it registered."""
+        process, recorder = self.process, self.recorder
+        process.way, process.unknown_calls = 0, {}
+        instructions, before, gaps = process.machine.executed, recorder.marks(), len(self.gaps)
+        part(self)
+        return Footprint(
+            instructions=process.machine.executed - instructions,
+            way=process.way,
+            stops=len(self.gaps) - gaps,
+            registered=recorder.since(before),
+        )
+
+    def run_again(self, asked: Asked, answers: Mapping[str, int], instructions: int) -> Footprint:
+        """Run a part that another process has run, with other answers of what has no double."""
+        self.process.answers, self.most_instructions = answers, instructions
+        return self.footprint_of(asked.part)
+
     def emulate(self, address: int, *arguments: int) -> int | None:
         """Run one function to its end and return its result; None, and a gap, if it does not finish."""
-        result = self.attempt(address, arguments, _INSTRUCTIONS_PER_FUNCTION)
+        result = self.attempt(address, arguments, self.most_instructions)
         if isinstance(result, Stop):
             self.report_stop(result, address)
             return None
@@ -216,6 +276,7 @@ class Recovery:
 
     def initialise_module(self, name: str) -> None:
         """Run the code that importing the Python module runs."""
+        self.recorder.phase = Phase.MODULE_INIT
         address = self.process.image.definition_of("PyInit_" + name)
         if address is None:
             return
@@ -237,7 +298,7 @@ class Recovery:
         limit = len(tried) + _MAX_ON_CALL
         # A function that opens a library calls the small ones that need an open library and fail on their own.
         for site in sorted(sites, key=lambda site: not api.opens(site.target)):
-            start = self.functions.containing(site.address - (not site.is_jump))
+            start = self.function_of(site)
             if start is None or start in tried or self.is_executed(site) or len(tried) >= limit:
                 continue
             tried.add(start)
@@ -311,14 +372,16 @@ class Recovery:
         if not lost or gap.started is None:
             return ()
         reached = self.functions_reached(gap.started)
-        within = (
-            what for site, what in lost if self.functions.containing(site.address - (not site.is_jump)) in reached
-        )
+        within = (what for site, what in lost if self.function_of(site) in reached)
         return tuple(Counter(within).items())
 
     def functions_reached(self, start: int) -> set[int]:
         """The functions of the object that one of them leads to, and this one."""
         return {function for _, function in self._calls.reached([start])}
+
+    def function_of(self, site: CallSite) -> int | None:
+        """The function of the object that a call is in."""
+        return self.functions.containing(site.address - (not site.is_jump))
 
     @functools.cached_property
     def functions(self) -> Functions:

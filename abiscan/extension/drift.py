@@ -15,6 +15,7 @@ from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.layout_drift import LayoutDrift, Shared, layout_drift, shared
 from abiscan.linkage.model import Resolution
 from abiscan.linkage.registering import Registering
+from abiscan.torches import embedded, string_abi
 from abiscan.torches.headers import lines_of, releases_asserting
 from abiscan.torches.torch_layouts import TorchLayouts
 
@@ -40,13 +41,23 @@ def drifts(
 
 
 def _is_built_for(examined: ExaminedExtension, torch: TorchLayouts) -> bool:
-    """Whether an extension inlines more of the assertions in a torch's own headers than in those of any release."""
-    own, embedded = 0, Counter[TorchVersion]()
+    """Whether an extension inlines more of the assertions in a torch's own headers than in those of any release.
+
+    If as many are in those of a release, the ``std::string`` tells them apart: that of Debian's torch 1.13.1 is another
+    one than that of the package index.
+    """
+    own, found = 0, Counter[TorchVersion]()
     for place in examined.extension.assertions if torch.assertions else ():
         own += any(line in torch.assertions for line in lines_of(place))
-        found = releases_asserting(place)
-        embedded.update(found[1] if found else ())
-    return own > max(embedded.values(), default=0)
+        releases = releases_asserting(place)
+        found.update(releases[1] if releases else ())
+    most, cxx11 = max(found.values(), default=0), string_abi.of_names(examined.facts.imports)
+    alike = (
+        count
+        for release, count in found.items()
+        if embedded.uses_cxx11_strings(str(release), examined.facts.machine) is cxx11
+    )
+    return own > most or (own == most and cxx11 is not None and cxx11 is torch.cxx11 and own > max(alike, default=0))
 
 
 def _objects(

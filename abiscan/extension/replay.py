@@ -31,6 +31,7 @@ from abiscan.dispatch.keys import DispatchKeys, keys_of
 from abiscan.dispatch.operators import Operators
 from abiscan.dispatch.outcomes import Outcome, OutcomeKind
 from abiscan.dispatch.state import State
+from abiscan.dispatch.wordings import in_words_of
 from abiscan.emulation import LibraryKind, Phase, Registrations
 from abiscan.extension.backend import brought_backend
 from abiscan.extension.examined import ExaminedExtension
@@ -306,13 +307,21 @@ def reactions(
         source, phase = sources[outcome.event]
         others = (other for other in (*before, *objects) if other is not source)
         yield Reaction(
-            outcome=outcome,
+            outcome=_in_words_of(outcome, operators),
             object=source.name,
             phase=phase,
             conflicts_with=next((other.name for other in others if other.conflicts_in(outcome, keys)), None),
             aborts=_ends_process(outcome, source, phase),
             behind=behind,
         )
+
+
+def _in_words_of(outcome: Outcome, operators: Operators | None) -> Outcome:
+    """An outcome with its message as the torch words it."""
+    if operators is None or outcome.message is None:
+        return outcome
+    message = in_words_of(outcome.message, operators.reworded, operators.unworded)
+    return outcome if message is outcome.message else dataclasses.replace(outcome, message=message)
 
 
 def _after(state: State, events: Sequence[Event], release: MinorVersion) -> State:

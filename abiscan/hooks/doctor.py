@@ -6,6 +6,7 @@ import os
 import posixpath
 import re
 import shlex
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,25 +21,29 @@ from abiscan.gpu.devices import Hardware
 from abiscan.hooks.install import Inspector, Plan, Problem
 from abiscan.hooks.judgement import Fitness, Judgement, MainCause, cause, judge, worst_finding
 from abiscan.hooks.pip import Pip
-from abiscan.hooks.solution import Task, solve
-from abiscan.inputs import interpreter, packages, system
+from abiscan.hooks.solution import Solution, Task, solve
+from abiscan.inputs import disk, interpreter, packages, system
+from abiscan.inputs.answers import answer
 from abiscan.inputs.environment import PythonEnvironment
-from abiscan.inputs.packages import Distribution
+from abiscan.inputs.image_files import is_torch_image
+from abiscan.inputs.packages import Distribution, is_library
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import uses_torch
-from abiscan.pipelines.hardware import native_hardware
 from abiscan.results.doctor import Ailment, Diagnosis, Trouble
 from abiscan.torches.from_libs import build_of
-from abiscan.torches.torch import TorchChoice, TorchOf
+from abiscan.torches.torch import ImageTorch, TorchChoice, TorchOf
 
 # auditwheel renames the libraries that it puts into a wheel: libc10-5de87c2d.so.
 _COPY: Final = re.compile(r"(?P<stem>lib\w+)(?:-[0-9a-f]{8})?(?P<end>\.so)")
 
 
-def diagnose(environment: PythonEnvironment, named: str | None, session: Session) -> Diagnosis:
+def diagnose(
+    environment: PythonEnvironment, named: str | None, session: Session, hardware: Hardware | None = None
+) -> Diagnosis:
     """Check every extension of torch in an environment, installed or built on the fly.
 
     :param named: how the user named its Python, None if it was found without
+    :param hardware: the GPUs that packages should have code for
     :raises InputError: it has no torch, or cannot be run
     """
     python = environment.python
@@ -46,22 +51,22 @@ def diagnose(environment: PythonEnvironment, named: str | None, session: Session
     choice = TorchOf(python)
     torch = choice.open(files, session)
     pip = Pip(python, named=named)
-    hardware = native_hardware()
+    hardware = hardware or Hardware()
     ailments: list[Ailment] = []
     healthy: list[str] = []
     broken: list[_Broken] = []
     for distribution in packages.installed(interpreter.search_path(python)):
         if distribution.name == "torch":
             continue
-        copies = [path for path in distribution.objects if _is_libtorch(path)]
+        copies = [path for path in (*distribution.objects, *distribution.images) if _is_libtorch(path)]
         if copies:
             ailments.append(_second_copy(distribution, copies, pip))
             continue
-        if not uses_torch(distribution, files):
+        if not uses_torch(distribution, files, images=isinstance(torch, ImageTorch)):
             continue
         session.progress(f"checking {distribution}")
         try:
-            judgement = judge(distribution, choice, session)
+            judgement = _judged(distribution, choice, session)
             if judgement is None:
                 ailments.append(_unknown(str(distribution), "its extensions of torch were removed meanwhile"))
             elif judgement.fitness is Fitness.FAILS:
@@ -74,6 +79,7 @@ def diagnose(environment: PythonEnvironment, named: str | None, session: Session
             else:
                 healthy.append(str(distribution))
         except InputError as error:  # such as that another pip is at work, and removes it
+            disk.look_once()
             ailments.append(_unread(str(distribution), error))
     ailments += _on_search_path(torch.package)
     tag = torch.interpreter.tag if torch.interpreter else None
@@ -84,15 +90,24 @@ def diagnose(environment: PythonEnvironment, named: str | None, session: Session
         ailments += [problem] if problem else []
         healthy += [] if problem else [str(build)]
     solution, solved = _way_out(broken, torch.build, pip, session)
-    ailments += [_ailment(each, solution if each in solved else None, pip) for each in broken]
+    command = pip.command(["install", *solution.words]) if solution else None
+    ailments += [_ailment(each, command if each in solved else None, pip) for each in broken]
     return Diagnosis(
         environment=str(environment),
         torch=torch.build,
         python=str(torch.interpreter.executable) if torch.interpreter else None,
         ailments=tuple(sorted(ailments, key=lambda ailment: ailment.severity, reverse=True)),
         healthy=tuple(healthy),
-        solution=solution,
+        solution=command,
+        advice=solution.newest if solution else None,
     )
+
+
+def _judged(distribution: Distribution, choice: TorchOf, session: Session) -> Judgement | None:
+    """The verdict on a package: that of an earlier run, as long as nothing has changed that it depends on."""
+    its = distribution.name, distribution.version, distribution.site, distribution.objects, distribution.source
+    question = ["installed", *its, choice.executable]
+    return answer(session.store.folder, question, lambda: judge(distribution, choice, session), ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,11 +134,12 @@ class _Broken:
 
 def _way_out(
     broken: Sequence[_Broken], torch: str | None, pip: Pip, session: Session
-) -> tuple[str | None, Sequence[_Broken]]:
-    """The one command after which packages work together, and the packages that it mends."""
+) -> tuple[Solution | None, Sequence[_Broken]]:
+    """The one installation after which packages work together, and the packages that it mends."""
     from_index = [each for each in broken if each.distribution.source is None and not each.for_another_python]
     if not from_index or torch is None:
         return None, ()
+    disk.look_once()  # another day, the index has other versions
     try:
         with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
             inspector = Inspector(Path(folder), (), session)
@@ -137,15 +153,14 @@ def _way_out(
         return None, ()
 
 
-def _solved(broken: Sequence[_Broken], torch: str, pip: Pip, inspector: Inspector, session: Session) -> str | None:
+def _solved(broken: Sequence[_Broken], torch: str, pip: Pip, inspector: Inspector, session: Session) -> Solution | None:
     task = Task(
         words=(),
         plan=Plan(python=pip.python, packages=()),
         broken=[each.problem for each in broken],
         torch=torch,
     )
-    solution = solve(task, pip, inspector, session)
-    return pip.command(["install", *solution.words]) if solution else None
+    return solve(task, pip, inspector, session)
 
 
 def _ailment(broken: _Broken, solution: str | None, pip: Pip) -> Ailment:
@@ -196,7 +211,10 @@ def _unknown(subject: str, message: str) -> Ailment:
 
 
 def _is_libtorch(path: str) -> bool:
-    match = _COPY.fullmatch(posixpath.basename(path))
+    name = posixpath.basename(path)
+    if is_torch_image(name):
+        return "shm" not in name
+    match = _COPY.fullmatch(name)
     return match is not None and match["stem"] != "libshm" and is_torch_library(match["stem"] + match["end"])
 
 
@@ -214,14 +232,11 @@ def _second_copy(distribution: Distribution, copies: Sequence[str], pip: Pip) ->
 
 def _on_search_path(package: str) -> Iterator[Ailment]:
     """A problem for each folder of ``LD_LIBRARY_PATH`` that has libraries of another torch."""
-    own_folder = os.path.realpath(posixpath.join(package, "lib"))
+    own_folder = disk.real(posixpath.join(package, "lib"))
     folders = system.environment_folders()
     for folder in folders:
-        try:
-            copies = sorted(name for name in os.listdir(folder) if _is_libtorch(name))  # noqa: PTH208 - names alone
-        except OSError:
-            continue
-        if copies and os.path.realpath(folder) != own_folder:
+        copies = [name for name in disk.names(folder) if _is_libtorch(name)]
+        if copies and disk.real(folder) != own_folder:
             rest = ":".join(other for other in folders if other != folder)
             yield Ailment(
                 subject=f"LD_LIBRARY_PATH={folder}",
@@ -235,16 +250,27 @@ def _on_search_path(package: str) -> Iterator[Ailment]:
 
 def _built_on_the_fly(python: str, accelerator: str) -> Iterator[Path]:
     """The folders of ``torch.utils.cpp_extension.load`` that this torch would use (``_get_build_directory`` there)."""
-    chosen = os.environ.get("TORCH_EXTENSIONS_DIR")
-    if chosen:
-        root = Path(chosen)
-    else:
-        # As torch does; Path.home() would raise an error for a user who has no home.
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))  # noqa: PTH111
-        root = cache / "torch_extensions" / f"py{python}_{accelerator}"
-    for folder in sorted(root.glob("*/")):
-        if any(folder.glob("*.so")):
+    chosen = disk.variable("TORCH_EXTENSIONS_DIR")
+    root = Path(chosen) if chosen else _cache_of_torch(sys.platform) / f"py{python}_{accelerator}"
+    for folder in sorted(root / name for name in disk.names(root)):
+        if any(map(is_library, disk.names(folder))):
             yield folder
+
+
+def _cache_of_torch(system: str) -> Path:
+    """Where torch keeps what it builds: ``torch._appdirs.user_cache_dir("torch_extensions")``.
+
+    :param system: ``sys.platform``
+    """
+    if system == "win32":
+        local = disk.variable("LOCALAPPDATA") or os.path.expanduser("~\\AppData\\Local")  # noqa: PTH111
+        return Path(local, "torch_extensions", "torch_extensions", "Cache")
+    if system == "darwin":
+        return Path(os.path.expanduser("~/Library/Caches"), "torch_extensions")  # noqa: PTH111
+    # Path.home() would raise an error for a user who has no home.
+    disk.variable("HOME")
+    cache = disk.variable("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
+    return Path(cache, "torch_extensions")
 
 
 def _stale(build: Path, choice: TorchChoice, session: Session) -> Ailment | None:

@@ -70,6 +70,8 @@ def _refusal(
             if fits := list(dict.fromkeys(map(number_of, fitting(problem.source, session)))):
                 yield f"{problem} works with torch {', '.join(fits)}"
         return
+    if solution.newest is not None:
+        yield solution.newest
     without = " without your files, which ask for other versions" if solution.without_files else ""
     yield f"this works{without}: {installer.command(['install', *solution.words])}"
     if solution.torch is not None and arguments_of.ignores_dependencies(solution.words):

@@ -98,10 +98,10 @@ def _problems(expected: Any, only: Iterable[str], torch: Any) -> Iterator[str]:
 
 
 def _unresolved(extension: Any, torch: Any) -> Iterator[str]:
-    """What ld.so would not find. torch has already loaded its libraries, so they are only looked up here."""
+    """What the loader would not find. torch has already loaded its libraries, so they are only looked up here."""
     handles = []
     for name in extension["needed"]:
-        handle = _loaded(name)
+        handle = _loaded(name, torch)
         if handle is not None:
             handles.append(handle)
         elif (Path(torch.__path__[0]) / "lib" / name).exists():
@@ -114,9 +114,21 @@ def _unresolved(extension: Any, torch: Any) -> Iterator[str]:
             yield f"{extension['path']}: undefined symbol: {symbol}"
 
 
-def _loaded(name: str) -> ctypes.CDLL | None:
+def _loaded(name: str, torch: Any) -> ctypes.CDLL | None:
+    """A library that is in the process; None if it is not. Nothing is loaded.
+
+    Linux knows it by its name, macOS by its path, and Windows has a function of its own for that.
+    """
+    of_windows = getattr(ctypes, "WinDLL", None)
+    if of_windows is not None:
+        kernel = of_windows("kernel32")
+        kernel.GetModuleHandleW.argtypes = [ctypes.c_wchar_p]
+        kernel.GetModuleHandleW.restype = ctypes.c_void_p
+        handle = kernel.GetModuleHandleW(name)
+        return ctypes.CDLL(name, handle=handle) if handle else None
+    path = str(Path(torch.__path__[0]) / "lib" / name) if name.endswith(".dylib") else name
     try:
-        return ctypes.CDLL(name, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
+        return ctypes.CDLL(path, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
     except OSError:
         return None
 

@@ -25,7 +25,7 @@ from abiscan.inputs.requirement import applying
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source, uses_torch
 from abiscan.inputs.version import TorchVersion
-from abiscan.torches import embedded
+from abiscan.torches import embedded, torch_images
 from abiscan.torches.torch import ReleaseNumber, TorchAt, TorchChoice, TorchOf
 
 _PURE: Final = re.compile(r"-none-any\.whl$")
@@ -189,9 +189,12 @@ class Inspector:
         """The installed packages with extensions of torch."""
         if python not in self._installed:
             files = self._session.files()
+            images = system.images() is not None
             found = packages.installed(interpreter.search_path(python))
             self._installed[python] = tuple(
-                each for each in found if canonicalize_name(each.name) != "torch" and uses_torch(each, files)
+                each
+                for each in found
+                if canonicalize_name(each.name) != "torch" and uses_torch(each, files, images=images)
             )
         return self._installed[python]
 
@@ -231,7 +234,7 @@ class Inspector:
 
     def _fetched(self, plan: Plan, planned: Planned) -> FetchedWheel:
         if planned.url is not None and planned.url.startswith("file:"):
-            return FetchedWheel(path=Path(urllib.request.url2pathname(urllib.parse.urlsplit(planned.url).path)))
+            return FetchedWheel(path=Path(packages.path_of_url(planned.url)))
         self._session.progress(f"downloading {planned}")
         at = f"=={planned.version}" if planned.url is None else f" @ {planned.url}"
         folder = Path(tempfile.mkdtemp(dir=self._folder))  # two indexes may have files of one name
@@ -337,6 +340,9 @@ def _embedded_build(plan: Plan, torch: Planned) -> str | None:
     version = TorchVersion.parse(torch.version)
     if version is None:
         return None
+    if images := system.images():
+        known = next((build for build in torch_images.builds(*images) if build.of_release == version.of_release), None)
+        return str(known) if known and version.local in (None, known.local) else None
     machine = system.machine()
     builds = [
         build

@@ -10,8 +10,9 @@ from typing import Final
 from abiscan.extension.built_for import releases_exporting_imports, span
 from abiscan.extension.examined import examine
 from abiscan.findings import Effect, Finding
+from abiscan.inputs.image_files import users_of_torch
 from abiscan.inputs.session import Session
-from abiscan.inputs.sources import Source
+from abiscan.inputs.sources import Source, Target
 from abiscan.inputs.version import TorchVersion
 from abiscan.pipelines.check import check
 from abiscan.results.check import Result
@@ -19,7 +20,7 @@ from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.results.verdict import Verdict
 from abiscan.rules import RULES
 from abiscan.rules.symbols import KINDS
-from abiscan.torches import embedded
+from abiscan.torches import embedded, torch_images
 from abiscan.torches.torch import ReleaseNumber, TorchChoice
 
 # How many of the candidate releases are tried: each takes as long as a check, and users need only one.
@@ -169,6 +170,8 @@ def fitting(source: Source, session: Session) -> tuple[str, ...]:
     :raises InputError: it cannot be read, or has no extension of torch
     """
     target = examine(source, session).target
+    if target.images:
+        return _fitting_images(source, target, session)
     machines = {extension.facts.machine for extension in target.extensions}
     if len(machines) != 1:
         return ()
@@ -183,6 +186,16 @@ def fitting(source: Source, session: Session) -> tuple[str, ...]:
         if build_machine is machine and version in tried
     ]
     return tuple(build for _, build in sorted(builds, reverse=True) if _fits(source, build, session))
+
+
+def _fitting_images(source: Source, target: Target, session: Session) -> tuple[str, ...]:
+    """The same for a package for Windows or macOS, of the releases that are embedded for it."""
+    first = users_of_torch(target.images)[0]
+    known = {release for machine in first.images for release in torch_images.releases(first.system, machine)}
+    required = target.metadata.requires_torch if target.metadata else None
+    admitted = [version for version in known if required is None or required.admits(version)] or known
+    tried = sorted(admitted, reverse=True)[:_TRIED]
+    return tuple(str(release) for release in tried if _fits(source, str(release), session))
 
 
 def _fits(source: Source, build: str, session: Session) -> bool:

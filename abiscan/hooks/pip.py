@@ -12,6 +12,7 @@ import tempfile
 import urllib.parse
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from packaging.version import Version
@@ -48,15 +49,16 @@ class Pip:
         :raises InstallerError: pip cannot find the packages, or cannot resolve their requirements
         :raises InputError: pip is too old to report what it would do
         """
-        with tempfile.NamedTemporaryFile(prefix="abiscan-", suffix=".json") as report:
-            command = ("install", "--dry-run", "--report", report.name, "-qq")
+        with tempfile.TemporaryDirectory(prefix="abiscan-") as folder:
+            report = Path(folder, "report.json")
+            command = ("install", "--dry-run", "--report", str(report), "-qq")
             process = subprocess.run(  # noqa: S603 - as the user would run it
                 [*packages.pip(self.python), *command, *arguments_of.without_report(arguments)],
                 stderr=subprocess.DEVNULL if silent else None,
                 check=False,
                 env=_impatient() if silent else None,
             )
-            text = report.file.read().decode("utf-8")
+            text = report.read_text("utf-8") if report.is_file() else ""
         if process.returncode:
             raise InstallerError(process.returncode)
         try:

@@ -7,8 +7,9 @@ that the user will type is planned and checked as a whole, so it is not refused 
 
 from __future__ import annotations
 
+import dataclasses
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -26,6 +27,7 @@ from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Source
 from abiscan.inputs.version import TorchVersion, number_of
 from abiscan.torches.torch import ReleaseNumber, TorchOf
+from abiscan.words import listed
 
 # A resolver takes seconds each time, and so does a check.
 _MAX_PROPOSALS: Final = 8
@@ -39,12 +41,14 @@ class Solution:
     """Arguments of ``install`` that work.
 
     ``without_files`` says that the user's files of requirements or constraints, which exclude it, are left out.
-    ``torch`` is the version of the torch that it changes to, None if it does not change it.
+    ``torch`` is the version of the torch that it changes to, None if it does not change it. ``newest`` says that the
+    versions in it are the newest that work, as far as that is known.
     """
 
     words: tuple[str, ...]
     without_files: bool
     torch: str | None
+    newest: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +156,15 @@ class _Search:
         planned = [Planned(name=name, version=found[name], url=None, wheel=True, requires=()) for name in found]
         solution = self._verified(words, task.names, Plan(python=task.plan.python, packages=tuple(planned)))
         if solution is not None:
-            yield solution
+            yield dataclasses.replace(solution, newest=self._said_of(found))
+
+    def _said_of(self, found: Mapping[str, str]) -> str:
+        """What is said of versions that are the newest that work with the torch."""
+        task = self._task
+        number = number_of(task.torch)
+        torch = f"the torch {number} you have" if task.plan.get("torch") is None else f"torch {number}"
+        pins = listed([f"{name}=={version}" for name, version in found.items()])
+        return f"install {pins}: the newest that {'works' if len(found) == 1 else 'work'} with {torch}"
 
     def _search(self, words: Sequence[str], mode: _Mode) -> Iterator[Solution]:
         """The solution, if there is one: propose, check, exclude what fails."""

@@ -13,23 +13,26 @@ import re
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import abiscan
 from abiscan.binary.elf import Machine
+from abiscan.binary.image import ImageSystem, LibraryImage
 from abiscan.binary.ownership import is_torch_library, is_torch_symbol
 from abiscan.errors import InputError
-from abiscan.extension.examined import examine
+from abiscan.extension.examined import ExaminedTarget, examine
 from abiscan.extension.inventory import Inventory
 from abiscan.findings import Effect
 from abiscan.hooks import guard
 from abiscan.hooks.judgement import Fitness, judge
 from abiscan.inputs.files import Wheel, unreadable
+from abiscan.inputs.image_files import is_torch_image, users_of_torch
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Extension, Target
+from abiscan.pipelines.images import machine_of
 from abiscan.rules import layout_drift, vtable_drift
 from abiscan.torches.torch import Torch, TorchChoice
 
@@ -69,20 +72,18 @@ def stamp(path: Path, choice: TorchChoice, session: Session) -> Stamp:
         raise InputError(str(path), problem, "name the torch that it was built for with --torch")
     session.progress("collecting what it relies on")
     examined = examine(path, session)
-    target, inventories = examined.target, [extension.inventory for extension in examined.extensions]
-    built_for = torch.release_for(target.extensions[0].facts.machine).build or torch.build
-
-    def schemas(machine: Machine, names: Collection[str]) -> Mapping[str, str]:
-        return _schemas(torch, machine, names)
-
-    session.progress("looking for releases with different class layouts")
-    document = _document(path, built_for, target, inventories, schemas, _drifts(path, session))
+    relied = (
+        _relied_on_images(examined.target, torch)
+        if examined.target.images
+        else _relied_on_extensions(path, examined, torch, session)
+    )
+    document = _document(path, relied)
     text = (json.dumps(document, indent=1, sort_keys=True) + "\n").encode()
     _rewrite(path, dict.fromkeys(members, text))
     return Stamp(
         members=members,
         fingerprint=document["fingerprint"],
-        built_for=built_for,
+        built_for=document["built_for"],
         symbols=len({name for extension in document["extensions"] for name in extension["symbols"]}),
         keys=len(document["keys"]),
         operators=len(document["operators"]),
@@ -101,19 +102,16 @@ def _places(path: Path) -> tuple[str, ...]:
     return tuple(posixpath.join(place, guard.STAMP) for place in places)
 
 
-def _document(
-    path: Path,
-    built_for: str,
-    target: Target,
-    inventories: Collection[Inventory],
-    schemas_for: Callable[[Machine, Collection[str]], Mapping[str, str]],
-    drifts: Mapping[str, Mapping[str, str]],
-) -> dict[str, Any]:
-    name = _NAME.fullmatch(path.name)
+def _relied_on_extensions(path: Path, examined: ExaminedTarget, torch: Torch, session: Session) -> dict[str, Any]:
+    """What the extensions of a wheel for Linux need from torch."""
+    target, inventories = examined.target, [extension.inventory for extension in examined.extensions]
+    machine = target.extensions[0].facts.machine
     used = {operator for inventory in inventories for operator in _foreign_operators(inventory)}
-    schemas = schemas_for(target.extensions[0].facts.machine, used) if used else {}
-    relied: dict[str, Any] = {
-        "built_for": built_for,
+    schemas = _schemas(torch, machine, used) if used else {}
+    session.progress("looking for releases with different class layouts")
+    drifts = _drifts(path, session)
+    return {
+        "built_for": torch.release_for(machine).build or torch.build,
         "extensions": [
             {**_relied_on(extension, target), "layouts": drifts.get(extension.path, {})}
             for extension in target.extensions
@@ -122,6 +120,44 @@ def _document(
         # When the guard runs, the operators of other packages are not registered yet.
         "operators": {operator: schemas[operator] for operator in used if operator in schemas},
     }
+
+
+def _relied_on_images(target: Target, torch: Torch) -> dict[str, Any]:
+    """What the libraries of a wheel for Windows or macOS need from torch: what else they rely on is not read."""
+    users = users_of_torch(target.images)
+    machine = machine_of(users[0], torch)
+    extensions = [
+        {"path": file.path, "needed": needed, "symbols": symbols, "layouts": {}}
+        for file in users
+        if machine in file.images
+        for needed, symbols in [_names_of(file.images[machine])]
+    ]
+    build = torch.images(users[0].system, machine).build
+    return {"built_for": build, "extensions": extensions, "keys": {}, "operators": {}}
+
+
+def _names_of(image: LibraryImage) -> tuple[list[str], list[str]]:
+    """The libraries of torch that an image needs for the load, and the names that it takes from them.
+
+    They are those that ``dlsym`` and ``GetProcAddress`` look up: without the underscore that macOS puts before each.
+    """
+    needed = [
+        posixpath.basename(library.name)
+        for library in image.needed
+        if is_torch_image(library.name) and not library.optional
+    ]
+    names = {
+        imported.name
+        for imported in image.imports
+        if imported.library is not None and is_torch_image(imported.library) and not imported.name.startswith("#")
+    }
+    if image.system is ImageSystem.MACOS:
+        names = {name.removeprefix("_") for name in names}
+    return needed, sorted(names)
+
+
+def _document(path: Path, relied: Mapping[str, Any]) -> dict[str, Any]:
+    name = _NAME.fullmatch(path.name)
     return {
         "version": 1,
         "tool": f"abiscan {abiscan.__version__}",
@@ -194,13 +230,20 @@ def _schemas(torch: Torch, machine: Machine, names: Collection[str]) -> Mapping[
 def _rewrite(path: Path, additions: Mapping[str, bytes]) -> None:
     """Add members to a wheel and to its RECORD; the file is replaced atomically."""
     try:
-        with zipfile.ZipFile(path) as old, tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part") as part:
-            with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as new:
+        # Windows replaces no file that is open.
+        descriptor, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
+        part = Path(name)
+        try:
+            with (
+                os.fdopen(descriptor, "w+b") as stream,
+                zipfile.ZipFile(path) as old,
+                zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as new,
+            ):
                 _copy(old, new, additions)
-            part.flush()
-            os.chmod(part.name, path.stat().st_mode)  # noqa: PTH101 - a temporary file is private
-            os.replace(part.name, path)  # noqa: PTH105 - as above
-            Path(part.name).touch()  # for the temporary file to delete
+            part.chmod(path.stat().st_mode)  # a temporary file is private
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
     except OSError as error:
         raise unreadable(path, error) from error
 

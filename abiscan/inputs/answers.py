@@ -25,7 +25,6 @@ _Answer = TypeVar("_Answer")
 _SUFFIX: Final = ".answer"
 _OF_CONTENT: Final = ".content"
 _FORMAT: Final = "1"
-_BLOCK: Final = 1 << 20
 _ERRORS: Final = (OSError, zlib.error, ValueError, LookupError, TypeError, AttributeError, ImportError, RecursionError)
 _READERS: Final = ("capstone-", "cxxfilt-", "icicle_emu-", "lief-", "packaging-")
 """The packages that decide what abiscan reads in a file, by the names of their metadata."""
@@ -47,6 +46,7 @@ def answer(folder: Path, question: Sequence[object], find: Callable[[], _Answer]
             seen["file"].update(replaced)
             _write(path, seen, contents, text)
         kept.used(path)
+        disk.remember(seen)
         return found
     with disk.recorded() as record:
         found = find()
@@ -54,7 +54,7 @@ def answer(folder: Path, question: Sequence[object], find: Callable[[], _Answer]
         with contextlib.suppress(OSError, TypeError):
             text = frozen.dumps(found)
             paths = [name for name in map(str, map(Path, targets)) if isinstance(record.seen["file"].get(name), list)]
-            _write(path, record.seen, {name: _content(name) for name in paths if disk.is_file(name)}, text)
+            _write(path, record.seen, {name: disk.sha256(name) for name in paths if disk.is_file(name)}, text)
             kept.tidy(folder)
     return found
 
@@ -86,19 +86,11 @@ def _replaced(seen: dict[str, dict[str, Any]], contents: Mapping[str, str]) -> d
     """
     now = {path: disk.status_of(path) for path in contents}
     replaced = {path: status for path, status in now.items() if path in seen["file"] and seen["file"][path] != status}
-    if any(_content(path) != contents[path] for path in replaced):
+    if any(disk.sha256(path) != contents[path] for path in replaced):
         raise ValueError("a target has changed")
     if not disk.stands({**seen, "file": {**seen["file"], **replaced}}):
         raise ValueError("something else has changed")
     return replaced
-
-
-def _content(path: str) -> str:
-    digest = hashlib.sha256()
-    with Path(path).open("rb") as stream:
-        while block := stream.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def _read(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, str], str]:
@@ -134,7 +126,9 @@ def _digest(words: Sequence[object]) -> str:
 def _reader() -> str:
     """This abiscan, with its data and what it reads files with: every change of one of its files makes another one."""
     package = Path(__file__).parent.parent
-    here = f"{sys.version} {os.uname().machine} {os.geteuid()} {package}"  # whoever shares the folder sees other files
+    machine = os.uname().machine if hasattr(os, "uname") else os.environ.get("PROCESSOR_ARCHITECTURE")
+    user = os.geteuid() if hasattr(os, "geteuid") else None  # whoever shares the folder sees other files
+    here = f"{sys.version} {machine} {user} {package}"
     digest = hashlib.sha256(here.encode("utf-8", "surrogateescape"))
     for folder, subfolders, names in os.walk(package):
         subfolders[:] = sorted(name for name in subfolders if name != "__pycache__")

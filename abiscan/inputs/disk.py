@@ -23,6 +23,8 @@ Seen: TypeAlias = str | list[int] | None
 StrPath: TypeAlias = str | os.PathLike[str]
 
 _OF_PYTHON: Final = ("PYTHONPATH", "PYTHONHOME", "PYTHONNOUSERSITE", "PYTHONUSERBASE", "HOME")
+_BLOCK: Final = 1 << 20
+_HASHES: Final[dict[tuple[int, ...], str]] = {}  # by the versions of files: the same one is asked for by several rooms
 _CLOCK_TICK: Final = 20_000_000  # nanoseconds: two changes of a file in one tick of the system's clock look like one
 
 
@@ -62,8 +64,14 @@ def recorded() -> Iterator[Record]:
         _record.reset(token)
         if outer is not None:
             outer.is_final |= record.is_final
-            for sense, seen in record.seen.items():
-                outer.seen[sense] = {**seen, **outer.seen[sense]}
+            remember(record.seen)
+
+
+def remember(seen: Mapping[str, Mapping[str, Seen]]) -> None:
+    """Write down what was seen before, and still stands."""
+    if record := _record.get():
+        for sense, each in seen.items():
+            record.seen[sense] = {**each, **record.seen[sense]}
 
 
 def stands(seen: Mapping[str, Mapping[str, Any]]) -> bool:
@@ -115,6 +123,26 @@ def read(path: StrPath) -> bytes:
     """
     _look("file", path)
     return Path(path).read_bytes()
+
+
+def sha256(path: StrPath) -> str:
+    """The hash of the bytes of a file, in hexadecimal: computed once, as long as the file does not change.
+
+    :raises OSError: it cannot be read
+    """
+    _look("file", path)
+    with Path(path).open("rb") as stream:  # mapping it would take as much memory
+        status = os.fstat(stream.fileno())
+        version = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+        if known := _HASHES.get(version):
+            return known
+        digest, changed = hashlib.sha256(), max(status.st_mtime_ns, status.st_ctime_ns)
+        is_old = changed < time.time_ns() - _CLOCK_TICK  # or else the next change would not show
+        while block := stream.read(_BLOCK):
+            digest.update(block)
+    if is_old:
+        _HASHES[version] = digest.hexdigest()
+    return digest.hexdigest()
 
 
 def names(folder: StrPath) -> list[str]:

@@ -36,8 +36,11 @@ class PythonEnvironment:
         if self.python is None:
             return Path(sys.prefix)
         executable = Path(os.path.abspath(self.python))  # noqa: PTH100 - links are how environments share a Python
-        folder = executable.parent.parent
-        return folder if disk.exists(folder / "pyvenv.cfg") or disk.exists(folder / "conda-meta") else executable
+        # On Windows, that of conda has no folder of its own.
+        for folder in (executable.parent.parent, executable.parent):
+            if disk.exists(folder / "pyvenv.cfg") or disk.exists(folder / "conda-meta"):
+                return folder
+        return executable
 
     def __str__(self) -> str:
         return f"{self.prefix} ({self.origin})"

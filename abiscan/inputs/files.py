@@ -7,21 +7,24 @@ installation, so ``$ORIGIN/../torch/lib`` means the same before the installation
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import lzma
 import os
 import posixpath
 import re
+import struct
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Final, Protocol
 
 from abiscan.binary.elf import ElfFile, SharedObject
 from abiscan.errors import InputError
 from abiscan.inputs import disk
+from abiscan.inputs.trimmed import WORTHWHILE, Trimmed, trimmed
 
 # No library of a wheel is larger: the largest libtorch_cuda.so has 1.6 GB. A member that claims more is a zip bomb.
 _LARGEST_MEMBER: Final = 4 << 30
@@ -40,6 +43,7 @@ _ZEROS: Final = bytes(_BLOCK)
 _KEPT_INFLATED: Final = 1 << 30
 _STEP: Final = 4096
 _LOCAL_HEADER: Final = 30
+_LENGTHS: Final = struct.Struct("<26xHH")  # in that header: of the name and of the extra field, which follow it
 _DATA_FOLDER: Final = re.compile(r"^[^/]+\.data/(?:platlib|purelib)/")
 
 
@@ -125,15 +129,10 @@ class DiskFile:
         :raises InputError: it cannot be read
         """
         if self._sha256 is None:
-            disk.file(self.path)
-            digest = hashlib.sha256()
             try:
-                with self.path.open("rb") as stream:  # mapping it would take as much memory
-                    while block := stream.read(_BLOCK):
-                        digest.update(block)
+                self._sha256 = disk.sha256(self.path)
             except OSError as error:
                 raise unreadable(self.path, error) from error
-            self._sha256 = digest.hexdigest()
         return self._sha256
 
 
@@ -148,6 +147,19 @@ def _keep(key: tuple[str, int, int], inflated: tuple[ElfFile, str]) -> None:
         del _INFLATED[next(iter(_INFLATED))]
 
 
+def _sparse(parts: Trimmed, size: int, name: str) -> tuple[ElfFile, str]:
+    """A file with a hole, and a hash of the rest."""
+    with tempfile.NamedTemporaryFile(prefix="abiscan-") as copy:
+        unread = range(len(parts.beginning), size - len(parts.end))
+        copy.write(parts.beginning)
+        copy.seek(unread.stop)
+        copy.write(parts.end)
+        copy.flush()
+        digest = hashlib.sha256(parts.beginning)
+        digest.update(parts.end)
+        return ElfFile.open(Path(copy.name), subject=name, unread=unread), digest.hexdigest()
+
+
 class WheelMember:
     """A file inside a wheel. Unless it is small, or was opened just before, it is inflated each time it is opened."""
 
@@ -155,6 +167,7 @@ class WheelMember:
         self._wheel = wheel
         self._info = info
         self._kept: ElfFile | None = None
+        self._is_whole = False
         self._sha256: str | None = None  # needed for each torch that the file is checked on
 
     @property
@@ -176,7 +189,21 @@ class WheelMember:
         return f"{self._info.file_size} {self._info.CRC:08x}"
 
     def open(self) -> ElfFile:
-        """Inflate and parse it; through a temporary file if it is large, so that it does not stay in memory."""
+        """Inflate and parse it; through a temporary file if it is large, so that it does not stay in memory.
+
+        What is large and read in place is inflated without its code for GPUs: see ``trimmed``.
+        """
+        key = self.name, self._info.CRC, self._info.file_size
+        kept = _INFLATED.get(key)
+        if kept is None and not self._is_whole:
+            parts = self._wheel.without_gpu_code(self._info)
+            self._is_whole = parts is None
+            if parts is not None:
+                kept = _sparse(parts, self._info.file_size, self.name)
+                _keep(key, kept)
+        if kept is not None:
+            file, self._sha256 = kept
+            return file
         if self._info.file_size < _SMALL_MEMBER:
             self._kept = self._kept or ElfFile.from_bytes(self._wheel.read(self._info), self.name)
             return self._kept
@@ -184,14 +211,11 @@ class WheelMember:
             data = self._wheel.read(self._info)
             self._sha256 = self._sha256 or hashlib.sha256(data).hexdigest()  # now, and not by inflating it again
             return ElfFile.from_bytes(data, self.name)
-        key = self.name, self._info.CRC, self._info.file_size
-        if (kept := _INFLATED.get(key)) is None:
-            with tempfile.NamedTemporaryFile(prefix="abiscan-") as copy:
-                digest = self._wheel.copy(self._info, copy.file)
-                copy.flush()
-                kept = ElfFile.open(Path(copy.name), subject=self.name), digest
-            _keep(key, kept)
-        file, self._sha256 = kept
+        with tempfile.NamedTemporaryFile(prefix="abiscan-") as copy:
+            self._sha256 = self._wheel.copy(self._info, copy.file)
+            copy.flush()
+            file = ElfFile.open(Path(copy.name), subject=self.name)
+        _keep(key, (file, self._sha256))
         return file
 
     def sha256(self) -> str:
@@ -234,13 +258,14 @@ class Wheel:
     """A wheel, open for reading.
 
     :param stream: its bytes, if they are not on disk; ``path`` is then only its name. If it has a method ``prefetch``,
-        that is told which bytes will be read, by their start and end
+        that is told which bytes will be read, by their starts and ends
     :raises InputError: the file is not a zip archive, or cannot be read
     """
 
     def __init__(self, path: Path, stream: IO[bytes] | None = None) -> None:
         self.path = path
-        self._announce: Callable[[int, int], None] | None = getattr(stream, "prefetch", None)
+        self._stream = stream
+        self._announce: Callable[[Iterable[tuple[int, int]]], None] | None = getattr(stream, "prefetch", None)
         self._members: dict[str, WheelMember] = {}
         if stream is None:
             disk.file(path)
@@ -285,19 +310,36 @@ class Wheel:
         """
         with self._member_errors(info):
             if size < 0:
-                self._prefetch(info)
+                self.expect([info.filename])
                 with self._archive.open(info) as stream:
                     return stream.read()
             with self._archive.open(info) as stream:
                 # zipfile reads as many compressed bytes as it is asked for inflated ones, which are many more.
-                return b"".join(stream.read(min(_STEP, size - done)) for done in range(0, size, _STEP))
+                step = max(_STEP, size >> 6)
+                return b"".join(stream.read(min(step, size - done)) for done in range(0, size, step))
 
-    def _prefetch(self, info: zipfile.ZipInfo) -> None:
-        """Say that all of a member will be read."""
+    def expect(self, names: Iterable[str]) -> None:
+        """Say that all of these members will be read: together, they take few requests."""
         if self._announce is not None:
-            # The header in front of the contents, and its extra field, which may be longer than that in the directory.
-            header = _LOCAL_HEADER + len(info.orig_filename.encode()) + len(info.extra)
-            self._announce(info.header_offset, info.header_offset + header + info.compress_size)
+            self._announce(map(_extent, map(self._archive.getinfo, names)))
+
+    def without_gpu_code(self, info: zipfile.ZipInfo) -> Trimmed | None:
+        """A large library without its code for GPUs; None if that is not worthwhile, or the wheel is on disk.
+
+        :raises InputError: as for ``read``
+        """
+        packed = info.compress_size
+        if (
+            self._stream is None
+            or self._announce is None
+            or info.compress_type != zipfile.ZIP_DEFLATED
+            or packed < WORTHWHILE
+        ):
+            return None
+
+        with self._member_errors(info):
+            tail = functools.partial(_tail, self._stream, info)
+            return trimmed(info.file_size, packed, functools.partial(self.read, info), tail)
 
     def copy(self, info: zipfile.ZipInfo, to: IO[bytes]) -> str:
         """Write all bytes of a member to an empty file; blocks of zeros become holes, which take no space.
@@ -306,7 +348,7 @@ class Wheel:
         :raises InputError: as for ``read``, and if the disk is full
         """
         digest = hashlib.sha256()
-        self._prefetch(info)
+        self.expect([info.filename])
         with self._member_errors(info), self._archive.open(info) as stream:
             while block := stream.read(len(_ZEROS)):
                 digest.update(block)
@@ -329,6 +371,20 @@ class Wheel:
             raise InputError(subject, f"cannot be unpacked: {error}", "download the wheel again") from error
         except MemoryError as error:
             raise InputError(subject, "does not fit in memory", "unpack the wheel and pass the folder") from error
+
+
+def _tail(stream: IO[bytes], info: zipfile.ZipInfo, size: int) -> bytes:
+    """The last bytes of the contents of a member, as they are in the archive."""
+    stream.seek(info.header_offset)
+    name, extra = _LENGTHS.unpack(stream.read(_LOCAL_HEADER))
+    stream.seek(info.header_offset + _LOCAL_HEADER + name + extra + info.compress_size - size)
+    return stream.read(size)
+
+
+def _extent(info: zipfile.ZipInfo) -> tuple[int, int]:
+    """Where a member begins and ends: the header, whose extra field may be longer than in the directory, and all."""
+    header = _LOCAL_HEADER + len(info.orig_filename.encode()) + len(info.extra)
+    return info.header_offset, info.header_offset + header + info.compress_size
 
 
 class Files:

@@ -22,11 +22,17 @@ _TORCH_IMAGE: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ImageFile:
-    """One file, ``path`` is relative to the target."""
+    """One file.
+
+    ``path`` is relative to the target, ``location`` is its path on disk (or its future path, once installed),
+    ``source`` has its bytes.
+    """
 
     path: str
+    location: str
+    source: ElfSource
     sha256: str
     images: Images
 
@@ -42,24 +48,25 @@ class ImageFile:
 
 
 def read_image_files(
-    members: Iterable[tuple[str, ElfSource]],
+    members: Iterable[tuple[str, str, ElfSource]],
 ) -> tuple[tuple[ImageFile, ...], tuple[tuple[str, InputError], ...]]:
     """The images among the members of a target, and those that cannot be read.
 
-    :param members: those that begin as images do, each with its path
+    :param members: those that begin as images do, each with its path and its location
     """
     # lief takes longer to import than most ELF targets take to be checked.
     from abiscan.binary.image_reader import read_images
 
-    def read(path: str, source: ElfSource) -> ImageFile | tuple[str, InputError]:
+    def read(path: str, location: str, source: ElfSource) -> ImageFile | tuple[str, InputError]:
         try:
             data = source.head(source.size)
             images = read_images(data, source.name)
         except InputError as error:
             return path, error
-        return ImageFile(path=path, sha256=hashlib.sha256(data).hexdigest(), images=images)
+        digest = hashlib.sha256(data).hexdigest()
+        return ImageFile(path=path, location=location, source=source, sha256=digest, images=images)
 
-    found = [read(path, source) for path, source in members]
+    found = [read(*member) for member in members]
     files = tuple(file for file in found if isinstance(file, ImageFile))
     return files, tuple(error for error in found if not isinstance(error, ImageFile))
 

@@ -28,12 +28,13 @@ from unearth import Link, Package, PackageFinder
 from unearth.evaluator import TargetPython
 
 from abiscan.binary.elf import Machine
+from abiscan.binary.image import ImageSystem
 from abiscan.errors import InputError
 from abiscan.inputs import packages
 from abiscan.inputs.files import Wheel
 from abiscan.inputs.packages import RemoteWheel
 from abiscan.inputs.remote import RemoteFile, tidy
-from abiscan.inputs.requirement import Metadata, applying, metadata_of
+from abiscan.inputs.requirement import Metadata, applying, environment_for, metadata_of
 from abiscan.inputs.web import Web
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 _PIP_SECONDS: Final = 60
 _SECTIONS: Final = ("global", "install", ":env:")  # the later ones have precedence
 _MANYLINUX: Final = re.compile(r"manylinux_2_(\d+)_(\w+)")
+_MACOSX: Final = re.compile(r"macosx_(\d+)_(\d+)_(x86_64|arm64)")
 _LEGACY: Final = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
 _METADATA: Final = re.compile(r"[^/]+\.dist-info/METADATA")
 
@@ -111,7 +113,7 @@ class System:
         """That of the user, or another one.
 
         :param python: ``(3, 12)``
-        :param platform: ``manylinux_2_28_aarch64``; it includes older systems of the kind
+        :param platform: ``manylinux_2_28_aarch64``, ``win_amd64``; it includes older systems of the kind
         """
         platforms = _older(platform) if platform else tags.platform_tags()
         return cls(python=python or sys.version_info[:2], platforms=tuple(platforms))
@@ -119,19 +121,26 @@ class System:
     @property
     def machine(self) -> Machine | None:
         """The machine; None if it is not one that torch is built for on Linux."""
+        if self.images is not None:
+            return None
         return next((machine for machine in Machine if self.platforms[0].endswith(machine.value)), None)
+
+    @property
+    def images(self) -> tuple[ImageSystem, Machine] | None:
+        """The system and machine if it is Windows or macOS, else None."""
+        platform = self.platforms[0]
+        system = ImageSystem.WINDOWS if platform.startswith("win") else ImageSystem.MACOS
+        if platform.startswith(("win", "macosx")):
+            return system, Machine.AARCH64 if platform.endswith("arm64") else Machine.X86_64
+        return None
 
     @property
     def environment(self) -> dict[str, str]:
         """For environment markers."""
         version = ".".join(map(str, self.python))
         return {
-            "os_name": "posix",
-            "sys_platform": "linux",
-            "platform_system": "Linux",
-            "implementation_name": "cpython",
-            "platform_python_implementation": "CPython",
-            "platform_machine": self.machine.value if self.machine else "",
+            "platform_machine": "",
+            **environment_for(self.platforms[0]),
             "python_version": version,
             "python_full_version": f"{version}.0",
             "extra": "",
@@ -155,6 +164,9 @@ def _tags_of(python: tuple[int, int], platforms: tuple[str, ...]) -> dict[tags.T
 
 def _older(platform: str) -> Iterator[str]:
     match = _MANYLINUX.fullmatch(platform)
+    if mac := _MACOSX.fullmatch(platform):
+        yield from tags.mac_platforms((int(mac[1]), int(mac[2])), mac[3])
+        return
     if match is None:
         yield platform
         return

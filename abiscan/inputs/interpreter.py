@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final
 
 from abiscan.errors import InputError
@@ -26,12 +26,17 @@ print(json.dumps([sys.version, importlib.machinery.EXTENSION_SUFFIXES, spec.orig
 _SEARCH_PATH: Final = "import json, sys; print(json.dumps([path for path in sys.path[1:] if path]))"
 _QUERY_SECONDS: Final = 60
 
-_TAG: Final = re.compile(r"\.(?:cpython-|cp)(?P<major>[23])(?P<minor>[0-9]{1,2})(?P<flags>[a-z]*)(?:-[^.]*)?\.so$")
+_TAG: Final = re.compile(
+    r"\.(?:cpython-|cp)(?P<major>[23])(?P<minor>[0-9]{1,2})(?P<flags>[a-z]*)(?:-[^.]*)?\.(?:so|pyd)$"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PythonTag:
-    """The Python that an extension module is for, by its file name: ``_C.cpython-313t-….so`` → 3.13, ``t``."""
+    """The Python that an extension module is for, by its file name: ``_C.cpython-313t-….so`` → 3.13, ``t``.
+
+    On Windows: ``_C.cp313t-win_amd64.pyd``.
+    """
 
     major: int
     minor: int
@@ -98,7 +103,7 @@ def ask(executable: str) -> tuple[Interpreter, Path | None]:
         )
         version, suffixes, origin, folders = json.loads(answer.stdout)
         tag = next(tag for tag in map(PythonTag.of_file, suffixes) if tag)
-        path = Path(os.path.abspath(executable)) if "/" in executable else Path(_which(executable))  # noqa: PTH100
+        path = Path(os.path.abspath(executable)) if _has_folder(executable) else Path(_which(executable))  # noqa: PTH100
     except (OSError, subprocess.SubprocessError, ValueError, TypeError, StopIteration) as error:
         raise InputError(
             executable, "is not a Python that can be run", "pass the path of a Python executable"
@@ -131,7 +136,12 @@ def search_path(executable: str | None) -> tuple[str, ...]:
 
 def _look(executable: str, folders: Iterable[str]) -> None:
     """Look at what the answers of an interpreter depend on."""
-    disk.python(executable if "/" in executable else _which(executable), folders)
+    disk.python(executable if _has_folder(executable) else _which(executable), folders)
+
+
+def _has_folder(executable: str) -> bool:
+    """Whether it is a path, and not a name to be searched for."""
+    return os.path.dirname(executable) != ""  # noqa: PTH120 - ./python has one
 
 
 def _which(executable: str) -> str:
@@ -151,15 +161,30 @@ def of_torch(package: Path, tag: PythonTag | None) -> Interpreter | None:
     current = running()
     if installed_torch() == package or tag is None:
         return current
-    environment = _environment_of(package)
-    executable = environment / "bin" / f"python{tag}" if environment else None
-    if executable and disk.is_file(executable):
+    executable = _executable_of(package, tag)
+    if executable:
         is_current = current.executable is not None and executable.samefile(current.executable)
         return current if is_current else Interpreter(tag=tag, executable=executable)
     return current if current.tag == tag else Interpreter(tag=tag)
 
 
-def _environment_of(package: Path) -> Path | None:
-    """The prefix of the environment that a package is installed in: ``prefix/lib/pythonX.Y/site-packages/torch``."""
-    installed = re.search(r"/lib(?:64)?/python[0-9.]+t?/(?:site|dist)-packages/[^/]+$", package.as_posix())
-    return Path(package.as_posix()[: installed.start()] or "/") if installed else None
+_INSTALLED: Final = re.compile(
+    r"(?P<posix>/lib(?:64)?/python[0-9.]+t?/(?:site|dist)-packages/[^/]+)$|/lib/site-packages/[^/]+$", re.IGNORECASE
+)
+"""How a package lies in its environment: ``prefix/lib/python3.11/site-packages/torch``, also in a framework of macOS;
+``prefix\\Lib\\site-packages\\torch`` on Windows."""
+
+
+def executables_of(package: PurePath, tag: PythonTag) -> tuple[PurePath, ...]:
+    """Where the Python of the environment may be that a package is installed in; nowhere if it is in none."""
+    installed = _INSTALLED.search(package.as_posix())
+    if installed is None:
+        return ()
+    prefix = type(package)(package.as_posix()[: installed.start()] or "/")
+    names = (f"bin/python{tag}",) if installed["posix"] else ("Scripts/python.exe", "python.exe")
+    return tuple(prefix / name for name in names)
+
+
+def _executable_of(package: Path, tag: PythonTag) -> Path | None:
+    paths = map(Path, executables_of(package, tag))
+    return next((path for path in paths if disk.is_file(path)), None)

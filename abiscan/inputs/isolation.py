@@ -5,12 +5,14 @@ the first target on, this process can write nowhere but in its scratch folder, i
 the user asked for, and it cannot connect to anything. Landlock enforces that where the kernel has it (Linux 5.13; TCP
 from 6.7, signals and abstract sockets from 6.12). The limits on processor time and memory do not need it.
 
-Without ``enter``, as in the Python API, nothing of this happens.
+Without ``enter``, as in the Python API, nothing of this happens. Some commands do not give up everything: see
+``Confinement``.
 """
 
 from __future__ import annotations
 
 import contextlib
+import enum
 import json
 import os
 import tempfile
@@ -49,6 +51,14 @@ _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
 _SIGKILL: Final = 9
 
 
+class Confinement(enum.Enum):
+    """What the process gives up from the first target on, beside time and memory without limits."""
+
+    OFFLINE = "it writes only where it may, and connects to nothing"
+    ONLINE = "it writes only where it may"
+    NONE = "nothing: other programs do their work in it"
+
+
 class _Worker:
     """This process.
 
@@ -56,11 +66,12 @@ class _Worker:
     :param stopped: the targets that ended an earlier such process, and why
     """
 
-    def __init__(self, pipe: int, stopped: Mapping[str, str], scratch: Path) -> None:
+    def __init__(self, pipe: int, stopped: Mapping[str, str], scratch: Path, confinement: Confinement) -> None:
         self.pipe = pipe
         self.stopped = stopped
         self.writable = {scratch}
-        self.confined = False
+        self.confinement = confinement
+        self.confined = confinement is Confinement.NONE
 
     def tell(self, target: str | None) -> None:
         os.write(self.pipe, json.dumps(target).encode() + b"\n")
@@ -69,7 +80,7 @@ class _Worker:
 _worker: _Worker | None = None  # a process has one fate, so it is no field of anything
 
 
-def enter(pipe: int, stopped: Mapping[str, str], scratch: Path) -> None:
+def enter(pipe: int, stopped: Mapping[str, str], scratch: Path, confinement: Confinement = Confinement.OFFLINE) -> None:
     """Make this process the one that reads targets.
 
     :param pipe: for the names of the targets, one line of JSON each before it is read; null once all are
@@ -77,7 +88,7 @@ def enter(pipe: int, stopped: Mapping[str, str], scratch: Path) -> None:
     :param scratch: the folder for temporary files
     """
     global _worker  # noqa: PLW0603
-    _worker = _Worker(pipe, stopped, scratch)
+    _worker = _Worker(pipe, stopped, scratch, confinement)
     tempfile.tempdir = str(scratch)
     os.environ["TMPDIR"] = str(scratch)
     limit_memory()
@@ -127,7 +138,7 @@ def begin(target: str) -> None:
         raise StoppedError(target, _worker.stopped[target], "run it with abiscan --no-isolation to see where")
     if not _worker.confined:
         _worker.confined = True
-        confine(_worker.writable)
+        confine(_worker.writable, online=_worker.confinement is Confinement.ONLINE)
     _worker.tell(target)
     limit_time(CPU_SECONDS)
 
@@ -147,9 +158,10 @@ def landlock_version() -> int:
     return int(ctypes.CDLL(None).syscall(_CREATE_RULESET, None, nothing, ctypes.c_uint32(_VERSION)))
 
 
-def confine(writable: Collection[Path]) -> int:
+def confine(writable: Collection[Path], *, online: bool = False) -> int:
     """Give up, for ever, what reading files does not need: to write outside of some folders, and to connect.
 
+    :param online: whether to be able to connect all the same
     :return: the version of Landlock that enforces it; 0 where the kernel has none
     """
     import ctypes
@@ -158,7 +170,9 @@ def confine(writable: Collection[Path]) -> int:
     if version < 1:
         return 0
     changes = _CHANGES | (_REFER if version >= 2 else 0) | (_TRUNCATE if version >= 3 else 0)
-    handled = (changes, _TCP, _ABSTRACT_SOCKETS_AND_SIGNALS)[: 1 if version < 4 else 2 if version < 6 else 3]
+    handled = (changes, 0 if online else _TCP, _ABSTRACT_SOCKETS_AND_SIGNALS)[
+        : 1 if version < 4 else 2 if version < 6 else 3
+    ]
     attributes = (ctypes.c_uint64 * len(handled))(*handled)
     rules = libc.syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(ctypes.sizeof(attributes)), ctypes.c_uint32(0))
     if rules < 0:

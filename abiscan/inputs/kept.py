@@ -102,8 +102,14 @@ def _files(folder: Path, *kinds: str) -> list[Path]:
 
 def _size(file: Path) -> int:
     with contextlib.suppress(OSError):  # another run may delete it
-        return min(file.stat().st_size, file.stat().st_blocks * 512)  # those of wheels are sparse
+        return allocated(file.stat())
     return 0
+
+
+def allocated(status: os.stat_result) -> int:
+    """How much of the disk a file takes: those of wheels are sparse. Windows does not tell."""
+    blocks = getattr(status, "st_blocks", None)
+    return status.st_size if blocks is None else min(status.st_size, blocks * 512)
 
 
 def _last_use(file: Path) -> float:

@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Final
 from abiscan.errors import InputError
 from abiscan.inputs import disk, interpreter
 from abiscan.inputs.files import exists
+from abiscan.inputs.image_files import IMAGE_NAME
 from abiscan.words import did_you_mean
 
 SHARED_OBJECT: Final = re.compile(r"\.so(\.[0-9]+)*$")
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 
 FIX: Final = "pass a .so, a wheel, a folder, NAME==VERSION or the name of an installed package"
 _PATTERN: Final = re.compile(r"[*?\[]")
-_FILE: Final = re.compile(r"/|\.(so(\.[0-9]+)*|whl)$")
+_FILE: Final = re.compile(r"[/\\]|\.(so(\.[0-9]+)*|whl|pyd|dll|dylib)$")
+_SUFFIX: Final = re.compile(r"\.so|\.pyd|\.dll|\.dylib", re.IGNORECASE)
+_DRIVE: Final = re.compile(r"/[A-Za-z]:/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +36,7 @@ class Distribution:
 
     ``site`` is the folder it is installed in, ``objects`` the paths of its files that are named like shared objects;
     for an editable install, those in the packages below its ``source``. ``requires`` has the requirements in its
-    metadata.
+    metadata. ``images`` are those that are named like libraries of Windows and macOS.
     """
 
     name: str
@@ -42,9 +45,15 @@ class Distribution:
     objects: tuple[str, ...]
     requires: tuple[str, ...]
     source: str | None
+    images: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.name}=={self.version}"
+
+
+def is_library(name: str) -> bool:
+    """Whether a file is named like a shared library, of any system."""
+    return SHARED_OBJECT.search(name) is not None or IMAGE_NAME.search(name) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,26 +116,28 @@ def files_of(distribution: Distribution) -> Iterator[str]:
 
 
 def _distribution(name: str, distribution: importlib.metadata.Distribution) -> Distribution:
-    site = str(Path(str(distribution.locate_file(""))).absolute())
+    site = Path(str(distribution.locate_file(""))).absolute().as_posix()
+    libraries = tuple(_libraries(distribution, site))
     return Distribution(
         name=name,
         version=distribution.version,
         site=site,
-        objects=tuple(_objects(distribution, site)),
+        objects=tuple(filter(SHARED_OBJECT.search, libraries)),
+        images=tuple(filter(IMAGE_NAME.search, libraries)),
         source=_editable(distribution),
         requires=tuple(distribution.requires or ()),
     )
 
 
-def _objects(distribution: importlib.metadata.Distribution, site: str) -> Iterator[str]:
+def _libraries(distribution: importlib.metadata.Distribution, site: str) -> Iterator[str]:
     record = distribution.read_text("RECORD")
     if record is not None:
         # torch's file has ten thousand lines, few of which matter: path, hash, size (PEP 376).
-        names = [_path_of(line) for line in record.splitlines() if ".so" in line]
+        names = [_path_of(line) for line in record.splitlines() if _SUFFIX.search(line)]
     else:
         names = [str(file) for file in distribution.files or ()]
     for name in names:
-        if SHARED_OBJECT.search(name):
+        if is_library(name):
             yield posixpath.normpath(posixpath.join(site, name))
     source = _editable(distribution)
     if source is not None:
@@ -141,7 +152,7 @@ def _importable(source: str) -> Iterator[str]:
         if "__init__.py" in files or posixpath.dirname(folder) in packages:
             packages.add(folder)
         if folder in packages or folder == source:
-            yield from (posixpath.join(folder, name) for name in sorted(files) if SHARED_OBJECT.search(name))
+            yield from (posixpath.join(folder, name) for name in sorted(files) if is_library(name))
 
 
 def _path_of(line: str) -> str:
@@ -153,10 +164,16 @@ def _editable(distribution: importlib.metadata.Distribution) -> str | None:
     try:
         origin = json.loads(distribution.read_text("direct_url.json") or "{}")
         if origin.get("dir_info", {}).get("editable"):
-            return urllib.parse.unquote(urllib.parse.urlsplit(origin["url"]).path)
+            return path_of_url(origin["url"])
     except (ValueError, KeyError, AttributeError, TypeError):
         pass  # damaged metadata are treated as missing
     return None
+
+
+def path_of_url(url: str) -> str:
+    """The path in a ``file://`` address, with ``/``: ``/src/pkg``, ``C:/src/pkg``."""
+    path = urllib.parse.unquote(urllib.parse.urlsplit(url).path)
+    return path[1:] if _DRIVE.match(path) else path
 
 
 def pip(python: str | None) -> list[str]:

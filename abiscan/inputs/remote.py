@@ -12,27 +12,31 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Final
 
 import httpx2
 
 from abiscan.errors import InputError
+from abiscan.inputs.kept import allocated
 from abiscan.inputs.web import Web
 
 CACHE_BYTES: Final = 4 << 30
 """The size of the cache on disk, beyond which the files that were not used for the longest time are deleted."""
 
-_TAIL: Final = 64 << 10
+_TAIL: Final = 32 << 10
 """Read first: the directory of a zip file is at its end, and the metadata of most wheels are just before it."""
+
+_APART: Final = 4 << 10
+"""Parts that lie closer together are asked for at once, with what is between them."""
 
 _BLOCK: Final = 32 << 10
 _LARGEST_BLOCK: Final = 1 << 20
 _BLOCKS: Final = 256
 """Of a large file, larger parts are read, so that it does not take hundreds of requests."""
 
-_LONGEST: Final = 32 << 20
+_LONGEST: Final = 2 << 20
 _SMALL: Final = 512 << 10
 """A file of this size takes less time to fetch whole than in parts."""
 
@@ -134,10 +138,15 @@ class RemoteFile(io.RawIOBase):
         self._position = end
         return data
 
-    def prefetch(self, start: int, end: int) -> None:
-        """Have these bytes: of what is read as a whole, nothing beyond it is asked for."""
-        if (end := min(end, self.size)) > start:
-            self._missing(start, min(max(end, start + self._block), self._size))
+    def prefetch(self, parts: Iterable[tuple[int, int]]) -> None:
+        """Have these parts, by their starts and ends: in few requests, and of what is elsewhere nothing."""
+        wanted = [gap for start, end in sorted(parts) for gap in self._gaps(start, min(end, self.size))]
+        joined: list[tuple[int, int]] = []
+        for start, end in wanted:
+            first, last = joined.pop() if joined and start - joined[-1][1] < _APART else (start, end)
+            joined.append((first, max(last, end)))
+        for start, end in joined:
+            self._missing(start, end)
 
     def close(self) -> None:
         """Close the file of the cache."""
@@ -207,6 +216,7 @@ class RemoteFile(io.RawIOBase):
 
         :raises _BrokenOffError: it is shorter; what came is kept
         """
+        self._check_encoding(response)
         at, noted, broken = start, start, None
         parts = self._web.received(response, self._url)
         while True:
@@ -232,6 +242,7 @@ class RemoteFile(io.RawIOBase):
 
     def _receive_whole(self, response: httpx2.Response) -> None:
         """Keep a body that is the whole file."""
+        self._check_encoding(response)
         self._forget()
         stated = response.headers.get("Content-Length", "")
         at = 0
@@ -244,6 +255,11 @@ class RemoteFile(io.RawIOBase):
             raise self._error(f"the server sent {at} bytes instead of {stated}")
         self._know(at, response.headers.get("ETag"))
         self._have(0, at)
+
+    def _check_encoding(self, response: httpx2.Response) -> None:
+        encoding = response.headers.get("Content-Encoding", "identity")
+        if encoding.lower() != "identity":
+            raise self._error(f"the server sent it encoded with {encoding}, which was not asked for")
 
     def _write(self, at: int, part: bytes) -> None:
         try:
@@ -322,7 +338,7 @@ def tidy(folder: Path, limit: int = CACHE_BYTES) -> None:
         files = sorted(folder.glob("*.data"), key=lambda file: file.stat().st_mtime, reverse=True)
         total = 0
         for file in files:
-            total += file.stat().st_blocks * 512  # they are sparse
+            total += allocated(file.stat())
             if total > limit:
                 file.unlink(missing_ok=True)
                 file.with_suffix(".parts").unlink(missing_ok=True)

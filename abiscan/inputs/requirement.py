@@ -23,7 +23,12 @@ UNREADABLE_REQUIREMENT: Final = (
 _FIELD: Final = re.compile(r"^([A-Za-z-]+):[ \t]*(.*(?:\n[ \t]+.*)*)", re.MULTILINE)
 _WHEEL_OF_TORCH: Final = re.compile(r"/torch-([^-/+%]+)(?:(?:\+|%2B)[^-/]*)?-[^/]*\.whl(?:[#?].*)?$")
 _PYTHON_TAG: Final = re.compile(r"-cp3([0-9]+)-(?!abi3)[^-]+-[^-]+\.whl$")
-_MACHINE_TAG: Final = re.compile(r"_(x86_64|aarch64)\.whl$")
+_MACHINE_TAG: Final = re.compile(r"_(x86_64|aarch64|arm64|amd64)$")
+_LINUX: Final = {"os_name": "posix", "sys_platform": "linux", "platform_system": "Linux"}
+_SYSTEMS: Final = {
+    "win": {"os_name": "nt", "sys_platform": "win32", "platform_system": "Windows"},
+    "macosx": {"os_name": "posix", "sys_platform": "darwin", "platform_system": "Darwin"},
+}
 _LOCAL_TAG: Final = re.compile(r"(?:torch|pt)[._]?([0-9])\.?([0-9]{1,2})(?:\.?([0-9]))?(?![0-9])")
 
 
@@ -70,8 +75,8 @@ class TorchRequirement:
 def read_metadata(text: str, wheel_name: str) -> Metadata:
     """The metadata in a METADATA file and in the name of its wheel.
 
-    Environment markers are evaluated for the systems that the wheel can be installed on: Linux, and the Python and
-    machine in its file name. Requirements of extras are ignored. Several requirements are combined.
+    Environment markers are evaluated for the system, the Python and the machine in the file name of the wheel, or for
+    Linux if it is for any system. Requirements of extras are ignored. Several requirements are combined.
     """
     # The email package does the same, but importing it takes longer than checking a small wheel.
     fields = _FIELD.findall(text.replace("\r\n", "\n").partition("\n\n")[0])
@@ -121,17 +126,20 @@ def metadata_of(requirements: Iterable[str], version: str, wheel_name: str = "")
 
 def _environment_of(wheel_name: str) -> dict[str, str]:
     """The environment that environment markers are evaluated in, as far as the name of a wheel specifies it."""
-    environment = {
-        "os_name": "posix",
-        "sys_platform": "linux",
-        "platform_system": "Linux",
-        "implementation_name": "cpython",
-        "platform_python_implementation": "CPython",
-    }
+    environment = environment_for(wheel_name.removesuffix(".whl").rpartition("-")[2])
     if python := _python_of(wheel_name):
         environment |= {"python_version": python, "python_full_version": f"{python}.0"}
-    if machine := _MACHINE_TAG.search(wheel_name):
+    return environment
+
+
+def environment_for(platform: str) -> dict[str, str]:
+    """The environment that environment markers are evaluated in, as far as a platform tag specifies it."""
+    system = next((values for prefix, values in _SYSTEMS.items() if platform.startswith(prefix)), _LINUX)
+    environment = {**system, "implementation_name": "cpython", "platform_python_implementation": "CPython"}
+    if machine := _MACHINE_TAG.search(platform):
         environment["platform_machine"] = machine.group(1)
+    if machine and system is _SYSTEMS["win"]:
+        environment["platform_machine"] = machine.group(1).upper()
     return environment
 
 

@@ -16,9 +16,9 @@ from abiscan.binary.ownership import is_torch_library, is_torch_symbol
 from abiscan.errors import InputError, NoExtensionError
 from abiscan.inputs import disk, package_files
 from abiscan.inputs.files import DiskFile, ElfSource, Files, Wheel, exists, installed_path
-from abiscan.inputs.image_files import IMAGE_NAME, ImageFile, read_image_files, users_of_torch
+from abiscan.inputs.image_files import ImageFile, read_image_files, users_of_torch
 from abiscan.inputs.package_files import Package
-from abiscan.inputs.packages import FIX, SHARED_OBJECT, Distribution, FetchedWheel, RemoteWheel
+from abiscan.inputs.packages import FIX, SHARED_OBJECT, Distribution, FetchedWheel, RemoteWheel, is_library
 from abiscan.words import plural
 
 if TYPE_CHECKING:
@@ -96,6 +96,14 @@ class Target:
                 seen.add(library.location)
                 waiting += library.facts.needed
                 yield library
+
+    @property
+    def built_on(self) -> str:
+        """What it is built for, in words: ``aarch64``, ``Windows on x86_64``."""
+        if self.images:
+            first = next(iter((*users_of_torch(self.images), *self.images)))
+            return f"{first.system.value} on {' and '.join(machine.value for machine in first.images)}"
+        return self.extensions[0].facts.machine.value
 
     def require_extensions(self) -> None:
         """Reject a package that does not use torch.
@@ -183,7 +191,7 @@ def library_paths(source: Source, files: Files, site: str) -> list[str]:
 def _read_object(path: Path, files: Files) -> Target:
     location = str(path.absolute())
     if is_image(DiskFile(path).head(len(MAGIC))):
-        target = _of_images(str(path), posixpath.dirname(location), [(path.name, DiskFile(path))], metadata=None)
+        target = _of_images(str(path), posixpath.dirname(location), [(path.name, location, DiskFile(path))])
         if target.unreadable:
             raise target.unreadable[0][1]
         return target
@@ -213,10 +221,6 @@ def _read_folder(path: Path, files: Files, torch_package: str) -> Target:
     return _read_members(str(path), root, members, files, metadata=None, package=package_files.of_folder(path))
 
 
-def _is_library(name: str) -> bool:
-    return SHARED_OBJECT.search(name) is not None or IMAGE_NAME.search(name) is not None
-
-
 def _walk(path: Path) -> Iterator[str]:
     """Relative paths of the shared objects below ``path``; a file with several names appears once."""
     seen_files: set[tuple[int, int]] = set()
@@ -224,7 +228,7 @@ def _walk(path: Path) -> Iterator[str]:
         subfolders.sort()
         for name in sorted(names, key=lambda name: (len(name), name)):
             file = Path(folder, name)
-            if not _is_library(name) or not disk.is_file(file):
+            if not is_library(name) or not disk.is_file(file):
                 continue
             status = file.stat()
             if (status.st_dev, status.st_ino) not in seen_files:
@@ -232,23 +236,32 @@ def _walk(path: Path) -> Iterator[str]:
                 yield file.relative_to(path).as_posix()
 
 
-def uses_torch(distribution: Distribution, files: Files) -> bool:
-    """Whether an installed package has an extension of torch."""
+def uses_torch(distribution: Distribution, files: Files, *, images: bool = False) -> bool:
+    """Whether an installed package has an extension of torch.
+
+    :param images: whether that torch is for Windows or macOS
+    """
+    if images:
+        members = (member for member in _files_of(distribution) if is_image(member[2].head(len(MAGIC))))
+        found, _ = read_image_files(members)
+        return bool(users_of_torch(found))
     objects = map(files.object_at, distribution.objects)
     return any(facts is not None and needs_torch(facts) for facts in objects)
 
 
+def _files_of(distribution: Distribution) -> Iterator[tuple[str, str, DiskFile]]:
+    """The libraries of an installed package: their paths in it and on disk."""
+    for path in (*distribution.objects, *distribution.images):
+        if disk.is_file(path):  # a listed file may be deleted
+            yield posixpath.relpath(path, distribution.site), path, DiskFile(Path(path))
+
+
 def _read_distribution(distribution: Distribution, files: Files) -> Target:
-    members = (
-        (posixpath.relpath(path, distribution.site), path, DiskFile(Path(path)))
-        for path in distribution.objects
-        if disk.is_file(path)  # a listed file may be deleted
-    )
     from abiscan.inputs.requirement import metadata_of
 
     metadata = metadata_of(distribution.requires, distribution.version)
     package = package_files.of_distribution(distribution)
-    return _read_members(str(distribution), distribution.site, members, files, metadata, package)
+    return _read_members(str(distribution), distribution.site, _files_of(distribution), files, metadata, package)
 
 
 def _read_wheel(
@@ -266,7 +279,7 @@ def _read_wheel(
     paths = list(wheel.names())
     left_out = {path for path in paths if spare and installed_path(path, "") in spare}
     files.mount(wheel, site, without=left_out)
-    read = (path for path in paths if _is_library(path) and path not in left_out)
+    read = (path for path in paths if is_library(path) and path not in left_out)
     members = ((path, installed_path(path, site), wheel.member(path)) for path in read)
     return _read_members(name, site, members, files, _metadata(wheel, paths), package_files.of_wheel(wheel, site))
 
@@ -293,13 +306,13 @@ def _read_members(
 ) -> Target:
     objects: dict[str, Extension] = {}
     unreadable: list[tuple[str, InputError]] = []
-    images: list[tuple[str, ElfSource]] = []
+    images: list[tuple[str, str, ElfSource]] = []
     for path, location, source in members:
         try:
             if not (head := source.head(len(MAGIC))).startswith(MAGIC):
                 # If it is no image either: a linker script or a data file, which a process cannot load.
                 if is_image(head):
-                    images.append((path, source))
+                    images.append((path, location, source))
                 continue
             objects[location] = _extension(path, location, source)
         except InputError as error:
@@ -307,7 +320,7 @@ def _read_members(
             continue
         files.put(location, objects[location].facts)
     if not objects and images:
-        return _of_images(name, root, images, metadata)
+        return _of_images(name, root, images, metadata, package)
     if not objects and not unreadable:
         kind = InputError if metadata is None else NoExtensionError  # a package may be pure Python, and is then fine
         raise kind(name, "contains no shared object", "pass the .so, the wheel or the folder of an extension")
@@ -335,8 +348,14 @@ def _no_extension(name: str) -> NoExtensionError:
     return NoExtensionError(name, "contains no shared object that uses torch", "pass an extension of torch")
 
 
-def _of_images(name: str, root: str, members: Iterable[tuple[str, ElfSource]], metadata: Metadata | None) -> Target:
-    """A target for Windows or macOS. It is not a package to us: how it loads its libraries is not read there."""
+def _of_images(
+    name: str,
+    root: str,
+    members: Iterable[tuple[str, str, ElfSource]],
+    metadata: Metadata | None = None,
+    package: Package | None = None,
+) -> Target:
+    """A target for Windows or macOS."""
     images, unreadable = read_image_files(members)
     if not users_of_torch(images) and not unreadable and metadata is None:
         raise _no_extension(name)
@@ -347,6 +366,7 @@ def _of_images(name: str, root: str, members: Iterable[tuple[str, ElfSource]], m
         siblings={},
         unreadable=unreadable,
         metadata=metadata,
+        package=package,
         images=images,
     )
 

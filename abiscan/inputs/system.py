@@ -8,6 +8,7 @@ import platform
 from typing import Final
 
 from abiscan.binary.elf import Machine
+from abiscan.binary.image import ImageSystem
 from abiscan.inputs import disk
 
 _CONFIGURATION: Final = "/etc/ld.so.conf"
@@ -33,6 +34,13 @@ _NAMES: Final = {
 def machine() -> Machine | None:
     """The machine that abiscan runs on, None if torch has no Linux builds for it."""
     return _NAMES.get(platform.machine().lower()) if platform.system() == "Linux" else None
+
+
+def images() -> tuple[ImageSystem, Machine] | None:
+    """The system and machine that abiscan runs on, if that is Windows or macOS."""
+    name = {"Windows": ImageSystem.WINDOWS, "Darwin": ImageSystem.MACOS}.get(platform.system())
+    own = _NAMES.get(platform.machine().lower())
+    return (name, own) if name and own else None
 
 
 def library_folders(of: Machine) -> tuple[str, ...]:

@@ -26,7 +26,11 @@ from abiscan.inputs.kept import written_whole
 _TRIES: Final = 3
 _PASSING: Final = frozenset({429, 500, 502, 503, 504})
 _LONGEST_WAIT_SECONDS: Final = 20.0
-_TIMEOUT_SECONDS: Final = 30.0
+_TIMEOUT_SECONDS: Final = 15.0  # as pip has it
+_PATIENCE_SECONDS: Final = 60.0
+_LEAST: Final = 64 << 10
+"""A server that sends less than this in that time is given up."""
+
 _LARGEST_PAGE: Final = 64 << 20
 _REFUSED: Final = {401: "the index wants credentials", 403: "the index refuses access", 429: "too many requests"}
 
@@ -34,7 +38,7 @@ _REFUSED: Final = {401: "the index wants credentials", 403: "the index refuses a
 class Web:
     """Access to package indexes.
 
-    ``bytes_read`` counts what was received.
+    ``bytes_read`` counts what was received, as it was sent.
 
     :param folder: where pages are kept
     :param index_urls: whose credentials are used
@@ -51,11 +55,13 @@ class Web:
         proxy: str | None = None,
         offline: bool = False,
         pause: float = 1.0,
+        patience: float = _PATIENCE_SECONDS,
     ) -> None:
         self._folder = folder
         self.offline = offline
         self.bytes_read = 0
         self._pause = pause
+        self._patience = patience
         # Which is in a log otherwise, line by line: what matters is raised as an error.
         logging.getLogger("unearth").setLevel(logging.ERROR)
         self._client = PyPIClient(
@@ -134,12 +140,20 @@ class Web:
     def received(self, response: httpx2.Response, url: str) -> Iterator[bytes]:
         """The body of a response, counted.
 
-        :raises InputError: the connection breaks
+        :raises InputError: the connection breaks, or is too slow to be of use
         """
+        began, at_begin, before = time.monotonic(), 0, 0
         try:
             for part in response.iter_bytes():
-                self.bytes_read += len(part)
+                here = response.num_bytes_downloaded
+                self.bytes_read += here - before
+                before = here
                 yield part
+                if (now := time.monotonic()) - began > self._patience:
+                    if here - at_begin < _LEAST:
+                        problem = f"the server sent {here - at_begin} bytes in {now - began:.0f} s, and was given up"
+                        raise InputError(_shown(url), problem, "run it again: it goes on where it was")
+                    began, at_begin = now, here
         except httpx2.HTTPError as error:
             problem = f"the transfer broke off: {error or type(error).__name__}"
             raise InputError(_shown(url), problem, "run it again: it goes on where it was") from error

@@ -16,14 +16,19 @@ _NO_MODULE = "The specified module could not be found"
 _NO_PROCEDURE = "The specified procedure could not be found"
 
 
-def error_text(file: ImageFile, found: ImageLoad) -> str:
-    """The text of the first error. A ``?`` stands for a folder."""
-    return _of_windows(file, found) if file.system is ImageSystem.WINDOWS else _of_macos(file, found)
+def error_text(file: ImageFile, found: ImageLoad, *, imported: bool | None = None) -> str:
+    """The text of the first error. A ``?`` stands for a folder.
+
+    :param imported: whether it is imported, and not loaded by ``ctypes``; by default, its name decides
+    """
+    if file.system is ImageSystem.MACOS:
+        return _of_macos(file, found)
+    return _of_windows(file, found, imported=file.name.lower().endswith(".pyd") if imported is None else imported)
 
 
-def _of_windows(file: ImageFile, found: ImageLoad) -> str:
+def _of_windows(file: ImageFile, found: ImageLoad, *, imported: bool) -> str:
     """The loader maps all libraries before it binds a name."""
-    if file.name.lower().endswith(".pyd"):
+    if imported:
         module = file.name.partition(".")[0]
         return f"DLL load failed while importing {module}: {_NO_MODULE if found.libraries else _NO_PROCEDURE}."
     if found.libraries:

@@ -16,20 +16,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from abiscan.binary.elf import Machine
-from abiscan.binary.image import ImageSystem, ImportedName, LibraryImage
+from abiscan.binary.image import ImageSystem, ImportedName, LibraryImage, is_library_of_windows
 from abiscan.binary.ownership import is_torch_symbol
 from abiscan.inputs.image_files import ImageFile, is_torch_image
 from abiscan.torches.torch_images import TorchImages
 
 _LOADER_PATH: Final = "@loader_path/"
 _SYSTEM_FOLDERS: Final = ("/usr/lib/", "/System/")
-_OF_WINDOWS: Final = re.compile(
-    r"(api-ms-win-|ext-ms-).*|(kernel32|kernelbase|ntdll|user32|gdi32|advapi32|shell32|ole32|oleaut32|ws2_32|psapi"
-    r"|dbghelp|bcrypt|crypt32|secur32|shlwapi|version|winmm|iphlpapi|rpcrt4|comdlg32|comctl32|setupapi|userenv|imm32"
-    r"|mswsock|wldap32|normaliz|powrprof|avicap32|mf|mfplat|mfreadwrite|opengl32|d3d11|dxgi|ucrtbase"
-    r"|msvcrt|(msvcp|vcruntime|concrt|vcomp|vcamp|vccorlib)\d+(_\w+)?)\.dll",
-    re.IGNORECASE,
-)
 _OF_PYTHON: Final = re.compile(r"python3\d*\.dll|libpython3[\d.]*\.dylib|.*/Python", re.IGNORECASE)
 
 
@@ -58,13 +51,15 @@ class ImageLoad:
     """What loading an image comes to. ``external`` are libraries of neither torch, the target nor the system.
 
     ``undecided`` are imports of which it is unknown whether they are met: by an ordinal, since the numbers of a release
-    are not embedded; through a library that passes on the names of another one.
+    are not embedded; through a library that passes on the names of another one. ``along`` are the paths of the
+    libraries of the target that it brings along.
     """
 
     libraries: tuple[LibraryNotFound, ...]
     names: tuple[NameNotFound, ...]
     external: tuple[str, ...]
     undecided: tuple[ImportedName, ...]
+    along: tuple[str, ...] = ()
 
     @property
     def fails(self) -> bool:
@@ -82,7 +77,7 @@ def load(file: ImageFile, torch: TorchImages, siblings: Sequence[ImageFile]) -> 
     names: dict[NameNotFound, None] = {}
     external: dict[str, None] = {}
     undecided: dict[ImportedName, None] = {}
-    waiting, seen = deque([file]), {file.path}
+    waiting, seen = deque([file]), {file.path: None}
     while waiting:
         current = waiting.popleft()
         image = current.images[torch.machine]
@@ -92,7 +87,7 @@ def load(file: ImageFile, torch: TorchImages, siblings: Sequence[ImageFile]) -> 
                 continue
             if sibling := own.find(needed.name, current):
                 if sibling.path not in seen:
-                    seen.add(sibling.path)
+                    seen[sibling.path] = None
                     waiting.append(sibling)
             elif needed.optional:
                 continue
@@ -108,7 +103,11 @@ def load(file: ImageFile, torch: TorchImages, siblings: Sequence[ImageFile]) -> 
                 case False:
                     names[_not_found(imported, current, torch, own)] = None
     return ImageLoad(
-        libraries=tuple(libraries), names=tuple(names), external=tuple(external), undecided=tuple(undecided)
+        libraries=tuple(libraries),
+        names=tuple(names),
+        external=tuple(external),
+        undecided=tuple(undecided),
+        along=tuple(seen)[1:],
     )
 
 
@@ -175,8 +174,4 @@ def _joined(folder: str, path: str) -> str:
 
 
 def _is_of_system(name: str) -> bool:
-    return (
-        name.startswith(_SYSTEM_FOLDERS)
-        or _OF_WINDOWS.fullmatch(name) is not None
-        or _OF_PYTHON.fullmatch(name) is not None
-    )
+    return name.startswith(_SYSTEM_FOLDERS) or is_library_of_windows(name) or _OF_PYTHON.fullmatch(name) is not None

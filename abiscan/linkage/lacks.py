@@ -19,6 +19,7 @@ from abiscan.torches import embedded_python
 from abiscan.words import first_line, listed, plural
 
 if TYPE_CHECKING:
+    from abiscan.dispatch.messages import Message
     from abiscan.dispatch.operators import Operators
     from abiscan.linkage.layout_drift import LayoutDrift
     from abiscan.linkage.registering import Registering
@@ -62,7 +63,15 @@ def lacks_of(
             shared = f"{drift.name} shares {listed(drift.unknown)} with {torch}"
             unknown = "whose layouts there are unknown" if drift.candidates else "but what it was built for is unknown"
             reason = f"{shared}, {unknown}" + (f" ({drift.why_unknown})" if drift.why_unknown else "")
-            yield Lack(data=TorchData.LAYOUTS, reason=reason, decides=bool(drift.unknown_at_load))
+            yield Lack(data=TorchData.LAYOUTS, reason=reason, decides=bool({*drift.unknown} & {*drift.unknown_at_load}))
+        if drift.uncompared:
+            reason = (
+                f"{drift.name} was compiled with another std::string than the known builds of torch {drift.built_for}: "
+                f"the layout that it has of {listed(drift.uncompared)} is unknown"
+            )
+            yield Lack(
+                data=TorchData.LAYOUTS, reason=reason, decides=bool({*drift.uncompared} & {*drift.unknown_at_load})
+            )
     operators = registering.operators if registering else None
     if registering is None or operators is None:
         return
@@ -77,14 +86,24 @@ def lacks_of(
     if message is not None and operators.build is None and assertions.UNPLACED in message.text:
         reason = f"where {torch} checks this is not known: in the predicted error, a ? stands for the file and line"
         yield Lack(data=TorchData.OPERATORS, reason=reason, decides=False)
-    if message is not None and message.id in operators.unworded:
-        text = first_line(message.text)
-        reason = f"{torch} does not have the text of the predicted error: it may check something else ({text})"
-        yield Lack(data=TorchData.OPERATORS, reason=reason, decides=False)
+    if message is not None and (lack := _wording(torch, message, operators)):
+        yield Lack(data=TorchData.OPERATORS, reason=lack, decides=False)
     if operators.entries is None and registering.filled:
         names = ", ".join(registering.filled)
         reason = f"the entries of {torch} in {names} are not available: conflicts with them are not found"
         yield Lack(data=TorchData.ENTRIES, reason=reason, decides=True)
+
+
+def _wording(torch: str, message: Message, operators: Operators) -> str | None:
+    """What is unknown about the text of the predicted error."""
+    changes = operators.reworded.get(message.id, ())
+    similar = "; ".join(f'"{now.strip()}" instead of "{was.strip()}"' for was, now in changes)
+    if message.id in operators.unworded:
+        text = f"{torch} does not have the text of the predicted error: it may check something else"
+        return f"{text} ({similar or first_line(message.text)})"
+    if similar:
+        return f"{torch} words the predicted error differently from known releases: its libraries have {similar}"
+    return None
 
 
 def _assumed(torch: str, registering: Registering, operators: Operators) -> Iterator[Lack]:

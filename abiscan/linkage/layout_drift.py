@@ -7,8 +7,9 @@ object that the other has allocated.
 from __future__ import annotations
 
 import enum
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +19,7 @@ from abiscan.binary.ownership import is_torch_symbol
 from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.model import LoadError
 from abiscan.linkage.shared_types import Touch, TypeUse, touches
-from abiscan.torches import layouts
+from abiscan.torches import embedded, layouts, string_abi
 from abiscan.torches.layout_changes import LayoutChange, SlotChange, change_between, method, slots_between
 from abiscan.torches.layouts import ReleaseLayouts
 from abiscan.torches.torch_layouts import TorchLayouts
@@ -27,6 +28,16 @@ if TYPE_CHECKING:
     from abiscan.binary.elf import SharedObject
     from abiscan.binary.typeinfo import CxxClass
     from abiscan.emulation.model import Library, RegisteredKernel, RegisteredOperator, Registrations
+
+_STRING: Final = re.compile(r"\bbasic_string\b|\bstd::list\b")
+"""What differs between the two: _GLIBCXX_USE_CXX11_ABI is also about lists."""
+
+_ELSEWHERE: Final = re.compile(
+    r"^(?:std::(?:vector|unique_ptr|shared_ptr|weak_ptr|function|(?:unordered_)?(?:map|set))|c10::intrusive_ptr)<|[*&]$"
+)
+"""Types of members that have the same size whatever they refer to."""
+
+_NAMES: Final = re.compile(r"(?:\w+::)+\w+")
 
 CROSSING: Final = ("torch::CppFunction", "c10::FunctionSchema", "torch::Library", "c10::RegisterOperators::Options")
 """The classes whose objects are passed to torch with each registration, by torch/library.h and by its predecessor."""
@@ -74,7 +85,8 @@ class LayoutDrift:
     are the shared classes whose layout in this torch is unknown, ``unknown_at_load`` those of them that are passed with
     registrations while the object is loaded. If this torch is not embedded, ``basis`` says why its layouts are those of
     releases, and ``compared`` has the classes for which this matters, each with such a release. ``compiled`` are those
-    that a compiler laid out from its headers; ``why_unknown`` says why it did not.
+    that a compiler laid out from its headers; ``why_unknown`` says why it did not. ``uncompared`` are shared classes
+    with a ``std::string`` in them, of an object that was compiled with another one than the releases that are known.
     """
 
     name: str
@@ -89,6 +101,7 @@ class LayoutDrift:
     basis: str | None = None
     compared: tuple[tuple[str, str], ...] = ()
     compiled: tuple[str, ...] = ()
+    uncompared: tuple[str, ...] = ()
 
     @property
     def at_load(self) -> tuple[TypeDrift, ...]:
@@ -101,7 +114,8 @@ class Shared:
     """One object that is loaded, and the classes that it shares with any torch.
 
     ``touches`` are the places where it shares a class, by class; ``registrations`` are None for an object that
-    registers nothing; ``candidates`` are the releases that it may have been built for, oldest first.
+    registers nothing; ``candidates`` are the releases that it may have been built for, oldest first; ``cxx11`` is its
+    ``std::string``, None if that is unknown.
     """
 
     name: str
@@ -110,6 +124,7 @@ class Shared:
     touches: Mapping[str, tuple[Touch, ...]]
     registrations: Registrations | None
     candidates: tuple[TorchVersion, ...]
+    cxx11: bool | None = None
 
 
 def shared(
@@ -133,6 +148,7 @@ def shared(
         touches={type_: tuple(type_touches) for type_, type_touches in touches_by_type.items()},
         registrations=registrations,
         candidates=candidates,
+        cxx11=string_abi.of_names(facts.imports),
     )
 
 
@@ -150,7 +166,8 @@ def layout_drift(shared: Shared, target: TorchLayouts) -> LayoutDrift | None:
     if not candidates:
         passed = tuple(name for name in CROSSING if _passed_at_load(shared, name))
         return _undecided(shared, passed) if passed else None
-    readings = [_types(shared, candidate, target) for candidate in candidates]
+    uncompared = tuple(_uncompared(shared, candidates, target))
+    readings = [_types(shared, candidate, target, uncompared) for candidate in candidates]
     unknown = sorted(_unknown(shared, candidates[-1], target), key=lambda name: not _passed_at_load(shared, name))
     # Only differences from every release that it may have been built for are certain; the newest is the likeliest.
     certain = {name for name in readings[-1] if all(name in reading for reading in readings)}
@@ -163,11 +180,12 @@ def layout_drift(shared: Shared, target: TorchLayouts) -> LayoutDrift | None:
         tables=tuple(_tables(shared, candidates, target)),
         doubts=tuple(sorted(harmful - certain)),
         unknown=tuple(unknown),
-        unknown_at_load=tuple(name for name in unknown if _passed_at_load(shared, name)),
+        unknown_at_load=tuple(name for name in (*unknown, *uncompared) if _passed_at_load(shared, name)),
         why_unknown=next((why for name in unknown if (why := target.gap_of(name))), None),
         basis=target.basis,
         compared=tuple(_compared(shared, candidates[-1], target)) if target.basis else (),
         compiled=tuple(_compiled(shared, candidates[-1], target)),
+        uncompared=uncompared,
     )
 
 
@@ -209,6 +227,30 @@ def _unknown(shared: Shared, built_for: str, target: TorchLayouts) -> Iterator[s
     for name in sorted({*shared.touches, *bases}):
         if target.source_of(name) is None and layouts.layout(name, built_for, shared.machine) is not None:
             yield name
+
+
+def _uncompared(shared: Shared, candidates: Sequence[str], target: TorchLayouts) -> Iterator[str]:
+    """The classes with a ``std::string``, if no release that the object may be built for has the object's.
+
+    With the string of another torch, it does not load there anyway.
+    """
+    if shared.cxx11 is None or shared.cxx11 is not target.string:
+        return
+    if shared.cxx11 not in (embedded.uses_cxx11_strings(candidate, shared.machine) for candidate in candidates):
+        yield from (name for name in sorted(shared.touches) if _holds_string(name, candidates[-1], shared.machine))
+
+
+def _holds_string(name: str, release: str, machine: Machine, seen: frozenset[str] = frozenset()) -> bool:
+    layout = layouts.layout(name, release, machine) if name not in seen else None
+    if layout is None:
+        return False
+    types = [base.name for base in layout.bases] + [field.type for field in layout.fields]
+    return any(
+        _STRING.search(type_)
+        or any(_holds_string(part, release, machine, seen | {name}) for part in _NAMES.findall(type_))
+        for type_ in types
+        if not _ELSEWHERE.search(type_)
+    )
 
 
 def _passed_at_load(shared: Shared, name: str) -> bool:
@@ -269,9 +311,11 @@ def _method_of(symbol: str | None, class_: str) -> str | None:
     return None
 
 
-def _types(shared: Shared, built_for: str, target: TorchLayouts) -> dict[str, TypeDrift]:
+def _types(shared: Shared, built_for: str, target: TorchLayouts, uncompared: Collection[str]) -> dict[str, TypeDrift]:
     drifts = {}
     for name, class_touches in shared.touches.items():
+        if name in uncompared:
+            continue
         source = target.source_of(name)
         change = change_between(name, ReleaseLayouts(built_for, shared.machine), source) if source else None
         if change is None or not (change.moved or change.resized):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from abiscan.binary.elf import Machine, SharedObject
-from abiscan.binary.ownership import gpu_library, is_system_library, is_torch_library
+from abiscan.binary.ownership import gpu_library, is_system_library, is_torch_library, without_version
 from abiscan.linkage.model import Absence, Closure, MissingLibrary, Module, Process
 
 
@@ -32,6 +32,7 @@ class SearchPath:
     :param environment: ``LD_LIBRARY_PATH``
     :param siblings: libraries of the same wheel or folder, by base name: a package loads them before their users, or
         has them on its path
+    :param torch: torch's own libraries, by base name: a distribution's have names with a version for the loader
     :param system: the folders of ``ld.so.conf`` and the built-in ones
     :param native: whether ``system`` belongs to the machine that the extension is built for
     :param others: by name, the library of another package, which that package loads before; None if there is none
@@ -40,6 +41,7 @@ class SearchPath:
 
     environment: tuple[str, ...] = ()
     siblings: Mapping[str, str] = field(default_factory=dict)
+    torch: Mapping[str, str] = field(default_factory=dict)
     system: tuple[str, ...] = ()
     native: bool = True
     others: Callable[[str], str | None] = _nowhere
@@ -167,6 +169,9 @@ class Loader:
             yield from (posixpath.join(folder, name) for folder in _expand(needed_by.facts.runpath, needed_by))
         if sibling := self._search.siblings.get(name):
             yield sibling
+        own = self._search.torch.get(without_version(name)) if is_torch_library(name) else None
+        if own is not None and (facts := self._objects.object_at(own)) and facts.soname == name:
+            yield own
         yield from (posixpath.join(folder, name) for folder in self._search.system)
         if not is_torch_library(name) and not is_system_library(name) and (other := self._search.others(name)):
             yield other

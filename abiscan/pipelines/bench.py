@@ -128,7 +128,7 @@ class Bench:
             torch = self._judges[name].torch
             return not isinstance(torch, EmbeddedTorch) or all(
                 any(torch.has_images(file.system, machine) for machine in file.images)
-                for file in users_of_torch(target.target.images)
+                for file in users_of_torch(target.target.images) or target.target.images
             )
         machines = {extension.facts.machine for extension in target.extensions}
         return not machines or any(self._is_for(name, machine) for machine in machines)

@@ -13,11 +13,13 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from abiscan.binary.elf import Machine
-from abiscan.errors import InputError
+from abiscan.errors import InputError, StoppedError
 from abiscan.findings import Effect
+from abiscan.inputs import isolation
 from abiscan.inputs.index import Candidate, Index
 from abiscan.inputs.packages import RemoteWheel
 from abiscan.inputs.session import Session
+from abiscan.inputs.sources import name_of
 from abiscan.inputs.version import TorchVersion
 from abiscan.pipelines.bench import Bench
 from abiscan.pipelines.glance import Glance, glance
@@ -27,7 +29,7 @@ from abiscan.results.fit import FitReport, Fitting, Rejected
 from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.results.verdict import Verdict
 from abiscan.rules import RULES
-from abiscan.torches import embedded
+from abiscan.torches import embedded, torch_images
 from abiscan.torches.torch import ReleaseNumber, TorchChoice
 
 
@@ -82,8 +84,8 @@ def torches_of_index(index: Index) -> tuple[ReleaseNumber, ...]:
 
     :raises InputError: the index has no torch
     """
-    machine = index.system.machine
-    known = set(embedded.versions(machine))
+    machine, images = index.system.machine, index.system.images
+    known = set(torch_images.releases(*images) if images else embedded.versions(machine))
     numbers = [
         TorchVersion(candidate.version.public)
         for candidate in index.candidates(Requirement("torch"))
@@ -101,11 +103,15 @@ def release_build(number: str, machine: Machine | None, cuda: str | None = None)
     builds = [build for version, its, build in embedded.builds() if str(version) == number and its is machine]
     if cuda is None:
         return ReleaseNumber(next((build for build in builds if "+cu" in build), number))
-    local = cuda if cuda == "cpu" else f"cu{cuda.replace('.', '')}"
-    build = f"{number}+{local}"
+    build = f"{number}+{local_tag(cuda)}"
     if build not in builds:
         raise InputError(build, "is not a build that is known here", f"known are {', '.join(builds) or 'none'}")
     return ReleaseNumber(build)
+
+
+def local_tag(cuda: str) -> str:
+    """The local tag of the builds for a CUDA, ``12.6``, or for ``cpu``."""
+    return cuda if cuda == "cpu" else f"cu{cuda.replace('.', '')}"
 
 
 def _combined(requirements: Sequence[Requirement], constraints: Sequence[Requirement]) -> dict[str, Requirement]:
@@ -142,7 +148,7 @@ class _Attempt:
         if version is None:
             raise InputError(torch.package, "does not state its version", "name a release with --torch")
         self.torch = version
-        self._search = Search(candidates=candidates, reason=self._reason, conflict=self._conflict)
+        self._search = Search(candidates=candidates, reason=self._reason, conflict=self._clash)
 
     def fit(self) -> FitReport:
         """What was found."""
@@ -197,6 +203,13 @@ class _Attempt:
         required = self._index.metadata(candidate).requires_torch
         return f"requires {required}" if required is not None and not required.admits(self.torch) else None
 
+    def _clash(self, one: Candidate, other: Candidate) -> str | None:
+        """Why two versions do not go together with the torch, as far as their metadata say.
+
+        So no wheel is read if the metadata of another package leave nothing for it to go with.
+        """
+        return self._excluded(one) or self._excluded(other) or self._conflict(one, other)
+
     def _conflict(self, one: Candidate, other: Candidate) -> str | None:
         if one.unfit or other.unfit:
             return one.unfit or other.unfit
@@ -219,6 +232,10 @@ class _Attempt:
         megabytes = self._index.bytes_read / 1e6
         self._session.progress(f"reading {candidate} for torch {self.build} ({megabytes:.1f} MB read so far)")
         wheel = self._index.wheel(candidate)
+        try:
+            isolation.begin(name_of(wheel))
+        except StoppedError as error:
+            return Opinion(reason=error.problem)
         seen = self._glance(wheel)
         if seen is not None and seen.reason is not None:
             return Opinion(reason=seen.reason)

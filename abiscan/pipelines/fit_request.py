@@ -16,7 +16,7 @@ from abiscan.inputs.files import exists
 from abiscan.inputs.index import Index, System, settings_of_pip
 from abiscan.inputs.requirements_file import read_requirements
 from abiscan.inputs.session import Session
-from abiscan.pipelines.fit import fit, release_build, torches_of_index
+from abiscan.pipelines.fit import fit, local_tag, release_build, torches_of_index
 from abiscan.results.fit import FitReport
 from abiscan.torches.torch import ReleaseNumber, TorchChoice, TorchOf, torch_choices
 
@@ -85,8 +85,14 @@ def _choices(request: Request, index: Index) -> Sequence[TorchChoice]:
         choices = [*reversed(torch_choices(request.torch))]
         if len(choices) == 1 and ("+" in request.torch or exists(Path(request.torch))):
             return choices
+    if not choices and (images := index.system.images):
+        problem = f"no release of torch for {images[0].value} on {images[1].value} is embedded and on the index"
+        raise InputError(index.system.platforms[0], problem, "pass the wheel of a torch with --torch")
     machine = index.system.machine
     numbers = [choice.number for choice in choices if isinstance(choice, ReleaseNumber)]
+    if index.system.images:
+        local = f"+{local_tag(request.cuda)}" if request.cuda else ""
+        return [ReleaseNumber(f"{number.partition('+')[0]}{local}") for number in numbers]
     return [release_build(number.partition("+")[0], machine, request.cuda) for number in numbers]
 
 

@@ -1,16 +1,19 @@
-"""A look at the beginning of a package's libraries: whether its import certainly fails on a torch.
+"""A look at a package, of which little is read: whether it certainly does not work on a torch.
 
-Most versions that do not fit need a symbol that the torch does not have, and a few kilobytes of a library show that. So
-the package's code is followed with libraries that fail for such a symbol. Nothing else is known about the others, so
-the import counts as failing only if it fails whether they load or not.
+Some versions leave their libraries out by themselves, which the file shows that their import begins with. Most need a
+symbol that the torch does not have, and a few kilobytes of a library show that. So the package's code is followed with
+libraries that fail for such a symbol. Nothing else is known about the others, so the package counts as failing only if
+it fails whether they load or not.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+import itertools
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,10 +27,14 @@ from abiscan.inputs.libraries import Libraries
 from abiscan.inputs.package_files import Package
 from abiscan.inputs.packages import SHARED_OBJECT, RemoteWheel
 from abiscan.inputs.session import Session
+from abiscan.inputs.version import TorchVersion
 from abiscan.pipelines.package import main_import, modules_of, surroundings_of
 from abiscan.pipelines.world import torch_versions
-from abiscan.python.model import Answer, ImportOutcome, LoadedBy, NoResult, Raised, World
+from abiscan.python.guards import left_out
+from abiscan.python.model import Answer, ImportOutcome, LoadedBy, NoResult, OtherTorch, Raised, World
 from abiscan.python.reading import follow
+from abiscan.python.sources import PackageFiles as SourceFiles
+from abiscan.python.systems import LINUX
 from abiscan.torches import embedded
 from abiscan.torches.torch import TorchChoice
 
@@ -39,13 +46,13 @@ _SMALL: Final = 1 << 20
 class Glance:
     """What the look has shown.
 
-    ``reason`` says why the import fails, None if it may succeed. ``loaded`` are the libraries that it loads, or tries
-    to, as long as nothing else fails; ``libraries`` are all of the package.
+    ``reason`` says why it does not work, None if it may. ``loaded`` are the libraries that it loads, or tries to, as
+    long as nothing else fails; ``libraries`` are all of the package.
     """
 
     reason: str | None
-    loaded: frozenset[str]
-    libraries: frozenset[str]
+    loaded: frozenset[str] = frozenset()
+    libraries: frozenset[str] = frozenset()
 
     @property
     def spare(self) -> frozenset[str]:
@@ -76,26 +83,68 @@ def glance(
         if SHARED_OBJECT.search(name)
     }
     if package is None or not members:
-        return Glance(reason=None, loaded=frozenset(), libraries=frozenset(members))
-    lacking = _Lacking(members, Libraries(release.own_libraries, files), machine)
-    version, cuda = torch_versions(torch, release.build, files)
-    world = _World(torch_version=version, cuda=cuda, python=python, machine=machine.value, lacking=lacking)
+        return Glance(reason=None)
     sources, surroundings = _Sources(package), surroundings_of(torch, package)
+    version, cuda = torch_versions(torch, release.build, files)
     modules = tuple(modules_of(package.name, sources))
+    lacking = _Lacking(members, Libraries(release.own_libraries, files), machine)
+    world = _World(torch_version=version, cuda=cuda, python=python, machine=machine.value, lacking=lacking)
+    own = [path for path in members if not _is_vendored(path) and not _is_for_other_python(path, python)]
+    if own and modules and release.build is not None:
+        others = _nearest(_torches(machine), TorchVersion(release.build))
+        guard = left_out(sources, modules[0], own, lambda: world, others, surroundings=surroundings)
+        if guard is not None:
+            elsewhere = TorchVersion(guard.torch.version).of_release
+            return Glance(reason=f"leaves its libraries out, which it loads with torch {elsewhere} ({guard.at})")
+    code = set(SourceFiles(sources).importable_sources(modules))
+    wheel.expect(name for name in wheel.names() if posixpath.relpath(installed_path(name, site), site) in code)
 
     def imported(world: World) -> ImportOutcome | None:
         return main_import(package.name, follow(sources, modules, lambda: world, surroundings=surroundings))
 
     outcome = imported(world)
     loaded = [load.path for load in outcome.loads if load.path is not None] if outcome else []
-    reason = None
-    if outcome is not None and isinstance(outcome.raised, Raised):
-        lacks = {path: symbol for path in loaded if (symbol := lacking.symbol(path)) is not None}
-        otherwise = imported(dataclasses.replace(world, others_load=False)) if lacks else None
-        if otherwise is not None and isinstance(otherwise.raised, Raised):
-            path, symbol = next(iter(lacks.items()))
-            reason = f"import fails - {path}: undefined symbol: {symbol}"
+    reason = _failing(outcome, lacking)
+    if reason is not None and _failing(imported(dataclasses.replace(world, others_load=False)), lacking) is None:
+        reason = None
     return Glance(reason=reason, loaded=frozenset(loaded), libraries=frozenset(members))
+
+
+def _failing(outcome: ImportOutcome | None, lacking: _Lacking) -> str | None:
+    """How the package fails because a library that it tries to load lacks a symbol; None if it may work."""
+    if outcome is None or outcome.raised is Answer.UNKNOWN:
+        return None
+    tried = dict.fromkeys(load.path for load in outcome.loads if load.path is not None)
+    lacks = {path: symbol for path in tried if (symbol := lacking.symbol(path)) is not None}
+    if isinstance(outcome.raised, Raised):
+        return next((f"import fails - {path}: undefined symbol: {symbol}" for path, symbol in lacks.items()), None)
+    # Of several variants, one is enough.
+    enough = {_without_digits(path) for path in tried if path not in lacks}
+    told = {load.path for load in outcome.loads if load.told is not None}
+    missed = (path for path in lacks if path in told and _without_digits(path) not in enough)
+    return next((f"works without {path}: undefined symbol: {lacks[path]}" for path in missed), None)
+
+
+@functools.cache
+def _torches(machine: Machine) -> tuple[OtherTorch, ...]:
+    """The torches that a package may be built for, newest first: a build of each release, if possible with CUDA."""
+    builds: dict[TorchVersion, TorchVersion] = {}
+    for release, its, build in reversed(embedded.builds()):
+        version = TorchVersion(build)
+        if its is machine and (release not in builds or (version.cuda and not builds[release].cuda)):
+            builds[release] = version
+    # The first one of a minor version is not always embedded, and packages compare with it.
+    first = {f"{one.major}.{one.minor}.0{f'+{one.local}' if one.local else ''}": one.cuda for one in builds.values()}
+    found = {**first, **{str(one): one.cuda for one in builds.values()}}
+    return tuple(OtherTorch(version=name, cuda=found[name]) for name in sorted(found, key=TorchVersion, reverse=True))
+
+
+def _nearest(torches: Sequence[OtherTorch], to: TorchVersion) -> Iterator[OtherTorch]:
+    """Torches, newest first, in the order of how near they are to one of them."""
+    newer = [one for one in torches if TorchVersion(one.version).of_release > to.of_release]
+    older = [one for one in torches if TorchVersion(one.version).of_release < to.of_release]
+    pairs = itertools.zip_longest(reversed(newer), older)
+    return (one for pair in pairs for one in pair if one is not None)
 
 
 def _without_digits(path: str) -> str:
@@ -185,6 +234,12 @@ class _Lacking:
 def _is_vendored(path: str) -> bool:
     """Whether it is a library from elsewhere, which ``auditwheel`` put into the wheel: it has no symbols of torch."""
     return path.partition("/")[0].endswith(".libs")
+
+
+def _is_for_other_python(path: str, python: tuple[int, int]) -> bool:
+    """Whether its name has the tag of another version of Python, which does not import it."""
+    tag = posixpath.basename(path).partition(".")[1:]
+    return ".cpython-" in path and not LINUX.accepts_tag("".join(tag), python)
 
 
 @dataclass(slots=True, kw_only=True)

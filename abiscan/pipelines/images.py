@@ -33,14 +33,14 @@ def judge_images(target: Target, torch: Torch, rules: Sequence[Rule]) -> tuple[R
     chosen = {rule.name for rule in rules}
     results = []
     for file in users_of_torch(target.images):
-        machine = _machine(file, torch)
+        machine = machine_of(file, torch)
         images = torch.images(file.system, machine)
         results.append(_result(target, file, images, load(file, images, target.images), chosen))
     unread = (unread_result(target, torch, path, error, stage="image") for path, error in target.unreadable)
     return (*results, *unread)
 
 
-def _machine(file: ImageFile, torch: Torch) -> Machine:
+def machine_of(file: ImageFile, torch: Torch) -> Machine:
     """Of a universal file, the machine that there is a torch for; the first of them if there is none."""
     machines = (machine for machine in file.images if torch.has_images(file.system, machine))
     return next(machines, next(iter(file.images)))

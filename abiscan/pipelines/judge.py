@@ -155,6 +155,7 @@ class Judge:
         search = SearchPath(
             environment=system.environment_folders() if torch.here else (),
             siblings=siblings,
+            torch=release.own_libraries,
             system=system.library_folders(release.machine) if torch.here else (),
             native=torch.here,
             own_cuda=target.target.metadata is not None and target.target.metadata.requires_cuda,

@@ -8,14 +8,16 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from abiscan.errors import InputError
 from abiscan.extension.examined import ExaminedTarget
 from abiscan.inputs import disk, interpreter
 from abiscan.inputs.files import Files
+from abiscan.inputs.image_files import ImageFile, users_of_torch
 from abiscan.inputs.package_files import Package
 from abiscan.inputs.version import TorchVersion
+from abiscan.pipelines.image_world import SYSTEMS, ImageWorld
 from abiscan.pipelines.judge import Judge
 from abiscan.pipelines.world import PackageWorld
 from abiscan.python.installed import Surroundings, installed_in
@@ -36,6 +38,7 @@ from abiscan.python.model import (
 from abiscan.python.reading import PackageReader
 from abiscan.python.sources import PackageFiles as SourceFiles
 from abiscan.python.sources import PackageSources
+from abiscan.python.systems import LINUX, PythonSystem
 from abiscan.results.check import Result
 from abiscan.results.package import (
     ImportFailure,
@@ -48,9 +51,6 @@ from abiscan.results.verdict import How, Verdict
 from abiscan.torches import embedded
 from abiscan.torches.torch import Torch
 
-if TYPE_CHECKING:
-    from abiscan.emulation.model import Registrations
-
 # The package is imported by then, whether or not one of these loads.
 _OF_CUDA: Final = ("libc10_cuda.", "libtorch_cuda.", "libcudart.")
 _OPTIONAL = (HowLoaded.GUARDED, HowLoaded.CONDITIONAL, HowLoaded.ON_DEMAND, HowLoaded.UNKNOWN)
@@ -62,6 +62,7 @@ class _Sources:
 
     package: Package
     files: Files
+    images: Mapping[str, ImageFile]
 
     def members(self) -> Sequence[str]:
         """The paths of all its files."""
@@ -73,6 +74,8 @@ class _Sources:
 
     def needed(self, path: str) -> Sequence[str]:
         """The libraries that one of its libraries needs."""
+        if path in self.images:
+            return [needed.name for image in self.images[path].images.values() for needed in image.needed]
         facts = self.files.object_at(posixpath.join(self.package.root, path))
         return facts.needed if facts else ()
 
@@ -82,7 +85,7 @@ class ReadPackage:
     """A package whose Python code was read for one torch, with the libraries as they load there."""
 
     package: Package
-    world: PackageWorld
+    world: PackageWorld | ImageWorld
     reading: Reading
 
     @property
@@ -104,11 +107,13 @@ class PackageReading:
 
     def __init__(self, target: ExaminedTarget, package: Package, files: Files) -> None:
         self._package = package
-        self._sources = _Sources(package, files)
+        images = target.target.images
+        self._sources = _Sources(package, files, {_inside(package, image.location): image for image in images})
         self._has_code = any(path.endswith(".py") for path in package.members)
-        modules = tuple(modules_of(package.name, self._sources)) if self._has_code else ()
+        system = SYSTEMS[images[0].system] if images else LINUX
+        modules = tuple(modules_of(package.name, self._sources, system)) if self._has_code else ()
         built_for = functools.partial(_torches_built_for, target, package)
-        self._reader = PackageReader(self._sources, modules, built_for=built_for)
+        self._reader = PackageReader(self._sources, modules, built_for=built_for, system=system)
 
     def read(self, judge: Judge, target: ExaminedTarget, files: Files) -> ReadPackage | None:
         """Read it for one torch; None if it has nothing to do with its libraries.
@@ -117,9 +122,14 @@ class PackageReading:
         """
         if not self._has_code:
             return None
-        world = PackageWorld(judge, target, self._package, files)
+        images = target.target.images
+        world = (
+            ImageWorld(judge.torch, target.target, self._package)
+            if images
+            else PackageWorld(judge, target, self._package, files)
+        )
         reading = self._reader.read(world.fresh, surroundings_of(judge.torch, self._package))
-        if target.extensions and _says_nothing(self._sources, reading):
+        if (target.extensions or users_of_torch(images)) and _says_nothing(self._sources, reading):
             return None
         return ReadPackage(package=self._package, world=world, reading=reading)
 
@@ -167,20 +177,22 @@ def _torches_built_for(target: ExaminedTarget, package: Package, library: str) -
     return [OtherTorch(version=str(version), cuda=version.cuda) for version in versions]
 
 
-def modules_of(package: str, sources: PackageSources) -> Iterable[str]:
-    """The names that a package is imported by; of a namespace that it shares with others, its part of it.
+def modules_of(package: str, sources: PackageSources, system: PythonSystem = LINUX) -> Iterable[str]:
+    """The names that a package is imported by, the main one first; of a namespace shared with others, its part of it.
 
     Beside the module that goes by the name of the package, only those count that hold libraries: a wheel may bring
-    along its benchmarks and tests, which nobody imports.
+    along its benchmarks and tests, which nobody imports. If none goes by that name, those that hold libraries are
+    the package; all are if the libraries are in none.
 
     :param package: the name of the package
     """
-    files = SourceFiles(sources)
+    files = SourceFiles(sources, system)
     names = files.top_level()
-    own = {name for name in names if _normalized(package) in (_normalized(name), _normalized(name.partition(".")[0]))}
-    for name in names:
-        if own and name not in own and not files.libraries_of(name):
-            continue
+    own = [name for name in names if _normalized(package) in (_normalized(name), _normalized(name.partition(".")[0]))]
+    holding = [name for name in names if files.libraries_of(name)]
+    folders = [name for name in holding if any(one.startswith(f"{name.replace('.', '/')}/") for one in files.libraries)]
+    chosen = dict.fromkeys((*own, *folders, *holding)) if own or folders else names
+    for name in chosen:
         folder = name.replace(".", "/")
         below = (path.removeprefix(f"{folder}/") for path in files.members if path.startswith(f"{folder}/"))
         inside = {path.partition("/")[0] for path in below}
@@ -223,24 +235,25 @@ def package_result(read_package: ReadPackage, target: ExaminedTarget, results: S
     for load in outcome.loads if outcome else ():
         if load.path is not None:
             world.load(load.path, load.loader)
-    libraries = tuple(_libraries(reading, outcome, world, target, package, _by_path(package, target, results)))
-    error = _failure(outcome) if outcome else None
+    libraries = tuple(_libraries(reading, outcome, world, _by_path(package, target, results)))
+    error = _failure(outcome, world) if outcome else None
     return PackageResult(
         target=target.target.name,
         name=package.name,
         version=package.version,
-        torch=world.torch.version,
-        torch_build=world.torch.build,
+        torch=world.release_number,
+        torch_build=world.build,
         module=outcome.module if outcome else None,
         verdict=_verdict(outcome, error, libraries),
         error=error,
         built_for=_built_for(target, libraries),
         libraries=libraries,
-        modules=tuple(_module(other) for other in reading.imports if other is not outcome),
+        modules=tuple(_module(other, world) for other in reading.imports if other is not outcome),
         lacking=_lacking(outcome, world) if outcome else (),
         not_installed=world.missing_requirements,
         conditions=tuple(f"{one.text} ({one.at})" for one in outcome.conditions) if outcome else (),
         gaps=outcome.gaps if outcome else (),
+        unread=world.unread,
     )
 
 
@@ -284,7 +297,7 @@ def _is_doubtful(library: UsedLibrary) -> bool:
     return library.verdict is Verdict.FAILS and library.used is None and library.how is HowLoaded.UNKNOWN
 
 
-def _failure(outcome: ImportOutcome) -> ImportFailure | None:
+def _failure(outcome: ImportOutcome, world: PackageWorld | ImageWorld) -> ImportFailure | None:
     """What users see; None if the import succeeds, or if nobody knows."""
     for load in outcome.loads:
         if isinstance(load.raised, Raised) and load.raised.exception == PROCESS_ENDS:
@@ -293,7 +306,7 @@ def _failure(outcome: ImportOutcome) -> ImportFailure | None:
                 exception=None,
                 message=load.raised.message,
                 file=load.at.file,
-                line=load.at.line,
+                line=load.at.line if load.at.file else None,
                 cause=None,
             )
     raised = outcome.raised
@@ -304,10 +317,16 @@ def _failure(outcome: ImportOutcome) -> ImportFailure | None:
         exception=raised.exception,
         message=raised.message,
         file=raised.at.file if raised.at else None,
-        line=raised.at.line if raised.at else None,
+        line=raised.at.line if raised.at and raised.at.file else None,
         cause=_cause(raised, outcome.loads),
-        exact=raised.message is not None,
+        exact=raised.message is not None and (world.is_exact or not _quotes_loader(raised.message, outcome.loads)),
     )
+
+
+def _quotes_loader(message: str, loads: Iterable[Load]) -> bool:
+    """Whether the text of an exception has that of the system in it."""
+    texts = (_origin(load.raised).message for load in loads if isinstance(load.raised, Raised))
+    return any(text and text in message for text in texts)
 
 
 def _cause(raised: Raised, loads: Iterable[Load]) -> str | None:
@@ -325,45 +344,41 @@ def _origin(raised: Raised) -> Raised:
     return raised
 
 
-def _module(outcome: ImportOutcome) -> ModuleResult:
-    error = _failure(outcome)
+def _module(outcome: ImportOutcome, world: PackageWorld | ImageWorld) -> ModuleResult:
+    error = _failure(outcome, world)
     if error is None and outcome.raised is Answer.UNKNOWN:
         return ModuleResult(module=outcome.module, verdict=PackageVerdict.UNKNOWN, error=None)
     verdict = PackageVerdict.IMPORT_FAILS if error else PackageVerdict.WORKS
     return ModuleResult(module=outcome.module, verdict=verdict, error=error)
 
 
-def _lacking(outcome: ImportOutcome, world: PackageWorld) -> tuple[str, ...]:
+def _lacking(outcome: ImportOutcome, world: PackageWorld | ImageWorld) -> tuple[str, ...]:
     doubtful = (load.path for load in outcome.loads if load.path and not isinstance(load.raised, Raised))
     attempts = (world.attempts[path] for path in doubtful if path in world.attempts)
     return tuple(dict.fromkeys(name for attempt in attempts for name in attempt.lacking))
 
 
+def _inside(package: Package, location: str) -> str:
+    """The path in a package of a file of it."""
+    return posixpath.relpath(location, package.root)
+
+
 def _by_path(package: Package, target: ExaminedTarget, results: Sequence[Result]) -> dict[str, Result]:
     """The results by the paths of the libraries in the package."""
-    inside = {
-        extension.path: posixpath.relpath(extension.extension.location, package.root) for extension in target.extensions
-    }
-    unread = {
-        path: posixpath.relpath(posixpath.join(target.target.root, path), package.root)
-        for path, _ in target.target.unreadable
-    }
+    inside = {one.path: _inside(package, one.extension.location) for one in target.extensions}
+    inside |= {image.path: _inside(package, image.location) for image in target.target.images}
+    unread = {path: _inside(package, posixpath.join(target.target.root, path)) for path, _ in target.target.unreadable}
     return {{**unread, **inside}[result.path]: result for result in results}
 
 
 def _libraries(
     reading: Reading,
     outcome: ImportOutcome | None,
-    world: PackageWorld,
-    target: ExaminedTarget,
-    package: Package,
+    world: PackageWorld | ImageWorld,
     results: Mapping[str, Result],
 ) -> Iterable[UsedLibrary]:
     """The libraries that use torch, or that the code loads."""
     loads = {load.path: load for load in (outcome.loads if outcome else ()) if load.path}
-    extensions = {
-        posixpath.relpath(extension.extension.location, package.root): extension for extension in target.extensions
-    }
     for path in dict.fromkeys((*reading.uses, *results, *loads)):
         use, load, result = reading.uses.get(path), loads.get(path), results.get(path)
         if result is None and load is None:
@@ -373,7 +388,6 @@ def _libraries(
         failing = load is not None and load.raised is not None
         told, told_text = _told(use, load if failing and how in _OPTIONAL else None)
         skipped = use.skipped if use else None
-        inventory = extensions[path].inventory if told and path in extensions else None
         yield UsedLibrary(
             path=path,
             loaded_at=str(load.at) if load else _place(use),
@@ -385,7 +399,7 @@ def _libraries(
             told=told,
             told_text=told_text,
             skipped=skipped,
-            operators=tuple(sorted(_operators(inventory.registrations, world))) if inventory else (),
+            operators=world.operators_of(path) if told else (),
             convention=use.convention if use else None,
         )
 
@@ -406,17 +420,10 @@ def _place(use: LibraryUse | None) -> str | None:
     return str(use.at) if use and use.at else None
 
 
-def _is_used(path: str, how: HowLoaded, load: Load | None, world: PackageWorld) -> bool | None:
+def _is_used(path: str, how: HowLoaded, load: Load | None, world: PackageWorld | ImageWorld) -> bool | None:
     """Whether importing the package uses a library; None if that is unknown, or depends on what is called then."""
     if load is not None or world.has(path):
         return True
     if how in (HowLoaded.ALTERNATIVE, HowLoaded.NEVER):
         return False
     return True if how in (HowLoaded.IMPORT, HowLoaded.GUARDED) else None
-
-
-def _operators(registrations: Registrations, world: PackageWorld) -> set[str]:
-    """The operators that a library defines, and the package's own that it has kernels for, which Python may define."""
-    defined = {one.name for one in registrations.operators if one.phase.value == "static-init" and not one.jit_only}
-    kernels = {one.operator for one in registrations.kernels if one.phase.value == "static-init"}
-    return defined | {name for name in kernels if not world.has_namespace(name.partition("::")[0])}

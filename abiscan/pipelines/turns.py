@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 
-from abiscan.binary.elf import Machine
 from abiscan.errors import InputError, NoExtensionError, StoppedError, raise_together
 from abiscan.inputs import disk, isolation
 from abiscan.inputs.sources import Source, name_of
@@ -20,7 +19,7 @@ class Turns:
         self._targets = targets
         self._errors: dict[Source, InputError] = {}
         self._torches: list[str] = []
-        self._without_build: dict[tuple[Source, Machine], list[str]] = {}
+        self._without_build: dict[tuple[Source, str], list[str]] = {}
 
     def __iter__(self) -> Iterator[Source]:
         """The targets that nothing is wrong with so far."""
@@ -44,8 +43,11 @@ class Turns:
             disk.look_once()  # another day, there may be more
             self._errors[source] = StoppedError(name_of(source), "it takes more memory than there is")
 
-    def without_build(self, source: Source, torch: str, machine: Machine) -> None:
-        """A target is not checked on one torch of several, which does not exist for its machine."""
+    def without_build(self, source: Source, torch: str, machine: str) -> None:
+        """A target is not checked on one torch of several, which does not exist for its machine.
+
+        :param machine: that machine, in words
+        """
         self._torches += [torch] if torch not in self._torches else []
         self._without_build.setdefault((source, machine), []).append(torch)
 
@@ -66,7 +68,7 @@ class Turns:
 
     def _on_some(self) -> Iterator[Unchecked]:
         for (source, machine), torches in self._without_build.items():
-            problem = f"there is no build of torch {ranges(torches, self._torches)} for {machine.value}"
+            problem = f"there is no build of torch {ranges(torches, self._torches)} for {machine}"
             yield Unchecked(target=name_of(source), problem=problem, fix="", readable=True)
 
 

@@ -44,7 +44,8 @@ class LoadAttempt:
     """A load that was tried: the words of what went wrong, None if nothing did; ``lacking`` are external libraries.
 
     ``exact`` is false if a part of the words is unknown. ``assumed`` says that a package which is required, and not
-    installed, may bring what is lacking. ``unreadable`` says that the file is damaged, or not for ``ld.so``.
+    installed, may bring what is lacking. ``unreadable`` says that the file is damaged, or not for ``ld.so``;
+    ``lacks_library`` that a library is not there, and not a symbol.
     """
 
     path: str
@@ -54,6 +55,7 @@ class LoadAttempt:
     lacking: tuple[str, ...] = ()
     assumed: bool = False
     unreadable: bool = False
+    lacks_library: bool = False
 
     @property
     def is_known(self) -> bool:
@@ -96,10 +98,16 @@ class PackageWorld:
     :param files: those that the torch and the package were read from
     """
 
+    unread: str | None = None
+    """What is not read in any of its libraries, in words."""
+    is_exact = True
+    """Whether the texts of loads that fail are those of the system, word for word."""
+
     def __init__(self, judge: Judge, target: ExaminedTarget, package: Package, files: Files) -> None:
         machines = [extension.facts.machine for extension in target.extensions]
         setting = judge.setting(target, next(iter(machines), system.machine() or Machine.X86_64))
         self.torch = setting.release
+        self.build, self.release_number = setting.release.build, setting.release.version
         self.torch_version, self.cuda = torch_versions(judge.torch, setting.release.build, files)
         self.python = _python(judge, target)
         self.machine = setting.release.machine.value
@@ -120,7 +128,7 @@ class PackageWorld:
         attempt, self._moment = self._loads.load(self._moment, path, loader)
         self.attempts[path] = attempt
         if attempt.words is not None:
-            return self._raised(attempt, loader)
+            return raised_by(attempt, loader, self.torch.torch_version)
         return None if attempt.is_known else Answer.UNKNOWN
 
     def operator(self, name: str) -> bool | Answer:
@@ -131,9 +139,9 @@ class PackageWorld:
         """What an operator of the package returns, called without arguments; see ``World.call``."""
         return self._loads.call(self._moment, operator)
 
-    def has_namespace(self, namespace: str) -> bool:
-        """Whether torch itself defines operators in a namespace."""
-        return namespace in self._loads.namespaces_of_torch
+    def operators_of(self, path: str) -> tuple[str, ...]:
+        """The operators that a library defines, and the package's own that it has kernels for."""
+        return self._loads.operators_of(path)
 
     @property
     def missing_requirements(self) -> tuple[str, ...]:
@@ -145,21 +153,27 @@ class PackageWorld:
         """Whether a library of the package is in the process."""
         return self._loads.location(path) in self._moment.process.names
 
-    def _raised(self, attempt: LoadAttempt, loader: LoadedBy) -> Raised:
-        if attempt.aborts:
-            return Raised(exception=PROCESS_ENDS, message=attempt.words, at=None)
-        if loader is LoadedBy.IMPORT:
-            return Raised(exception="ImportError", message=attempt.words, at=None)
-        of_loader = Raised(exception="OSError", message=attempt.words, at=None)
-        version = self.torch.torch_version
-        if loader is LoadedBy.CTYPES or (version is not None and version < _WRAPPED_SINCE):
-            return of_loader
-        text = f"Could not load this library: {attempt.path}"
-        return Raised(exception="OSError", message=text, at=None, cause=of_loader)
+
+def raised_by(
+    attempt: LoadAttempt, loader: LoadedBy, torch: TorchVersion | None, *, of_loader: str | None = None
+) -> Raised:
+    """What Python code gets from a load that fails.
+
+    :param of_loader: the exception that ``ctypes`` raises, if it is another one than ``OSError``
+    """
+    if attempt.aborts:
+        return Raised(exception=PROCESS_ENDS, message=attempt.words, at=None)
+    if loader is LoadedBy.IMPORT:
+        return Raised(exception="ImportError", message=attempt.words, at=None)
+    raised = Raised(exception=of_loader or "OSError", message=attempt.words, at=None)
+    if loader is LoadedBy.CTYPES or (torch is not None and torch < _WRAPPED_SINCE):
+        return raised
+    text = f"Could not load this library: {attempt.path}"
+    return Raised(exception="OSError", message=text, at=None, cause=raised)
 
 
 @functools.cache
-def _of_any_release() -> frozenset[str]:
+def operators_of_any_release() -> frozenset[str]:
     """The operators in the dispatcher of any embedded torch, without overloads."""
     return frozenset(name.partition(".")[0] for name in embedded_operators.table().all_names)
 
@@ -187,6 +201,17 @@ class _Loads:
         """Where a library of the package is installed."""
         return posixpath.normpath(posixpath.join(self._root, path))
 
+    def operators_of(self, path: str) -> tuple[str, ...]:
+        """The operators that a library defines, and those that it has kernels for and that torch does not define."""
+        examined = self._examined.get(self.location(path))
+        found = examined.inventory.registrations if examined else None
+        if found is None:
+            return ()
+        defined = {one.name for one in found.operators if one.phase.value == "static-init" and not one.jit_only}
+        kernels = {one.operator for one in found.kernels if one.phase.value == "static-init"}
+        own = {name for name in kernels if name.partition("::")[0] not in self.namespaces_of_torch}
+        return tuple(sorted(defined | own))
+
     def load(self, moment: _Moment, path: str, loader: LoadedBy) -> tuple[LoadAttempt, _Moment]:
         """What comes of a load, and the process afterwards."""
         location = self.location(path)
@@ -210,7 +235,7 @@ class _Loads:
             return True
         # In a namespace that neither torch nor the package has, another package may define operators.
         namespace = name.partition("::")[0]
-        if namespace in _OF_TORCHSCRIPT and name not in _of_any_release():
+        if namespace in _OF_TORCHSCRIPT and name not in operators_of_any_release():
             return Answer.UNKNOWN
         if namespace in embedded_python.namespaces() and not self._is_python_known:
             return Answer.UNKNOWN
@@ -225,12 +250,12 @@ class _Loads:
     @functools.cached_property
     def _of_torch(self) -> frozenset[str]:
         """The operators of torch, with and without overloads."""
-        return _with_bases(self._judge.torch.operator_names(self._setting.release))
+        return with_bases(self._judge.torch.operator_names(self._setting.release))
 
     @functools.cached_property
     def _from_python(self) -> frozenset[str]:
         """The operators that Python code of torch defines, as far as that is recorded."""
-        return _with_bases(embedded_python.definitions(self._setting.release.torch_version) or frozenset())
+        return with_bases(embedded_python.definitions(self._setting.release.torch_version) or frozenset())
 
     @functools.cached_property
     def _is_python_known(self) -> bool:
@@ -350,7 +375,7 @@ class _Loads:
         return path.removeprefix(self._root + "/")
 
 
-def _with_bases(names: frozenset[str]) -> frozenset[str]:
+def with_bases(names: frozenset[str]) -> frozenset[str]:
     """Operators with and without their overloads."""
     return names | {name.partition(".")[0] for name in names}
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-from pathlib import PurePosixPath
+from pathlib import PurePath
 
 from abiscan.python.filesystem import path_attribute
 from abiscan.python.hosts import HostMethod, text, type_of
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.operations import described
-from abiscan.python.sources import ROOT
 from abiscan.python.values import (
     Bound,
     Class,
@@ -60,9 +59,9 @@ def of_module(machine: PythonMachine, module: PythonModule, name: str) -> object
     if name in known:
         return known[name]
     if name == "__file__" and module.file is not None:
-        return f"{ROOT}/{module.file}"
+        return machine.files.system.place(module.file)
     if name == "__path__" and module.folders:
-        return [f"{ROOT}/{folder}" for folder in module.folders]
+        return [machine.files.system.place(folder) for folder in module.folders]
     if name == "__package__":
         return module.name if module.folders else module.name.rpartition(".")[0]
     if f"{module.name}.{name}" in machine.modules:
@@ -168,7 +167,7 @@ def _of_host(value: object, name: str) -> object:
         return getattr(value, name)
     if isinstance(value, (int, float)) and name in {"real", "imag"}:
         return getattr(value, name)
-    if isinstance(value, PurePosixPath):
+    if isinstance(value, PurePath):
         return path_attribute(value, name)
     if (getattr(type(value), "is_plain", False) or hasattr(type(value), "_fields")) and hasattr(value, name):
         found = getattr(value, name)
@@ -199,3 +198,5 @@ def put(value: object, name: str, new: object) -> None:
         value.attributes[name] = new
     elif isinstance(value, Class):
         value.names[name] = new
+    elif isinstance(value, Modelled):
+        value.put(name, new)

@@ -62,24 +62,5 @@ class Binding(Expressions):
 
     def weaken(self, bodies: Sequence[ast.stmt], scope: Scope, unknown: NotKnown) -> None:
         """Forget the names that some statements bind: which of them ran is not known."""
-        for name in bound_names(bodies):
+        for name in set[str]().union(*map(self.library.bound_names, bodies)):
             self.bind(name, unknown, scope)
-
-
-def bound_names(bodies: Sequence[ast.stmt]) -> set[str]:
-    """The names that statements bind, functions inside them apart."""
-    found: set[str] = set()
-    waiting: list[ast.AST] = list(bodies)
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            found.add(node.name)
-            continue
-        if isinstance(node, ast.Lambda):
-            continue
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            found.add(node.id)
-        if isinstance(node, ast.alias):
-            found.add((node.asname or node.name).split(".")[0])
-        waiting.extend(ast.iter_child_nodes(node))
-    return found - {"*"}

@@ -11,7 +11,7 @@ from abiscan.python.library import PythonCode
 from abiscan.python.machine import Decision, Exhausted, Limits, ProcessEnded, PythonMachine, Spot, Trace, Unreadable
 from abiscan.python.model import Answer, Condition, ImportOutcome, Load, Raised
 from abiscan.python.questions import AskedWorld
-from abiscan.python.sources import stripped
+from abiscan.python.systems import stripped
 from abiscan.python.values import PythonError, Thrown, Why
 
 _MOST_RUNS = 12
@@ -41,9 +41,14 @@ class Explored:
     runs: tuple[Run, ...]
 
 
-def explore(library: PythonCode, world: Callable[[], AskedWorld], module: str, limits: Limits) -> Explored:
-    """Import a module in each way that matters."""
-    runs = [run(library, world(), module, {}, limits)]
+def explore(
+    library: PythonCode, world: Callable[[], AskedWorld], module: str, limits: Limits, first: Run | None = None
+) -> Explored:
+    """Import a module in each way that matters.
+
+    :param first: the most likely one, if it is known
+    """
+    runs = [first or run(library, world(), module, {}, limits)]
     # Those of the target first: none of them must go unnoticed if there are too many.
     decisions = sorted(runs[0].trace.decisions.values(), key=lambda one: one.why is not Why.TARGET)
     waiting = [{one.spot: not one.condition.taken} for one in decisions]

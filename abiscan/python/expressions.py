@@ -6,6 +6,7 @@ import ast
 import builtins
 import functools
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from packaging.version import Version
 
@@ -65,24 +66,23 @@ class Expressions(PythonMachine):
 
     def evaluate(self, node: ast.expr, scope: Scope) -> object:
         """The value of an expression."""
-        value = self.unsettled(node, scope)
+        self.tick()
+        method = _EVALUATE.get(type(node))
+        value = NotKnown(self.source_of(node)) if method is None else method(self, node, scope)
         return self.settle(value) if type(value) is OfTarget else value
 
     def unsettled(self, node: ast.expr, scope: Scope) -> object:
         """The value of an expression, or what is still to be asked of the target: see ``OfTarget``."""
         self.tick()
         method = _EVALUATE.get(type(node))
-        if method is None:
-            return NotKnown(self.source_of(node))
-        value: object = getattr(self, method)(node, scope)
-        return value
+        return NotKnown(self.source_of(node)) if method is None else method(self, node, scope)
 
     def source_of(self, node: ast.AST) -> str:
         """The text of an expression, for a condition or a gap."""
-        try:
-            return ast.unparse(node)[:_LONG_EXPRESSION].partition("\n")[0]
-        except (RecursionError, ValueError):
-            return type(node).__name__
+        known = self.library.texts
+        if node not in known:
+            known[node] = _text_of(node)
+        return known[node]
 
     def attribute(self, value: object, name: str) -> object:
         """An attribute of a value."""
@@ -92,11 +92,11 @@ class Expressions(PythonMachine):
         """What a name stands for."""
         one: Scope | None = scope
         while one is not None:
-            if name in one.outer_names:
-                one = one.outer_names[name]
+            if one.outer_names:
+                one = one.outer_names.get(name, one)
             if name in one.names and (one is scope or not one.is_class):
                 value = one.names[name]
-                return value if type(value) is OfTarget else self.settle(value)
+                return self.settle(value) if type(value) is Deferred else value
             one = one.around
         if name == "__name__":
             return scope.module.name
@@ -113,7 +113,7 @@ class Expressions(PythonMachine):
         """What iterating over a value gives."""
         value = self.settle(value)
         if isinstance(value, (list, tuple, set, frozenset, dict, str, bytes, range)):
-            if len(value) > _MOST_ITEMS:
+            if value[_MOST_ITEMS:] if isinstance(value, range) else len(value) > _MOST_ITEMS:  # its length may overflow
                 return NotKnown(f"list({described(value)})")
             ordered = sorted(value, key=described) if isinstance(value, (set, frozenset)) else value
             return [self.settle(one) if isinstance(one, Deferred) else one for one in ordered]
@@ -126,7 +126,8 @@ class Expressions(PythonMachine):
     # ---- one method for each form
 
     def _constant(self, node: ast.Constant, _scope: Scope) -> object:
-        return bounded("constant", node.value)
+        value = node.value
+        return value if value is None or type(value) is bool else bounded("constant", value)
 
     def _name(self, node: ast.Name, scope: Scope) -> object:
         return self.look_up(node.id, scope)
@@ -357,12 +358,14 @@ class Expressions(PythonMachine):
 
     def defaults(self, args: ast.arguments, scope: Scope) -> dict[str, object]:
         """The values of a function's default arguments."""
-        positional = [*args.posonlyargs, *args.args]
-        found = dict(
-            zip([one.arg for one in positional[len(positional) - len(args.defaults) :]], args.defaults, strict=True)
-        )
-        found.update({one.arg: value for one, value in zip(args.kwonlyargs, args.kw_defaults, strict=True) if value})
-        return {name: self.evaluate(value, scope) for name, value in found.items()}
+        found: dict[str, object] = {}
+        if args.defaults:
+            positional = [*args.posonlyargs, *args.args][-len(args.defaults) :]
+            found = {one.arg: self.evaluate(value, scope) for one, value in zip(positional, args.defaults, strict=True)}
+        for one, value in zip(args.kwonlyargs, args.kw_defaults, strict=True):
+            if value:
+                found[one.arg] = self.evaluate(value, scope)
+        return found
 
     def _named(self, node: ast.NamedExpr, scope: Scope) -> object:
         value = self.evaluate(node.value, scope)
@@ -420,6 +423,13 @@ class Expressions(PythonMachine):
         return yields(value)
 
 
+def _text_of(node: ast.AST) -> str:
+    try:
+        return ast.unparse(node)[:_LONG_EXPRESSION].partition("\n")[0]
+    except (RecursionError, ValueError):
+        return type(node).__name__
+
+
 def _computes(function: object) -> bool:
     """Whether a function does nothing but compute with its arguments, and may be given those of the target."""
     return (
@@ -447,31 +457,31 @@ def _is_of_target(value: object) -> bool:
     return isinstance(value, NotKnown) and value.why is Why.TARGET
 
 
-_EVALUATE: dict[type[ast.expr], str] = {
-    ast.Constant: "_constant",
-    ast.Name: "_name",
-    ast.Attribute: "_attribute",
-    ast.Call: "_call",
-    ast.BoolOp: "_bool_op",
-    ast.Compare: "_compare",
-    ast.BinOp: "_binary",
-    ast.UnaryOp: "_unary",
-    ast.IfExp: "_if_exp",
-    ast.List: "_list",
-    ast.Tuple: "_list",
-    ast.Set: "_list",
-    ast.Dict: "_dict",
-    ast.Subscript: "_subscript",
-    ast.Slice: "_slice",
-    ast.JoinedStr: "_joined",
-    ast.FormattedValue: "_formatted",
-    ast.Lambda: "_lambda",
-    ast.NamedExpr: "_named",
-    ast.ListComp: "_comprehension",
-    ast.SetComp: "_comprehension",
-    ast.GeneratorExp: "_comprehension",
-    ast.DictComp: "_comprehension",
-    ast.Yield: "_yield",
-    ast.YieldFrom: "_yield",
+_EVALUATE: dict[type[ast.expr], Callable[[Expressions, Any, Scope], object]] = {
+    ast.Constant: Expressions._constant,
+    ast.Name: Expressions._name,
+    ast.Attribute: Expressions._attribute,
+    ast.Call: Expressions._call,
+    ast.BoolOp: Expressions._bool_op,
+    ast.Compare: Expressions._compare,
+    ast.BinOp: Expressions._binary,
+    ast.UnaryOp: Expressions._unary,
+    ast.IfExp: Expressions._if_exp,
+    ast.List: Expressions._list,
+    ast.Tuple: Expressions._list,
+    ast.Set: Expressions._list,
+    ast.Dict: Expressions._dict,
+    ast.Subscript: Expressions._subscript,
+    ast.Slice: Expressions._slice,
+    ast.JoinedStr: Expressions._joined,
+    ast.FormattedValue: Expressions._formatted,
+    ast.Lambda: Expressions._lambda,
+    ast.NamedExpr: Expressions._named,
+    ast.ListComp: Expressions._comprehension,
+    ast.SetComp: Expressions._comprehension,
+    ast.GeneratorExp: Expressions._comprehension,
+    ast.DictComp: Expressions._comprehension,
+    ast.Yield: Expressions._yield,
+    ast.YieldFrom: Expressions._yield,
 }
 """The method for each kind of expression; the value of any other is not known."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import posixpath
-from pathlib import PurePosixPath
+from pathlib import PurePath
 
 from abiscan.python.hosts import HostMethod
 from abiscan.python.machine import PythonMachine
@@ -14,13 +13,15 @@ from abiscan.python.values import NotKnown, Why, concrete, thrown
 
 def as_text(path: object) -> str | None:
     """A path as text, None if it is not known."""
-    return str(path) if isinstance(path, (str, PurePosixPath)) else None
+    return str(path) if isinstance(path, (str, PurePath)) else None
 
 
 def exists(machine: PythonMachine, path: object, kind: str = "any") -> object:
     """``os.path.exists``, ``isfile``, ``isdir``."""
     text = as_text(path)
     inside = None if text is None else machine.files.inside(text)
+    if text is not None and inside is None and machine.files.system.is_empty(text):
+        return False
     if inside is None or text is None:
         return NotKnown(f"{described(path)} exists", Why.ENVIRONMENT)
     is_file, is_folder = inside in machine.files.members, inside in machine.files.folders
@@ -47,12 +48,8 @@ def matching(machine: PythonMachine, folder: str, pattern: str) -> list[str] | N
     inside = machine.files.inside(folder)
     if inside is None:
         return NotKnown(f"the files in {folder}", Why.ENVIRONMENT)
-    return [posixpath.join(folder, one) for one in machine.files.under(inside, pattern)]
-
-
-def resolved(path: str) -> str:
-    """An absolute path."""
-    return posixpath.normpath(path if path.startswith("/") else posixpath.join("/cwd", path))
+    paths = machine.files.system.paths
+    return [paths.join(folder, *one.split("/")) for one in machine.files.under(inside, pattern)]
 
 
 # ---- pathlib
@@ -62,10 +59,10 @@ _METHODS = frozenset({
     "joinpath", "with_name", "with_suffix", "with_stem", "relative_to", "is_absolute", "as_posix", "match", "__str__",
     "is_relative_to", "__fspath__", "as_uri",
 })  # fmt: skip
-_SAME = frozenset({"resolve", "absolute", "expanduser"})
+_SAME = frozenset({"resolve", "absolute"})
 
 
-def path_attribute(path: PurePosixPath, name: str) -> object:
+def path_attribute(path: PurePath, name: str) -> object:
     """An attribute of a ``pathlib.Path``."""
     if name in _PURE:
         value = getattr(path, name)
@@ -75,7 +72,9 @@ def path_attribute(path: PurePosixPath, name: str) -> object:
     if name in _METHODS:
         return HostMethod(path, name)
     if name in _SAME:
-        return Native(name, lambda _machine, _args, _kwargs: PurePosixPath(resolved(str(path))))
+        return Native(name, lambda machine, _args, _kwargs: type(path)(machine.files.system.resolved(str(path))))
+    if name == "expanduser":
+        return Native(name, lambda machine, _args, _kwargs: _at_home(machine, path))
     if name in {"exists", "is_file", "is_dir"}:
         kind = {"exists": "any", "is_file": "file", "is_dir": "folder"}[name]
         return Native(name, lambda machine, _args, _kwargs: exists(machine, path, kind))
@@ -88,6 +87,11 @@ def path_attribute(path: PurePosixPath, name: str) -> object:
     return NotKnown(f"{described(path)}.{name}", Why.ENVIRONMENT)
 
 
+def _at_home(machine: PythonMachine, path: PurePath) -> object:
+    place = machine.files.system.expanded(str(path))
+    return NotKnown(f"{described(path)}.expanduser()", Why.ENVIRONMENT) if place is None else type(path)(place)
+
+
 def read_text(machine: PythonMachine, path: object) -> object:
     """The text of a file of the package."""
     text = as_text(path)
@@ -98,24 +102,24 @@ def read_text(machine: PythonMachine, path: object) -> object:
     return attempt("read_text()", data[:100_000].decode, "utf-8")
 
 
-def _glob(machine: PythonMachine, path: PurePosixPath, name: str, args: list[object]) -> object:
+def _glob(machine: PythonMachine, path: PurePath, name: str, args: list[object]) -> object:
     if not args or not isinstance(args[0], str):
         return NotKnown(f"{described(path)}.{name}()")
     pattern = f"**/{args[0]}" if name == "rglob" else args[0]
     found = matching(machine, str(path), pattern)
-    return found if isinstance(found, NotKnown) else [PurePosixPath(one) for one in found]
+    return found if isinstance(found, NotKnown) else [type(path)(one) for one in found]
 
 
-def _children(machine: PythonMachine, path: PurePosixPath) -> object:
+def _children(machine: PythonMachine, path: PurePath) -> object:
     found = listing(machine, path)
     return found if isinstance(found, NotKnown) else [path / one for one in found]
 
 
-def join(parts: list[object]) -> object:
+def join(machine: PythonMachine, parts: list[object]) -> object:
     """``os.path.join``."""
     if not parts or not concrete(parts):
         unknown = next((one for one in parts if isinstance(one, NotKnown)), None)
         return NotKnown(
             f"os.path.join({', '.join(map(described, parts))})", unknown.why if unknown else Why.NOT_FOLLOWED
         )
-    return attempt("os.path.join()", posixpath.join, *[str(one) for one in parts])
+    return attempt("os.path.join()", machine.files.system.paths.join, *[str(one) for one in parts])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import PurePosixPath
+from pathlib import PurePath
 
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled
@@ -245,6 +245,6 @@ def truth(value: object) -> bool | None:
     if isinstance(value, Instance):
         known = value.cls.find("__bool__") is None and value.cls.find("__len__") is None and not value.cls.is_open()
         return True if known else None
-    if isinstance(value, (str, bytes, int, float, list, tuple, dict, set, frozenset, range, type(None), PurePosixPath)):
+    if isinstance(value, (str, bytes, int, float, list, tuple, dict, set, frozenset, range, type(None), PurePath)):
         return bool(value)
     return True

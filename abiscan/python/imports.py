@@ -9,14 +9,14 @@ from typing import NoReturn
 
 from abiscan.python import attributes, loading
 from abiscan.python.calls import Calls
-from abiscan.python.library import Found, PythonCode, absolute
+from abiscan.python.filesystem import as_text
+from abiscan.python.library import Found, Import, PythonCode, absolute
 from abiscan.python.machine import Frame, Limits, Spot, Unreadable
 from abiscan.python.model import Answer
 from abiscan.python.modelled import Modelled
 from abiscan.python.models import MODELS
 from abiscan.python.models.builtin import BUILTINS
 from abiscan.python.questions import AskedWorld
-from abiscan.python.scan import ImportLine
 from abiscan.python.signals import BreakSignal, ContinueSignal, ReturnSignal
 from abiscan.python.values import (
     Deferred,
@@ -51,12 +51,18 @@ class PythonInterpreter(Calls):
         self.builtins = BUILTINS
         self.models = MODELS
         self.handling = []
+        self.whole_names: set[str] = set()
+        """The modules that are there, and all that they are in."""
         self.frames.append(Frame(file=None))
 
     # ---- modules by name
 
     def import_module(self, name: str) -> object:
         """Import a module, and those that it is in, and give it."""
+        if name in self.whole_names:
+            return self.modules[name]
+        if len(self.frames) == 1:
+            self.asked_for = name
         parent: object = None
         full = ""
         for part in name.split("."):
@@ -66,6 +72,7 @@ class PythonInterpreter(Calls):
                 if isinstance(parent, PythonModule):
                     parent.names[part] = self.modules[full]
             parent = self.modules[full]
+        self.whole_names.add(name)
         return parent
 
     def _load(self, full: str, parent: object) -> object:
@@ -85,10 +92,16 @@ class PythonInterpreter(Calls):
             if own is not None:
                 return self._load_found(full, own)
             return self._foreign(full, parent)
-        found = self.library.find(full)
+        folders = [self._folder_on_path(place) for place in (*self.search_path, self.files.system.root)]
+        found = self.library.find(full, [folder for folder in folders if folder is not None])
         if found is not None:
             return self._load_found(full, found)
-        return self._installed(full)
+        return NotKnown(full) if None in folders else self._installed(full)
+
+    def _folder_on_path(self, place: object) -> str | None:
+        """The folder in the package that an entry of ``sys.path`` is, None if it is another one or not known."""
+        text = as_text(place)
+        return None if text is None else self.files.inside(text)
 
     def _is_foreign(self, top: str) -> bool:
         """Whether other distributions may have modules in a package of this name, too."""
@@ -110,6 +123,7 @@ class PythonInterpreter(Calls):
                 self._run_body(module)
         except Thrown:
             self.modules.pop(full, None)
+            self.whole_names.clear()
             raise
         return module
 
@@ -149,16 +163,18 @@ class PythonInterpreter(Calls):
 
     def _skim(self, module: PythonModule, file: str) -> bool:
         """Follow only the imports of a module; False if that is not enough."""
-        lines = self.library.outline(file).imports
-        if any(line.nested and self._may_matter(module, line) for line in lines):
+        lines = self.library.imports(file, self._package(module))
+        if any(line.nested and self._may_matter(line) for line in lines):
             return False
         module.stage = Stage.SKIMMED
-        self.frames.append(Frame(file=file))
+        frame = Frame(file=file)
+        self.frames.append(frame)
         try:
             for line in lines:
                 if not line.nested:
+                    frame.line = line.line
                     try:
-                        self._skim_line(module, line)
+                        self._skim_line(line)
                     except Thrown:
                         if self._imports_at(file, line.line):
                             raise
@@ -177,11 +193,10 @@ class PythonInterpreter(Calls):
             isinstance(node, (ast.Import, ast.ImportFrom)) and node.lineno == line for node in ast.walk(tree)
         )
 
-    def _skim_line(self, module: PythonModule, line: ImportLine) -> None:
-        self.frames[-1].line = line.line
-        for target in self._targets(module, line):
+    def _skim_line(self, line: Import) -> None:
+        for target in line.targets:
             self.import_module(target)
-        base = self.modules.get(self._absolute(module, line.module))
+        base = self.modules.get(line.module)
         if isinstance(base, PythonModule) and base.stage is Stage.SKIMMED:
             for name in line.names:
                 self._take_own(base, name)
@@ -197,18 +212,12 @@ class PythonInterpreter(Calls):
         if not may_have:
             raise Thrown(PythonError(ImportError, (f"cannot import name '{name}' from {self._described(module)}",)))
 
-    def _targets(self, module: PythonModule, line: ImportLine) -> list[str]:
-        base = self._absolute(module, line.module)
-        found = self.library.locate(base)
-        if not line.names or found is None or not found.folders:
-            return [base]
-        return [base, *(f"{base}.{name}" for name in line.names if self.library.find(name, found.folders))]
+    def _package(self, module: PythonModule) -> str:
+        """The package that relative imports of a module start from."""
+        return module.name if module.folders else module.name.rpartition(".")[0]
 
-    def _absolute(self, module: PythonModule, name: str) -> str:
-        return absolute(module.name if module.folders else module.name.rpartition(".")[0], name)
-
-    def _may_matter(self, module: PythonModule, line: ImportLine) -> bool:
-        for target in self._targets(module, line):
+    def _may_matter(self, line: Import) -> bool:
+        for target in line.targets:
             found = self.library.locate(target)
             if found is not None and target not in self.modules and self.library.reaches(found):
                 return True
@@ -216,11 +225,13 @@ class PythonInterpreter(Calls):
 
     def settle(self, value: object) -> object:
         """The value itself, where a name of a module that is not run yet stands for it."""
+        kind = type(value)
+        if kind is not Deferred and kind is not OfTarget:
+            return value
         if isinstance(value, OfTarget):
             told = self.world.tells(value.name, value.of)
             return list(told) if isinstance(told, list) else told
-        if not isinstance(value, Deferred):
-            return value
+        assert isinstance(value, Deferred)
         module = value.module
         if module.stage is Stage.DEFERRED:
             try:
@@ -248,6 +259,10 @@ class PythonInterpreter(Calls):
 
     def _installed(self, name: str) -> object:
         absent = Thrown(PythonError(ModuleNotFoundError, (f"No module named '{name}'",), {"name": name}))
+        lacks = self.files.system.lacks
+        if name in lacks:
+            missing = lacks[name] or name
+            raise Thrown(PythonError(ModuleNotFoundError, (f"No module named '{missing}'",), {"name": missing}))
         removed = _REMOVED.get(name)
         python = self.world.python
         if removed is not None and not isinstance(python, Answer) and python >= removed:
@@ -287,7 +302,7 @@ class PythonInterpreter(Calls):
         """``from MODULE import NAMES``."""
         if node.level == 0 and node.module == "__future__":
             return
-        name = self._absolute(scope.module, "." * node.level + (node.module or ""))
+        name = absolute(self._package(scope.module), "." * node.level + (node.module or ""))
         if not name:
             raise thrown(ImportError, "attempted relative import beyond top-level package")
         module = self.import_module(name)

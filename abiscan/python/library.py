@@ -15,7 +15,7 @@ from abiscan.python.installed import Surroundings
 from abiscan.python.model import Answer
 from abiscan.python.scan import LOADING, REGISTERING, ImportLine, Outline
 from abiscan.python.sources import PackageFiles, requirements
-from abiscan.python.targets import Bindings, bindings
+from abiscan.python.targets import Bindings, bindings, bound_names
 
 _LARGEST_SOURCE = 2_000_000
 _ROUNDS = 3
@@ -28,6 +28,19 @@ class Found:
     file: str | None
     folders: tuple[str, ...] = ()
     extension: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Import:
+    """An import outside of functions, with the full names of the module and of all that it imports."""
+
+    line: int
+    module: str
+    names: tuple[str, ...]
+    targets: tuple[str, ...]
+    """The module, and those of the names that are submodules."""
+    nested: bool
+    """Whether it is inside an ``if``, a ``try`` or a class."""
 
 
 _WORDS = re.compile("|".join(re.escape(word.decode().strip(".(")) for word in (*LOADING, *REGISTERING)))
@@ -53,12 +66,19 @@ class PythonCode:
     _outlines: dict[str, Outline] = field(default_factory=dict)
     asking: dict[ast.AST, bool] = field(default_factory=dict)
     """The calls that were looked at for whether they ask for the version of torch: see ``targets``."""
+    texts: dict[ast.AST, str] = field(default_factory=dict)
+    """The expressions that were named somewhere, as they are written."""
     _eager: dict[str, bool] = field(default_factory=dict)
     _mattering: dict[ast.AST, bool] = field(default_factory=dict)
     _found: dict[tuple[str, tuple[str, ...]], Found | None] = field(default_factory=dict)
+    _located: dict[str, Found | None] = field(default_factory=dict)
+    _imports: dict[tuple[str, str], tuple[Import, ...]] = field(default_factory=dict)
+    _reaching: dict[str, bool] = field(default_factory=dict)
     _leaving: dict[ast.AST, bool] = field(default_factory=dict)
+    _ending: dict[ast.AST, bool] = field(default_factory=dict)
     _generators: dict[ast.AST, bool] = field(default_factory=dict)
     _bindings: dict[ast.AST, Bindings] = field(default_factory=dict)
+    _bound_names: dict[ast.AST, set[str]] = field(default_factory=dict)
 
     # ---- modules by name
 
@@ -87,6 +107,11 @@ class PythonCode:
 
     def locate(self, name: str) -> Found | None:
         """The module of a full dotted name."""
+        if name not in self._located:
+            self._located[name] = self._locate(name)
+        return self._located[name]
+
+    def _locate(self, name: str) -> Found | None:
         found: Found | None = Found(file=None, folders=("",))
         for part in name.split("."):
             if found is None or not found.folders:
@@ -168,6 +193,13 @@ class PythonCode:
 
     def reaches(self, found: Found) -> bool:
         """Whether importing a module may import, by whatever way, one whose body may do something that matters."""
+        if found.extension or found.file is None:
+            return found.extension
+        if found.file not in self._reaching:
+            self._reaching[found.file] = self._reaches(found)
+        return self._reaching[found.file]
+
+    def _reaches(self, found: Found) -> bool:
         waiting, seen = [found], set()
         while waiting:
             one = waiting.pop()
@@ -181,18 +213,30 @@ class PythonCode:
             waiting.extend(self.imported_by(one.file))
         return False
 
+    def imports(self, file: str, package: str) -> tuple[Import, ...]:
+        """The imports of a module, outside of functions.
+
+        :param package: the one that relative imports start from
+        """
+        key = file, package
+        if key not in self._imports:
+            self._imports[key] = tuple(self._import(line, package) for line in self.outline(file).imports)
+        return self._imports[key]
+
+    def _import(self, line: ImportLine, package: str) -> Import:
+        module = absolute(package, line.module)
+        found = self.locate(module) if line.names else None
+        folders = found.folders if found else ()
+        inside = [name for name in line.names if self.find(name, folders)] if folders else []
+        targets = (module, *(f"{module}.{name}" for name in inside))
+        return Import(line=line.line, module=module, names=line.names, targets=targets, nested=line.nested)
+
     def imported_by(self, file: str) -> list[Found]:
         """The modules of the package that the body of one imports."""
         name = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         package = name if file.endswith("/__init__.py") else name.rpartition(".")[0]
-        found = []
-        for line in self.outline(file).imports:
-            base = absolute(package, line.module)
-            for target in (base, *(f"{base}.{one}" for one in line.names)):
-                module = self.locate(target)
-                if module is not None:
-                    found.append(module)
-        return found
+        targets = (target for line in self.imports(file, package) for target in line.targets)
+        return [found for found in map(self.locate, targets) if found is not None]
 
     def lacks(self, line: ImportLine) -> bool:
         """Whether another package that is installed lacks what an import takes from its Python code."""
@@ -215,8 +259,10 @@ class PythonCode:
         return any(word.search(disk.read(place)) for place in there) or disk.exists(folder / "/".join([*parts, name]))
 
     def matters(self, node: ast.AST) -> bool:
-        """Whether running this code may load, register, raise or import something that does."""
-        return self.acts(node) or any(isinstance(one, (ast.Raise, ast.Return)) for one in ast.walk(node))
+        """Whether running this code may load, register, raise or import something that does, or return."""
+        if node not in self._ending:
+            self._ending[node] = _has(node, (ast.Raise, ast.Return))
+        return self._ending[node] or self.acts(node)
 
     def acts(self, node: ast.AST) -> bool:
         """Whether running this code may load or register something, or import a module of the package."""
@@ -230,6 +276,12 @@ class PythonCode:
             self._bindings[body] = bindings(body)
         return self._bindings[body]
 
+    def bound_names(self, node: ast.stmt) -> set[str]:
+        """The names that a statement binds."""
+        if node not in self._bound_names:
+            self._bound_names[node] = bound_names(node)
+        return self._bound_names[node]
+
     def leaves(self, node: ast.AST) -> bool:
         """Whether it has a ``return``, ``break`` or ``continue``."""
         if node not in self._leaving:
@@ -239,7 +291,7 @@ class PythonCode:
     def is_generator(self, node: ast.AST) -> bool:
         """Whether a function yields."""
         if node not in self._generators:
-            self._generators[node] = _yields(node)
+            self._generators[node] = _has(node, (ast.Yield, ast.YieldFrom))
         return self._generators[node]
 
     def _acts_itself(self, node: ast.AST) -> bool:
@@ -253,13 +305,14 @@ class PythonCode:
         )
 
 
-def _yields(node: ast.AST) -> bool:
+def _has(node: ast.AST, kinds: tuple[type[ast.AST], ...]) -> bool:
+    """Whether code has one of these, functions inside it apart."""
     waiting = list(ast.iter_child_nodes(node))
     while waiting:
         one = waiting.pop()
-        if isinstance(one, (ast.Yield, ast.YieldFrom)):
+        if isinstance(one, kinds):
             return True
-        if not isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+        if not isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             waiting.extend(ast.iter_child_nodes(one))
     return False
 

@@ -10,7 +10,7 @@ from packaging.version import InvalidVersion, Version
 from abiscan.python.machine import Attempt, ProcessEnded, PythonMachine
 from abiscan.python.model import PROCESS_ENDS, Answer, LoadedBy, Raised
 from abiscan.python.operations import described
-from abiscan.python.sources import stripped
+from abiscan.python.systems import stripped
 from abiscan.python.values import NotKnown, PythonError, Thrown, Why
 
 _WRAPPED_SINCE = Version("2.9")
@@ -24,7 +24,10 @@ def load_extension(machine: PythonMachine, file: str) -> None:
 
 def load(machine: PythonMachine, path: object, loader: LoadedBy) -> None:
     """Load a library by its path, as the code gives it."""
+    system = machine.files.system
     known = str(path) if isinstance(path, str) or hasattr(path, "as_posix") else None
+    if known is not None and system.is_windows and "." not in system.file_name(system.with_slashes(known)):
+        known += ".dll"  # as LoadLibrary does
     inside = None if known is None else machine.files.inside(known)
     if isinstance(path, NotKnown) and path.why is Why.ARGUMENT:
         return
@@ -32,12 +35,11 @@ def load(machine: PythonMachine, path: object, loader: LoadedBy) -> None:
         _unknown_path(machine, path, loader)
     elif inside is not None and inside in machine.files.members:
         _load(machine, inside, loader)
-    elif inside is not None or known.startswith("./"):
-        text = f"{known}: cannot open shared object file: No such file or directory"
-        _fail(machine, known, loader, PythonError(OSError, (text,)))
-    elif "/" in known:
+    elif inside is not None or system.with_slashes(known).startswith("./"):
+        _not_there(machine, known, loader)
+    elif system.has_folder(known):
         _elsewhere(machine, known, loader)
-    else:
+    elif not system.is_system_library(known):
         _by_name(machine, known, loader)
 
 
@@ -53,18 +55,32 @@ def _elsewhere(machine: PythonMachine, path: str, loader: LoadedBy) -> None:
 
 
 def _by_name(machine: PythonMachine, name: str, loader: LoadedBy) -> None:
-    """A name without a folder: ld.so looks for it in its own paths, where no library of the package is."""
+    """A name without a folder: the system looks in its own folders, where no library of the package is.
+
+    Windows also looks in those that it was told, and for what is in the process already.
+    """
     expected = machine.catches(OSError)
     spot = (machine.place().line, 0)
-    if name in {file.rpartition("/")[2] for file in machine.files.libraries}:
+    system = machine.files.system
+    own = [file for file in machine.files.libraries if system.file_name(file) == system.file_name(name)]
+    for file in own if system.is_windows else ():
+        loaded = any(one.path == file and one.raised is None for one in machine.trace.attempts)
+        if loaded or file.rpartition("/")[0] in machine.dll_folders:
+            _load(machine, file, loader)
+            return
+    if own:
         found = False
     elif expected:
         found = machine.decide(f"the system has {name}", Why.ENVIRONMENT, spot, default=True)
     else:
         found = True
     if not found:
-        text = f"{name}: cannot open shared object file: No such file or directory"
-        _fail(machine, name, loader, PythonError(OSError, (text,)))
+        _not_there(machine, name, loader)
+
+
+def _not_there(machine: PythonMachine, path: str, loader: LoadedBy) -> None:
+    exception, text = machine.files.system.not_there(path)
+    _fail(machine, path, loader, PythonError(exception, (text,)))
 
 
 def _load(machine: PythonMachine, file: str, loader: LoadedBy) -> None:
@@ -96,7 +112,7 @@ def _wrapped(machine: PythonMachine, path: str, loader: LoadedBy, failure: Pytho
         return failure
     if not machine.world.tells("it wraps errors", lambda world: _wraps(world.torch_version)):
         return failure
-    text = f"Could not load this library: {path}"
+    text = f"Could not load this library: {machine.files.system.spelled(path)}"
     if failure.args == (text,):
         return failure
     return PythonError(OSError, (text,), cause=failure, at=failure.at, loads=set(failure.loads))
@@ -115,7 +131,7 @@ def _fail(machine: PythonMachine, path: str, loader: LoadedBy, failure: PythonEr
     """A load of what is not there."""
     failure.at = machine.place()
     failure.loads = {len(machine.trace.attempts)}
-    raised = Raised(exception="OSError", message=stripped(str(failure.args[0])), at=failure.at)
+    raised = Raised(exception=failure.name(), message=stripped(str(failure.args[0])), at=failure.at)
     attempt = Attempt(
         path=stripped(path), loader=loader, at=failure.at, raised=raised, guarded=machine.catches(OSError)
     )

@@ -21,12 +21,12 @@ from abiscan.python.model import (
     Told,
 )
 from abiscan.python.questions import AskedWorld
-from abiscan.python.sources import stripped
+from abiscan.python.systems import stripped
 from abiscan.python.values import NotKnown, PythonFunction, Scope, Why
 
 _MOST_SAID = 100
 
-Spot = tuple[str, int, int]
+Spot = tuple[str | None, int, int]
 """A place in a source where something is decided: file, line, column."""
 
 
@@ -122,28 +122,42 @@ class PythonMachine:
         self.trace = Trace()
         self.frames: list[Frame] = []
         self.modules: dict[str, object] = {}
+        self.asked_for: str | None = None
+        """The module that the user imports."""
         self.guards: list[tuple[object, ...]] = []
         """What the ``try`` statements around catch without raising again, innermost last."""
         self.listeners: list[list[Said]] = []
+        self.search_path: list[object] = [library.files.system.root]
+        """``sys.path``: the folder that has the package, and what the code adds; the rest is not told."""
         self.defined: set[str] = set()
         """The operators that Python has defined."""
         self.unclear: set[str] = set()
         """The namespaces in which it has defined some whose names are not known."""
         self.models: Mapping[str, Callable[[PythonMachine], object]] = {}
         """The modules that are modelled."""
+        self.dll_folders: set[str] = set()
+        """The folders of the package in which Windows looks for libraries by their names alone."""
+        self.provided: dict[str, bool] = {}
+        """Whether the operators of a namespace are taken to be there."""
         self.with_optional = False
         """Whether packages are there that are not required, and that the code can do without."""
         self.steps = 0
+        self._next_check = min(256, limits.steps + 1)
 
     # ---- what the code is at
 
     def tick(self) -> None:
         """Count one step."""
         self.steps += 1
+        if self.steps >= self._next_check:
+            self._check()
+
+    def _check(self) -> None:
         if self.steps > self.limits.steps:
             raise Exhausted(f"after {self.limits.steps} steps")
-        if self.steps % 256 == 0 and time.thread_time() > self.limits.deadline:
+        if time.thread_time() > self.limits.deadline:
             raise Exhausted("out of time")
+        self._next_check = min(self.steps + 256, self.limits.steps + 1)
 
     def load_library(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
         """Ask the world to load a library; the time that takes is not that of the reading."""
@@ -181,7 +195,7 @@ class PythonMachine:
         for frame in reversed(self.frames):
             if frame.file is not None:
                 return PythonLine(file=frame.file, line=frame.line)
-        return PythonLine(file="?", line=0)
+        return PythonLine(file=None, line=0, module=self.asked_for)
 
     def gap(self, text: str) -> None:
         """Note what could not be followed."""

@@ -13,13 +13,14 @@ from typing import Final, Protocol
 
 @dataclass(frozen=True, slots=True, order=True, kw_only=True)
 class PythonLine:
-    """A line of a package's source."""
+    """A line of a package's source; without a file, the user's own import of a module."""
 
-    file: str
+    file: str | None
     line: int
+    module: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
+        return f"import {self.module}" if self.file is None else f"{self.file}:{self.line}"
 
 
 class LoadedBy(enum.Enum):
@@ -54,6 +55,9 @@ class Answer(enum.Enum):
     """What the world answers where it cannot say yes or no."""
 
     UNKNOWN = "unknown"
+    """Nothing speaks against it."""
+    EITHER = "either"
+    """Both may well be: both ways are followed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +101,7 @@ class World(Protocol):
         ...
 
     def operator(self, name: str) -> bool | Answer:
-        """Whether torch or a library loaded so far defines an operator (``torchvision::nms``)."""
+        """Whether torch or a library loaded so far defines an operator, ``torchvision::nms``; unknown counts as yes."""
         ...
 
     def call(self, operator: str) -> int | bool | str | NoResult | None:

@@ -18,6 +18,9 @@ class Modelled:
         """The attribute; raises as the library does where there is none."""
         return NotKnown(f"{self.described()}.{name}")
 
+    def put(self, name: str, value: object) -> None:
+        """Set an attribute, where that can be remembered."""
+
     def call(self, machine: PythonMachine, args: list[object], kwargs: dict[str, object]) -> object:
         """Call it."""
         return NotKnown(f"{self.described()}()")

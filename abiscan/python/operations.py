@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable
-from pathlib import PurePosixPath
+from pathlib import PurePath
 from typing import Any
 
 from abiscan.python.values import NotKnown, PythonError, Thrown, Why, concrete
@@ -57,11 +57,11 @@ def attempt(name: str, function: Callable[..., object], *args: object, **kwargs:
 
 def bounded(name: str, value: object) -> object:
     """The value, unless it has grown too large."""
-    if isinstance(value, (str, bytes)) and len(value) > _LONGEST:
-        return NotKnown(name)
+    if isinstance(value, (str, bytes)):
+        return NotKnown(name) if len(value) > _LONGEST else value
+    if isinstance(value, int):
+        return NotKnown(name) if abs(value) > _LARGEST_INTEGER else value
     if isinstance(value, (list, tuple, set, dict, frozenset)) and len(value) > _MOST_ITEMS:
-        return NotKnown(name)
-    if isinstance(value, int) and abs(value) > _LARGEST_INTEGER:
         return NotKnown(name)
     return value
 
@@ -177,7 +177,7 @@ def described(value: object) -> str:
     """How a condition names a value."""
     if isinstance(value, NotKnown):
         return value.name
-    if isinstance(value, (str, int, float, type(None), PurePosixPath)):
+    if isinstance(value, (str, int, float, type(None), PurePath)):
         return repr(value) if not isinstance(value, str) or len(value) < 80 else "…"
     return str(getattr(value, "name", None) or type(value).__name__)
 

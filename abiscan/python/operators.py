@@ -54,8 +54,20 @@ def exists(machine: PythonMachine, name: str) -> bool | Answer:
     if "." not in name.partition("::")[2] and any(one.startswith(name + ".") for one in machine.defined):
         return True
     there = machine.operator(name)
+    if there is Answer.EITHER:
+        return _decided(machine, name)
     unclear = machine.unclear | _OF_TORCH
     return Answer.UNKNOWN if there is False and name.partition("::")[0] in unclear else there
+
+
+def _decided(machine: PythonMachine, name: str) -> bool:
+    """Whether an operator is taken to be there of which nobody knows: one decision for all of its namespace."""
+    namespace = name.partition("::")[0]
+    if namespace not in machine.provided:
+        spot = (machine.place().line, -1)
+        text = f"the libraries that load define the operators of {namespace}"
+        machine.provided[namespace] = machine.decide(text, Why.ENVIRONMENT, spot, default=True)
+    return machine.provided[namespace]
 
 
 def register(machine: PythonMachine, what: Registers, name: str, key: str | None = None) -> None:

@@ -13,8 +13,9 @@ from abiscan.python.machine import Limits
 from abiscan.python.model import Answer, ImportOutcome, OtherTorch, Reading, World
 from abiscan.python.questions import Answered, AskedWorld, Questions
 from abiscan.python.sources import PackageFiles, PackageSources
+from abiscan.python.systems import LINUX, PythonSystem
 from abiscan.python.unreached import unreached
-from abiscan.python.uses import Later, Willing, classify, later
+from abiscan.python.uses import Elsewhere, Later, WillingImports, classify, later
 
 _SECONDS = 5.0
 _MOST_SUBMODULES = 20
@@ -29,6 +30,7 @@ class PackageReader:
 
     :param modules: the names that it is imported by; if there are none, its metadata or its files say
     :param built_for: answers for a library by its path, and always alike
+    :param system: the one that it is for
     """
 
     def __init__(
@@ -36,11 +38,12 @@ class PackageReader:
         package: PackageSources,
         modules: Sequence[str] = (),
         built_for: Callable[[str], Sequence[OtherTorch]] = _of_no_torch,
+        system: PythonSystem = LINUX,
     ) -> None:
-        self._files = PackageFiles(package)
+        self._files = PackageFiles(package, system)
         self._modules = modules or self._files.top_level()
         self._built_for = built_for
-        self._code: dict[tuple[tuple[int, int] | Answer, Surroundings], PythonCode] = {}
+        self._code: dict[tuple[tuple[int, int] | Answer, Surroundings], tuple[PythonCode, Elsewhere]] = {}
         self._answered: dict[Surroundings, Answered] = {}
 
     def read(
@@ -63,7 +66,8 @@ class PackageReader:
     def _read(self, fresh: Callable[[], AskedWorld], surroundings: Surroundings, limits: Limits) -> Reading:
         python = fresh().python
         code = PythonCode(self._files, self._modules, python, surroundings)
-        return _read(self._code.setdefault((python, surroundings), code), fresh, self._built_for, limits)
+        code, elsewhere = self._code.setdefault((python, surroundings), (code, {}))
+        return _read(code, fresh, self._built_for, limits, elsewhere)
 
 
 def read(
@@ -73,10 +77,11 @@ def read(
     *,
     surroundings: Surroundings | None = None,
     built_for: Callable[[str], Sequence[OtherTorch]] = _of_no_torch,
+    system: PythonSystem = LINUX,
     seconds: float = _SECONDS,
 ) -> Reading:
     """Read what importing a package does on one target: see ``PackageReader``."""
-    return PackageReader(package, modules, built_for).read(fresh, surroundings, seconds=seconds)
+    return PackageReader(package, modules, built_for, system).read(fresh, surroundings, seconds=seconds)
 
 
 def follow(
@@ -96,13 +101,19 @@ def follow(
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Syntax trees are many objects and no garbage: collecting while they are made takes as long as making them."""
+    """Syntax trees are many objects and no garbage: collecting while they are made takes as long as making them.
+
+    Nor are they looked through afterwards, in the first collection: they join the oldest objects.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if enabled:
+            if not gc.get_freeze_count():
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 
@@ -111,6 +122,7 @@ def _read(
     fresh: Callable[[], AskedWorld],
     built_for: Callable[[str], Sequence[OtherTorch]],
     limits: Limits,
+    elsewhere: Elsewhere,
 ) -> Reading:
     names = library.modules
     main = [explore(library, fresh, name, limits) for name in names]
@@ -118,11 +130,12 @@ def _read(
         return Reading(imports=tuple(one.outcome for one in main))
     library.has_requirements = True
     cut_short = [one.outcome.module for one in main if one.outcome.raised is not None]
-    whole = [explore(library, lambda: Willing(fresh()), name, limits) for name in cut_short]
+    willing = WillingImports(library, fresh, limits, elsewhere)
+    whole = [explore(library, willing.world, name, limits, willing.run(name)) for name in cut_short]
     groups = tuple(one.runs for one in (*main, *whole))
-    after = later(library, fresh(), names, [run for one in main for run in one.runs], limits)
+    after = later(library, willing, names, [run for one in main for run in one.runs], limits)
     uses = classify(library, fresh(), groups, after)
-    uses |= unreached(library, fresh, names, uses, built_for, limits)
+    uses |= unreached(library, willing, names, uses, built_for)
     library.has_requirements = False
     apart = [explore(library, fresh, name, limits) for name in _with_own_libraries(main, after)]
     return Reading(imports=tuple(one.outcome for one in (*main, *apart)), uses=uses)

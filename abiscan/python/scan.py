@@ -17,13 +17,24 @@ LOADING = (b"load_library", b"CDLL", b"cdll", b"LibraryLoader", b"dlopen", b"PyD
            b"spec_from_file_location", b"exec_module", b"load_dynamic")  # fmt: skip
 REGISTERING = (b"torch.library", b"custom_op", b"triton_op", b".register_fake", b"impl_abstract", b".register_kernel",
                b"Library(", b".register_autograd", b"import library", b".define(", b".impl(")  # fmt: skip
-_OUTSIDE_FUNCTIONS = (b"torch.ops.", b"sys.exit", b"os._exit", b"__getattr__")
-_RAISE = re.compile(rb"(?:^|[:;])[ \t]*raise\b", re.MULTILINE)
+_LOADING = frozenset(LOADING)
+_PARTS = {
+    b"ibrar": (b"load_library", b"LibraryLoader", b"torch.library", b"Library(", b"import library"),
+    b"DLL": (b"CDLL", b"PyDLL"),
+    b"_module": (b"import_module", b"exec_module"),
+    b".register_": (b".register_fake", b".register_kernel", b".register_autograd"),
+    b"impl": (b"impl_abstract", b".impl("),
+}
+"""What several of the words have in common: a source without it has none of them, and is not searched for each."""
+_WORDS_BY_PART = _PARTS | {
+    word: (word,) for word in (*LOADING, *REGISTERING) if not any(word in words for words in _PARTS.values())
+}
+_OUTSIDE_FUNCTIONS = (b"torch.ops.", b"sys.exit", b"os._exit", b"sys.path", b"__getattr__")
 _MOST_HITS = 60
 
+# A pattern that begins with a line break is searched for several times faster than one with ^ in it.
 _IMPORT = re.compile(
-    rb"^([ \t]*)(?:from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n\\]*(?:\\\n[^\n\\]*)*)|import[ \t]+([^\n#;]+))",
-    re.MULTILINE,
+    rb"\n([ \t]*)(?:from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n\\]*(?:\\\n[^\n\\]*)*)|import[ \t]+([^\n#;]+))"
 )
 
 
@@ -39,15 +50,17 @@ class ImportLine:
 
 
 _KEYWORD = rb"(?:async[ \t]+)?(?:(def|class)[ \t]+(\w*)|(if|elif|else|try|except|finally|with|for|while)\b)"
-_LINE = re.compile(rb"^(?:([ \t]+)" + _KEYWORD + rb"|(?![ \t\r\n#)\]}])(?:" + _KEYWORD + rb")?)", re.MULTILINE)
+_LINE = re.compile(rb"\n(?:([ \t]+)" + _KEYWORD + rb"|(?![ \t\r\n#)\]}])(?:" + _KEYWORD + rb")?)")
 
-_LEFT = re.compile(rb"^[^\s#)\]}]", re.MULTILINE)
+_HEADER = re.compile(_KEYWORD)
+_LEFT = re.compile(rb"\n[^ \t\r\n#)\]}]")
+_BEFORE_STATEMENT = (b"\n", b":", b";")
 _NO_CODE = (b"#", b">>>")
 """What lines begin with that are not run: a comment, or an example in a text, since no line of code begins so."""
 _LEFT_IN_CLASS = re.compile(rb"\n {0,4}[^\s#)\]}]")
 
 _WORDS_AND_PARENTHESES = bytes(one if chr(one).isalnum() or chr(one) in "_(" else 32 for one in range(256))
-_DECORATOR = re.compile(rb"^[ \t]*@(\w+)", re.MULTILINE)
+_DECORATOR = re.compile(rb"@(\w+)")
 
 Header = tuple[bytes, bytes]
 """A line that opens a block: its keyword and the name after it. At the left margin, any statement is one."""
@@ -56,13 +69,20 @@ Header = tuple[bytes, bytes]
 class Outline:
     """What a look at a source file shows: its blocks, by indentation, and where the words are."""
 
-    def __init__(self, data: bytes) -> None:
-        self.data = data
+    def __init__(self, source: bytes) -> None:
+        self.data = b"\n" + source  # so that each line has a break before it
+        self._blocks: dict[int, tuple[list[int], list[tuple[int, int, Header]]]] = {}
+
+    @cached_property
+    def _words(self) -> tuple[bytes, ...]:
+        """Which of the words are in it."""
+        data = self.data
+        return tuple(word for part, words in _WORDS_BY_PART.items() if part in data for word in words if word in data)
 
     @cached_property
     def loads(self) -> bool:
         """Whether one of the words for loading a library is in it."""
-        return any(word in self.data for word in LOADING)
+        return not _LOADING.isdisjoint(self._words)
 
     @cached_property
     def imports(self) -> tuple[ImportLine, ...]:
@@ -78,32 +98,51 @@ class Outline:
     def eager(self) -> bool:
         """Whether something outside of its functions may matter."""
         return any(keyword != b"def" for keyword, _ in self._with_words) or any(
-            self.outside_functions(position) for position in self._ending()
+            self.outside_functions(position) and not self._is_no_code(position) for position in self._ending()
         )
 
     @cached_property
     def _with_words(self) -> list[Header]:
         """The outermost block of each of the words; none is around a word at the left margin."""
-        found = []
-        for word in (*LOADING, *REGISTERING):
-            for position in self.positions(word):
-                if not self._line_at(position)[1].lstrip().startswith((b"import ", b"from ", *_NO_CODE)):
-                    around = self.around(position)
-                    found.append(around[-1] if around else (b"", b""))
-        return found
+        return [
+            self.outermost(position)
+            for word in self._words
+            for position in self.positions(word)
+            if not self._line_at(position)[1].lstrip().startswith((b"import ", b"from ", *_NO_CODE))
+        ]
+
+    def _is_no_code(self, position: int) -> bool:
+        return self._line_at(position)[1].lstrip().startswith(_NO_CODE)
 
     def _ending(self) -> Iterator[int]:
         """Where a module may end early, or look an operator up."""
         for word in _OUTSIDE_FUNCTIONS:
             yield from self.positions(word)
-        yield from (match.end() for match in islice(_RAISE.finditer(self.data), _MOST_HITS))
+        yield from islice(self._raises(), _MOST_HITS)
 
-    @cached_property
-    def _headers(self) -> tuple[list[int], list[tuple[int, int, Header]]]:
-        """The places of the headers, and for each: its depth, the number of the one around it, itself."""
+    def _raises(self) -> Iterator[int]:
+        """The ends of the words that raise."""
+        position = self.data.find(b"raise")
+        while position >= 0:
+            end = position + len(b"raise")
+            before = self.data[self.data.rfind(b"\n", 0, position) : position].rstrip(b" \t")
+            if before[-1:] in _BEFORE_STATEMENT and not _is_word(self.data[end : end + 1]):
+                yield end
+            position = self.data.find(b"raise", end)
+
+    def _block(self, number: int) -> tuple[list[int], list[tuple[int, int, Header]]]:
+        """The headers from a statement at the left margin to the next one: their places, and for each of them its
+        depth, the number of the one around it, itself."""
+        if number not in self._blocks:
+            start = self._margin[number] - 1 if number >= 0 else 0
+            end = self._margin[number + 1] - 1 if number + 1 < len(self._margin) else len(self.data)
+            self._blocks[number] = self._headers(start, end)
+        return self._blocks[number]
+
+    def _headers(self, start: int, end: int) -> tuple[list[int], list[tuple[int, int, Header]]]:
         places: list[int] = []
         headers: list[tuple[int, int, Header]] = []
-        for match in _LINE.finditer(self.data):
+        for match in _LINE.finditer(self.data, start, end):
             depth = len(match[1]) if match[1] else 0
             around = len(headers) - 1
             while around >= 0 and headers[around][0] >= depth:
@@ -111,13 +150,13 @@ class Outline:
             headers.append(
                 (depth, around, (match[2] or match[4] or match[5] or match[7] or b"", match[3] or match[6] or b""))
             )
-            places.append(match.start())
+            places.append(match.start() + 1)
         return places, headers
 
     def around(self, position: int) -> list[Header]:
         """The blocks around a position, innermost first."""
         start, line = self._line_at(position)
-        places, headers = self._headers
+        places, headers = self._block(bisect_right(self._margin, start) - 1)
         number = bisect_right(places, start) - 1
         found: list[Header] = []
         depth = len(line) - len(line.lstrip(b" \t"))
@@ -131,6 +170,15 @@ class Outline:
             found.append(headers[number][2])
             number = headers[number][1]
         return found
+
+    def outermost(self, position: int) -> Header:
+        """The last of the blocks around a position; none is around what is at the left margin."""
+        number = bisect_right(self._margin, position) - 1
+        if number >= 0 and self.data[self.data.rfind(b"\n", 0, position) + 1] in b" \t":
+            match = _HEADER.match(self.data, self._margin[number])
+            return (match[1] or match[3] or b"", match[2] or b"") if match else (b"", b"")
+        around = self.around(position)
+        return around[-1] if around else (b"", b"")
 
     def outside_functions(self, position: int) -> bool:
         """Whether the code at a position runs when the module is imported."""
@@ -150,14 +198,18 @@ class Outline:
     @cached_property
     def _margin(self) -> list[int]:
         """Where the statements at the left margin begin."""
-        return [match.start() for match in _LEFT.finditer(self.data)]
+        return [match.start() + 1 for match in _LEFT.finditer(self.data)]
 
     @cached_property
     def _called(self) -> frozenset[bytes]:
         """The names before a parenthesis, and those of decorators."""
         before = self.data.translate(_WORDS_AND_PARENTHESES).split(b"(")
-        decorators = _DECORATOR.findall(self.data) if b"@" in self.data else []
-        return frozenset([*(part.rpartition(b" ")[2] for part in before), *decorators])
+        found = {part.rpartition(b" ")[2] for part in before}
+        for match in _DECORATOR.finditer(self.data):
+            line = self.data.rfind(b"\n", 0, match.start())
+            if not self.data[line : match.start()].strip():
+                found.add(match[1])
+        return frozenset(found)
 
     def calls(self, names: frozenset[bytes]) -> bool:
         """Whether one of these functions is called, or decorates something, outside of functions."""
@@ -167,8 +219,7 @@ class Outline:
         """The functions, outermost ones, that call one of these."""
         found = set()
         for name, position in self._calls(names):
-            around = self.around(position)
-            outermost = around[-1] if around else (b"", b"")
+            outermost = self.outermost(position)
             if outermost[0] == b"def" and outermost[1] != name and not outermost[1].startswith(b"__"):
                 found.add(outermost[1])
         return found
@@ -196,6 +247,7 @@ class Outline:
         return start, self.data[start : end if end >= 0 else len(self.data)]
 
 
+_NO_NAMES = re.compile(rb"#[^\n]*|[()\\]")
 _NO_CALL = (b"def ", b"elf.", b"cls.")
 
 
@@ -213,10 +265,12 @@ def _imports(source: Outline) -> Iterator[ImportLine]:
         line += data.count(b"\n", counted, match.start())
         counted = match.start()
         if match[2]:
-            names = re.sub(rb"#[^\n]*|[()\\]", b" ", match[3]).split(b",")
+            listed = match[3]
+            if not listed.replace(b",", b"").replace(b" ", b"").isalnum():
+                listed = _NO_NAMES.sub(b" ", listed)
             yield ImportLine(
                 module=match[2].decode("utf-8", "replace"),
-                names=tuple(name.split()[0].decode("utf-8", "replace") for name in names if name.strip()),
+                names=tuple(name.split()[0].decode("utf-8", "replace") for name in listed.split(b",") if name.strip()),
                 nested=nested,
                 line=line,
             )

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Protocol
 
+from abiscan.inputs.requirement import applying
 from abiscan.python.model import Answer
+from abiscan.python.systems import LINUX, PythonSystem
 
-ROOT = "/the-folder-of-the-package"
-"""Where the package is taken to be installed: the folder that texts have as the empty path."""
+_NAMES_SYSTEM = re.compile(r"os_name|sys_platform|platform_system")
 
 
 class PackageSources(Protocol):
@@ -31,20 +32,15 @@ class PackageSources(Protocol):
         ...
 
 
-_LIBRARY = re.compile(r"\.so(\.\d+)*$")
-_TAGGED = re.compile(r"\.cpython-(\d)(\d+)[a-z]*(-[^.]*)?\.so$")
-
-
-def stripped(text: str) -> str:
-    """A text without the folder of the package."""
-    return text.replace(ROOT + "/", "").replace(ROOT, "")
-
-
 class PackageFiles:
-    """What the package finds when it looks at its own files."""
+    """What the package finds when it looks at its own files.
 
-    def __init__(self, sources: PackageSources) -> None:
+    :param system: the one that it is for
+    """
+
+    def __init__(self, sources: PackageSources, system: PythonSystem = LINUX) -> None:
         self.sources = sources
+        self.system = system
         self.members = frozenset(posixpath.normpath(path) for path in sources.members())
         self._cache: dict[str, bytes] = {}
 
@@ -64,7 +60,7 @@ class PackageFiles:
     @cached_property
     def libraries(self) -> tuple[str, ...]:
         """The shared libraries, by path."""
-        return tuple(sorted(path for path in self.members if _LIBRARY.search(path)))
+        return tuple(sorted(path for path in self.members if self.system.libraries.search(path)))
 
     def read(self, path: str) -> bytes:
         """The bytes of a member."""
@@ -74,10 +70,7 @@ class PackageFiles:
 
     def inside(self, path: str) -> str | None:
         """The path inside the package, None if it is elsewhere."""
-        path = posixpath.normpath(path)
-        if path == ROOT:
-            return ""
-        return path[len(ROOT) + 1 :] if path.startswith(ROOT + "/") else None
+        return self.system.inside(path)
 
     def exists(self, path: str) -> bool:
         """Whether there is such a file or folder; ``path`` is inside the package."""
@@ -111,10 +104,10 @@ class PackageFiles:
     def extension(self, stem: str, python: tuple[int, int] | Answer) -> str | None:
         """The file that Python's import finds for an extension module, by the path without its suffix."""
         candidates = self._by_stem.get(stem, ())
-        for suffix in ("tagged", ".abi3.so", ".so"):
+        for suffix in ("tagged", *self.system.suffixes):
             for one in candidates:
                 rest = one[len(stem) :]
-                if (suffix == "tagged" and accepts_tag(rest, python)) or rest == suffix:
+                if (suffix == "tagged" and self.system.accepts_tag(rest, python)) or rest == suffix:
                     return one
         return None
 
@@ -128,9 +121,9 @@ class PackageFiles:
         return found
 
     @cached_property
-    def extension_names(self) -> frozenset[str]:
+    def extension_names(self) -> frozenset[bytes]:
         """The names that the libraries may be imported by, without their packages."""
-        return frozenset(stem.rpartition("/")[2] for stem in self._by_stem)
+        return frozenset(stem.rpartition("/")[2].encode("utf-8", "surrogatepass") for stem in self._by_stem)
 
     def libraries_of(self, module: str) -> list[str]:
         """The shared libraries in a package by name, or the extension module that goes by it."""
@@ -147,7 +140,7 @@ class PackageFiles:
     def importable_name(self, path: str) -> str | None:
         """The name of the extension module that a library is, if its file name is one; for any Python."""
         folder, _, name = path.rpartition("/")
-        stem = re.sub(r"(\.cpython-[^.]*|\.abi3)?\.so$", "", name)
+        stem = self.system.module.sub("", name)
         if "." in stem or not stem.isidentifier():
             return None
         return ".".join([*filter(None, folder.split("/")), stem])
@@ -160,7 +153,8 @@ class PackageFiles:
         """A package, or those that are in it if others may put packages into it, too (PEP 420)."""
         folder = name.replace(".", "/")
         names = self.folders.get(folder, set())
-        if not names or {"__init__.py", "__init__.so"} & names or any(one.endswith(".py") for one in names):
+        modules = {f"__init__{suffix}" for suffix in (".py", *self.system.suffixes)}
+        if not names or modules & names or any(one.endswith(".py") for one in names):
             return [name]
         inside = [f"{name}.{one}" for one in sorted(names) if f"{folder}/{one}/__init__.py" in self.members]
         return inside or [name]
@@ -180,29 +174,32 @@ class PackageFiles:
     def _importable(self, name: str) -> bool:
         return any(
             path == f"{name}.py"
-            or (path.startswith(f"{name}/") and path.endswith((".py", ".so")))
+            or (path.startswith(f"{name}/") and path.endswith((".py", *self.system.suffixes)))
             or self.importable_name(path) == name
             for path in self.members
         )
 
 
-def accepts_tag(suffix: str, python: tuple[int, int] | Answer) -> bool:
-    """Whether a Python imports extension modules with this suffix because of its tag: ``.cpython-311-….so``."""
-    match = _TAGGED.match(suffix)
-    if match is None:
-        return False
-    return isinstance(python, Answer) or (int(match[1]), int(match[2])) == python
-
-
 def requirements(files: PackageFiles) -> frozenset[str]:
-    """The distributions that the package requires, by normalised name; those of extras are not among them."""
+    """The distributions that the package requires on its system, by normalised name, without those of extras.
+
+    Of the conditions, those count that name a system: the others are about what is not known here.
+    """
     found = set()
     for path in files.members:
         if path.endswith(".dist-info/METADATA"):
             for line in files.read(path).decode("utf-8", "replace").splitlines():
                 match = re.match(r"Requires-Dist:\s*([A-Za-z0-9._-]+)(.*)", line)
-                if match and "extra" not in match[2].partition(";")[2]:
+                if match and "extra" not in match[2].partition(";")[2] and _is_for(files.system, line):
                     found.add(re.sub(r"[-_.]+", "_", match[1]).lower())
                 if not line:
                     break
     return frozenset(found)
+
+
+def _is_for(system: PythonSystem, line: str) -> bool:
+    marker = line.partition(";")[2]
+    if not _NAMES_SYSTEM.search(marker) or "platform_machine" in marker:
+        return True
+    names = {"os_name": system.os_name, "sys_platform": system.sys_platform, "platform_system": system.name}
+    return applying(line.partition(":")[2].strip(), names) is not None

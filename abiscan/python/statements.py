@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from abiscan.python import attributes
 from abiscan.python.handling import Handling, ends_in_raise
@@ -24,7 +25,7 @@ class Statements(Handling):
             self.frames[-1].line = statement.lineno
             method = _EXECUTE.get(type(statement))
             if method is not None:
-                getattr(self, method)(statement, scope)
+                method(self, statement, scope)
 
     # ---- one method for each form
 
@@ -205,6 +206,9 @@ class Statements(Handling):
         for alias in node.names:
             self.import_names(alias, scope)
 
+    def _import_from(self, node: ast.ImportFrom, scope: Scope) -> None:
+        self.import_from(node, scope)
+
     def import_names(self, alias: ast.alias, scope: Scope) -> None:
         """``import NAME``."""
         raise NotImplementedError
@@ -232,31 +236,31 @@ def _as_load(target: ast.expr) -> ast.expr:
     return target
 
 
-_EXECUTE: dict[type[ast.stmt], str] = {
-    ast.Expr: "_expression",
-    ast.Assign: "_assignment",
-    ast.AnnAssign: "_annotated",
-    ast.AugAssign: "_augmented",
-    ast.If: "_if",
-    ast.For: "_for",
-    ast.AsyncFor: "_for",
-    ast.While: "_while",
-    ast.With: "_with",
-    ast.AsyncWith: "_with",
-    ast.Try: "_try",
-    ast.Raise: "_raise",
-    ast.Assert: "_assert",
-    ast.FunctionDef: "_define",
-    ast.AsyncFunctionDef: "_define",
-    ast.ClassDef: "_class",
-    ast.Return: "_return",
-    ast.Break: "_break",
-    ast.Continue: "_continue",
-    ast.Delete: "_delete",
-    ast.Global: "_outer",
-    ast.Nonlocal: "_outer",
-    ast.Match: "_match",
-    ast.Import: "_import",
-    ast.ImportFrom: "import_from",
+_EXECUTE: dict[type[ast.stmt], Callable[[Statements, Any, Scope], None]] = {
+    ast.Expr: Statements._expression,
+    ast.Assign: Statements._assignment,
+    ast.AnnAssign: Statements._annotated,
+    ast.AugAssign: Statements._augmented,
+    ast.If: Statements._if,
+    ast.For: Statements._for,
+    ast.AsyncFor: Statements._for,
+    ast.While: Statements._while,
+    ast.With: Statements._with,
+    ast.AsyncWith: Statements._with,
+    ast.Try: Statements._try,
+    ast.Raise: Statements._raise,
+    ast.Assert: Statements._assert,
+    ast.FunctionDef: Statements._define,
+    ast.AsyncFunctionDef: Statements._define,
+    ast.ClassDef: Statements._class,
+    ast.Return: Statements._return,
+    ast.Break: Statements._break,
+    ast.Continue: Statements._continue,
+    ast.Delete: Statements._delete,
+    ast.Global: Statements._outer,
+    ast.Nonlocal: Statements._outer,
+    ast.Match: Statements._match,
+    ast.Import: Statements._import,
+    ast.ImportFrom: Statements._import_from,
 }
 """The method for each kind of statement; what is not among them does nothing."""

@@ -76,3 +76,22 @@ def _own(body: ast.AST) -> Iterator[ast.AST]:
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
             yield node
             waiting.extend(ast.iter_child_nodes(node))
+
+
+def bound_names(statement: ast.stmt) -> set[str]:
+    """The names that a statement binds, functions inside it apart."""
+    found: set[str] = set()
+    waiting: list[ast.AST] = [statement]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found.add(node.name)
+            continue
+        if isinstance(node, ast.Lambda):
+            continue
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        if isinstance(node, ast.alias):
+            found.add((node.asname or node.name).split(".")[0])
+        waiting.extend(ast.iter_child_nodes(node))
+    return found - {"*"}

@@ -6,18 +6,22 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from abiscan.python.explore import Run, run
+from abiscan.python.explore import Run
 from abiscan.python.handling import loudest_of
 from abiscan.python.installed import Surroundings
 from abiscan.python.library import PythonCode
-from abiscan.python.machine import Attempt, Limits
-from abiscan.python.model import HowLoaded, LibraryUse, OtherTorch, Said, Skipped
-from abiscan.python.questions import AskedWorld
-from abiscan.python.uses import Willing
+from abiscan.python.machine import Attempt
+from abiscan.python.model import HowLoaded, LibraryUse, OtherTorch, Raised, Said, Skipped
+from abiscan.python.uses import WillingImports
 
 _MOST_TORCHES = 4
 _OPEN = (HowLoaded.NEVER, HowLoaded.ON_DEMAND, HowLoaded.UNKNOWN)
 _ASKS = re.compile(rb"torch\.__version__|torch\.version|torch_version|from torch import|version\(\s*.(?:py)?torch\b")
+
+
+def asks_for_torch(source: bytes) -> bool:
+    """Whether a source may ask for the version or the build of torch."""
+    return _ASKS.search(source) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,22 +42,26 @@ class _Imports:
 
     @property
     def stop(self) -> bool:
-        """Whether one of them raises."""
+        """Whether one of them raises, or could not be followed to its end."""
         return any(run.raised is not None for run in self.runs)
+
+    @property
+    def surely_stop(self) -> bool:
+        """Whether one of them raises."""
+        return any(isinstance(run.raised, Raised) for run in self.runs)
 
     def asks(self, library: PythonCode) -> bool:
         """Whether what is imported asks for torch's version."""
         files = {file for run in self.runs for file in run.trace.imported}
-        return any(_ASKS.search(library.source(file)) for file in files)
+        return any(asks_for_torch(library.source(file)) for file in files)
 
 
 def unreached(
     library: PythonCode,
-    world: Callable[[], AskedWorld],
+    willing: WillingImports,
     names: Sequence[str],
     uses: Mapping[str, LibraryUse],
     built_for: Callable[[str], Sequence[OtherTorch]],
-    limits: Limits,
 ) -> dict[str, LibraryUse]:
     """How the package uses what its import here does not get to.
 
@@ -62,20 +70,21 @@ def unreached(
     left = {path: use for path, use in uses.items() if use.how in _OPEN and use.convention is None}
     if not left:
         return {}
-    here = _Imports(runs=tuple(run(library, Willing(world()), name, {}, limits) for name in names))
+    here = _Imports(runs=tuple(map(willing.run, names)))
     found: dict[str, LibraryUse] = {}
     if here.stop or here.asks(library):
         torches = list(dict.fromkeys(torch for path in left for torch in built_for(path)))[:_MOST_TORCHES]
         installed, library.surroundings = library.surroundings, Surroundings()
         for torch in torches:
-            there = _Imports(runs=tuple(run(library, Willing(world(), torch), name, {}, limits) for name in names))
+            there = _Imports(runs=tuple(willing.run(name, torch) for name in names))
             for path in left.keys() & there.attempts.keys() - here.attempts.keys() - found.keys():
                 found[path] = _use(path, here, there)
             if found.keys() == left.keys():
                 break
         library.surroundings = installed
     if here.stop:
-        found |= {path: _after_the_stop(use) for path, use in left.items() if path not in found}
+        skipped = Skipped.IMPORT_STOPS if here.surely_stop else None
+        found |= {path: _after_the_stop(use, skipped) for path, use in left.items() if path not in found}
     return found
 
 
@@ -97,8 +106,8 @@ def _only_here(here: _Imports, there: _Imports) -> Iterable[Said]:
     return (said for said in here.said if said.at not in common)
 
 
-def _after_the_stop(use: LibraryUse) -> LibraryUse:
+def _after_the_stop(use: LibraryUse, skipped: Skipped | None) -> LibraryUse:
     """What is not known, since the code was followed only as far as the import gets."""
     if use.how is HowLoaded.NEVER and not use.unimportable:
-        return replace(use, how=HowLoaded.UNKNOWN, skipped=Skipped.IMPORT_STOPS)
+        return replace(use, how=HowLoaded.UNKNOWN, skipped=skipped)
     return use

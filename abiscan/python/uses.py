@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
 from abiscan.python.conventions import fits, named
-from abiscan.python.explore import Run
+from abiscan.python.explore import Run, run
 from abiscan.python.imports import PythonInterpreter
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Attempt, Exhausted, Limits, Unreadable
@@ -15,6 +17,8 @@ from abiscan.python.model import Answer, HowLoaded, LibraryUse, LoadedBy, NoResu
 from abiscan.python.questions import AskedWorld, Questions
 from abiscan.python.values import Class, NotKnown, PythonFunction, PythonModule, Thrown, Why
 
+_WORD = re.compile(rb"[\w\x80-\xff]+")
+_FEW_NAMES = 20
 _MOST_MODULES = 200
 _MOST_CHOICES = 6
 
@@ -79,6 +83,51 @@ class Unwilling(Willing):
         return Raised(exception=error, message=None, at=None) if path in self.refused else None
 
 
+Elsewhere = dict[Hashable, tuple[Run, dict[str, bool | Answer]]]
+"""The imports of the modules of a package beside other torches, and the operators of torch that are asked for by then.
+
+They are the same whatever the target is.
+"""
+
+
+class WillingImports:
+    """The imports of a package's modules where every library loads.
+
+    :param elsewhere: remembers those beside other torches
+    """
+
+    def __init__(
+        self, library: PythonCode, world: Callable[[], AskedWorld], limits: Limits, elsewhere: Elsewhere
+    ) -> None:
+        self._library, self._world, self._limits = library, world, limits
+        self._runs: dict[str, Run] = {}
+        self._elsewhere = elsewhere
+
+    def world(self) -> Willing:
+        """A world in which every library loads, and nothing is loaded yet."""
+        return Willing(self._world())
+
+    def run(self, module: str, torch: OtherTorch | None = None) -> Run:
+        """The most likely import of a module, perhaps beside another torch."""
+        if torch is not None:
+            return self._beside(torch, module)
+        if module not in self._runs:
+            self._runs[module] = run(self._library, self.world(), module, {}, self._limits)
+        return self._runs[module]
+
+    def _beside(self, torch: OtherTorch, module: str) -> Run:
+        world = Willing(self._world(), torch)
+        key = torch, module, world.python, world.machine, frozenset(world.of_aten.items())
+        if key not in self._elsewhere:
+            found = run(self._library, world, module, {}, self._limits)
+            if found.raised is Answer.UNKNOWN:
+                return found  # perhaps for want of time
+            self._elsewhere[key] = found, dict(world.of_aten)
+        found, operators = self._elsewhere[key]
+        world.of_aten.update(operators)
+        return found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Later:
     """What the code may load beyond its usual import: instead of what fails, by module, and in functions."""
@@ -94,16 +143,18 @@ class Later:
         yield from self.in_functions
 
 
-def instead(library: PythonCode, world: AskedWorld, modules: Sequence[str], limits: Limits) -> list[Attempt]:
+def instead(library: PythonCode, willing: WillingImports, modules: Sequence[str], limits: Limits) -> list[Attempt]:
     """What the package tries to load as it is imported if what it can do without does not load, one after the other."""
     found: list[Attempt] = []
     refused: set[str | None] = set()
     for _ in range(_MOST_CHOICES):
-        machine = PythonInterpreter(library, Unwilling(world, refused), {}, limits)
-        for name in modules:
-            _try_import(machine, name)
-        found.extend(machine.trace.attempts)
-        guarded = {one.path for one in machine.trace.attempts if one.guarded}
+        runs = (
+            run(library, Unwilling(willing.world(), refused), name, {}, limits) if refused else willing.run(name)
+            for name in modules
+        )
+        attempts = [one for import_ in runs for one in import_.trace.attempts]
+        found.extend(attempts)
+        guarded = {one.path for one in attempts if one.guarded}
         if guarded <= refused:
             break
         refused |= guarded
@@ -118,13 +169,15 @@ def _try_import(machine: PythonInterpreter, name: str) -> bool:
     return True
 
 
-def later(library: PythonCode, world: AskedWorld, modules: Sequence[str], runs: Iterable[Run], limits: Limits) -> Later:
+def later(
+    library: PythonCode, willing: WillingImports, modules: Sequence[str], runs: Iterable[Run], limits: Limits
+) -> Later:
     """Import the modules that the package's import does not reach, and call the functions that nothing called."""
     runs = tuple(runs)
     loaded = {one.path for run in runs for one in run.trace.attempts}
     if loaded.issuperset(library.files.libraries):
         return Later(instead=[], by_module={}, in_functions=[])
-    machine = PythonInterpreter(library, Willing(world), {}, limits)
+    machine = PythonInterpreter(library, willing.world(), {}, limits)
     imported = {file for run in runs for file in run.trace.imported}
     by_module: dict[str, list[Attempt]] = {}
     in_functions: list[Attempt] = []
@@ -142,7 +195,7 @@ def later(library: PythonCode, world: AskedWorld, modules: Sequence[str], runs: 
         before = len(machine.trace.attempts)
         _call_all(library, machine)
         in_functions = machine.trace.attempts[before:]
-        failing = instead(library, world, modules, limits)
+        failing = instead(library, willing, modules, limits)
     except Exhausted:
         pass
     return Later(instead=failing, by_module=by_module, in_functions=in_functions)
@@ -151,8 +204,9 @@ def later(library: PythonCode, world: AskedWorld, modules: Sequence[str], runs: 
 def _may_load(library: PythonCode, path: str) -> bool:
     if library.outline(path).loads or library.outline(path).calls(library.risky):
         return True
-    source = library.source(path)
-    named = any(name.encode() in source for name in library.files.extension_names)
+    source, names = library.source(path), library.files.extension_names
+    few = len(names) <= _FEW_NAMES
+    named = any(name in source for name in names) if few else not names.isdisjoint(_WORD.findall(source))
     return named and any(one.extension for one in library.imported_by(path))
 
 
@@ -181,13 +235,18 @@ def classify(
     library: PythonCode, world: AskedWorld, runs: tuple[tuple[Run, ...], ...], after: Later
 ) -> dict[str, LibraryUse]:
     """Each library of the package, and how it is used."""
+    at_import: dict[str, LibraryUse] = {}
+    for group in reversed(runs):  # the first module that loads one counts
+        at_import.update(_at_import(group))
+    beyond = _first(after.attempts())
     uses: dict[str, LibraryUse] = {}
     for path in library.files.libraries:
-        use = _at_import(path, runs)
-        if use is None:
-            use = _beyond_import(path, after)
-        if use is not None:
-            uses[path] = use
+        if path in at_import:
+            uses[path] = at_import[path]
+        elif path in beyond:
+            attempt = beyond[path]
+            how = HowLoaded.CONDITIONAL if attempt in after.instead else HowLoaded.ON_DEMAND
+            uses[path] = LibraryUse(path=path, how=how, at=attempt.at)
     _alternatives(library, world, uses)
     _needed(library, uses)
     unclear = any(one.path is None for one in after.attempts()) or any(
@@ -201,55 +260,63 @@ def classify(
     return uses
 
 
-def _at_import(path: str, runs: tuple[tuple[Run, ...], ...]) -> LibraryUse | None:
-    for group in runs:
-        found = [(run, next((one for one in run.trace.attempts if one.path == path), None)) for run in group]
+def _first(attempts: Iterable[Attempt]) -> dict[str, Attempt]:
+    """The first attempt to load each library."""
+    first: dict[str, Attempt] = {}
+    for one in attempts:
+        if one.path is not None:
+            first.setdefault(one.path, one)
+    return first
+
+
+def _at_import(group: Sequence[Run]) -> dict[str, LibraryUse]:
+    """The libraries that the import of one module loads."""
+    runs = [(run, _first(run.trace.attempts)) for run in group]
+    uses: dict[str, LibraryUse] = {}
+    for path in {path for _, first in runs for path in first}:
+        found = [(run, first.get(path)) for run, first in runs]
         known = [one for _, one in found if one is not None]
-        if known:
-            usual = [one for run, one in found if not run.optional]
-            how = HowLoaded.IMPORT if all(usual) else HowLoaded.CONDITIONAL
-            if how is HowLoaded.IMPORT and any(one.guarded or one.told is not None for one in known):
-                how = HowLoaded.GUARDED
-            return LibraryUse(path=path, how=how, at=known[0].at)
-    return None
-
-
-def _beyond_import(path: str, after: Later) -> LibraryUse | None:
-    attempt = next((one for one in after.attempts() if one.path == path), None)
-    if attempt is None:
-        return None
-    how = HowLoaded.CONDITIONAL if attempt in after.instead else HowLoaded.ON_DEMAND
-    return LibraryUse(path=path, how=how, at=attempt.at)
+        usual = [one for run, one in found if not run.optional]
+        how = HowLoaded.IMPORT if all(usual) else HowLoaded.CONDITIONAL
+        if how is HowLoaded.IMPORT and any(one.guarded or one.told is not None for one in known):
+            how = HowLoaded.GUARDED
+        uses[path] = LibraryUse(path=path, how=how, at=known[0].at)
+    return uses
 
 
 def _alternatives(library: PythonCode, world: AskedWorld, uses: dict[str, LibraryUse]) -> None:
     """Libraries beside one that is used, for another version of torch, CUDA or Python."""
     names = {path: named(path) for path in library.files.libraries}
+    alike = Counter(name.pattern for name in names.values())
+    used: dict[str, LibraryUse] = {}
+    for use in uses.values():
+        used.setdefault(names[use.path].pattern, use)
     for path in library.files.libraries:
         if path in uses or not names[path].parts:
             continue
-        sibling = next((one for one in uses.values() if names[one.path].pattern == names[path].pattern), None)
+        sibling = used.get(names[path].pattern)
         if sibling is not None and sibling.how is not HowLoaded.ALTERNATIVE and sibling.convention is None:
             uses[path] = LibraryUse(path=path, how=HowLoaded.ALTERNATIVE, at=sibling.at)
             continue
-        siblings = [one for one in library.files.libraries if names[one].pattern == names[path].pattern]
         fitting = fits(names[path], world)
-        if fitting is None or len(siblings) < 2:
+        if fitting is None or alike[names[path].pattern] < 2:
             continue
         target = " and ".join(f"{kind} {value}" for kind, value in names[path].parts)
         how = HowLoaded.IMPORT if fitting else HowLoaded.ALTERNATIVE
         uses[path] = LibraryUse(path=path, how=how, at=None, convention=f"its name says {target}")
+        used.setdefault(names[path].pattern, uses[path])
 
 
 def _needed(library: PythonCode, uses: dict[str, LibraryUse]) -> None:
     """Libraries that others of the package need."""
+    system = library.files.system
     by_name: dict[str, list[str]] = {}
     for path in library.files.libraries:
-        by_name.setdefault(path.rpartition("/")[2], []).append(path)
+        by_name.setdefault(system.file_name(path), []).append(path)
     waiting = [use.path for use in uses.values()]
     while waiting:
         for name in library.files.sources.needed(waiting.pop()):
-            for path in by_name.get(name, ()):
+            for path in by_name.get(system.file_name(name), ()):
                 if path not in uses:
                     uses[path] = LibraryUse(path=path, how=HowLoaded.NEEDED, at=None)
                     waiting.append(path)
@@ -257,7 +324,7 @@ def _needed(library: PythonCode, uses: dict[str, LibraryUse]) -> None:
 
 def _no_python_imports(library: PythonCode, path: str) -> bool:
     name = library.files.importable_name(path)
-    if name is None or ".cpython-" not in path:
+    if name is None or not library.files.system.tagged.search(path):
         return False
     found = library.locate(name)
     return found is None or found.file != path

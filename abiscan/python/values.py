@@ -1,6 +1,6 @@
 """The values that the reading of Python code computes with.
 
-What is known is the value itself: a ``str``, an ``int``, a ``list``, a ``PurePosixPath``. The classes of this module
+What is known is the value itself: a ``str``, an ``int``, a ``list``, a ``PurePath``. The classes of this module
 are what has no such value here: what is not known, and the functions, classes, modules and exceptions of the package.
 """
 
@@ -10,7 +10,7 @@ import ast
 import enum
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from pathlib import PurePath
 
 from abiscan.python.model import PythonLine, World
 
@@ -137,9 +137,15 @@ class Class:
     bases: tuple[object, ...]
     names: dict[str, object]
     module: str = ""
+    _ancestry: list[object] | None = None
 
     def ancestry(self) -> list[object]:
         """The class and what it derives from, nearest first."""
+        if self._ancestry is None:
+            self._ancestry = self._derived_from()
+        return self._ancestry
+
+    def _derived_from(self) -> list[object]:
         found: list[object] = []
         waiting: list[object] = [self]
         while waiting and len(found) < 100:
@@ -151,7 +157,10 @@ class Class:
 
     def find(self, name: str) -> object | None:
         """An attribute of the class or of what it derives from."""
-        return next((one.names[name] for one in self.ancestry() if isinstance(one, Class) and name in one.names), None)
+        for one in self.ancestry():
+            if isinstance(one, Class) and name in one.names:
+                return one.names[name]
+        return None
 
     def is_open(self) -> bool:
         """Whether it derives from something whose attributes are not known."""
@@ -220,7 +229,7 @@ def thrown(cls: type[BaseException], *args: object) -> Thrown:
     return Thrown(PythonError(cls, args))
 
 
-SCALARS = (str, int, float, bool, bytes, type(None), complex, PurePosixPath, range, slice)
+SCALARS = (str, int, float, bool, bytes, type(None), complex, PurePath, range, slice)
 
 
 def concrete(value: object, depth: int = 0) -> bool:

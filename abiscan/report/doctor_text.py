@@ -34,6 +34,8 @@ def render(diagnosis: Diagnosis, console: Console) -> None:
     console.print()
     console.print(table)
     commands = list(dict.fromkeys(command for ailment in diagnosis.ailments for command in ailment.commands))
+    if diagnosis.advice is not None:
+        console.print(Text(f"\n{clean(diagnosis.advice)}"), soft_wrap=True)
     if commands:
         console.print(Text("\nto fix this, type:" if len(commands) == 1 else "\nto fix these, type:"))
     for command in commands:

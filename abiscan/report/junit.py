@@ -58,7 +58,7 @@ def _suite_name(build: str | None) -> str:
 def _of_package(report: Report, package: PackageResult, fail_on: Effect, *, strict: bool) -> _Case:
     outcome = "error" if package.verdict is PackageVerdict.UNKNOWN else None
     found = causes(report, package)
-    lines = [*(_finding(cause.finding, cause.files) for cause in found)]
+    lines = [*_elsewhere(package), *(_finding(cause.finding, cause.files) for cause in found)]
     lines += [line for _, result in report.files(package) for line in _known(result)]
     lines += [f"gap[python]: {gap}" for gap in package.gaps]
     if package.error and package.error.cause:
@@ -88,8 +88,12 @@ def _of_result(result: Result, fail_on: Effect, *, strict: bool) -> _Case:
         outcome="failure" if failing else outcome,
         kind=next((finding.rule for finding in result.findings), "gap"),
         message=message,
-        lines=[*map(_finding, result.findings), *_known(result), *gaps],
+        lines=[*_elsewhere(result), *map(_finding, result.findings), *_known(result), *gaps],
     )
+
+
+def _elsewhere(judged: PackageResult | Result) -> list[str]:
+    return [f"other builds: {judged.elsewhere}"] if judged.elsewhere else []
 
 
 def _suite(root: ET.Element, name: str, cases: Sequence[_Case]) -> None:

@@ -36,13 +36,13 @@ def _lines(report: Report) -> Iterator[str]:
     yield "|---|---|---|---|"
     for package in report.packages:
         error = code(first_line(str(package.error))) if package.error else ""
-        verdict = f"{_PACKAGE_SIGNS[package.verdict]} {package.verdict.value}"
+        verdict = f"{_PACKAGE_SIGNS[package.verdict]} {package.verdict.value}{_elsewhere(package)}"
         yield f"| {code(_title(package))} | {plain(package.torch_build or '?')} | {verdict} | {error} |"
     for result in report.alone:
         message = result.predicted_error.line if result.predicted_error else ""
         if not result.uses_torch:
             message = message or "does not use torch"
-        verdict = f"{_SIGNS[result.verdict]} {result.verdict.value}"
+        verdict = f"{_SIGNS[result.verdict]} {result.verdict.value}{_elsewhere(result)}"
         yield f"| {code(_name(result))} | {plain(result.torch_build or '?')} | {verdict} | {code(message)} |"
     for target in report.unchecked:
         verdict = "nothing to check" if target.readable else "❔ not checked"
@@ -76,6 +76,10 @@ def _package(report: Report, package: PackageResult) -> Iterator[str]:
     for cause in found:
         yield from _finding(cause.finding, cause.files if len(cause.files) > 1 else ())
     yield from suppressed
+
+
+def _elsewhere(judged: PackageResult | Result) -> str:
+    return f" ({plain(judged.elsewhere)})" if judged.elsewhere else ""
 
 
 def _title(package: PackageResult) -> str:

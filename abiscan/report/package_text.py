@@ -41,12 +41,9 @@ _WIDTH: Final = 160
 
 def headline(package: PackageResult, *, verbose: bool = False) -> Text:
     """The verdict on a package, in one line."""
-    others = ", ".join(
-        f"{verdict.value.replace('-', ' ')} on torch {build}" for build, verdict in package.other_builds.items()
-    )
     return Text.assemble(
         (clean(package.subject), "bold"),
-        f" ({others})" if others else "",
+        f" ({package.elsewhere})" if package.elsewhere else "",
         ": ",
         (_readable(package.summary, verbose=verbose), _STYLES[package.verdict]),
     )
@@ -75,6 +72,8 @@ def lines(report: Report, package: PackageResult, verbosity: int) -> Iterator[Te
         for suppressed in result.suppressed:
             yield Text(f"suppressed[{suppressed.finding.rule}]: {clean(suppressed.finding.message)}", style="dim")
             yield Text(f"  = reason: {clean(suppressed.reason)}", style="dim")
+    if package.unread:
+        yield Text(f"  = gap: {clean(package.unread)}", style="yellow")
     if verbose:
         yield from _details(report, package)
 

@@ -52,6 +52,16 @@ def render(report: Report, rules: Sequence[Rule]) -> str:
                     for gap in result.gaps
                 ]
                 + [
+                    _elsewhere(package, package.subject, _place(package.target, package.module or package.name))
+                    for package in report.packages
+                    if package.elsewhere
+                ]
+                + [
+                    _elsewhere(result, f"{result.path} on torch {result.torch_build}", _location(result))
+                    for result in report.alone
+                    if result.elsewhere
+                ]
+                + [
                     {"level": "note" if target.readable else "error", "message": {"text": str(target)}}
                     for target in report.unchecked
                 ],
@@ -63,6 +73,12 @@ def render(report: Report, rules: Sequence[Rule]) -> str:
         ],
     }
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
+
+
+def _elsewhere(judged: PackageResult | Result, subject: str, place: dict[str, Any]) -> dict[str, Any]:
+    """That other builds of the release have other verdicts: there may be no result that could say so."""
+    text = f"{subject}: {judged.verdict.value}, but {judged.elsewhere}"
+    return {"level": "warning", "message": {"text": text}, "locations": [place]}
 
 
 def level(effect: Effect) -> str:

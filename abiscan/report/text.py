@@ -106,9 +106,8 @@ def verdict(result: Result) -> Text:
     path = result.target if result.target.endswith(result.path) else f"{result.target}: {result.path}"
     word = "loads, then corrupts memory" if result.verdict is Verdict.CORRUPTS else result.verdict.value
     line = Text.assemble(clean(path), ": ", (word, _VERDICT_STYLES[result.verdict]), f" on {torch}")
-    if result.other_builds:
-        others = (f"{verdict.value} on torch {build}" for build, verdict in result.other_builds.items())
-        line.append(f" ({', '.join(others)})")
+    if result.elsewhere:
+        line.append(f" ({result.elsewhere})")
     if result.predicted_error:
         line.append(f" - {clean(result.predicted_error.line)}")
     elif result.external:

@@ -104,6 +104,11 @@ class Result:
         )
 
     @property
+    def elsewhere(self) -> str:
+        """The verdicts on other builds of the release, where they differ; empty if none does."""
+        return ", ".join(f"{verdict.value} on torch {build}" for build, verdict in self.other_builds.items())
+
+    @property
     def unexpected_gaps(self) -> tuple[Gap, ...]:
         """The gaps that ``--strict`` counts."""
         return tuple(gap for gap in self.gaps if not gap.expected)

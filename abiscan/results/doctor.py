@@ -59,7 +59,7 @@ class Diagnosis:
     """The state of an environment; its problems are in ``ailments``, worst first.
 
     ``environment`` names it, and says why it was chosen; ``solution`` is the one command after which the packages in it
-    work together, None if there is none to be found, or no need of one.
+    work together, None if there is none to be found, or no need of one; ``advice`` says what that installs, and why.
     """
 
     environment: str
@@ -68,6 +68,7 @@ class Diagnosis:
     ailments: tuple[Ailment, ...]
     healthy: tuple[str, ...]
     solution: str | None = None
+    advice: str | None = None
 
     @property
     def exit_code(self) -> int:
@@ -96,6 +97,7 @@ class Diagnosis:
                     for ailment in self.ailments
                 ],
                 "solution": self.solution,
+                "advice": self.advice,
                 "healthy": list(self.healthy),
             }
         )

@@ -204,22 +204,30 @@ def legend(*, packages: bool = False) -> str:
 def advice(matrix: Matrix, target: str, declared: str | None) -> str:
     """What a target requires, where it works, and what to require."""
     suggestion = matrix.suggestions.get(target)
-    works_on = (
-        f"works on torch {working(matrix, target)} ({suggestion})"
-        if suggestion
-        else f"works on none of torch {ranges(*[[column.release for column in matrix.columns]] * 2)}"
-    )
-    return f"requires {declared}; {works_on}" if declared else works_on
+    releases = [column.release for column in matrix.columns]
+    decided = _fitting(matrix, target, "✓◐·")
+    undecided = [release for release in _fitting(matrix, target, "✓◐?·") if release not in decided]
+    known = [
+        *([f"requires {declared}"] if declared else []),
+        *([f"works on torch {working(matrix, target)} ({suggestion})"] if suggestion else []),
+        *([f"unknown on torch {ranges(undecided, releases)}"] if undecided else []),
+        *([] if suggestion or undecided else [f"works on none of torch {ranges(releases, releases)}"]),
+    ]
+    return "; ".join(known)
 
 
 def working(matrix: Matrix, target: str) -> str:
     """The releases with a build on which the whole target works: ``2.5.0-2.5.1``; empty if there are none."""
+    good = _fitting(matrix, target, "✓·") or _fitting(matrix, target, "✓◐·")
+    return ranges(good, [column.release for column in matrix.columns])
+
+
+def _fitting(matrix: Matrix, target: str, signs: str) -> list[str]:
+    """The releases for the target's machine with a build on which every row of the target has one of these symbols."""
     package = matrix.package(target)
     rows = [package] if package else [row for row in matrix.rows if row.target == target]
     columns = [column for column in matrix.columns if any(mark_of(row, column) != "·" for row in rows)]
-    good = [column.release for column in columns if _fits(rows, column, "✓·")]
-    good = good or [column.release for column in columns if _fits(rows, column, "✓◐·")]
-    return ranges(good, [column.release for column in columns])
+    return [column.release for column in columns if _fits(rows, column, signs)]
 
 
 def _fits(rows: Sequence[Row | PackageRow], column: Column, signs: str) -> bool:

@@ -108,7 +108,8 @@ class PackageResult:
     external libraries that it needs and this machine does not have, ``not_installed`` the packages that it requires
     and that may bring them; ``conditions`` could not be decided ahead; ``gaps`` say what could not be followed.
     ``findings`` are about the package as a whole, such as its metadata. ``other_builds`` are the verdicts on other
-    builds of the same release, where a release number was asked for and they differ.
+    builds of the same release, where a release number was asked for and they differ. ``unread`` says what is not read
+    in files for its system.
     """
 
     target: str
@@ -128,6 +129,7 @@ class PackageResult:
     gaps: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
     other_builds: Mapping[str, PackageVerdict] = field(default_factory=dict)
+    unread: str | None = None
 
     def __str__(self) -> str:
         return f"{self.subject}: {self.summary}"
@@ -137,6 +139,12 @@ class PackageResult:
         """The package and the torch: ``torchvision 0.20.1 on torch 2.13.0``."""
         name = f"{self.name} {self.version}" if self.version else self.name
         return f"{name} on {f'torch {self.torch_build}' if self.torch_build else 'this torch'}"
+
+    @property
+    def elsewhere(self) -> str:
+        """The verdicts on other builds of the release, where they differ; empty if none does."""
+        words = ((build, verdict.value.replace("-", " ")) for build, verdict in self.other_builds.items())
+        return ", ".join(f"{word} on torch {build}" for build, word in words)
 
     @property
     def without(self) -> tuple[UsedLibrary, ...]:
@@ -236,7 +244,7 @@ def package_document(package: PackageResult) -> dict[str, Any]:
         "lacking": list(package.lacking),
         "not_installed": list(package.not_installed),
         "conditions": list(package.conditions),
-        "gaps": list(package.gaps),
+        "gaps": [*package.gaps, *([package.unread] if package.unread else [])],
     }
     if package.other_builds:
         document["other_builds"] = {build: verdict.value for build, verdict in package.other_builds.items()}

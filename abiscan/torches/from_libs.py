@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from abiscan.binary.elf import ElfFile
-from abiscan.binary.ownership import is_torch_library
-from abiscan.dispatch import assertions, tags
+from abiscan.binary.ownership import is_torch_library, without_version
+from abiscan.dispatch import assertions, tags, wordings
 from abiscan.dispatch.keys import keys_of_minor, newest_minor
 from abiscan.dispatch.operators import KEYS, TAGS, Fallback, Kernel, Operator, Operators, Place, RegistryEntry
 from abiscan.dispatch.tags import Tags
-from abiscan.dispatch.wordings import unworded
+from abiscan.dispatch.wordings import Wordings
 from abiscan.errors import InputError
 from abiscan.inputs import disk
 from abiscan.inputs.files import Files, Wheel
@@ -43,6 +43,7 @@ _LOAD_ORDER: Final = (
     re.compile(r"libtorch_python\.so"),
 )
 _CORE: Final = ("libtorch_cpu.so", "libtorch.so")
+_WITH_MESSAGES: Final = ("libc10.so", "libtorch_cpu.so", "libtorch.so")
 _OF_PYTHON: Final = "libtorch_python.so"
 _FIX: Final = (
     "pass the folder of the torch package, e.g. --torch \"$(python -c 'import torch; print(torch.__path__[0])')\""
@@ -87,7 +88,7 @@ def identities(release: TorchRelease, files: Files) -> dict[str, str]:
     """
     identified = {}
     for path in operator_libraries(release):
-        name, source, facts = posixpath.basename(path), files.source(path), files.object_at(path)
+        name, source, facts = without_version(posixpath.basename(path)), files.source(path), files.object_at(path)
         if source is None or facts is None or facts.build_id is None:
             return {}
         identified[name] = "" if name == _OF_PYTHON else f"{source.size} {facts.build_id}"
@@ -99,7 +100,7 @@ def read_operators(release: TorchRelease, files: Files) -> Operators:
 
     :raises InputError: a library cannot be read
     """
-    sources = {posixpath.basename(path): files.source(path) for path in operator_libraries(release)}
+    sources = {without_version(posixpath.basename(path)): files.source(path) for path in operator_libraries(release)}
     libraries = {name: source.open() for name, source in sources.items() if source is not None}
     # The emulator is imported only when needed: that takes longer than reading what an earlier run has stored.
     from abiscan.emulation import recover_torch
@@ -110,10 +111,12 @@ def read_operators(release: TorchRelease, files: Files) -> Operators:
         _tags(release, files),
     )
     operators = _named(recovered, version, own_tags or _tags_of_release(version))
+    worded = _wordings(version, [library for name, library in libraries.items() if name in _WITH_MESSAGES])
     return dataclasses.replace(
         operators,
         assertions=read_assertions(release, files),
-        unworded=_unworded(release, list(libraries.values())),
+        unworded=worded.absent,
+        reworded=worded.reworded,
         assumed=frozenset(_assumed(operators, version, has_tags=own_tags is not None)),
     )
 
@@ -125,9 +128,8 @@ def _assumed(operators: Operators, version: TorchVersion | None, *, has_tags: bo
         yield TAGS
 
 
-def _unworded(release: TorchRelease, libraries: Collection[ElfFile]) -> frozenset[str]:
-    version = release.torch_version
-    return unworded(libraries, version.minor_version) if version is not None else frozenset()
+def _wordings(version: TorchVersion | None, libraries: Collection[ElfFile]) -> Wordings:
+    return wordings.compare(libraries, version.minor_version) if version is not None else Wordings()
 
 
 def read_assertions(release: TorchRelease, files: Files) -> dict[str, str]:
@@ -217,9 +219,9 @@ def _named(recovered: TorchRegistrations, version: TorchVersion | None, known_ta
 def _from_package(package: str, files: Files, *, named: str, folder: str | None = None) -> TorchRelease:
     folder = folder or posixpath.join(package, "lib")
     libraries = [path for path in files.list(folder) if _SHARED_OBJECT.search(path)]
-    if not any(posixpath.basename(path) in _CORE for path in libraries):
+    if not any(without_version(posixpath.basename(path)) in _CORE for path in libraries):
         libraries += _of_prefix(package, files)
-    by_name = {posixpath.basename(path): path for path in libraries}
+    by_name = {without_version(posixpath.basename(path)): path for path in reversed(libraries)}
     core = by_name.get("libtorch_cpu.so") or by_name.get("libtorch.so")
     if core is None:
         raise InputError(named, "contains no torch: its lib folder has neither libtorch_cpu.so nor libtorch.so", _FIX)

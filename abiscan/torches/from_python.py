@@ -17,7 +17,7 @@ from abiscan.errors import InputError
 
 _SECONDS: Final = 600
 
-# torch._C._dispatch_* exist since 1.8, in this form since 2.0 (torch/csrc/utils/python_dispatch.cpp).
+# torch._C._dispatch_* exist since 1.8, _dispatch_is_alias_key since 2.1 (torch/csrc/utils/python_dispatch.cpp).
 _ASK: Final = """
 import json, sys, torch
 C = torch._C
@@ -83,7 +83,7 @@ def read_operators(executable: str) -> Operators:
         )
         answer = json.loads(process.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
-        fix = "use a Python with torch 2.0 or newer, which has torch._C._dispatch_dump"
+        fix = "use a Python with torch 2.1 or newer, which has torch._C._dispatch_dump"
         raise InputError(executable, "could not list the operators of its torch", fix) from error
     return _operators(answer)
 

@@ -6,7 +6,7 @@ import posixpath
 from dataclasses import dataclass
 
 from abiscan.binary.elf import Machine
-from abiscan.binary.ownership import is_torch_library
+from abiscan.binary.ownership import is_torch_library, without_version
 from abiscan.inputs.interpreter import PythonTag
 from abiscan.inputs.version import TorchVersion, number_of
 
@@ -34,9 +34,15 @@ class TorchRelease:
 
     @property
     def own_libraries(self) -> dict[str, str]:
-        """Base name → path of torch's own libraries, without others that wheels put next to them (cuDNN, OpenMP)."""
-        by_name = {posixpath.basename(path): path for path in self.libraries}
-        return {name: path for name, path in by_name.items() if is_torch_library(name)}
+        """Base name → path of torch's own libraries, without others that wheels put next to them (cuDNN, OpenMP).
+
+        A distribution's names have a version (``libtorch_cpu.so.1.13``), which is left out.
+        """
+        own: dict[str, str] = {}
+        for path in self.libraries:
+            if is_torch_library(name := posixpath.basename(path)):
+                own.setdefault(without_version(name), path)  # the name without a version is before those with one
+        return own
 
     @property
     def version(self) -> str | None:

@@ -2,10 +2,11 @@
 
 The bytes of a file::
 
-    magic (8) | size of the header (4, little-endian) | header | what the builds share | blocks of operators
+    magic (8) | size of the header (4, little-endian) | header | names | what the builds share | blocks of operators
 
-Each part is compressed JSON (zlib). The header has ``builds`` (the writer's own data on each), the size of the second
-part, and the first name and size of each block. The other parts consist of
+Each part is compressed JSON (zlib). The header has ``builds`` (the writer's own data on each), the sizes of the two
+parts behind it, and the first name and size of each block. The names are those of all operators,
+with the sets of builds that define each. The other parts consist of
 
 - a *set of builds*: a bit set, by its number in a list of all sets;
 - a *place*, the source line of a registration: ``[file, line, count, line, count, ...]``, where each line is that of
@@ -22,7 +23,7 @@ import json
 import zlib
 from typing import Any, Final, NamedTuple, TypeAlias, TypedDict
 
-MAGIC: Final = b"ABISCAN\x02"
+MAGIC: Final = b"ABISCAN\x03"
 FALLBACKS: Final = ""
 """The name of the operator whose kernels are the fallbacks."""
 
@@ -40,6 +41,7 @@ PlaceRow: TypeAlias = int | Runs
 DefinitionRow: TypeAlias = tuple[str | None, int, PlaceRow, SetNumber]
 """Schema, list of tags, place, builds."""
 
+NameRow: TypeAlias = tuple[str, list[SetNumber]]
 NamespaceRow: TypeAlias = tuple[str, PlaceRow, SetNumber]
 CppType: TypeAlias = tuple[str | None, str | None]
 """The type of a kernel: mangled, and the schema that torch infers from it."""
@@ -55,9 +57,10 @@ class OperatorRow(NamedTuple):
 
 
 class TableHeader(TypedDict):
-    """The part that is read first. ``blocks`` has the first name and the size of each block, ``shared`` is a size."""
+    """The part that is read first. ``blocks`` has the first name and the size of each block, the others are sizes."""
 
     builds: list[Any]
+    names: int
     shared: int
     blocks: list[tuple[str, int]]
 

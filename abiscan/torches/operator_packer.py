@@ -17,6 +17,7 @@ from abiscan.torches.operator_format import (
     MAGIC,
     WHOLE,
     DefinitionRow,
+    NameRow,
     OperatorRow,
     SharedPart,
     TableHeader,
@@ -39,14 +40,16 @@ def pack(builds: Sequence[tuple[Any, Operators]]) -> bytes:
     rows, shared = packer.rows(), packer.shared()
     parts = [rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK)]
     blocks = [compressed(part) for part in parts]
-    packed = compressed(shared)
+    names: list[NameRow] = [(row.name, [builds for *_, builds in row.definitions]) for row in rows]
+    packed_names, packed = compressed(names), compressed(shared)
     content: TableHeader = {
         "builds": [description for description, _ in builds],
+        "names": len(packed_names),
         "shared": len(packed),
         "blocks": [(part[0].name, len(block)) for part, block in zip(parts, blocks, strict=True)],
     }
     header = compressed(content)
-    return b"".join([MAGIC, struct.pack("<I", len(header)), header, packed, *blocks])
+    return b"".join([MAGIC, struct.pack("<I", len(header)), header, packed_names, packed, *blocks])
 
 
 class _Record:

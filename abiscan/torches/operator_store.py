@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place, RegistryEntry
+from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place, RegistryEntry, Rewording
 from abiscan.inputs.files import Files
 from abiscan.inputs.kept import written_whole
 from abiscan.inputs.session import Session
@@ -23,7 +23,7 @@ from abiscan.torches import embedded_operators
 from abiscan.torches.from_libs import identities, operator_libraries, read_operators
 from abiscan.torches.model import TorchRelease
 
-FORMAT: Final = 7
+FORMAT: Final = 8
 """Part of every key: raise it when the stored data, or the way they are recovered, change."""
 
 SUFFIX: Final = ".operators"
@@ -96,6 +96,7 @@ def pack(operators: Operators) -> bytes:
         "build": operators.build,
         "assertions": operators.assertions,
         "unworded": sorted(operators.unworded),
+        "reworded": operators.reworded,
         "assumed": sorted(operators.assumed),
         "texts": list(texts),
     }
@@ -130,6 +131,7 @@ def unpack(data: bytes) -> Operators:
         entries=None if content["entries"] is None else tuple(map(RegistryEntry._make, content["entries"])),
         build=content.get("build"),
         assertions=content["assertions"],
-        unworded=frozenset(content.get("unworded", ())),
+        unworded=frozenset(content["unworded"]),
+        reworded={id_: tuple(map(Rewording._make, parts)) for id_, parts in content["reworded"].items()},
         assumed=frozenset(content["assumed"]),
     )

@@ -16,6 +16,7 @@ from abiscan.torches.operator_format import (
     KERNEL_VALUES,
     MAGIC,
     WHOLE,
+    NameRow,
     OperatorRow,
     PlaceRow,
     Runs,
@@ -43,9 +44,10 @@ class OperatorTable:
         header: TableHeader = decompressed(data[start : start + size])
         self.builds = header["builds"]
         self._data = data
-        self._shared_at = start + size
+        self._names_at = start + size
+        self._shared_at = self._names_at + header["names"]
         self._first = [name for name, _ in header["blocks"]]
-        self._offsets = [start + size + header["shared"]]
+        self._offsets = [self._shared_at + header["shared"]]
         for _, length in header["blocks"]:
             self._offsets.append(self._offsets[-1] + length)
         self._block = functools.lru_cache(maxsize=_MOST_CACHED)(self._unpack)
@@ -73,17 +75,18 @@ class OperatorTable:
     def names(self, build: int) -> frozenset[str]:
         """The names of all operators of one build, in less time than the operators themselves take."""
         has = [bool(builds >> build & 1) for builds in self._sets]
-        return frozenset(name for name, sets in self._defined.items() if any(has[one] for one in sets))
+        return frozenset(name for name, sets in self._defined if any(has[one] for one in sets))
 
     @functools.cached_property
     def all_names(self) -> frozenset[str]:
         """The names of the operators of all builds."""
-        return frozenset(self._defined)
+        return frozenset(name for name, _ in self._defined)
 
     @functools.cached_property
-    def _defined(self) -> dict[str, tuple[SetNumber, ...]]:
+    def _defined(self) -> list[NameRow]:
         """The operators of all builds, each with the sets of builds that define it."""
-        return {row.name: tuple(builds for *_, builds in row.definitions) for row in self._rows(None)}
+        defined: list[NameRow] = decompressed(self._data[self._names_at : self._shared_at])
+        return defined
 
     def _rows(self, names: Collection[str] | None) -> Iterator[OperatorRow]:
         if names is None:

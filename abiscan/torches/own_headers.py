@@ -43,6 +43,9 @@ _GENERATED: Final = re.compile(
 )
 """Large headers that declare functions, one for each operator."""
 
+_ROOTS: Final = ("ATen", "c10", "caffe2", "torch")
+"""The folders in it: those of a distribution are links to its own folder for headers."""
+
 _SUFFIXES: Final = (".h", ".hpp")
 _LARGEST: Final = 1 << 24  # bytes
 
@@ -87,11 +90,11 @@ def read_headers(headers: Mapping[str, str]) -> OwnHeaders:
 def headers_of(release: TorchRelease, files: Files, session: Session) -> OwnHeaders | None:
     """What the headers of an installed torch declare, from the cache of an earlier run; None if it has no headers."""
     folder = posixpath.join(release.package, INCLUDE)
-    paths = files.below(folder)
+    paths = _paths(folder, files)
     if not paths:
         return None
     libraries = [source for path in operator_libraries(release) if (source := files.source(path)) is not None]
-    identity = " ".join((release.build or "", *map(identity_of, libraries), *_sizes(paths, files)))
+    identity = " ".join((release.build or "", *map(identity_of, libraries), *_versions(paths, files)))
     identity = hashlib.sha256(identity.encode()).hexdigest()[:40]
     stored = session.store.folder / f"{identity}-v{FORMAT}.headers"
     with contextlib.suppress(OSError, zlib.error, ValueError, KeyError, TypeError):
@@ -109,9 +112,19 @@ def headers_of(release: TorchRelease, files: Files, session: Session) -> OwnHead
     return read
 
 
-def _sizes(paths: Iterable[str], files: Files) -> Iterable[str]:
-    """The headers as far as they can be told apart without reading them."""
-    return (f"{path} {source.size}" for path in paths if (source := files.source(path)) is not None)
+def _paths(folder: str, files: Files) -> list[str]:
+    """The headers in a folder, and in the folders that are linked there."""
+    paths = list(files.below(folder))
+    for name in _ROOTS:
+        root = posixpath.join(folder, name)
+        if not any(path.startswith(f"{root}/") for path in paths):
+            paths += files.below(root)
+    return paths
+
+
+def _versions(paths: Iterable[str], files: Files) -> Iterable[str]:
+    """The headers as far as they can be told apart without reading them: an edit may leave the size as it was."""
+    return (f"{path} {source.fingerprint()}" for path in paths if (source := files.source(path)) is not None)
 
 
 def _pack(headers: OwnHeaders) -> bytes:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from abiscan.binary.elf import Machine, SharedObject
+from abiscan.binary.mangling import uses_cxx11_string
+from abiscan.binary.ownership import is_torch_symbol
 from abiscan.inputs.version import TorchVersion
 
 _FIRST_WITH_ALL: Final = (2, 7)
@@ -27,6 +29,12 @@ def uses_cxx11_strings(libraries: Mapping[str, SharedObject]) -> bool | None:
             if constructors:
                 return any("7__cxx11" in constructor for constructor in constructors)
     return None
+
+
+def of_names(names: Iterable[str]) -> bool | None:
+    """Whether some symbols of torch have the C++11 ``std::string``; None if there is none in them."""
+    found = (uses_cxx11_string(name) for name in sorted(names) if is_torch_symbol(name))
+    return next((cxx11 for cxx11 in found if cxx11 is not None), None)
 
 
 def of_build(version: TorchVersion, machine: Machine) -> bool | None:

@@ -218,6 +218,7 @@ class ImageTorch:
     """A torch for Windows or macOS in files of its own. What is read of it are the names that its libraries export."""
 
     contents: TorchImageFiles
+    interpreter: Interpreter | None = None
 
     @property
     def package(self) -> str:
@@ -228,11 +229,6 @@ class ImageTorch:
     def build(self) -> str | None:
         """Its full version, None if its files do not state it."""
         return self.contents.build
-
-    @property
-    def interpreter(self) -> None:
-        """Any Python."""
-        return
 
     @property
     def here(self) -> bool:
@@ -306,7 +302,8 @@ class TorchAt:
         :raises InputError: there is none
         """
         if contents := torch_images.find(self.path):
-            return ImageTorch(contents=contents)
+            tag = contents.python
+            return ImageTorch(contents=contents, interpreter=Interpreter(tag=tag) if tag else None)
         release = recognised(from_libs.from_path(self.path, files), files)
         interpreter = python.of_torch(Path(release.package), release.python)
         return InstalledTorch(release=release, interpreter=interpreter, files=files, session=session)
@@ -330,7 +327,7 @@ class TorchOf:
         if package is None:
             raise InputError(str(interpreter.executable), "has no torch", "name one with --torch or --python")
         if contents := torch_images.find(package):
-            return ImageTorch(contents=contents)
+            return ImageTorch(contents=contents, interpreter=interpreter)
         release = recognised(from_libs.from_path(package, files), files)
         return InstalledTorch(release=release, interpreter=interpreter, files=files, session=session)
 

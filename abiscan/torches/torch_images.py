@@ -19,6 +19,7 @@ from abiscan.binary.image import ImageSystem, is_image
 from abiscan.errors import InputError
 from abiscan.inputs import disk
 from abiscan.inputs.files import DiskFile, ElfSource, Wheel
+from abiscan.inputs.interpreter import PythonTag
 from abiscan.inputs.version import TorchVersion
 from abiscan.torches.names import NameTable
 
@@ -64,6 +65,9 @@ def of_release(number: str, system: ImageSystem, machine: Machine) -> TorchImage
         known = ", ".join(record["build"] for record in records)
         problem = f"not among the releases that are embedded for {system.value} on {machine.value}"
         fix = f"pass one of {known}, or the wheel of this torch" if known else "pass the wheel of this torch"
+        if (system, machine) == (ImageSystem.MACOS, Machine.X86_64):
+            problem = f"no release is embedded for {system.value} on {machine.value}, where 2.2.2 was the last one"
+            fix = "pass the wheel of the torch for it"
         raise InputError(f"torch {number}", problem, fix)
     table = _table()
 
@@ -89,17 +93,24 @@ def releases(system: ImageSystem, machine: Machine) -> tuple[TorchVersion, ...]:
     return tuple(sorted(TorchVersion(record["build"]).of_release for record in _records(system, machine)))
 
 
+def builds(system: ImageSystem, machine: Machine) -> tuple[TorchVersion, ...]:
+    """The embedded builds for a system, oldest first."""
+    return tuple(sorted(TorchVersion(record["build"]) for record in _records(system, machine)))
+
+
 def find(path: Path) -> TorchImageFiles | None:
     """The torch for Windows or macOS in a folder or a wheel; None if there is no such torch."""
     if disk.is_dir(path):
         package = path.parent if path.name == "lib" and not disk.is_dir(path / "lib") else path
         found = [package / "lib" / name for name in disk.names(package / "lib") if name.endswith((".dll", ".dylib"))]
         sources: dict[str, ElfSource] = {file.name: DiskFile(file) for file in found}
+        modules = list(disk.names(package))
         version_file = package / "version.py"
         text = disk.read(version_file).decode("utf-8", "replace") if disk.is_file(version_file) else ""
     elif path.suffix == ".whl" and disk.is_file(path):
         wheel = Wheel(path)
         names = list(wheel.names())
+        modules = [posixpath.basename(name) for name in names if posixpath.dirname(name) == "torch"]
         sources = {posixpath.basename(name): wheel.member(name) for name in names if LIBRARY.search(name)}
         text = wheel.text("torch/version.py") if "torch/version.py" in names else ""
     else:
@@ -108,15 +119,22 @@ def find(path: Path) -> TorchImageFiles | None:
     if not any("torch_cpu" in name for name in images):
         return None
     version = VERSION.search(text)
-    return TorchImageFiles(package=str(path), build=version[1] if version else None, sources=images)
+    tags = (PythonTag.of_file(name) for name in modules if name.startswith("_C."))
+    return TorchImageFiles(
+        package=str(path), build=version[1] if version else None, python=next(filter(None, tags), None), sources=images
+    )
 
 
 @dataclass(frozen=True, kw_only=True)  # no slots: what is read is cached
 class TorchImageFiles:
-    """A torch for Windows or macOS in files: its ``package`` as the user named it, and its libraries."""
+    """A torch for Windows or macOS in files: its ``package`` as the user named it, and its libraries.
+
+    ``python`` is the Python that its module is for, None if that is unknown.
+    """
 
     package: str
     build: str | None
+    python: PythonTag | None
     sources: Mapping[str, ElfSource]
 
     def has(self, system: ImageSystem, machine: Machine) -> bool:

@@ -27,7 +27,7 @@ class TorchLayouts:
     classes ``in_question`` are declared like in no release: ``lay_out`` reads one of them with a compiler, and what it
     consists of.
     ``basis`` says how this is known of a torch that is not embedded itself; ``assertions`` are the lines of assertions
-    in the headers of such a torch.
+    in the headers of such a torch, ``cxx11`` is whether it has the C++11 ``std::string``.
     """
 
     machine: Machine
@@ -37,10 +37,16 @@ class TorchLayouts:
     lay_out: Callable[[str], OwnLayouts] = lambda _: OwnLayouts()
     basis: str | None = None
     assertions: frozenset[str] = frozenset()
+    cxx11: bool | None = None
 
     def release_of(self, name: str) -> str | None:
         """The number of a release whose layout of a class is that of the torch; None if there is none."""
         return self.release or self.by_class.get(name)
+
+    @property
+    def string(self) -> bool | None:
+        """Whether the torch has the C++11 ``std::string``; None if that is unknown."""
+        return embedded.uses_cxx11_strings(self.release, self.machine) if self.release else self.cxx11
 
     def source_of(self, name: str) -> LayoutSource | None:
         """What has the layout of a class; None if it is unknown."""
@@ -104,4 +110,5 @@ def of_installed(release: TorchRelease, files: Files, session: Session) -> Torch
         lay_out=lay_out,
         basis="its headers declare them alike",
         assertions=headers.assertions,
+        cxx11=cxx11,
     )

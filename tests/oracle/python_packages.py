@@ -24,6 +24,41 @@ PACKAGES: dict[str, dict[str, str]] = {
     "plain": {"__init__.py": _LOAD + "_load('lib.so')\n", "lib.so": GOOD},
     "uncaught": {"__init__.py": _LOAD + "_load('lib.so')\n", "lib.so": BAD},
     "two_libraries": {"__init__.py": _LOAD + "for n in ('a', 'b'):\n    _load(f'{n}.so')\n", "a.so": GOOD, "b.so": BAD},
+    "vendored": {
+        "__init__.py": "import os, sys\nhere = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'vendor')\n"
+        "if os.path.exists(here) and here not in sys.path:\n"
+        "    sys.path = [path for path in sys.path if 'tvm' not in path]\n    sys.path.insert(0, here)\n"
+        "import abiscan_vendored.loader\n",
+        "vendor/abiscan_vendored/__init__.py": "",
+        "vendor/abiscan_vendored/loader.py": _LOAD + "_load('lib.so')\n",
+        "vendor/abiscan_vendored/lib.so": BAD,
+    },
+    "vendored_by_another_module": {
+        "__init__.py": "from . import paths\nimport abiscan_vendored_too\n",
+        "paths.py": "import sys\nfrom pathlib import Path\nsys.path.append(str(Path(__file__).parent / 'vendor'))\n",
+        "vendor/abiscan_vendored_too.py": _LOAD + "_load('lib.so')\n",
+        "vendor/lib.so": GOOD,
+    },
+    "vendored_in_other_ways": {
+        "__init__.py": "import os, sys\nhere = os.path.dirname(__file__)\n"
+        "sys.path += [here + '/vendor']\nimport abiscan_vendored_first\n"
+        "sys.path.remove(here + '/vendor')\n"
+        "try:\n    import abiscan_vendored_second\nexcept ImportError:\n    pass\n"
+        "sys.path = [here + '/vendor'] + sys.path\nimport abiscan_vendored_third\n",
+        "vendor/abiscan_vendored_first.py": "",
+        "vendor/abiscan_vendored_second.py": _LOAD + "_load('lib.so')\n",
+        "vendor/abiscan_vendored_third.py": _LOAD + "_load('other.so')\n",
+        "vendor/lib.so": GOOD,
+        "vendor/other.so": BAD,
+    },
+    "configured": {
+        "__init__.py": _LOAD
+        + "import json\nconfig = os.path.join(os.path.expanduser('~'), '.abiscan_test', 'c.json')\n"
+        "backend = 'lib'\nif os.path.exists(config):\n    with open(config) as file:\n"
+        "        backend = json.load(file)['backend']\n"
+        "_load(backend + '.so')\n",
+        "lib.so": BAD,
+    },
     "classes": {
         "__init__.py": "import torch\nfrom pathlib import Path\n"
         "torch.classes.load_library(str(Path(__file__).parent / 'lib' / 'x.so'))\n",

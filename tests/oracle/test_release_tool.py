@@ -66,6 +66,7 @@ def test_operators(build: Build) -> None:
 
 def test_every_message_is_a_string_in_a_library(build: Build) -> None:
     assert build.operators.unworded == frozenset()
+    assert build.operators.reworded == {}
 
 
 @pytest.mark.parametrize("name", ["registries.json.gz", "assertions.json"])

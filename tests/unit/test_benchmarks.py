@@ -73,3 +73,10 @@ def test_a_first_run_finds_no_results(tmp_path: Path) -> None:
     assert {file.name for file in tmp_path.rglob("x.*")} == {"x.sqlite"}
     assert 0 < timing.processor < 60
     assert timing.megabytes > 1
+
+
+def test_isolation_is_compared_with_the_same_first_check_without_it() -> None:
+    labels = {"abiscan check --torch 2.13.0": 1.04, "abiscan --no-isolation check --torch 2.13.0": 1.0}
+    rows = [(run.Row(label=label, state=run.FIRST, words=()), run.Timing(processor=x)) for label, x in labels.items()]
+    again = [(run.Row(label=label, state=run.AGAIN, words=()), run.Timing(processor=9)) for label in labels]
+    assert run.cost_of_isolation([*rows, *again]) == pytest.approx(0.04)

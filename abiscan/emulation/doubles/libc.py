@@ -18,6 +18,7 @@ _MAX_COPY: Final = 1 << 26
 _ALL_ONES: Final = 0xFFFF_FFFF_FFFF_FFFF
 _PAGE_SIZE: Final = 4096
 _PROCESSORS: Final = 4
+_AT_PAGESZ: Final = 6
 _SC_PAGESIZE, _SC_NPROCESSORS_CONF, _SC_NPROCESSORS_ONLN = 30, 83, 84
 
 
@@ -354,6 +355,13 @@ def _create_key(call: Call) -> int:
     return 0
 
 
+@LIBC.named("pthread_atfork", "__register_atfork", "__pthread_register_cancel", "__pthread_unregister_cancel")
+@LIBC.matching(r"pthread_(mutex|rwlock|cond|spin|barrier)_(init|destroy)$", r"pthread_(\w*)attr_(init|destroy|set\w+)$")
+def _succeed(_: Call) -> int:
+    """What an object of POSIX threads contains does not matter where nothing runs at the same time."""
+    return 0
+
+
 @LIBC.named("pthread_self")
 def _thread(_: Call) -> int:
     return 1
@@ -369,6 +377,12 @@ def _system_value(call: Call) -> int:
         _SC_NPROCESSORS_CONF: _PROCESSORS,
         _SC_NPROCESSORS_ONLN: _PROCESSORS,
     }.get(call.argument(0) & 0xFFFF_FFFF, _ALL_ONES)
+
+
+@LIBC.named("getauxval", "__getauxval")
+def _auxiliary_value(call: Call) -> int:
+    """The size of a page, and a processor without optional features."""
+    return _PAGE_SIZE if call.argument(0) == _AT_PAGESZ else 0
 
 
 @LIBC.named("getpagesize")

@@ -706,6 +706,12 @@ def _transform(call: Call) -> None:
     (CXX11 if "__cxx11" in call.name else COW).create(call.process, result, text)
 
 
+@LIBSTDCXX.named("_ZNKSt6locale2id5_M_idEv")
+def _facet_number(_: Call) -> int:
+    """All are in the same place, in the classic locale here."""
+    return 0
+
+
 @LIBSTDCXX.matching(r"_ZSt9use_facetI")
 def _facet(call: Call) -> int:
     return call.machine.word(call.machine.word(_classic_locale(call) + 8))

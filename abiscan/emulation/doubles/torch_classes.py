@@ -114,6 +114,11 @@ def _attach_method(classes: Classes, call: Call) -> None:
     classes.methods[call.argument(0), classes.method_name(call.argument(1))[1]] = call.argument(1)
 
 
+@TORCH_CLASSES.matching(r"_ZN3c109ClassType(15addStaticMethod|11addProperty)E")
+def _attach_other(_: Classes, call: Call) -> None:
+    """Neither is recorded."""
+
+
 @TORCH_CLASSES.matching(r"_ZNK3c109ClassType(9get|10find)MethodE")
 def _get_method(classes: Classes, call: Call) -> int:
     return classes.methods.get((call.argument(0), classes.state.string(call.argument(1))), 0)

@@ -89,6 +89,11 @@ def _register_jit(state: TorchState, call: Call) -> None:
     state.recorder.define(None, text, jit_only=True)
 
 
+@TORCH_OPERATORS.matching(r"_ZN3c1017RegisterOperators[CD][12]E")
+def _keep(_: TorchState, __: Call) -> None:
+    """The object keeps what is registered alive, which nobody asks for here."""
+
+
 @TORCH_OPERATORS.matching(r"_ZNK3c106Symbol12toQualStringE")
 def _symbol_text(state: TorchState, call: Call) -> int:
     number = call.machine.word(call.argument(0)) & 0xFFFF_FFFF

@@ -43,6 +43,11 @@ def _construct_list(state: TorchState, call: Call) -> None:
     state.values.make_list(call.argument(0), call.argument(1), element)
 
 
+@TORCH_VALUES.matching(r"virtual function of _ZTVN3c10(6detail8ListImpl|6ivalue14ConstantString)E of a double")
+def _release(_: TorchState, __: Call) -> None:
+    """``release_resources``, and the destructors."""
+
+
 @TORCH_VALUES.matching(_IS_LIST.pattern)
 def _is_list_of(state: TorchState, call: Call) -> int:
     """Asked of what was just made to be one."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable
 
+from abiscan.errors import InputError
 from abiscan.python.filesystem import as_text, read_text
 from abiscan.python.hosts import sort_values, text, truth
 from abiscan.python.machine import PythonMachine
@@ -108,7 +109,7 @@ def _issubclass(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
 def _len(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     value = args[0] if args else NotKnown("len()")
     if isinstance(value, (str, bytes, list, tuple, dict, set, frozenset, range)):
-        return len(value)
+        return attempt("len()", len, value)
     if isinstance(value, Instance) and isinstance(value.cls.find("__len__"), PythonFunction):
         return machine.call(machine.attribute(value, "__len__"), [], {})
     return NotKnown(f"len({described(value)})", value.why) if isinstance(value, NotKnown) else NotKnown("len()")
@@ -229,6 +230,39 @@ class OpenFile(Modelled):
         return NotKnown(f"file.{name}")
 
 
+class OpenBytes(Modelled):
+    """A file of the package that is open for reading bytes: code looks at the headers of libraries."""
+
+    __slots__ = ("inside", "position")
+
+    def __init__(self, inside: str) -> None:
+        self.inside, self.position = inside, 0
+
+    def attribute(self, machine: PythonMachine, name: str) -> object:
+        """``read``, ``seek`` and ``tell``."""
+        methods = {"read": self._read, "seek": self._seek, "tell": lambda _m, _a, _k: self.position}
+        return Native(name, methods[name]) if name in methods else NotKnown(f"file.{name}")
+
+    def _read(self, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+        size = argument(args, kwargs, 0, "size", -1)
+        try:
+            data = machine.files.read(self.inside)
+        except InputError:
+            return NotKnown("file.read()", Why.ENVIRONMENT)
+        if not isinstance(size, int):
+            return NotKnown("file.read()")
+        found = data[self.position :] if size < 0 else data[self.position : self.position + size]
+        self.position += len(found)
+        return found
+
+    def _seek(self, _machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+        offset = argument(args, kwargs, 0, "offset")
+        if len(args) > 1 or not isinstance(offset, int) or offset < 0:
+            return NotKnown("file.seek()")
+        self.position = offset
+        return offset
+
+
 def _lines(content: object) -> object:
     return content.splitlines(keepends=True) if isinstance(content, str) else content
 
@@ -237,11 +271,11 @@ def _open(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     path, mode = argument(args, kwargs, 0, "file"), argument(args, kwargs, 1, "mode", "r")
     known = as_text(path)
     inside = None if known is None else machine.files.inside(known)
-    if known is None or inside is None or mode not in {"r", "rt"}:
+    if known is None or inside is None or mode not in {"r", "rt", "rb"}:
         return NotKnown(f"open({described(path)})", Why.ENVIRONMENT)
     if inside not in machine.files.members:
         raise thrown(FileNotFoundError, f"[Errno 2] No such file or directory: {known!r}")
-    return OpenFile(known)
+    return OpenBytes(inside) if mode == "rb" else OpenFile(known)
 
 
 def _import(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable
-from pathlib import PurePosixPath
+from pathlib import PurePath
 
 from abiscan.python import loading
 from abiscan.python.library import absolute
@@ -12,7 +13,6 @@ from abiscan.python.model import Answer, LoadedBy
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Namespace, argument, has_version, natives
 from abiscan.python.operations import described
-from abiscan.python.sources import ROOT
 from abiscan.python.values import NotKnown, OfTarget, PythonModule, Why
 
 Args = list[object]
@@ -31,7 +31,7 @@ class Spec(Modelled):
         """Its name and its places."""
         if name == "loader":
             return SpecLoader(self)
-        places = [f"{ROOT}/{folder}" for folder in self.folders]
+        places = list(map(machine.files.system.place, self.folders))
         known = {"name": self.name, "origin": self.origin, "submodule_search_locations": places or None}
         return known[name] if name in known else NotKnown(f"spec.{name}")
 
@@ -56,7 +56,8 @@ def _import_module(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object
     if isinstance(name, str) and name.startswith(".") and isinstance(package, str):
         name = absolute(package, name)
     if not isinstance(name, str) or name.startswith("."):
-        machine.gap(f"the name of a module that is imported is not known: {described(name)}")
+        if not machine.catches(ImportError):
+            machine.gap(f"the name of a module that is imported is not known: {described(name)}")
         return NotKnown(f"import_module({described(name)})")
     return machine.import_module(name)
 
@@ -71,7 +72,7 @@ def _find_spec(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     if found is not None:
         if "." in name:
             machine.import_module(name.rpartition(".")[0])
-        return Spec(name, f"{ROOT}/{found.file}" if found.file else None, found.folders)
+        return Spec(name, machine.files.system.place(found.file) if found.file else None, found.folders)
     top = name.partition(".")[0]
     own = machine.library.find(top)
     if own is not None and own.file is not None:
@@ -90,7 +91,7 @@ def _find_spec(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
 
 def _from_location(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     name, place = argument(args, kwargs, 0, "name"), argument(args, kwargs, 1, "location")
-    if isinstance(name, str) and isinstance(place, (str, PurePosixPath)):
+    if isinstance(name, str) and isinstance(place, (str, PurePath)):
         return Spec(name, str(place))
     return NotKnown("spec_from_file_location()")
 
@@ -98,18 +99,18 @@ def _from_location(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> objec
 def _from_spec(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     if not args or not isinstance(args[0], Spec):
         return NotKnown("module_from_spec()")
-    if ".so" in (args[0].origin or ""):
+    if machine.files.system.libraries.search(args[0].origin or ""):
         loading.load(machine, args[0].origin, LoadedBy.IMPORT)
     return NotKnown(args[0].name)
 
 
 class FileFinder(Modelled):
-    """``importlib.machinery.FileFinder`` on a folder of the package."""
+    """``importlib.machinery.FileFinder`` on a folder of the package; ``suffixes`` is None for those of the import."""
 
-    __slots__ = ("folder",)
+    __slots__ = ("folder", "suffixes")
 
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
+    def __init__(self, folder: str, suffixes: list[str] | None) -> None:
+        self.folder, self.suffixes = folder, suffixes
 
     def attribute(self, machine: PythonMachine, name: str) -> object:
         """``find_spec``."""
@@ -120,12 +121,23 @@ class FileFinder(Modelled):
         inside = machine.files.inside(self.folder)
         if not isinstance(name, str) or inside is None:
             return NotKnown("FileFinder.find_spec()")
+        if self.suffixes is not None:
+            paths = (posixpath.join(inside, f"{name}{suffix}") for suffix in self.suffixes)
+            there = next((path for path in paths if path in machine.files.members), None)
+            return None if there is None else Spec(name, machine.files.system.place(there))
         found = machine.library.find(name, [inside])
-        return None if found is None or found.file is None else Spec(name, f"{ROOT}/{found.file}", found.folders)
+        if found is None or found.file is None:
+            return None
+        return Spec(name, machine.files.system.place(found.file), found.folders)
 
 
 def _finder(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
-    return FileFinder(str(args[0])) if args and isinstance(args[0], (str, PurePosixPath)) else NotKnown("FileFinder()")
+    if not args or not isinstance(args[0], (str, PurePath)):
+        return NotKnown("FileFinder()")
+    lists = [one[1] for one in args[1:] if isinstance(one, tuple) and len(one) == 2]
+    suffixes = [suffix for one in lists if isinstance(one, (list, tuple)) for suffix in one]
+    known = bool(suffixes) and len(lists) == len(args) - 1 and all(isinstance(one, str) for one in suffixes)
+    return FileFinder(str(args[0]), suffixes if known else None)
 
 
 # ---- resources and metadata
@@ -138,7 +150,7 @@ def _files(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     found = machine.library.locate(anchor) if isinstance(anchor, str) else None
     if found is None or not found.folders:
         return NotKnown(f"importlib.resources.files({described(anchor)})")
-    return PurePosixPath(f"{ROOT}/{found.folders[0]}")
+    return machine.files.system.path_class(machine.files.system.place(found.folders[0]))
 
 
 def _version(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
@@ -183,9 +195,12 @@ def _util(_machine: PythonMachine) -> object:
 
 def _machinery(machine: PythonMachine) -> object:
     python = machine.world.python
-    tag = "" if isinstance(python, Answer) else f".cpython-{python[0]}{python[1]}-{machine.world.machine}-linux-gnu.so"
     names = natives("importlib.machinery", FileFinder=_finder)
-    suffixes = [tag, ".abi3.so", ".so"] if tag else NotKnown("EXTENSION_SUFFIXES")
+    suffixes = (
+        NotKnown("EXTENSION_SUFFIXES")
+        if isinstance(python, Answer)
+        else machine.files.system.extension_suffixes(python, machine.world.machine)
+    )
     return Namespace("importlib.machinery", {**names, "EXTENSION_SUFFIXES": suffixes})
 
 

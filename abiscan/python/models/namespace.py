@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer
 from abiscan.python.modelled import Modelled, Native
-from abiscan.python.values import NotKnown
+from abiscan.python.values import NotKnown, thrown
 
 Model = Callable[[PythonMachine, list[object], dict[str, object]], object]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Namespace(Modelled):
-    """A module that is modelled."""
+    """A module that is modelled; ``absent`` are names that others expect and that it does not have."""
 
     name: str
     names: Mapping[str, object]
+    absent: Collection[str] = ()
 
     def attribute(self, machine: PythonMachine, name: str) -> object:
         """What is known of it."""
+        if name in self.absent:
+            raise thrown(AttributeError, f"module '{self.name}' has no attribute '{name}'")
         if name in self.names:
             return self.names[name]
         full = f"{self.name}.{name}"
         return machine.import_module(full) if full in machine.models else machine.modules.get(full) or NotKnown(full)
+
+    def put(self, name: str, value: object) -> None:
+        """A list in it, such as ``sys.path``, can be another one."""
+        known = self.names.get(name)
+        if isinstance(known, list) and isinstance(value, list):
+            known[:] = value
 
     def described(self) -> str:
         """Its name."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Callable
-from pathlib import PurePosixPath
+from pathlib import PurePosixPath, PureWindowsPath
 
-from abiscan.python.filesystem import as_text, exists, join, listing, matching, resolved
+from abiscan.python.filesystem import as_text, exists, join, listing, matching
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Model, Namespace, argument, natives
@@ -110,18 +109,19 @@ def _pure(function: Callable[..., object], name: str) -> Model:
     return call
 
 
-def _absolute(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+def _absolute(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     text = as_text(args[0]) if args else None
-    return NotKnown("os.path.abspath()", Why.ENVIRONMENT) if text is None else resolved(text)
+    return NotKnown("os.path.abspath()", Why.ENVIRONMENT) if text is None else machine.files.system.resolved(text)
 
 
 def _check(kind: str) -> Model:
     return lambda machine, args, _kwargs: exists(machine, args[0] if args else None, kind)
 
 
-def _expanded(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+def _expanded(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     text = as_text(args[0]) if args else None
-    return NotKnown("os.path.expanduser()", Why.ENVIRONMENT) if text is None or "~" in text else text
+    place = None if text is None else machine.files.system.expanded(text)
+    return NotKnown("os.path.expanduser()", Why.ENVIRONMENT) if place is None else place
 
 
 def _listdir(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
@@ -139,25 +139,24 @@ def _walk(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
         folder = waiting.pop(0)
         names = sorted(machine.files.folders.get(folder, ()))
         below = [name for name in names if f"{folder}/{name}" in machine.files.folders]
-        found.append(
-            (posixpath.join(top, posixpath.relpath(folder, inside)), below, [n for n in names if n not in below])
-        )
+        found.append((machine.files.system.place(folder), below, [n for n in names if n not in below]))
         waiting.extend(f"{folder}/{name}" for name in below)
     return found
 
 
 def _glob(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     pattern = as_text(args[0]) if args else None
-    if pattern is None or not pattern.startswith("/"):
+    system = machine.files.system
+    if pattern is None or not system.paths.isabs(pattern):
         return NotKnown("glob.glob()", Why.ENVIRONMENT)
     fixed = []
-    steps = pattern.split("/")
+    steps = system.with_slashes(pattern).split("/")
     while steps and not any(sign in steps[0] for sign in "*?["):
         fixed.append(steps.pop(0))
     if not steps:
         there = exists(machine, pattern)
         return there if isinstance(there, NotKnown) else [pattern] if there else []
-    return matching(machine, "/".join(fixed) or "/", "/".join(steps))
+    return matching(machine, system.paths.sep.join(fixed) or "/", "/".join(steps))
 
 
 def _exit(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
@@ -169,16 +168,27 @@ def _fspath(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     return NotKnown("os.fspath()") if text is None else text
 
 
-def _os_path(_machine: PythonMachine) -> object:
-    path = posixpath
+def _add_dll_directory(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    text = as_text(args[0]) if args else None
+    inside = None if text is None else machine.files.inside(text)
+    if inside is not None and text is not None:
+        if exists(machine, text, "folder") is False:
+            raise thrown(FileNotFoundError, f"[WinError 2] The system cannot find the file specified: {text!r}")
+        machine.dll_folders.add(inside)
+    return NotKnown("os.add_dll_directory()")
+
+
+def _os_path(machine: PythonMachine) -> object:
+    path = machine.files.system.paths
     functions = natives(
         "os.path",
-        join=lambda _m, args, _k: join(args),
+        join=lambda m, args, _k: join(m, args),
         dirname=_pure(path.dirname, "dirname"),
         basename=_pure(path.basename, "basename"),
         splitext=_pure(path.splitext, "splitext"),
         split=_pure(path.split, "split"),
         normpath=_pure(path.normpath, "normpath"),
+        normcase=_pure(path.normcase, "normcase"),
         relpath=_pure(path.relpath, "relpath"),
         isabs=_pure(path.isabs, "isabs"),
         commonpath=_pure(path.commonpath, "commonpath"),
@@ -193,10 +203,12 @@ def _os_path(_machine: PythonMachine) -> object:
             False if isinstance(_check("any")(_m, args, _k), bool) else NotKnown("islink()", Why.ENVIRONMENT)
         ),
     )
-    return Namespace("os.path", {**functions, "sep": "/", "pathsep": ":"})
+    constants = {name: getattr(path, name) for name in ("sep", "altsep", "pathsep", "curdir", "pardir", "extsep")}
+    return Namespace("os.path", {**functions, **constants})
 
 
 def _os(machine: PythonMachine) -> object:
+    system = machine.files.system
     machine.modules["os.path"] = path = _os_path(machine)
     environment = Environment()
     functions = natives(
@@ -206,43 +218,33 @@ def _os(machine: PythonMachine) -> object:
         fspath=_fspath,
         _exit=_exit,
         getenv=lambda m, args, kwargs: m.call(m.attribute(environment, "get"), args, kwargs),
-        getcwd=lambda _m, _a, _k: "/cwd",
+        getcwd=lambda _m, _a, _k: system.current_folder,
         putenv=lambda _m, _a, _k: None,
         cpu_count=lambda _m, _a, _k: NotKnown("os.cpu_count()", Why.ENVIRONMENT),
-        add_dll_directory=lambda _m, _a, _k: NotKnown("os.add_dll_directory()"),
+        add_dll_directory=_add_dll_directory,
     )
     names = {
         **functions,
+        **{name: getattr(system.paths, name) for name in ("sep", "altsep", "pathsep", "curdir", "pardir", "extsep")},
         "path": path,
         "environ": environment,
-        "sep": "/",
-        "pathsep": ":",
-        "name": "posix",
-        "linesep": "\n",
+        "name": system.os_name,
+        "linesep": "\r\n" if system.is_windows else "\n",
     }
-    names["PathLike"] = PurePosixPath
+    names["PathLike"] = system.path_class
     names["RTLD_GLOBAL"], names["RTLD_NOW"], names["RTLD_LAZY"], names["RTLD_LOCAL"] = 256, 2, 1, 0
     names["RTLD_NODELETE"], names["RTLD_NOLOAD"], names["RTLD_DEEPBIND"] = 4096, 4, 8
-    return OsModule(
-        "os", {key.replace("exit", "_exit") if key == "exit" else key: value for key, value in names.items()}
-    )
+    of_windows = frozenset() if system.is_windows else frozenset({"add_dll_directory", "startfile"})
+    return Namespace("os", names, absent=system.lacks_os | of_windows | {"exit"})
 
 
-class OsModule(Namespace):
-    """``os``, where what Linux does not have is absent."""
-
-    def attribute(self, machine: PythonMachine, name: str) -> object:
-        """What is known of it."""
-        if name in {"add_dll_directory", "startfile", "exit"}:
-            raise thrown(AttributeError, f"module 'os' has no attribute '{name}'")
-        return super().attribute(machine, name)
-
-
-def _pathlib(_machine: PythonMachine) -> object:
+def _pathlib(machine: PythonMachine) -> object:
+    own = machine.files.system.path_class
     return Namespace(
         "pathlib",
-        {"Path": PurePosixPath, "PurePath": PurePosixPath, "PosixPath": PurePosixPath, "PurePosixPath": PurePosixPath},
-    )
+        {"Path": own, "PurePath": own, "PosixPath": PurePosixPath, "PurePosixPath": PurePosixPath,
+         "WindowsPath": PureWindowsPath, "PureWindowsPath": PureWindowsPath},
+    )  # fmt: skip
 
 
 def _which(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:

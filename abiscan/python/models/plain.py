@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import logging
+import struct
 from collections import namedtuple
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from abiscan.python import loading
@@ -16,7 +18,17 @@ from abiscan.python.model import Answer, LoadedBy, Told
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Model, Namespace, argument, namespace, natives
 from abiscan.python.operations import attempt, binary, described
-from abiscan.python.values import NotKnown, PythonError, PythonFunction, PythonModule, Why, Wrapped, concrete, thrown
+from abiscan.python.values import (
+    NotKnown,
+    PythonError,
+    PythonFunction,
+    PythonModule,
+    Thrown,
+    Why,
+    Wrapped,
+    concrete,
+    thrown,
+)
 
 Args = list[object]
 Kwargs = dict[str, object]
@@ -90,17 +102,17 @@ def _sys(machine: PythonMachine) -> object:
     )
     names: dict[str, object] = {
         "version_info": version,
-        "platform": "linux",
+        "platform": machine.files.system.sys_platform,
         "byteorder": "little",
         "maxsize": 2**63 - 1,
         "modules": LoadedModules(),
-        "path": [NotKnown("sys.path[0]")],
+        "path": machine.search_path,
         "stderr": Stream(),
         "stdout": Stream(),
         "argv": NotKnown("sys.argv", Why.ENVIRONMENT),
         "hexversion": (python[0] << 24) + (python[1] << 16) if known else NotKnown("sys.hexversion"),  # type: ignore[index]
     }
-    return Namespace("sys", {**names, **natives("sys", exit=_exit)})
+    return Namespace("sys", {**names, **natives("sys", exit=_exit)}, absent=machine.files.system.lacks_sys)
 
 
 def _platform(machine: PythonMachine) -> object:
@@ -111,11 +123,12 @@ def _platform(machine: PythonMachine) -> object:
     version = NotKnown("platform.python_version()") if isinstance(python, Answer) else f"{python[0]}.{python[1]}.99"
     names = natives(
         "platform",
-        system=given("Linux"),
+        system=given(machine.files.system.name),
         machine=given(machine.world.machine),
         processor=given(machine.world.machine),
         python_version=given(version),
         python_implementation=given("CPython"),
+        architecture=given(("64bit", "WindowsPE" if machine.files.system.is_windows else "ELF")),
     )
     return Namespace("platform", names)
 
@@ -174,6 +187,8 @@ def _logging(_machine: PythonMachine) -> object:
 
 
 # ---- functools, contextlib, ctypes, types
+
+_OF_WINDOWS: Final = frozenset({"windll", "oledll", "WinDLL", "OleDLL", "WinError", "get_last_error", "HRESULT"})
 
 
 def _same(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
@@ -238,49 +253,100 @@ def _context_manager(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> ob
 
 
 class LoadedLibrary(Modelled):
-    """A ``ctypes.CDLL``: which functions it has is not known."""
+    """A ``ctypes.CDLL``: which functions it has is not known, apart from those of Windows that load libraries."""
 
     __slots__ = ("name",)
 
     def __init__(self, name: str) -> None:
         self.name = name
 
+    def attribute(self, machine: PythonMachine, name: str) -> object:
+        """A function."""
+        if name in _LOADING_OF_WINDOWS and self.name.lower().removesuffix(".dll") == "kernel32":
+            return Native(name, _LOADING_OF_WINDOWS[name])
+        return super().attribute(machine, name)
+
     def described(self) -> str:
         """What was loaded."""
         return f"ctypes.CDLL({self.name})"
 
 
+def _load_library(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    """``LoadLibraryExW``: 0 for a library that cannot be loaded."""
+    with _expecting(machine, OSError):
+        try:
+            loading.load(machine, args[0] if args else None, LoadedBy.CTYPES)
+        except Thrown:
+            return None
+    return 1
+
+
+@contextmanager
+def _expecting(machine: PythonMachine, error: type[BaseException]) -> Iterator[None]:
+    """Handle an exception, as far as those are concerned who ask whether it is handled."""
+    machine.guards.append((error,))
+    try:
+        yield
+    finally:
+        machine.guards.pop()
+
+
+def _add_folder(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    return machine.call(machine.attribute(machine.import_module("os"), "add_dll_directory"), args, kwargs)
+
+
+_LOADING_OF_WINDOWS: Final[dict[str, Model]] = {
+    "LoadLibraryW": _load_library,
+    "LoadLibraryExW": _load_library,
+    "AddDllDirectory": _add_folder,
+    "SetErrorMode": lambda _m, _a, _k: 0,
+}
+
+
 def _cdll(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     name = argument(args, kwargs, 0, "name")
     mode = argument(args, kwargs, 1, "mode", 0)
+    system = machine.files.system
+    if name is None and system.is_windows:
+        raise thrown(TypeError, "argument of type 'NoneType' is not iterable")
     if name is None:
         return LoadedLibrary("the process")
-    if isinstance(mode, int) and mode & 4 and isinstance(name, str):  # RTLD_NOLOAD
+    if isinstance(name, str) and system.is_system_library(name):
+        return LoadedLibrary(name)
+    if isinstance(mode, int) and mode & 4 and isinstance(name, str) and not system.is_windows:  # RTLD_NOLOAD
         inside = machine.files.inside(name)
         if not any(one.path == inside and one.raised is None for one in machine.trace.attempts):
-            raise thrown(OSError, f"{name}: cannot open shared object file: No such file or directory")
+            raise thrown(*system.not_there(name))
     loading.load(machine, name, LoadedBy.CTYPES)
     return LoadedLibrary(described(name))
 
 
 class CdllLoader(Modelled):
-    """``ctypes.cdll``."""
+    """``ctypes.cdll``: libraries by name, as ``ctypes.windll.kernel32``."""
 
     def attribute(self, machine: PythonMachine, name: str) -> object:
         """``LoadLibrary``."""
+        if machine.files.system.is_system_library(name):
+            return LoadedLibrary(name)
         return Native("ctypes.cdll.LoadLibrary", _cdll) if name == "LoadLibrary" else NotKnown(f"ctypes.cdll.{name}")
 
 
-def _ctypes(_machine: PythonMachine) -> object:
-    names = natives("ctypes", CDLL=_cdll, PyDLL=_cdll)
-    return Namespace(
-        "ctypes",
-        {**names, "cdll": CdllLoader(), "pydll": CdllLoader(), "RTLD_GLOBAL": 256, "RTLD_LOCAL": 0, "DEFAULT_MODE": 0},
-    )
+def _ctypes(machine: PythonMachine) -> object:
+    names: dict[str, object] = {"cdll": CdllLoader(), "pydll": CdllLoader(), "RTLD_LOCAL": 0, "DEFAULT_MODE": 0}
+    names["RTLD_GLOBAL"] = 0 if machine.files.system.is_windows else 256
+    classes = natives("ctypes", CDLL=_cdll, PyDLL=_cdll)
+    if not machine.files.system.is_windows:
+        return Namespace("ctypes", {**names, **classes}, absent=_OF_WINDOWS)
+    more = {"windll": CdllLoader(), "oledll": CdllLoader(), **natives("ctypes", WinDLL=_cdll, OleDLL=_cdll)}
+    return Namespace("ctypes", {**names, **classes, **more})
 
 
 def _find_library(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     return NotKnown(f"find_library({described(args[0]) if args else ''})", Why.ENVIRONMENT)
+
+
+def _unpack(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    return attempt("struct.unpack()", struct.unpack, *args) if concrete(args) else NotKnown("struct.unpack()")
 
 
 def _namedtuple(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
@@ -305,6 +371,7 @@ MODELS: dict[str, Callable[[PythonMachine], object]] = {
         "contextlib",
         **natives("contextlib", contextmanager=_context_manager, suppress=lambda _m, args, _k: Suppress(tuple(args))),
     ),
+    "struct": namespace("struct", error=struct.error, **natives("struct", unpack=_unpack)),
     "collections": namespace("collections", OrderedDict=dict, **natives("collections", namedtuple=_namedtuple)),
     "ctypes": _ctypes,
     "ctypes.util": namespace("ctypes.util", **natives("ctypes.util", find_library=_find_library)),

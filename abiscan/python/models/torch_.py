@@ -12,6 +12,7 @@ from abiscan.python.model import LoadedBy
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Namespace, argument, has_cuda, has_version
 from abiscan.python.operators import OperatorValue, exists
+from abiscan.python.systems import MACOS
 from abiscan.python.values import NotKnown, OfTarget, Why, thrown
 
 Args = list[object]
@@ -119,18 +120,22 @@ def _cuda(machine: PythonMachine) -> object:
     return Namespace("torch.cuda", names)
 
 
-def _absent(name: str) -> Callable[[PythonMachine], object]:
-    """A kind of device that builds for CPU or CUDA do not have."""
+def _absent(name: str, *, on_macos: bool = False) -> Callable[[PythonMachine], object]:
+    """A kind of device that builds for CPU or CUDA do not have.
+
+    :param on_macos: whether those for macOS have it
+    """
 
     def make(machine: PythonMachine) -> object:
-        known = has_cuda(machine)
+        built = on_macos and machine.files.system is MACOS
+        known = not built and has_cuda(machine)
         answer = False if known else NotKnown(f"{name}.is_available()", Why.ENVIRONMENT)
         count = 0 if known else NotKnown(f"{name}.device_count()", Why.ENVIRONMENT)
         return Namespace(
             name,
             {
                 "is_available": Native(f"{name}.is_available", lambda _machine, _args, _kwargs: answer),
-                "is_built": Native(f"{name}.is_built", lambda _machine, _args, _kwargs: answer),
+                "is_built": Native(f"{name}.is_built", lambda _machine, _args, _kwargs: built or answer),
                 "device_count": Native(f"{name}.device_count", lambda _machine, _args, _kwargs: count),
             },
         )
@@ -141,7 +146,7 @@ def _absent(name: str) -> Callable[[PythonMachine], object]:
 def _core(machine: PythonMachine) -> object:
     known = has_cuda(machine)
     absent = False if known else NotKnown("torch._C", Why.ENVIRONMENT)
-    return Namespace("torch._C", {"_has_xpu": absent, "_has_mps": False, "_has_mtia": absent})
+    return Namespace("torch._C", {"_has_xpu": absent, "_has_mps": machine.files.system is MACOS, "_has_mtia": absent})
 
 
 def _version(machine: PythonMachine) -> object:
@@ -185,10 +190,10 @@ MODELS: dict[str, Callable[[PythonMachine], object]] = {
     "torch.version": _version,
     "torch._C": _core,
     "torch.xpu": _absent("torch.xpu"),
-    "torch.mps": _absent("torch.mps"),
+    "torch.mps": _absent("torch.mps", on_macos=True),
     "torch.mtia": _absent("torch.mtia"),
     "torch.backends": lambda _machine: Namespace("torch.backends", {}),
-    "torch.backends.mps": _absent("torch.backends.mps"),
+    "torch.backends.mps": _absent("torch.backends.mps", on_macos=True),
     "torch.ops": lambda machine: machine.attribute(machine.import_module("torch"), "ops"),
     "torch._ops": lambda machine: Namespace(
         "torch._ops", {"ops": machine.attribute(machine.import_module("torch"), "ops")}

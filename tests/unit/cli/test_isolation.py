@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+import venv
 from pathlib import Path
 
 import pytest
 
 from abiscan.inputs import isolation
-from tests.fakes import extension
+from tests.fakes import extension, install, package_wheel, site_of, torch_package
+from tests.index_server import serving
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 
@@ -23,12 +25,12 @@ from pathlib import Path
 from abiscan.inputs import isolation, sources
 isolation.CPU_SECONDS = 1
 isolation._LIMITS[resource.RLIMIT_DATA] = 1 << 30
-read = sources._read_object
-def hostile(path, files):
-    if path.name == "hostile.so":
+read = sources._extension
+def hostile(path, location, source):
+    if path.endswith("hostile.so"):
         {act}
-    return read(path, files)
-sources._read_object = hostile
+    return read(path, location, source)
+sources._extension = hostile
 from abiscan.cli import main
 main(prog_name="abiscan")
 """
@@ -144,3 +146,49 @@ def test_who_ends_the_command_ends_the_process(tmp_path: Path) -> None:
     while Path(f"/proc/{reader}").exists() and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not Path(f"/proc/{reader}").exists()
+
+
+FIT = ("fit", "pkg", "--torch", "2.13.0", "--python-version", "3.11", "--platform", "manylinux_2_28_x86_64")
+
+
+def fit(tmp_path: Path, act: str) -> subprocess.CompletedProcess[str]:
+    """Find a version of a package whose newest version has ``hostile.so``."""
+    (tmp_path / "index").mkdir()
+    package_wheel(tmp_path / "index", "pkg", {"pkg/good.so": extension()})
+    package_wheel(tmp_path / "index", "pkg", {"pkg/hostile.so": extension()}, version="2.0")
+    with serving(tmp_path / "index") as server:
+        return run(tmp_path, act, *FIT, "--index-url", server.url, "-v")
+
+
+def test_a_version_that_kills_the_process_is_not_chosen(tmp_path: Path) -> None:
+    done = fit(tmp_path, "os.kill(os.getpid(), signal.SIGSEGV)")
+    assert (done.returncode, done.stderr) == (0, "0.0 MB read\n")
+    assert "pkg==1.0" in done.stdout
+    assert "reading it was stopped: the process died of SIGSEGV" in " ".join(done.stdout.split())
+
+
+@pytest.mark.skipif(not HAS_LANDLOCK, reason="needs a kernel with Landlock")
+@pytest.mark.parametrize("act", ["Path('written').write_text('x')", "os.kill(os.getppid(), signal.SIGTERM)"])
+def test_code_in_a_version_reaches_only_the_network(tmp_path: Path, act: str) -> None:
+    attempt = f"""
+        try: {act}
+        except OSError as error: print(type(error).__name__, file=sys.stderr)
+        else: print("it did", file=sys.stderr)
+        """
+    done = fit(tmp_path, attempt.strip())
+    assert (done.returncode, set(done.stderr.splitlines())) == (0, {"PermissionError", "0.0 MB read"})
+    assert "pkg==2.0" in done.stdout
+
+
+def test_a_wheel_that_kills_the_process_is_not_checked_and_nothing_is_refused(tmp_path: Path) -> None:
+    venv.create(tmp_path / "environment", with_pip=False)
+    site = site_of(tmp_path / "environment")
+    torch_package(site)
+    (site / "torch" / "__init__.py").touch()
+    install(site, "torch", {}, version="9.9.0", requires="")
+    hostile = package_wheel(tmp_path, "pkg", {"pkg/hostile.so": extension()})
+    words = ("pip", "--python", str(tmp_path / "environment" / "bin" / "python"), "install", "--no-deps", str(hostile))
+    done = run(tmp_path, "os.kill(os.getpid(), signal.SIGSEGV)", *words)
+    assert done.returncode == 0, done.stderr
+    assert "pkg 1.0 is not checked: reading it was stopped: the process died of SIGSEGV" in done.stderr
+    assert (site / "pkg" / "hostile.so").exists()

@@ -198,6 +198,8 @@ def test_what_cannot_be_read_is_3(tmp_path: Path) -> None:
     path = wheel(tmp_path / "x.whl", {"bad.so": b"\x7fELF", "good.so": extension(undefined=uses(OLD_STRING)).build()})
     result = run("matrix", path, "--torch", "2.6.0")
     assert result.exit_code == 3
+    assert "unknown on torch 2.6.0" in result.stdout
+    assert "works on none" not in result.stdout
     assert any(line.split() == ["bad.so", "?"] for line in result.stdout.splitlines())
 
 

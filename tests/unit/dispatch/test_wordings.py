@@ -1,33 +1,80 @@
-"""Which of torch's messages stand in its libraries."""
+"""Which of torch's messages stand in its libraries, and which stand there in other words."""
 
 from __future__ import annotations
 
+import string
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from abiscan.binary.elf import ElfFile
-from abiscan.dispatch.messages import TEMPLATES
-from abiscan.dispatch.wordings import unworded
+from abiscan.dispatch.messages import TEMPLATES, Message, message
+from abiscan.dispatch.operators import Rewording
+from abiscan.dispatch.wordings import Wordings, compare, in_words_of
 from tests.elf_builder import Elf
 
 RELEASE = (2, 13)
-WITHOUT_STRINGS = {"E5", "G1"}  # that of an inline function; that of the parser of schemas, which has many
-EVERY = {template.id for template in TEMPLATES if template.holds_for(RELEASE)} - WITHOUT_STRINGS
+# That of an inline function; that of the parser of schemas, which has many; one whose text the C++ library has.
+WITHOUT_STRINGS = {"E5", "G1"}
+FALLBACKS = "Tried to register multiple backend fallbacks for the same dispatch key "
+REWORDED = "Tried to register more than one backend fallback for the dispatch key "
 
 
-def library(path: Path, *texts: bytes) -> ElfFile:
-    return ElfFile.open(Elf(texts=texts).write(path))
+def texts_of(release: tuple[int, int]) -> list[str]:
+    """Every fixed part of each message of a release, as it might be compiled."""
+    templates = (template.text for template in TEMPLATES if template.holds_for(release))
+    return [literal for text in templates for literal, *_ in string.Formatter().parse(text)]
 
 
-def test_a_library_without_any() -> None:
-    assert unworded((), RELEASE) == EVERY
+def library(path: Path, texts: list[str]) -> ElfFile:
+    return ElfFile.open(Elf(texts=tuple(text.encode() for text in texts)).write(path))
 
 
-def test_a_part_of_a_message_is_enough_in_any_library(tmp_path: Path) -> None:
-    other = library(tmp_path / "libc10.so", b"nothing of the kind")
-    core = library(tmp_path / "libtorch_cpu.so", b"Mismatch in kernel C++ signatures\n  operator: ")
-    assert EVERY - unworded((other, core), RELEASE) == {"K1"}
+def every_id() -> set[str]:
+    return {template.id for template in TEMPLATES if template.holds_for(RELEASE)} - WITHOUT_STRINGS
 
 
-def test_another_wording_is_another_message(tmp_path: Path) -> None:
-    core = library(tmp_path / "libtorch_cpu.so", b"Mismatching C++ signatures of kernels\n  operator: ")
-    assert unworded((core,), RELEASE) == EVERY
+def test_a_library_with_every_text(tmp_path: Path) -> None:
+    assert compare((library(tmp_path / "libtorch_cpu.so", texts_of(RELEASE)),), RELEASE) == Wordings()
+
+
+def test_a_library_without_any(tmp_path: Path) -> None:
+    found = compare((library(tmp_path / "libtorch_cpu.so", ["nothing of the kind"]),), RELEASE)
+    assert found == Wordings(frozenset(every_id()), {})
+
+
+def test_parts_may_be_in_several_libraries_and_strings(tmp_path: Path) -> None:
+    texts = texts_of(RELEASE)
+    halves = [half for text in texts for half in text.replace("single TORCH", "single \0TORCH").split("\0")]
+    assert len(halves) > len(texts)
+    one, other = library(tmp_path / "libc10.so", halves[::2]), library(tmp_path / "libtorch_cpu.so", halves[1::2])
+    assert compare((one, other), RELEASE) == Wordings()
+
+
+def test_another_wording_takes_the_place_of_the_known_one(tmp_path: Path) -> None:
+    texts = [REWORDED if text == FALLBACKS else text for text in texts_of(RELEASE)]
+    found = compare((library(tmp_path / "libtorch_cpu.so", texts),), RELEASE)
+    assert found == Wordings(frozenset(), {"F1": (Rewording(FALLBACKS, REWORDED),)})
+    values: dict[str, Any] = {"key": "CPU", "previous": "a.cpp:1", "debug": "b.cpp:2"}
+    said = in_words_of(message("F1", RELEASE, **values), found.reworded, found.absent)
+    text = f"{REWORDED}CPU; previous registration a.cpp:1, new registration b.cpp:2"
+    assert said == Message(id="F1", text=text, exact=False)
+    other = message("S1", RELEASE, name="ns::op")
+    assert in_words_of(other, found.reworded, found.absent) is other
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        "Only one kernel may be the fallback of a key",  # says something else
+        "Tried to register multiple backend fallbacks for the key {}; previous registration {}",
+    ],
+)
+def test_a_wording_that_cannot_take_its_place(now: str, tmp_path: Path) -> None:
+    texts = [now if text == FALLBACKS else text for text in texts_of(RELEASE)]
+    found = compare((library(tmp_path / "libtorch_cpu.so", texts),), RELEASE)
+    assert found.absent == {"F1"}
+    assert found.reworded == ({"F1": (Rewording(FALLBACKS, now),)} if "{" in now else {})
+    said = message("F1", RELEASE, key="CPU", previous="a.cpp:1", debug="b.cpp:2")
+    assert in_words_of(said, found.reworded, found.absent) is said

@@ -5,6 +5,7 @@ The objects are samples; how they need each other is made up here.
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from pathlib import Path
 from typing import Any, Final
@@ -12,6 +13,7 @@ from typing import Any, Final
 import pytest
 
 from abiscan.binary.elf import Machine
+from abiscan.dispatch.operators import Rewording
 from abiscan.extension.examined import ExaminedTarget
 from abiscan.extension.replay import Replayer
 from abiscan.inputs.files import Files, read_facts
@@ -123,3 +125,24 @@ def test_nothing_is_said_of_a_definition_whose_inferred_schema_was_not_read(macr
     found = registering({"registers": steps, "has": {}}, "mine.so", TorchVersion("2.13.0"))
     assert found is not None
     assert found.reactions == ()
+
+
+def test_what_torch_says_is_in_its_own_words(loads: Loads, library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = loads.load(OWNER, library).failure
+    assert known is not None
+    assert known.outcome.message is not None
+    operators_of = loads.replayer.torch.operators_of
+    now = {known.outcome.message.id: (Rewording("Only a single TORCH_LIBRARY can", "No second TORCH_LIBRARY may"),)}
+    monkeypatch.setattr(
+        type(loads.replayer.torch),
+        "operators_of",
+        lambda _, release, names=None: dataclasses.replace(operators_of(release, names), reworded=now),
+    )
+    reworded = loads.load(OWNER, library).failure
+    assert reworded is not None
+    assert reworded.outcome.message is not None
+    assert reworded.outcome.message.text == known.outcome.message.text.replace(
+        "Only a single TORCH_LIBRARY can", "No second TORCH_LIBRARY may"
+    )
+    assert reworded.outcome.message.text.startswith("No second TORCH_LIBRARY may be used to register")
+    assert (known.outcome.message.exact, reworded.outcome.message.exact) == (True, False)

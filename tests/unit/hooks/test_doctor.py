@@ -13,6 +13,8 @@ import pytest
 
 from abiscan.cli import main
 from abiscan.hooks.doctor import diagnose
+from abiscan.hooks.judgement import judge
+from abiscan.inputs import disk
 from abiscan.inputs.environment import PythonEnvironment
 from abiscan.inputs.session import Session
 from abiscan.inputs.store import Store
@@ -65,6 +67,64 @@ def test_a_healthy_environment_is_silent(site: Path) -> None:
     assert (result.exit_code, result.stdout.splitlines()) == (0, [first, "the only extension fits torch 9.9.0+cpu"])
     assert run(site, "-q").stdout == ""
     assert ailments(site, 0) == []
+
+
+@pytest.fixture
+def judged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The packages that are judged from now on; whatever changes from now on shows at once."""
+    packages: list[str] = []
+
+    def noted(source: Any, *rest: Any) -> Any:
+        packages.append(str(source))
+        return judge(source, *rest)
+
+    monkeypatch.setattr(disk, "_CLOCK_TICK", -(10**12))
+    monkeypatch.setattr("abiscan.hooks.doctor.judge", noted)
+    return packages
+
+
+def test_only_packages_that_have_changed_are_judged_again(site: Path, judged: list[str]) -> None:
+    install(site, "other", {"other/_C.so": extension()})
+    python = PythonEnvironment(python=python_of(site, site.parent), origin="PATH")
+    session = Session(store=Store(site.parent / "cache"))
+    first = diagnose(python, None, session)
+    assert sorted(judged) == ["good==1.0", "other==1.0"]
+    judged.clear()
+    assert diagnose(python, None, session) == first
+    assert judged == []
+    extension(undefined=GONE).write(site / "other" / "_C.so")
+    assert [ailment.subject for ailment in diagnose(python, None, session).ailments] == ["other==1.0"]
+    assert set(judged) == {"other==1.0"}
+
+
+@pytest.mark.usefixtures("judged")
+@pytest.mark.parametrize("change", ["install", "rebuild", "variable", "build on the fly"])
+def test_a_diagnosis_is_kept_until_something_changes(
+    change: str, site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = python_of(site, tmp_path)
+    builds = tmp_path / "builds"
+    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(builds))
+
+    def doctor() -> tuple[int, str]:
+        result = click.testing.CliRunner().invoke(main, ["doctor", "--python", python])
+        return result.exit_code, result.output
+
+    before = doctor()
+    assert before[0] == 0
+    monkeypatch.setattr("abiscan.hooks.doctor.diagnose", lambda *_: pytest.fail("it is looked at again"))
+    assert doctor() == before
+    monkeypatch.setattr("abiscan.hooks.doctor.diagnose", diagnose)
+    if change == "install":
+        install(site, "bad", {"bad/_C.so": extension(undefined=GONE)}, requires="")
+    elif change == "rebuild":
+        extension(undefined=GONE).write(site / "good" / "_C.so")
+    elif change == "variable":
+        torch_libraries()["libc10.so"].write(tmp_path / "other" / "libc10.so")
+        monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path / "other"))
+    else:
+        extension(undefined=GONE).write(builds / "mine" / "mine.so")
+    assert doctor()[0] == 1
 
 
 @pytest.mark.parametrize("moment", ["checking gone==1.0", "gone==1.0: gone/_C.so on torch"])

@@ -40,6 +40,9 @@ def index(wheel_index: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return wheel_index
 
 
+ADVICE = ": the newest that work"
+
+
 def torch_on(index: Path, *versions: str) -> None:
     """Empty wheels of torches that are embedded, so nothing in them is read."""
     for version in versions:
@@ -52,7 +55,7 @@ def abiscan(*words: str) -> click.testing.Result:
     return result
 
 
-def refusal(python: str, *words: str) -> list[str]:
+def refused(python: str, *words: str) -> list[str]:
     """What is printed if an installation is refused, between the environment and the last line."""
     result = abiscan("pip", "--python", python, "install", *words)
     assert result.exit_code == 1, result.output
@@ -60,6 +63,11 @@ def refusal(python: str, *words: str) -> list[str]:
     assert lines[0].startswith("environment ")
     assert lines[-1] == "nothing was installed; use --force to install anyway"
     return lines[1:-1]
+
+
+def refusal(python: str, *words: str) -> list[str]:
+    """What is printed, without what is said of the version."""
+    return [line for line in refused(python, *words) if ADVICE not in line]
 
 
 def command(line: str) -> list[str]:
@@ -88,7 +96,8 @@ def test_the_newest_version_that_works_is_found(python: str, index: Path) -> Non
         ("5.0", extension(), "torch>=10"),
     ):
         package_wheel(index, "pkg", {"pkg/_C.so": elf}, version=version, metadata={"Requires-Dist": requires})
-    _, way = refusal(python, "pkg==1.0", "--no-deps", "--progress-bar", "off")
+    _, advice, way = refused(python, "pkg==1.0", "--no-deps", "--progress-bar", "off")
+    assert advice == "install pkg==3.0: the newest that works with the torch 9.9.0 you have"
     assert way == f"this works: abiscan pip --python {python} install pkg==3.0 --no-deps --progress-bar off"
     typed(command(way))
     assert installed(python)["pkg"] == "3.0"
@@ -239,4 +248,5 @@ echo " + pkg==$v" >&2
     assert result.exit_code == 1, result.output
     lines = result.stderr.splitlines()
     assert lines[0] == f"abiscan: environment {Path(python).parent.parent} (chosen by uv)"
-    assert lines[2] == f"abiscan: this works: abiscan uv pip install --python {python} --no-deps pkg==1.0"
+    assert lines[2] == "abiscan: install pkg==1.0: the newest that works with the torch 9.9.0 you have"
+    assert lines[3] == f"abiscan: this works: abiscan uv pip install --python {python} --no-deps pkg==1.0"

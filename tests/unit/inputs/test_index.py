@@ -105,6 +105,28 @@ def test_what_is_not_there(server: LocalIndex) -> None:
         opened(server).candidates(Requirement("demo>=3"))
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(b"[]", b"null", b'"words"', b"{}", b'{"files": 3}', b'{"files": [7]}', b'{"files": [{"filename": 1}]}', b"{"),
+        *(b"[" * 100_000, b'{"files": [{"filename": "demo-1.0-py3-none-any.whl", "url": 5, "hashes": {}}]}'),
+    ],
+)
+def test_a_page_that_is_none(server: LocalIndex, body: bytes) -> None:
+    server.body = body
+    with pytest.raises(
+        InputError, match=r"demo: (the index has a page for it that cannot be read|is not on the index)"
+    ):
+        opened(server).candidates(Requirement("demo"))
+
+
+def test_a_page_without_end(server: LocalIndex) -> None:
+    server.body = bytes(70 << 20)
+    with pytest.raises(InputError, match="is too large for a page of an index"):
+        opened(server).candidates(Requirement("demo"))
+    assert not list((server.folder / "cache").glob("*.page"))
+
+
 def test_offline(server: LocalIndex) -> None:
     with pytest.raises(InputError, match="run it without --offline"):
         opened(server, offline=True).candidates(Requirement("demo"))

@@ -40,7 +40,7 @@ def index(folder: Path) -> Iterator[LocalIndex]:
 
 
 def remote(index: LocalIndex, cache: Path, *, offline: bool = False, sha256: str | None = "") -> tuple[RemoteFile, Web]:
-    web = Web(cache, offline=offline, pause=0.0)
+    web = Web(cache, offline=offline, pause=0.0, patience=0.5)
     stated = _hash(index.folder / NAME) if sha256 == "" else sha256
     return RemoteFile(web, index.url.replace("/simple", f"/files/{NAME}"), stated, cache), web
 
@@ -149,6 +149,8 @@ def test_a_torn_line_in_the_list_of_parts(index: LocalIndex, tmp_path: Path, fol
         ("other-range", "instead of"),
         ("changing", "has changed on the server while it was read"),
         ("416", "the server answers 416"),
+        ("encoded", "the server sent it encoded with gzip, which was not asked for"),
+        ("dribbling", r"the server sent \d+ bytes in \d+ s, and was given up"),
         ("500", "the server answers 500"),
     ],
 )
@@ -157,6 +159,30 @@ def test_a_server_that_is_at_fault(index: LocalIndex, tmp_path: Path, fault: str
     file, _ = remote(index, tmp_path)
     with pytest.raises(InputError, match=said):
         file.read()
+
+
+def test_a_server_without_ranges_that_is_at_fault(index: LocalIndex, tmp_path: Path) -> None:
+    index.ranges = False
+    for fault, said in (("encoded", "encoded with gzip"), ("dribbling", "was given up")):
+        index.fault = fault
+        with pytest.raises(InputError, match=said):
+            remote(index, tmp_path)[0].read()
+    index.fault = ""
+    assert len(remote(index, tmp_path)[0].read()) == (index.folder / NAME).stat().st_size
+
+
+def test_parts_are_read_in_few_requests(index: LocalIndex, tmp_path: Path, folder: Path) -> None:
+    """Those that are near to each other in one; of what is between others, nothing."""
+    file, web = remote(index, tmp_path)
+    assert file.size > 0
+    asked, before = len(index.asked), web.bytes_read
+    file.prefetch([(700_000, 700_100), (100, 200), (300, 400), (100, 150), (700_050, 700_060), (0, 0)])
+    assert [part for _, part in index.asked[asked:]] == ["bytes=100-399", "bytes=700000-700099"]
+    assert web.bytes_read - before == 400
+    file.seek(100)
+    assert file.read(300) == (folder / NAME).read_bytes()[100:400]
+    file.prefetch([(100, 400), (1 << 40, 1 << 41)])
+    assert len(index.asked) == asked + 2, "they are there, or beyond the end"
 
 
 def test_a_body_that_is_longer_than_its_range(index: LocalIndex, tmp_path: Path) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem, ImportedName, LibraryImage, NeededImage
+from abiscan.inputs.files import DiskFile
 from abiscan.inputs.image_files import ImageFile, is_torch_image, users_of_torch
 from abiscan.linkage.image_errors import error_text
 from abiscan.linkage.images import ImageLoad, LibraryNotFound, NameNotFound, load
@@ -42,7 +45,7 @@ def file(
         exports=frozenset(exports),
         reexports=reexports,
     )
-    return ImageFile(path=path, sha256="", images={ARM: part})
+    return ImageFile(path=path, location=path, source=DiskFile(Path(path)), sha256="", images={ARM: part})
 
 
 WINDOWS = torch(ImageSystem.WINDOWS, c10={"?a"}, torch_cpu={"?b"})

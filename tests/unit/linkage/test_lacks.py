@@ -5,6 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Final
 
+import pytest
+
+from abiscan.dispatch.operators import Rewording
 from abiscan.findings import Rule
 from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.lacks import Lack, TorchData, lacks_of
@@ -65,6 +68,17 @@ def test_a_predicted_error_whose_text_the_torch_does_not_have() -> None:
     (lack,) = lacks(made(DEFINES_AGAIN, unworded=frozenset({id_})))
     assert "does not have the text of the predicted error" in lack.reason
     assert lacks(made(DEFINES_AGAIN, unworded=frozenset({"K1"} - {id_}))) == []
+
+
+@pytest.mark.parametrize(("absent", "said"), [(False, "words the predicted error"), (True, "does not have the text")])
+def test_a_predicted_error_that_the_torch_words_differently(said: str, *, absent: bool) -> None:
+    ids = frozenset({"N1"}) if absent else frozenset()
+    rewording = Rewording("Only a single ", " Not more than one ")
+    (lack,) = lacks(made(DEFINES_AGAIN, unworded=ids, reworded={"N1": (rewording,)}))
+    assert not lack.decides
+    assert said in lack.reason
+    assert '"Not more than one" instead of "Only a single"' in lack.reason
+    assert lacks(made(DEFINES_AGAIN, reworded={"K1": (rewording,)})) == []
 
 
 def test_operators_that_the_python_code_of_a_torch_may_define() -> None:

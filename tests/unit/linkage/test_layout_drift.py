@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
-from abiscan.binary.elf import Definition, Machine, SharedObject, SymbolTable
-from abiscan.binary.typeinfo import CxxClass, Slot
+from abiscan.binary.elf import Definition, ElfFile, Machine, SharedObject, SymbolTable
+from abiscan.binary.typeinfo import CxxClass, Slot, classes
 from abiscan.emulation.model import Phase, RegisteredKernel, Registrations
 from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.layout_drift import Certainty, LayoutDrift, crash, layout_drift, shared
+from abiscan.torches import layouts
 from abiscan.torches.torch_layouts import of_release
+from tests.fakes import elf_samples
 
+LAYOUTS: Final = Path(layouts.__file__).with_name("data") / "layouts.bin"
 IMPL: Final = "_ZNR5torch7Library5_implEPKcONS_11CppFunctionENS_17_RegisterOrVerifyE"
 SAVED: Final = "_ZN5torch8autograd13SavedVariableC1ERKN2at6TensorEbb"
 KERNEL: Final = RegisteredKernel(
@@ -158,3 +162,45 @@ def test_torch_s_own_classes_are_not_the_extension_s() -> None:
     found = drift(classes=(own, ours), target="2.13.0")
     assert found is not None
     assert "c10::intrusive_ptr_target" not in {table.base for table in found.tables}
+
+
+CXX11: Final = "_ZN3c105ErrorC1ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
+OLD: Final = "_ZN3c105ErrorC1ENS_14SourceLocationESs"
+
+
+def test_a_class_with_a_string_is_not_compared_with_releases_that_have_another_one() -> None:
+    """An extension with the C++11 string for 2.5.1, whose wheels have the old one: a distribution's, conda-forge's."""
+    registrations = Registrations(kernels=(KERNEL,))
+    found = drift(IMPL, CXX11, built_for=("2.5.1",), target="2.7.1", registrations=registrations)
+    assert found is not None
+    assert {"torch::CppFunction", "c10::Error"} <= set(found.uncompared)
+    assert not {"torch::CppFunction", "c10::Error"} & set(certainties(found))
+    assert found.unknown_at_load == ("torch::CppFunction",)
+    # With the string of the release, or on a torch with another string, where it does not load, nothing changes.
+    old = drift(IMPL, OLD, built_for=("2.5.1",), target="2.7.1", registrations=registrations)
+    assert old is not None
+    assert old.uncompared == ()
+    assert certainties(old)["torch::CppFunction"] is Certainty.AT_LOAD
+    alike = drift(IMPL, CXX11, built_for=("2.7.1",), target="2.9.0", registrations=registrations)
+    assert alike is not None
+    assert alike.uncompared == ()
+
+
+def test_a_class_without_a_string_is_compared_whatever_the_string() -> None:
+    found = drift(SAVED, CXX11, built_for=("2.5.1",), target="2.7.1")
+    assert found is not None
+    assert "c10::TensorImpl" not in found.uncompared
+    assert "at::Tensor" not in found.uncompared
+
+
+def test_class_templates_are_only_looked_up_as_members() -> None:
+    """So the classes of a torch that is not embedded need no layouts of templates: a class has that of its members."""
+    variants = {name: both for name, both in layouts.unpack(LAYOUTS.read_bytes())[1].items() if "<" in name}
+    assert len(variants) > 1000
+    assert [name for name, (_, vtables) in variants.items() if any(vtables)] == []
+    touched = set[str]()
+    for path in elf_samples():
+        file = ElfFile.open(path)
+        touched |= set(shared(path.name, file.facts(), classes(file), None, ()).touches)
+    assert {"torch::CppFunction", "c10::FunctionSchema"} <= touched
+    assert touched & variants.keys() == set()

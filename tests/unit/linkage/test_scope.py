@@ -216,3 +216,20 @@ def test_what_torch_needed_and_we_do_not_have_was_there(name: str, missing: list
     # What is not torch's own is as absent as any other library, only assumed.
     assert [one.name for one in closure.missing] == missing
     assert [module.name for module in closure.modules] == ["ext.so", name]
+
+
+def test_a_library_of_a_distribution_has_a_version_in_its_name() -> None:
+    """Debian's torch/lib/libtorch_cpu.so is a link to a file with another name, which ld.so looks for in the system."""
+    own = {"libtorch_cpu.so": "/t/lib/libtorch_cpu.so", "libc10.so": "/t/lib/libc10.so"}
+    objects = {
+        "/x/ext.so": obj("libtorch_cpu.so.1.13", "libc10.so.9"),
+        "/t/lib/libtorch_cpu.so": obj(soname="libtorch_cpu.so.1.13"),
+        "/t/lib/libc10.so": obj(soname="libc10.so.1.13"),
+    }
+    closure = opened(objects, SearchPath(torch=own))
+    assert paths(closure) == ["/x/ext.so", "/t/lib/libtorch_cpu.so"]
+    (missing,) = closure.missing
+    assert (missing.name, missing.absence) == ("libc10.so.9", Absence.TORCH)
+    # A wheel's has none: what was built for a distribution does not find it.
+    wheel = {**objects, "/t/lib/libtorch_cpu.so": obj(soname="libtorch_cpu.so")}
+    assert [one.name for one in opened(wheel, SearchPath(torch=own)).missing] == ["libtorch_cpu.so.1.13", "libc10.so.9"]

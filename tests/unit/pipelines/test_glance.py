@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import IO, Any
 
 import pytest
 
@@ -50,11 +52,75 @@ def test_a_library_that_lacks_a_symbol(tmp_path: Path) -> None:
     assert found.reason == f"import fails - eye/a.so: undefined symbol: {FROM_2_13}"
 
 
+def test_a_library_that_the_package_goes_on_without(tmp_path: Path) -> None:
+    found = seen(tmp_path, "try:\n    load('a.so')\nexcept OSError:\n    pass", {"a.so": extension(**LACKS)})
+    assert found.reason == f"works without eye/a.so: undefined symbol: {FROM_2_13}"
+
+
+GUARD = "if torch.__version__.startswith('2.11.0'):\n    load('a.so')\n    load('b.so')\n"
+BOTH = {"a.so": extension(), "b.so": extension()}
+
+
+def test_libraries_that_the_package_leaves_out_itself(tmp_path: Path) -> None:
+    reason = "leaves its libraries out, which it loads with torch 2.11.0 (eye/__init__.py:5)"
+    for torch in ("2.9.1", "2.13.0"):
+        assert seen(tmp_path, GUARD, BOTH, torch).reason == reason
+    assert seen(tmp_path, GUARD, BOTH, "2.11.0").reason is None
+
+
+def test_a_library_for_another_python_is_not_one_that_is_left_out(tmp_path: Path) -> None:
+    other = {**BOTH, "c.cpython-310-x86_64-linux-gnu.so": extension()}
+    assert str(seen(tmp_path, GUARD, other).reason).startswith("leaves its libraries out")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(GUARD + "else:\n    load('b.so')", id="it loads one of them here"),
+        pytest.param("if torch.__version__.startswith('2.11.0'):\n    load('a.so')", id="one is not loaded there"),
+        pytest.param(
+            "from .versions import good\nif good(torch.__version__):\n    load('a.so')\n    load('b.so')",
+            id="the guard is in another file",
+        ),
+        pytest.param(
+            "if torch.__version__ > '3' and os.environ.get('EYE'):\n    load('a.so')\n    load('b.so')",
+            id="it is not loaded on any known torch",
+        ),
+    ],
+)
+def test_what_a_guard_leaves_open(tmp_path: Path, code: str) -> None:
+    assert seen(tmp_path, code, BOTH).reason is None
+
+
+def test_a_guarded_package_costs_little(tmp_path: Path) -> None:
+    """Only the file that the import begins with is read, and no library."""
+    files = {"eye/__init__.py": LOAD + GUARD, "eye/more.py": "words = 1\n" * 100_000}
+    path = package_wheel(tmp_path, "eye", {f"eye/{name}": elf for name, elf in BOTH.items()}, files=files)
+    read: list[str] = []
+
+    class Recorded(zipfile.ZipFile):
+        def open(self, name: zipfile.ZipInfo, *rest: Any, **words: Any) -> IO[bytes]:  # type: ignore[override]
+            read.append(name.filename)
+            return super().open(name, *rest, **words)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(zipfile, "ZipFile", Recorded)
+        wheel = RemoteWheel(path=Path(path.name), stream=lambda: io.BytesIO(path.read_bytes()))
+        choice = release_build("2.9.1", Machine.X86_64)
+        found = glance(wheel, choice, Session(store=Store(tmp_path / "store")), (3, 11), Machine.X86_64)
+    assert found.reason is not None
+    assert set(read) == {"eye-1.0.dist-info/METADATA", "eye/__init__.py"}
+
+
 @pytest.mark.parametrize(
     ("code", "objects"),
     [
         pytest.param("load('a.so')", {"a.so": extension()}, id="it lacks nothing"),
-        pytest.param("try:\n    load('a.so')\nexcept OSError:\n    pass", {"a.so": extension(**LACKS)}, id="guarded"),
+        pytest.param(
+            "try:\n    load('b.so')\n    load('a.so')\nexcept OSError:\n    pass",
+            {"a.so": extension(**LACKS), "b.so": extension(needed=("libnowhere.so.1",))},
+            id="guarded, and not reached if another does not load",
+        ),
         pytest.param("def f():\n    load('a.so')", {"a.so": extension(**LACKS)}, id="on demand"),
         pytest.param(
             OTHERWISE,
@@ -100,6 +166,6 @@ def test_variants_of_a_library_that_loads_are_spare(tmp_path: Path) -> None:
     assert found.spare == {"eye/core1.so"}
 
 
-def test_a_version_that_asks_for_the_version_of_torch(tmp_path: Path) -> None:
+def test_a_version_that_is_not_reached_does_not_fail(tmp_path: Path) -> None:
     code = "from torch import version\nif torch.__version__.startswith('2.13'):\n    load('a.so')"
-    assert seen(tmp_path, code, {"a.so": extension(**LACKS)}).reason is None
+    assert str(seen(tmp_path, code, {"a.so": extension(**LACKS)}).reason).startswith("leaves its libraries out")

@@ -89,6 +89,34 @@ def test_benchmarks_in_the_wheel_are_not_the_package(torch: Path, wheels: Path) 
     }
 
 
+def test_benchmarks_are_not_a_package_that_goes_by_another_name(torch: Path, wheels: Path) -> None:
+    files = {
+        "benches/bench.py": "import nothing_that_is_installed\nimport other\n",
+        "other/__init__.py": LOAD,
+        "other/core.py": "",
+    }
+    found = result(torch, wheels, {"other/_C.so": GOOD}, files)
+    assert (found.module, found.modules, found.verdict.value) == ("other", (), "works")
+
+
+def test_an_extension_that_users_import_is_in_no_line_of_the_package(torch: Path, wheels: Path) -> None:
+    files = {"pkg/__init__.py": "import _core\n", "pkg-1.0.dist-info/top_level.txt": "_core\npkg\n"}
+    tagged = "_core.cpython-311-x86_64-linux-gnu.so"
+    found = result(torch, wheels, {tagged: BAD}, files)
+    assert found.error is not None
+    assert (found.error.file, found.error.line) == ("pkg/__init__.py", 1)
+    (own,) = found.modules
+    assert own.error is not None
+    assert (own.module, own.error.file, own.error.line) == ("_core", None, None)
+
+
+def test_without_a_folder_of_libraries_every_module_is_imported(torch: Path, wheels: Path) -> None:
+    files = {"one/__init__.py": "", "two/__init__.py": "import _C\n"}
+    found = result(torch, wheels, {"_C.so": BAD}, files)
+    assert found.module == "one"
+    assert {module.module: module.verdict.value for module in found.modules} == {"two": "import-fails"}
+
+
 def test_the_error_is_that_of_torch_with_that_of_the_loader_behind_it(torch: Path, wheels: Path) -> None:
     error = result(torch, wheels, {"pkg/_C.so": BAD}, {"pkg/__init__.py": LOAD}).error
     assert error is not None

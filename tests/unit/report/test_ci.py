@@ -16,6 +16,7 @@ import xmlschema
 from abiscan.findings import Effect
 from abiscan.report import github, junit, markdown, sarif
 from abiscan.results.check import Gap, Report, Suppressed
+from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.results.unchecked import Unchecked
 from abiscan.results.verdict import Verdict
 from abiscan.rules import RULES
@@ -211,6 +212,43 @@ def test_targets_without_results_are_in_every_view() -> None:
     assert [one["level"] for one in run["toolExecutionNotifications"]] == ["error", "note"]
     assert "| `a.whl` | | ❔ not checked | not a wheel |" in markdown.render(report)
     assert "| `b.whl` | | nothing to check | contains no ELF shared object |" in markdown.render(report)
+
+
+def test_every_view_says_for_which_build_a_verdict_holds() -> None:
+    other = {"2.9.1+cu128": Verdict.FAILS}
+    package = PackageResult(
+        target="a.whl",
+        name="a",
+        version="1",
+        torch="2.9.1",
+        torch_build="2.9.1+cpu",
+        module="a",
+        verdict=PackageVerdict.WORKS,
+        other_builds={"2.9.1+cu128": PackageVerdict.IMPORT_FAILS},
+    )
+    report = Report(results=(result(other_builds=other),), packages=(package,))
+    assert "loads on torch 2.9.1+cpu (fails on torch 2.9.1+cu128)" in github.render(report)
+    text = markdown.render(report)
+    assert "| 2.9.1\\+cpu | ✅ loads (fails on torch 2.9.1\\+cu128) |  |" in text
+    assert "| 2.9.1\\+cpu | ✅ works (import fails on torch 2.9.1\\+cu128) |  |" in text
+    cases = [case.findtext("system-out") for case in junit_of(report).iter("testcase")]
+    assert cases == [
+        "other builds: import fails on torch 2.9.1+cu128",
+        "other builds: fails on torch 2.9.1+cu128",
+    ]
+    run = run_of(report)
+    assert run["results"] == []
+    notes = run["invocations"][0]["toolExecutionNotifications"]
+    assert [note["message"]["text"] for note in notes] == [
+        "a 1 on torch 2.9.1+cpu: works, but import fails on torch 2.9.1+cu128",
+        "pkg/_C.so on torch 2.9.1+cpu: loads, but fails on torch 2.9.1+cu128",
+    ]
+    assert [note["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for note in notes] == [
+        "a.whl",
+        "pkg.whl",
+    ]
+    for rendered in (github.render(FULL), markdown.render(FULL), sarif.render(FULL, RULES)):
+        assert "on torch 2.9.1+cu128" not in rendered
 
 
 def test_nothing_in_a_file_becomes_a_command_of_github() -> None:

@@ -6,8 +6,11 @@ import json
 from importlib import resources
 from pathlib import Path
 
+import pytest
+
 import abiscan
 from abiscan.binary.elf import Machine
+from abiscan.binary.image import ImageSystem
 from abiscan.dispatch import acceptance, keys, stable, tags
 from abiscan.dispatch.dispatcher import LIBRARIES
 from abiscan.torches import (
@@ -15,12 +18,20 @@ from abiscan.torches import (
     embedded_assertions,
     embedded_declarations,
     embedded_operators,
+    embedded_python,
     embedded_registries,
     headers,
     layouts,
     pythons,
+    torch_images,
 )
+from tools.release import OUTPUTS
 
+NOT_OF_TORCH = {
+    "counterparts.txt": "written by hand: which function of the stable ABI replaces which of C++",
+    "limited_api.txt": "of Python (tools/build_tag_promises.py)",
+    "manylinux.txt": "of glibc (tools/build_tag_promises.py)",
+}
 BUILDS = [(full, machine.value) for _, machine, full in embedded.builds()]
 RELEASES = [str(version) for version in embedded.versions()]
 MINORS = {version.minor_version for version in embedded.versions()}
@@ -84,12 +95,42 @@ def _text(name: str) -> str:
     return resources.files("abiscan.torches").joinpath("data", name).read_text("utf-8")
 
 
+PACKAGE = Path(abiscan.__file__).parent
+FILES = [path for path in PACKAGE.glob("**/data/*") if path.is_file() and path.suffix not in (".py", ".pyc")]
+
+
 def test_all_data_are_small() -> None:
     """The limit is what an installed abiscan may take for them, of all rooms."""
-    package = Path(abiscan.__file__).parent
-    files = [path for path in package.glob("**/data/*") if path.is_file() and path.suffix not in (".py", ".pyc")]
-    assert len(files) > 12
-    assert sum(path.stat().st_size for path in files) < 14e6
+    assert len(FILES) > 12
+    assert sum(path.stat().st_size for path in FILES) < 14e6
+
+
+def test_make_release_writes_every_file_that_depends_on_torch() -> None:
+    assert set(OUTPUTS) == {path for path in FILES if path.name not in NOT_OF_TORCH}
+    assert {path.name for path in FILES} >= set(NOT_OF_TORCH)
+
+
+def test_definitions_in_python() -> None:
+    """Since 2.1, torch lists its dispatcher; what Python code of an older one defines is a gap where it matters."""
+    listing = [str(version) for version in embedded.versions() if version.minor_version >= (2, 1)]
+    assert embedded_python.data()["releases"] == listing
+
+
+def test_the_stable_abi() -> None:
+    """Headers of the newest release of each minor version with a wrapper, dates of each with functions."""
+    head, *lines = _text("stable_abi.txt").splitlines()
+    newest = {version.minor_version: str(version) for version in embedded.versions()}
+    with_wrappers = [release for minor, release in newest.items() if minor >= (2, 9)]
+    assert head.partition("headers of torch ")[2].split(", ") == with_wrappers
+    released = [line.split()[1] for line in lines if line.startswith("released ")]
+    assert released == [f"{major}.{minor}" for major, minor in newest if (major, minor) >= (2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("system", "machine"), [(ImageSystem.WINDOWS, Machine.X86_64), (ImageSystem.MACOS, Machine.AARCH64)]
+)
+def test_exports_on_other_systems(system: ImageSystem, machine: Machine) -> None:
+    assert list(map(str, torch_images.releases(system, machine))) == RELEASES[-10:]
 
 
 def test_pythons() -> None:

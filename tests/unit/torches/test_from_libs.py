@@ -201,3 +201,22 @@ def test_libraries_are_read_when_asked_for(tmp_path: Path) -> None:
     assert libraries["libtorch_cpu.so"].soname == "libtorch_cpu.so"  # read already: it tells the machine
     with pytest.raises(KeyError):
         libraries["libc10.so"]
+
+
+def test_a_package_of_debian(tmp_path: Path) -> None:
+    """As in python3-torch 1.13.1: the libraries are links to those of libtorch1.13, whose names have versions."""
+    package = torch_package(tmp_path / "usr/lib/python3/dist-packages", build="1.13.0a0")
+    folder = tmp_path / "usr/lib/x86_64-linux-gnu"
+    folder.mkdir()
+    for library in sorted((package / "lib").iterdir()):
+        library.rename(folder / f"{library.name}.1.13.0")
+        (folder / f"{library.name}.1.13").symlink_to(f"{library.name}.1.13.0")
+        library.symlink_to(f"../../../../x86_64-linux-gnu/{library.name}.1.13")
+    release = read(package)
+    assert release.build == "1.13.0a0"
+    assert release.own_libraries == {name: str(package / "lib" / name) for name in torch_libraries()}
+    by_library = read(folder / "libtorch_cpu.so.1.13")
+    assert by_library.own_libraries == {name: str(folder / f"{name}.1.13") for name in torch_libraries()}
+    assert [Path(path).name for path in operator_libraries(by_library)] == [
+        f"{Path(path).name}.1.13" for path in operator_libraries(release)
+    ]

@@ -1,0 +1,78 @@
+"""The end of a deflated stream, inflated without what comes before it.
+
+A stream (RFC 1951) is a sequence of blocks. A block with codes of its own can be recognised by its header, at any bit,
+and a stored one by its length, which is there twice. What they repeat from before that block is not known, up to 32 KB
+back. So it is inflated twice, after different contents: bytes that differ come from there, and those that agree do not.
+All of the last bytes, up to the end of the stream, are then those of the file.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator
+from typing import Final
+
+_WINDOW: Final = 32 << 10
+_ONE, _OTHER = bytes(_WINDOW), b"\xff" * _WINDOW
+# The first bits of a block that is not the last one and has codes of its own: BFINAL, BTYPE, HLIT; HDIST.
+_FIRST_BYTES: Final = bytes(byte for byte in range(256) if byte & 7 == 0b100 and byte >> 3 < 30)
+_SECOND_BYTES: Final = bytes(byte for byte in range(256) if byte & 31 < 30)
+_BLOCK: Final = re.compile(b"(?=[%s][%s])" % (re.escape(_FIRST_BYTES), re.escape(_SECOND_BYTES)), re.DOTALL)
+_STORED: Final = re.compile(rb"(?=\xff\xff)")
+_FIRST: Final = 4 << 10
+"""What is inflated at a place that may be a header, before all of the rest is."""
+
+
+def known_end(data: bytes) -> bytes:
+    """The last bytes of a file, from the last bytes of its stream; none if no block begins there.
+
+    :param data: at least as much as a few blocks
+    """
+    for rest in _beginnings(data):
+        if _inflates(bytes(rest[:_FIRST])) and (end := _inflated(rest)) is not None:
+            return end
+    return b""
+
+
+def _beginnings(data: bytes) -> Iterator[memoryview]:
+    """The rest of the stream from each place that may be the header of a block, about the first one first."""
+    whole = int.from_bytes(data, "little")
+    shifted = [(whole >> bit).to_bytes(len(data), "little") for bit in range(8)]
+    lengths = (whole ^ whole >> 16).to_bytes(
+        len(data), "little"
+    )  # that of a stored block is followed by its complement
+    for start in range(0, len(data) - _FIRST, _FIRST):
+        for stream in shifted:
+            for match in _BLOCK.finditer(stream, start, start + _FIRST):
+                yield memoryview(stream)[match.start() :]
+        for match in _STORED.finditer(lengths, start, start + _FIRST):
+            yield memoryview(b"\0" + data[match.start() :])
+
+
+def _inflates(data: bytes) -> bool:
+    try:
+        zlib.decompressobj(-zlib.MAX_WBITS, _ONE).decompress(data)
+    except zlib.error:
+        return False
+    return True
+
+
+def _inflated(rest: memoryview) -> bytes | None:
+    """What is known of the rest of a stream; None if it does not end where the data do."""
+    inflaters = [zlib.decompressobj(-zlib.MAX_WBITS, before) for before in (_ONE, _OTHER)]
+    try:
+        one, other = (inflater.decompress(rest) for inflater in inflaters)
+    except zlib.error:
+        return None
+    if not all(inflater.eof and len(inflater.unused_data) <= 1 for inflater in inflaters):
+        return None  # a byte at the end may be left by the shift
+    return one[_last_difference(one, other) :]
+
+
+def _last_difference(one: bytes, other: bytes) -> int:
+    """Where the part begins in which two texts of the same length agree to the end."""
+    end = len(one)
+    while end > 0 and one[max(0, end - _WINDOW) : end] == other[max(0, end - _WINDOW) : end]:
+        end -= _WINDOW
+    return next((place + 1 for place in reversed(range(max(0, end))) if one[place] != other[place]), 0)

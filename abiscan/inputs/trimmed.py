@@ -1,0 +1,98 @@
+"""Large deflated libraries without their code for GPUs, which neither the loader nor torch looks at.
+
+It is most of a library, and lies between the code and the data: linkers put sections that they do not know after the
+other ones that are only read. So the beginning is inflated up to it, and the end from behind it. Where it is, the
+section headers say, at the very end of the file.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from abiscan.binary.deflate import known_end
+from abiscan.binary.elf import MAGIC
+
+WORTHWHILE: Final = 1 << 20
+"""The size of a deflated library from which on this takes less than reading all of it."""
+
+_END: Final = 160 << 10
+_GPU_CODE: Final = (b".nv_fatbin", b".hip_fatbin")
+_HEADER: Final = struct.Struct("<40xQ10xHHH")  # Elf64_Ehdr: shoff, shentsize, shnum, shstrndx
+_SECTION: Final = struct.Struct("<II8x8xQQ24x")  # Elf64_Shdr: name, type, offset, size
+_STRINGS: Final = 3  # SHT_STRTAB
+_PROGRAM_BITS: Final = 1  # SHT_PROGBITS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trimmed:
+    """The bytes of a file before and after a part that was not read."""
+
+    beginning: bytes
+    end: bytes
+
+
+def trimmed(size: int, packed: int, head: Callable[[int], bytes], tail: Callable[[int], bytes]) -> Trimmed | None:
+    """A library without its code for GPUs; None if it has none, or if little would be saved.
+
+    :param size: of the library
+    :param packed: the size of its deflated bytes
+    :param head: returns the first bytes of the library
+    :param tail: returns the last ones of its deflated bytes
+    """
+    header = head(_HEADER.size)
+    if not header.startswith(MAGIC + b"\2\1") or len(header) < _HEADER.size:
+        return None
+    table, entry_size, count, names = _HEADER.unpack(header)
+    if entry_size != _SECTION.size or not table < size or table + count * entry_size > size:
+        return None
+    asked, wanted = _END, size - table
+    while asked < packed // 2:
+        end = known_end(tail(asked))
+        if len(end) >= size - table:
+            sections = _sections(end, size, table, count)
+            if names >= count or sections[names].kind != _STRINGS or sections[names].offset >= size:
+                return None
+            wanted = size - sections[names].offset
+            if len(end) >= wanted:
+                code = next((one for one in sections if one.holds_gpu_code(end[len(end) - wanted :])), None)
+                if code is None or not 0 < code.offset < code.stop <= table:
+                    return None
+                wanted = size - code.stop
+                if len(end) >= wanted:
+                    return Trimmed(beginning=head(code.offset), end=end[len(end) - wanted :])
+        asked = max(asked * 2, min(asked * 8, asked * wanted * 3 // (2 * max(len(end), 1))))
+    return None
+
+
+class _Section(NamedTuple):
+    """An entry of the section header table: Elf64_Shdr."""
+
+    name: int
+    kind: int
+    offset: int
+    size: int
+
+    @property
+    def stop(self) -> int:
+        """Where it ends in the file."""
+        return self.offset + self.size
+
+    def holds_gpu_code(self, names: bytes) -> bool:
+        """Whether it has the name of a section for that.
+
+        :param names: of the sections
+        """
+        return self.kind == _PROGRAM_BITS and any(names.startswith(one + b"\0", self.name) for one in _GPU_CODE)
+
+
+def _sections(end: bytes, size: int, table: int, count: int) -> list[_Section]:
+    """The section headers, in the end of a file.
+
+    :param size: of the whole file
+    :param table: where they are in it
+    """
+    start = table - (size - len(end))
+    return [_Section(*_SECTION.unpack_from(end, start + number * _SECTION.size)) for number in range(count)]

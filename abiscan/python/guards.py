@@ -1,0 +1,91 @@
+"""Whether a package leaves its libraries out on a torch, as the file shows that its import begins with.
+
+Packages that guard their libraries by the version of torch do that first. The other files are not read, so the answer
+counts only if all of the libraries depend on that guard: whatever is undecided, none of them is loaded on this torch,
+and all of them are on another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from abiscan.python.explore import Run, explore
+from abiscan.python.installed import Surroundings
+from abiscan.python.library import PythonCode
+from abiscan.python.machine import Limits
+from abiscan.python.model import OtherTorch, PythonLine, World
+from abiscan.python.questions import Questions
+from abiscan.python.sources import PackageFiles, PackageSources
+from abiscan.python.unreached import asks_for_torch
+from abiscan.python.uses import Willing
+
+_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """The libraries of a package are not loaded; ``torch`` is one on which they are, at a line of its code."""
+
+    torch: OtherTorch
+    at: PythonLine
+
+
+def first_file(package: PackageSources, module: str) -> str | None:
+    """The file that the import of a module begins with; None if it has no source."""
+    stem = module.replace(".", "/")
+    members = set(package.members())
+    return next((path for path in (f"{stem}/__init__.py", f"{stem}.py") if path in members), None)
+
+
+def left_out(
+    package: PackageSources,
+    module: str,
+    libraries: Iterable[str],
+    world_factory: Callable[[], World],
+    torches: Iterable[OtherTorch],
+    *,
+    surroundings: Surroundings,
+) -> LeftOut | None:
+    """Whether importing a module loads none of the libraries here, and all of them on one of other torches."""
+    begin = first_file(package, module)
+    if begin is None:
+        return None
+    files, limits = PackageFiles(_Beginning(package, begin)), Limits.seconds(_SECONDS)
+    fresh = Questions(world_factory).world
+    library = PythonCode(files, (module,), fresh().python, surroundings)
+    if not (library.outline(begin).loads and asks_for_torch(library.source(begin))):
+        return None
+
+    def runs(torch: OtherTorch | None) -> Sequence[Run]:
+        library.surroundings = surroundings if torch is None else Surroundings()
+        return explore(library, lambda: Willing(fresh(), torch), module, limits).runs
+
+    if any(run.trace.attempts or run.raised is not None for run in runs(None)):
+        return None
+    wanted = set(libraries)
+    for torch in torches:
+        loads = [{one.path: one for one in run.trace.attempts} for run in runs(torch)]
+        if all(wanted <= load.keys() for load in loads):
+            return LeftOut(torch=torch, at=loads[0][min(wanted)].at)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Beginning:
+    """The files of a package, as if its other code were empty."""
+
+    package: PackageSources
+    first: str
+
+    def members(self) -> Sequence[str]:
+        """The paths of all its files."""
+        return self.package.members()
+
+    def read(self, path: str) -> bytes:
+        """The bytes of one of them."""
+        return self.package.read(path) if path == self.first or not path.endswith(".py") else b""
+
+    def needed(self, path: str) -> Sequence[str]:
+        """The libraries that one of its libraries needs."""
+        return self.package.needed(path)
