@@ -23,7 +23,8 @@ ATEN = """#pragma once
 #include <torch/library.h>
 // C++17 or later
 extern "C++" { namespace c10 {
-struct Base { virtual void first(); virtual int second(int number) const; virtual ~Base(); int member; };
+struct Base { virtual void first(); virtual int second(int number) const; virtual ~Base(); int member;
+  void plain(int); static int counted(); template <class T> T made(); };
 struct Side { virtual void side(); };
 struct Derived : Base, Side {
   int second(int) const override;
