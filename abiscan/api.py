@@ -381,14 +381,10 @@ def _workers(
         from abiscan.pipelines.cluster import cluster_workers
 
         return cluster_workers(scheduler, torches, names)
+    from abiscan.inputs.system import processors
     from abiscan.pipelines.local_workers import local_workers
 
-    return local_workers(jobs or _processors())
-
-
-def _processors() -> int:
-    """How many processors this process may use; how many there are where the system does not tell (macOS, Windows)."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return local_workers(jobs or processors())
 
 
 def releases() -> tuple[str, ...]:
