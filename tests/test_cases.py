@@ -3,13 +3,14 @@
 ``cases/<rule>/<case>.json`` is a world as text (``world.py``), with the findings that the rule owes it: their effect,
 the subjects of their evidence, a piece of the message; where it matters also ``instead``, ``objects`` and ``fix``.
 ``golden/matrix.txt`` says which rules fire on which case, so that a false alarm of one rule on the case of another
-shows at once.
+shows at once; ``golden/findings.txt`` has what they say in full.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -64,6 +65,28 @@ def test_every_rule_on_every_case(golden: Golden) -> None:
         fired = [rule.name for rule in rules.RULES if any(True for _ in rule.check(linkage))]
         lines.append(f"{name_of(file)}: {' '.join(fired) or '-'}\n")
     golden(Path(__file__).parent / "golden" / "matrix.txt", "".join(lines))
+
+
+def in_full(finding: Finding) -> Iterator[str]:
+    yield f"  {finding.effect.value}: {finding.message}"
+    for one in finding.evidence:
+        texts = {"readable": one.readable, "object": one.object, "instead": one.instead}
+        told = "".join(f"; {name}: {text}" for name, text in texts.items() if text is not None)
+        yield f"    {one.subject}{told}"
+    for name, text in (("fix", finding.fix), ("says", finding.says), ("symptom", finding.symptom)):
+        if text is not None:
+            yield f"    {name}: {text}"
+
+
+def test_every_finding_in_full(golden: Golden) -> None:
+    """What each rule says of its own cases, to the letter: whoever changes a text reads it there."""
+    lines = []
+    for file in FILES:
+        rule = rules.by_name(file.parent.name.replace("_", "-"))
+        assert rule is not None
+        lines.append(f"{name_of(file)}\n")
+        lines += [f"{line}\n" for finding in rule.check(world.linkage(read(file))) for line in in_full(finding)]
+    golden(Path(__file__).parent / "golden" / "findings.txt", "".join(lines))
 
 
 @pytest.mark.parametrize("rule", rules.RULES, ids=lambda rule: rule.name)

@@ -11,6 +11,8 @@ import pytest
 from icicle import MemoryException, MemoryProtection, RunStatus  # type: ignore[import-untyped]
 
 from abiscan.emulation import processors
+from abiscan.emulation.arch import Arch
+from abiscan.emulation.arch.aarch64 import Aarch64
 from abiscan.emulation.arch.x86_64 import X8664
 from abiscan.emulation.emulator import HEAP_BASE, PAGE_SIZE, Emulator
 
@@ -90,3 +92,18 @@ def test_the_environment_stays(before: str | None) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert done.stdout.strip() == str(before)
+
+
+@pytest.mark.parametrize(
+    ("machine", "code", "above"),
+    [(X8664, "4889e0c3", 8), (Aarch64, "e0030091c0035fd6", 0)],  # returns the stack pointer
+    ids=["x86_64", "aarch64"],
+)
+def test_the_stack_is_aligned_where_a_function_starts(machine: type[Arch], code: str, above: int) -> None:
+    """SysV psABI, 3.2.2: with the return address, 16 bytes and 8; AAPCS64, 6.4.5.1: 16 bytes."""
+    emulator = Emulator(machine(), pager=lambda _: False, call_out=lambda _: None)
+    emulator.map_page(CODE, bytes.fromhex(code).ljust(PAGE_SIZE, b"\0"), writable=False, executable=True)
+    first = emulator.start(CODE, (), 100)
+    assert (first + above) % 16 == 0
+    assert emulator.start(CODE, (), 100) == first  # all of it is given back
+    emulator.close()

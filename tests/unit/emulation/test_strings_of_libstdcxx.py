@@ -227,3 +227,16 @@ def test_a_part_of_a_string_is_where_libstdcxx_has_it(real: Real, double: Double
     others = {"K8capacityEv": "number", "K11_M_is_localEv": "bool", "13_M_local_dataEv": "part"}
     for member, kind in {**others, "16_M_get_allocatorEv": "part"}.items():
         assert came_of(double, member, text, (), kind) == came_of(real, member, text, (), kind), member
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="needs x86_64 Linux, whose libstdc++ is asked")
+@pytest.mark.parametrize("abi", [CXX11], indirect=True, ids=["cxx11"])
+def test_a_part_of_a_string_is_set_where_libstdcxx_sets_it(real: Real, double: Double) -> None:
+    text = b"a text of twenty-eight bytes"
+    for member, value in (("9_M_lengthEm", 5), ("11_M_capacityEm", 40), ("13_M_set_lengthEm", 3)):
+        there, here = real.string(text), double.string(text)
+        real.call(mangled(CXX11, member), there, value)
+        double.call(mangled(CXX11, member), here, value)
+        expected = ctypes.string_at(there + 8, 16)
+        assert double.process.machine.read(here + 8, 16) == expected, member
+        assert double.process.machine.read(double.data(here), 28) == ctypes.string_at(real.data(there), 28), member

@@ -81,6 +81,16 @@ def test_a_predicted_error_that_the_torch_words_differently(said: str, *, absent
     assert lacks(made(DEFINES_AGAIN, reworded={"K1": (rewording,)})) == []
 
 
+def test_where_torch_checks_something_is_known_of_its_releases() -> None:
+    opens = {"library": "TORCH_LIBRARY_FRAGMENT", "namespace": "ns", "key": "CPU"}  # an internal assertion fails
+    case = {"registers": [opens], "has": {"namespaces": ["aten"], "entries": []}}
+    (lack,) = lacks(made(case, build=None))
+    assert (lack.data, lack.decides) == (TorchData.OPERATORS, False)
+    assert lack.reason.startswith("where torch 2.16.0 checks this is not known")
+    assert lacks(made(case, build="2.13.0+cpu")) == []
+    assert lacks(made(DEFINES_AGAIN, build=None)) == []  # no assertion
+
+
 def test_operators_that_the_python_code_of_a_torch_may_define() -> None:
     (lack,) = lacks(made(FOR_WHAT_PYTHON_DEFINES))
     assert (lack.data, lack.decides) == (TorchData.OPERATORS, False)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from abiscan.errors import InputError
 from abiscan.inputs.files import Files, read_facts
 from abiscan.inputs.interpreter import PythonTag
 from abiscan.inputs.libraries import Libraries
-from abiscan.torches.from_libs import WHEEL_MOUNT, from_path, operator_libraries
+from abiscan.torches.from_libs import WHEEL_MOUNT, from_path, identities, operator_libraries
 from abiscan.torches.model import TorchRelease
 from tests.elf_builder import EM_AARCH64, Elf, exports
 from tests.fakes import torch_libraries, torch_package, wheel
@@ -220,3 +221,20 @@ def test_a_package_of_debian(tmp_path: Path) -> None:
     assert [Path(path).name for path in operator_libraries(by_library)] == [
         f"{Path(path).name}.1.13" for path in operator_libraries(release)
     ]
+
+
+def test_libraries_are_identified_by_size_and_build_id(tmp_path: Path) -> None:
+    package = torch_package(tmp_path)
+    for number, (name, library) in enumerate(torch_libraries().items()):
+        replace(library, build_id=bytes([number]) * 4).write(package / "lib" / name)
+    files = Files(read_facts)
+    release = from_path(package, files)
+    found = identities(release, files)
+    sizes = {name: (package / "lib" / name).stat().st_size for name in torch_libraries()}
+    assert found["libtorch_python.so"] == ""  # each Python of a release has its own
+    assert found["libc10.so"] == f"{sizes['libc10.so']} 01010101"
+    assert found["libtorch_cpu.so"] == f"{sizes['libtorch_cpu.so']} 02020202"
+    assert [*found] == [Path(path).name for path in operator_libraries(release)]
+    torch_libraries()["libc10.so"].write(package / "lib" / "libc10.so")  # without a build id
+    files = Files(read_facts)
+    assert identities(from_path(package, files), files) == {}
