@@ -11,12 +11,12 @@ from typing import Any, Final
 from abiscan.binary.by_lief import lief_module
 from abiscan.binary.elf import Machine
 from abiscan.binary.image import PE_MAGIC, Images, ImageSystem, ImportedName, LibraryImage, NeededImage
+from abiscan.binary.ownership import is_torch_symbol
 from abiscan.errors import InputError
 from abiscan.words import plural
 
 _WEAK_LOOKUP: Final = -3  # BIND_SPECIAL_DYLIB_WEAK_LOOKUP of mach-o/loader.h
-# What is raised where lief cannot turn a value into an object of Python, such as the number of an unknown machine.
-_OF_LIEF: Final = (SystemError, RuntimeError, TypeError, ValueError)
+_N_EXT, _STAB_TYPE_EXTERNAL = 0x01, 0xEF  # of nlist.n_type: an external symbol that is undefined has the first alone
 _DAMAGED: Final = "download or build it again"
 
 
@@ -32,7 +32,9 @@ def read_images(data: bytes, subject: str, *, exports_only: bool = False) -> Ima
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # numbers that are no member of an enumeration
             images = {image.machine: image for image in read(data, subject, exports_only=exports_only)}
-    except _OF_LIEF as error:
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:  # such as for the number of an unknown machine, of which there is no object of Python
         raise InputError(subject, "is damaged: it has values that the format does not know", _DAMAGED) from error
     if not images:
         raise InputError(subject, "is not for x86_64 or aarch64", "only these are supported")
@@ -85,7 +87,9 @@ def _require_tables(subject: str, lief: Any, binary: Any, *, exports_only: bool)
         tables |= {types.IMPORT_TABLE: binary.has_imports, types.DELAY_IMPORT_DESCRIPTOR: binary.has_delay_imports}
     for table, is_read in tables.items():
         directory = binary.data_directory(table)
-        if directory is not None and directory.rva and directory.size and not is_read:
+        # Windows does not ask how long the table of imports is.
+        is_there = directory is not None and directory.rva and (directory.size or table == types.IMPORT_TABLE)
+        if is_there and not is_read:
             raise InputError(subject, "is damaged: its tables of imports and exports cannot be read", _DAMAGED)
 
 
@@ -117,12 +121,29 @@ def _universal(data: bytes, subject: str, *, exports_only: bool) -> Iterator[Lib
     if file.size != len(parts):
         raise InputError(subject, f"is damaged: of {plural(len(parts), 'part')}, {file.size} can be read", _DAMAGED)
     for binary in file:
-        if len(binary.commands) != binary.header.nb_cmds:
+        sizes = sum(command.size for command in binary.commands)
+        if len(binary.commands) != binary.header.nb_cmds or sizes != binary.header.sizeof_cmds:
             raise InputError(subject, "is damaged: not all of its load commands can be read", _DAMAGED)
         segments = ((binary.fat_offset + segment.file_offset, segment.file_size) for segment in binary.segments)
         _require_all(subject, data, segments)
+        if not exports_only:
+            _require_bindings(subject, binary)
         if binary.header.cpu_type in machines:
             yield _mach_image(binary, machines[binary.header.cpu_type])
+
+
+def _require_bindings(subject: str, binary: Any) -> None:
+    """Reject a file whose table of symbols has more imports than lief finds bindings for, of those that matter here.
+
+    lief ends at the first binding that it does not understand.
+    """
+    undefined = [symbol.name for symbol in binary.symbols if symbol.raw_type & _STAB_TYPE_EXTERNAL == _N_EXT]
+    stated = binary.dynamic_symbol_command.nb_undefined_symbols if binary.has_dynamic_symbol_command else 0
+    bound = {binding.symbol.name for binding in binary.bindings if binding.has_symbol}
+    lost = any(name not in bound and is_torch_symbol(_text(name).removeprefix("_")) for name in undefined)
+    without_library = any(binding.library_ordinal > 0 and not binding.has_library for binding in binary.bindings)
+    if lost or without_library or len(undefined) < stated:
+        raise InputError(subject, "is damaged: not all of its imports can be read", _DAMAGED)
 
 
 def _parts(data: bytes) -> list[tuple[int, int]]:

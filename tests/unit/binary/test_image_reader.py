@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
+from collections.abc import Iterator
 
 import pytest
 
@@ -153,3 +155,47 @@ def test_an_import_table_that_points_nowhere_is_damage() -> None:
 )
 def test_names_of_microsofts_compiler(name: str, expected: str | None) -> None:
     assert undecorate(name) == expected
+
+
+def hostile(data: bytes, end: int) -> Iterator[tuple[int, bytes]]:
+    """The file with each word of its beginning that is not zero replaced by some that lie, one at a time."""
+    for at in range(0, end, 4):
+        if data[at : at + 4] != bytes(4):
+            for value in (0, 7, at, 0xFFFF_FFFF):
+                yield at, data[:at] + struct.pack("<I", value) + data[at + 4 :]
+
+
+# Where Windows sees no imports either: the number of tables, and the place of the table of imports.
+SEEN_BY_NOBODY = {"loads.pyd": {0xFC, 0x108}}
+
+
+@pytest.mark.parametrize(("name", "end"), [("loads.pyd", 0xA00), ("missing_symbol.so", 0x680), ("universal.so", 0x30)])
+def test_lies_in_headers_and_tables_lose_no_import(name: str, end: int) -> None:
+    """Load commands and tables with other sizes and places, loops among them, are errors or change no number."""
+
+    def imports(data: bytes) -> int:
+        names = (one.name for part in read_images(data, "x").values() for one in part.imports)
+        return sum(name != "dyld_stub_binder" for name in names)  # no other file has that one
+
+    whole = imports(image(name))
+    for at, data in hostile(image(name), end):
+        with contextlib.suppress(InputError):
+            assert imports(data) >= whole or at in SEEN_BY_NOBODY.get(name, ()), hex(at)
+
+
+def test_bindings_that_end_early_are_damage() -> None:
+    """lief ends at the first opcode that it does not know, and the symbols are still listed."""
+    data = bytearray(image("missing_symbol.so"))
+    name = LACKED["macOS"].encode()
+    at = data.index(b"\x40" + name) if b"\x40" + name in data else data.index(name) - 1
+    data[at] = 0xF0  # no opcode
+    with pytest.raises(InputError, match="not all of its imports can be read"):
+        read_images(bytes(data), "x")
+
+
+def test_load_commands_that_are_left_out_are_damage() -> None:
+    data = bytearray(image("missing_symbol.so"))
+    (count,) = struct.unpack_from("<I", data, 16)
+    struct.pack_into("<I", data, 16, count - 1)
+    with pytest.raises(InputError, match="not all of its load commands can be read"):
+        read_images(bytes(data), "x")
