@@ -10,10 +10,10 @@ are installed into a folder of their own. ``--large`` adds ``abiscan ops`` on a 
 of a wheel that is named.
 
 Rounds take turns through all rows, each in a process of its own, and the least of each counts: other work on the
-machine disturbs all rows alike. The ratios are those of processor time, which it disturbs least. How long
-``abiscan fit`` takes depends on the index: see ``benchmarks.fit``. ``--keep`` writes the table into
-``docs/performance.md``; ``--compare`` fails if a ratio is 20 % worse than in the table there, or
-if reading targets in a process of their own takes more than 5 % of a check.
+machine disturbs all rows alike. The ratios are those of processor time, which it disturbs least. ``abiscan fit`` asks
+an index on this machine, which has that wheel alone; ``benchmarks.fit`` asks a real one. ``--keep`` writes the table
+into ``docs/performance.md``; ``--compare`` fails if a ratio is 20 % worse than in the table there, or if reading
+targets in a process of their own takes more than 5 % of a check.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tests.index_server import serving
 from tools.wheels import download
 
 ROUNDS: Final = 5
@@ -79,13 +80,14 @@ class Timing:
 class Row:
     """A row of the table: a command, with its state ``first run`` or ``again``, which is empty for others.
 
-    ``cache`` is the folder of its cache, from which results are deleted before a first run.
+    ``cache`` is the folder of its cache, from which results are deleted before a first run, like the file ``output``.
     """
 
     label: str
     state: str = ""
     words: tuple[str, ...]
     cache: Path | None = None
+    output: Path | None = None
 
     def measure(self) -> Timing:
         """Run the command once, whatever its exit code."""
@@ -93,14 +95,22 @@ class Row:
         environment = {name: value for name, value in os.environ.items() if name not in _HINDRANCES}
         if self.cache is not None:
             environment["XDG_CACHE_HOME"] = str(self.cache)
-            for file in self.cache.glob("abiscan/*") if self.state == FIRST else ():
-                if file.suffix in _RESULTS:
-                    file.unlink()
+            if self.state == FIRST:
+                self._forget(self.cache)
         done = subprocess.run(
             [sys.executable, "-c", _MEASURE, *self.words], capture_output=True, text=True, check=True, env=environment
         )
         seconds, processor, megabytes = map(float, done.stdout.split())
         return Timing(seconds=seconds, processor=processor, megabytes=megabytes)
+
+    def _forget(self, cache: Path) -> None:
+        """Delete what earlier runs found about targets: results, and the parts of wheels on an index."""
+        for file in cache.glob("abiscan/*"):
+            if file.suffix in _RESULTS:
+                file.unlink()
+        shutil.rmtree(cache / "abiscan" / "wheels", ignore_errors=True)
+        if self.output is not None:
+            self.output.unlink(missing_ok=True)
 
 
 def measure(command: Sequence[str], environment: Mapping[str, str], runs: int = ROUNDS) -> Timing:
@@ -126,9 +136,14 @@ def large(named: str | None, folder: Path) -> str | None:
     return library(str(download(named, folder)) if named == LARGE else named, folder)
 
 
-def rows(wheel: str, large_library: str | None, scratch: Path) -> Iterator[Row]:
-    """The rows of the table, in its order; what is not installed is left out."""
-    cache, own = scratch / "cache", library(wheel, scratch)
+def rows(wheel: str, large_library: str | None, scratch: Path, index: str) -> Iterator[Row]:
+    """The rows of the table, in its order; what is not installed is left out.
+
+    :param index: the address of an index that has the wheel
+    """
+    cache, own, answers = scratch / "cache", library(wheel, scratch), scratch / "survey.jsonl"
+    survey = ("survey", wheel, "--torch", RELEASE, "--jobs", "1", "--output", str(answers))
+    fit = ("fit", Path(wheel).name.partition("-")[0], "--torch", RELEASE, "--index-url", index)
     commands: dict[str, tuple[str, ...]] = {
         "abiscan check": ("check", wheel),
         f"abiscan {_CHECK}": ("check", wheel, "--torch", RELEASE),
@@ -141,11 +156,14 @@ def rows(wheel: str, large_library: str | None, scratch: Path) -> Iterator[Row]:
         ),
         "abiscan diff 2.12.0 2.13.0": ("diff", "2.12.0", "2.13.0"),
         "abiscan doctor": ("doctor", "--python", sys.executable),
+        f"abiscan survey --torch {RELEASE}": survey,
+        f"abiscan fit --torch {RELEASE}, an index with one wheel": fit,
         **({"abiscan ops, a library of 262 MB": ("ops", large_library)} if large_library else {}),
     }
     for label, words in commands.items():
         for state in (FIRST, AGAIN):
-            yield Row(label=label, state=state, words=(sys.executable, "-m", "abiscan", *words), cache=cache)
+            command = (sys.executable, "-m", "abiscan", *words)
+            yield Row(label=label, state=state, words=command, cache=cache, output=answers if words is survey else None)
     peers = scratch / "peers" / "bin"
     others: dict[str, tuple[str, ...]] = {
         "ldd -r, its largest library": ("ldd", "-r", own),
@@ -235,8 +253,12 @@ def main() -> int:
         wheel = str(arguments.wheel or download(WHEEL, scratch))
         subprocess.run([sys.executable, "-m", "venv", str(scratch / "peers")], check=True)
         subprocess.run([str(scratch / "peers" / "bin" / "pip"), "install", "--quiet", *PEERS], check=True)
-        found = list(rows(wheel, large(arguments.large, scratch), scratch))
-        timings = measured(found, arguments.rounds)
+        served = scratch / "index"
+        served.mkdir()
+        shutil.copy(wheel, served)
+        with serving(served) as index:
+            found = list(rows(wheel, large(arguments.large, scratch), scratch, index.url))
+            timings = measured(found, arguments.rounds)
     text, isolation = table(timings), cost_of_isolation(timings)
     sys.stdout.write(f"{text}\nisolation: {isolation:+.1%} of the processor time of a first check\n")
     page = PAGE.read_text("utf-8")

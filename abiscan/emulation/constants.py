@@ -21,7 +21,7 @@ _KEPT: Final = ("rbx", "r12", "r13", "r14", "r15")
 _LOST_IN_CALLS: Final = ("rax", "rcx", "rdx", "rsi", "rdi", *(f"r{number}" for number in range(8, 12)))
 _NO_WAY_ON: Final = ("jmp", "ret", "ud2", "hlt")
 _WORD: Final = 8
-_REGISTER, _CONSTANT, _MEMORY = 1, 2, 3  # kinds of operands (CS_OP_REG, CS_OP_IMM, CS_OP_MEM)
+_REGISTER, _MEMORY = 1, 3  # kinds of operands (CS_OP_REG, CS_OP_MEM)
 
 
 class Constants:
@@ -58,7 +58,14 @@ class _Copy(NamedTuple):
     location: Location
 
 
+class _Relative(NamedTuple):
+    """A constant, by its distance from the instruction that puts it there."""
+
+    offset: int
+
+
 _Change: TypeAlias = int | _Copy | None  # a constant; None for anything that is not known
+_Effect: TypeAlias = _Relative | _Copy | None  # the same, wherever the instruction is
 
 
 class _Function:
@@ -69,11 +76,19 @@ class _Function:
         self._changes: dict[int, dict[Location, _Change]] = {}
         self._before: dict[int, list[int]] = defaultdict(list)
         self._has_frame = False
-        for instruction in _decoder().disasm(code, start) if code else ():
-            self._has_frame |= f"{instruction.mnemonic} {instruction.op_str}" == "mov rbp, rsp"
-            self._changes[instruction.address] = dict(_changes(instruction))
-            for target in _next(instruction):
-                self._before[target].append(instruction.address)
+        for address, size, mnemonic, operands in _decoder().disasm_lite(code, start) if code else ():
+            self._has_frame |= mnemonic == "mov" and operands == "rbp, rsp"
+            branches = operands.startswith("0x") and (mnemonic == "call" or mnemonic.startswith("j"))
+            at = address - start
+            changes = _of_branch(mnemonic) if branches else _changes_of(code[at : at + size])
+            self._changes[address] = {
+                location: address + change.offset if isinstance(change, _Relative) else change
+                for location, change in changes.items()
+            }
+            if branches and mnemonic != "call":
+                self._before[int(operands, 16)].append(address)
+            if mnemonic not in _NO_WAY_ON:
+                self._before[address + size].append(address)
 
     def words_read(self, code: range) -> set[int]:
         """The words of the frame that some instructions read."""
@@ -102,7 +117,22 @@ class _Function:
         return found.pop() if len(found) == 1 else None
 
 
-def _changes(instruction: Any) -> Iterator[tuple[Location, _Change]]:
+# Decoding in detail takes most of the time, and most instructions occur often: their effects are kept.
+
+
+@functools.lru_cache(maxsize=1 << 15)
+def _changes_of(code: bytes) -> Mapping[Location, _Effect]:
+    """What the instruction with these bytes changes."""
+    return dict(change for instruction in _decoder().disasm(code, 0, 1) for change in _changes(instruction))
+
+
+@functools.cache
+def _of_branch(mnemonic: str) -> Mapping[Location, _Effect]:
+    """What a call of, or a jump to, a constant address changes."""
+    return dict.fromkeys(("rsp", *_LOST_IN_CALLS)) if mnemonic == "call" else {}
+
+
+def _changes(instruction: Any) -> Iterator[tuple[Location, _Effect]]:
     """What an instruction changes, and to what: of two changes of one place, the latter counts."""
     for register in instruction.regs_access()[1]:
         yield _whole(instruction.reg_name(register)), None
@@ -119,10 +149,10 @@ def _changes(instruction: Any) -> Iterator[tuple[Location, _Change]]:
             yield place, _moved(instruction, source)
 
 
-def _moved(instruction: Any, source: Any) -> _Change:
+def _moved(instruction: Any, source: Any) -> _Effect:
     """What ``lea`` and ``mov`` put into their target."""
     if instruction.mnemonic == "lea" and instruction.reg_name(source.mem.base) == "rip":
-        return int(instruction.address + instruction.size + source.mem.disp)
+        return _Relative(instruction.size + source.mem.disp)
     if instruction.mnemonic != "mov" or source.size != _WORD:
         return None
     location = instruction.reg_name(source.reg) if source.type == _REGISTER else _in_frame(instruction, source)
@@ -136,14 +166,6 @@ def _in_frame(instruction: Any, operand: Any) -> int | None:
     memory = operand.mem
     is_frame = memory.base and instruction.reg_name(memory.base) == FRAME_POINTER and not memory.index
     return int(memory.disp) if is_frame else None
-
-
-def _next(instruction: Any) -> Iterator[int]:
-    """Where an instruction leads within a function, as far as that is in its code."""
-    if instruction.mnemonic.startswith("j") and instruction.operands[0].type == _CONSTANT:
-        yield instruction.operands[0].imm
-    if instruction.mnemonic not in _NO_WAY_ON:
-        yield instruction.address + instruction.size
 
 
 @functools.cache

@@ -80,3 +80,17 @@ def test_isolation_is_compared_with_the_same_first_check_without_it() -> None:
     rows = [(run.Row(label=label, state=run.FIRST, words=()), run.Timing(processor=x)) for label, x in labels.items()]
     again = [(run.Row(label=label, state=run.AGAIN, words=()), run.Timing(processor=9)) for label in labels]
     assert run.cost_of_isolation([*rows, *again]) == pytest.approx(0.04)
+
+
+def test_a_first_run_finds_nothing_of_an_earlier_one(tmp_path: Path) -> None:
+    cache, output = tmp_path / "cache", tmp_path / "survey.jsonl"
+    (cache / "abiscan" / "wheels").mkdir(parents=True)
+    names = ("a.answer", "b.content", "torch.sqlite", "wheels/part")
+    files = [output, *(cache / "abiscan" / name for name in names)]
+    for state, left in ((run.AGAIN, files), (run.FIRST, [cache / "abiscan" / "torch.sqlite"])):
+        for file in files:
+            file.touch()
+        row = run.Row(label="", state=state, words=("true",), cache=cache, output=output)
+        assert row.measure().seconds < float("inf")
+        assert [file for file in files if file.exists()] == left
+        (cache / "abiscan" / "wheels").mkdir(exist_ok=True)
