@@ -368,26 +368,23 @@ def survey(
     several = [targets] if isinstance(targets, str | os.PathLike) else targets
     names = tuple(target_names([os.fspath(target) for target in several]))
     with SurveyFile.opened(Path(output)) as answers:
-        with _workers(jobs, scheduler, asked) as workers:
-            pipeline.survey(names, asked, workers, answers, progress)
+        torch_names = asked.names()
+        with _workers(jobs, scheduler, asked, torch_names) as workers:
+            pipeline.survey(names, asked, torch_names, workers, answers, progress)
         return SurveySummary.of(answers.entries())
 
 
 def _workers(
-    jobs: int | None, scheduler: str | None, torches: SurveyTorches
+    jobs: int | None, scheduler: str | None, torches: SurveyTorches, names: tuple[str, ...]
 ) -> contextlib.AbstractContextManager[Workers]:
     if scheduler is not None:
         from abiscan.pipelines.cluster import cluster_workers
 
-        return cluster_workers(scheduler, torches)
+        return cluster_workers(scheduler, torches, names)
+    from abiscan.inputs.system import processors
     from abiscan.pipelines.local_workers import local_workers
 
-    return local_workers(jobs or _processors())
-
-
-def _processors() -> int:
-    """How many processors this process may use; how many there are where the system does not tell (macOS, Windows)."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return local_workers(jobs or processors())
 
 
 def releases() -> tuple[str, ...]:

@@ -104,7 +104,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if path.endswith(".metadata"):
             self._send(200, {"Content-Type": "text/plain"}, _metadata(index.folder / Path(path).stem))
             return
-        self._file(index.folder / Path(path).name)
+        self._file(index.folder / Path(urllib.parse.unquote(path)).name)  # pip writes + as %2B
 
     def _file(self, file: Path) -> None:
         index = self.index

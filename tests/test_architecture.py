@@ -111,7 +111,7 @@ def test_only_cli_prints_or_exits() -> None:
         for call in calls(module)
         if call in ending
     }
-    assert wrong == set()
+    assert wrong == {("abiscan.inputs.branches", "os._exit")}  # of a process that it has forked itself
     assert "sys.exit" in set(calls("abiscan.cli.check"))  # the search finds what is there
 
 

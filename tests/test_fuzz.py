@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tools.fuzz.guided import CORPUS, PARSERS, parse
 from tools.fuzz.run import escapes
 
 SEED = 21
@@ -19,3 +20,12 @@ def test_nothing_escapes(part: int) -> None:
     found = list(escapes(SEED, range(part, COUNT, PARTS), None, lambda: finished.append(None)))
     assert [f"--seed {SEED} --only {escape.number}: {escape.how}" for escape in found] == []
     assert len(finished) == COUNT // PARTS
+
+
+@pytest.mark.parametrize("parser", PARSERS)
+def test_no_parser_fails_on_its_corpus(parser: str) -> None:
+    inputs = sorted((CORPUS / parser).iterdir())
+    assert inputs
+    for path in inputs:
+        parse(parser, path.read_bytes())
+        parse(parser, path.read_bytes()[:-1])

@@ -10,7 +10,7 @@ another one. What no test can see is not changed: assertions, ``zip(strict=…)`
 One process imports all and collects the tests. It first records which test runs which line; then each mutant is a fork
 of it, whose functions get the changed code, and which runs the tests that run the changed line, until one fails. Where
 the line is run while modules are imported, a new process imports the changed module instead. A mutant is killed if a
-test fails, or takes a hundred times the processor time that it should: how busy the machine is does not count.
+test fails, or takes ten times its processor time, and ten seconds: how busy the machine is does not count.
 Otherwise it survived, and either a test is missing or the change makes no difference. Exits with 1 if fewer than 95 %
 are killed.
 """
@@ -52,8 +52,8 @@ _TESTS: Final = (
     "tests/property",
     "tests/test_cases.py",
 )
-_SLOWER: Final = 100
-_LEAST_SECONDS: Final = 30  # of processor time: a test alone reads tables that another one has read before, otherwise
+_SLOWER: Final = 10
+_LEAST_SECONDS: Final = 10  # of processor time: a test alone has to read what another one has read before, otherwise
 _MEMORY: Final = 6 << 30
 _WAIT: Final = 3600  # for a mutant, however busy the machine; one that waits for ever is not counted as killed
 _OTHER: Final[dict[type[ast.AST], type[ast.AST]]] = {
@@ -391,7 +391,7 @@ def _import_changed(one: Mutant) -> None:
 
 
 def _numbers(chosen: argparse.Namespace) -> Sequence[int]:
-    return range(chosen.start, chosen.start + chosen.count) if chosen.only is None else [chosen.only]
+    return chosen.only or range(chosen.start, chosen.start + chosen.count)
 
 
 def _same(chosen: argparse.Namespace) -> list[str]:
@@ -406,7 +406,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--start", type=int, default=0, metavar="NUMBER", help="the first mutant")
     parser.add_argument("--room", choices=ROOMS, action="append", help="only mutants of this room (repeatable)")
-    parser.add_argument("--only", type=int, metavar="NUMBER", help="only this mutant")
+    parser.add_argument("--only", type=int, nargs="+", metavar="NUMBER", help="only these mutants")
     parser.add_argument("--tests", nargs="+", default=_TESTS, metavar="PATH", help="what is to notice it")
     parser.add_argument("--record", type=Path, metavar="FILE", help="keep there which test runs which line")
     parser.add_argument("--time-limit", type=float, default=float("inf"), metavar="SECONDS", help="begin none after it")
@@ -420,7 +420,7 @@ def main() -> int:
     os.chdir(ROOT)
     options = ["-q", "--no-header", "-p", "no:cacheprovider", *chosen.tests]
     if chosen.early:
-        _import_changed(mutant(chosen.seed, chosen.only, chosen.room or ROOMS))
+        _import_changed(mutant(chosen.seed, chosen.only[0], chosen.room or ROOMS))
         return int(pytest.main(["-x", *options]))
     begin, imports = time.monotonic(), _coverage()
     imports.start()

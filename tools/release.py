@@ -196,6 +196,11 @@ def _rewrite(path: Path, change: Callable[[bytes], bytes]) -> None:
     print(f"{path.name}: {state}, {time.monotonic() - start:.0f} s", flush=True)
 
 
+def use_index(url: str) -> None:
+    """Let pip look on another index, too."""
+    os.environ["PIP_EXTRA_INDEX_URL"] = " ".join(filter(None, (os.environ.get("PIP_EXTRA_INDEX_URL"), url)))
+
+
 def drift(version: str) -> None:
     """Print what differs from the release before."""
     release = Version(version)
@@ -218,7 +223,7 @@ def main() -> int:
     parser.add_argument("--clang", default=shutil.which("clang++-19") or "clang++", help="the compiler")
     arguments = parser.parse_args()
     if arguments.index:
-        os.environ["PIP_EXTRA_INDEX_URL"] = arguments.index
+        use_index(arguments.index)
     if arguments.remove:
         remove(arguments.versions)
         return 0

@@ -17,6 +17,7 @@ from abiscan.cli.options import (
     fail_options,
     further_reports_option,
     gpu_options,
+    jobs_option,
     python_option,
     quiet_option,
     refuse_both,
@@ -53,6 +54,7 @@ _FORMATS: Final = ("text", "json", "sarif", "junit", "github", "markdown")
 )
 @gpu_options
 @each_file_option
+@jobs_option("The number of processes that emulate the extensions of a target.")
 @verbose_option("Show all evidence, and what could not be checked.")
 @quiet_option("Show only verdicts.")
 def check(
@@ -71,6 +73,7 @@ def check(
     gpus: tuple[str, ...],
     driver: str | None,
     each_file: bool,
+    jobs: int,
     verbose: bool,
     quiet: bool,
 ) -> None:
@@ -119,7 +122,7 @@ def check(
         known_findings = read_baseline(baseline) if baseline else EMPTY
         suppressions = _suppressions()
         with working("checking") as progress:
-            session = Session.of_user(progress)
+            session = Session.of_user(progress, jobs=jobs)
             report = abiscan.check(
                 targets,
                 torch,

@@ -80,7 +80,7 @@ def working(activity: str) -> Iterator[Callable[[str], None]]:
     if not sys.stderr.isatty():
         yield lambda _: None
         return
-    lock, current = threading.Lock(), [activity]
+    lock, current, process = threading.Lock(), [activity], os.getpid()
     statuses: list[Status] = []
 
     def show() -> None:
@@ -93,6 +93,8 @@ def working(activity: str) -> Iterator[Callable[[str], None]]:
                 statuses[0].start()
 
     def progress(activity: str) -> None:
+        if os.getpid() != process:  # where the lock is, and nobody to release it
+            return
         with lock:
             current[0] = activity
             for status in statuses:

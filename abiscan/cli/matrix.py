@@ -14,6 +14,7 @@ from abiscan.cli.options import (
     each_file_option,
     fail_options,
     gpu_options,
+    jobs_option,
     python_option,
     report_options,
     torches_option,
@@ -36,6 +37,7 @@ from abiscan.inputs.session import Session
 @click.option("--gpus", "shows_gpus", is_flag=True, help="Also show which GPUs the extension has code for.")
 @gpu_options
 @each_file_option
+@jobs_option("The number of processes, each for one target, or for an extension of a single one.")
 @verbose_option("Show why it fails, and every clue to the torch it was built for.")
 def matrix(
     *,
@@ -50,6 +52,7 @@ def matrix(
     gpus: tuple[str, ...],
     driver: str | None,
     each_file: bool,
+    jobs: int,
     verbose: bool,
 ) -> None:
     """Show which torch releases an extension works on.
@@ -73,7 +76,7 @@ def matrix(
       3  a verdict is unknown
     """
     with errors_reported(), working("checking") as progress:
-        session = Session.of_user(progress)
+        session = Session.of_user(progress, jobs=jobs)
         result = abiscan.matrix(
             targets,
             torches,

@@ -10,7 +10,14 @@ import click
 
 import abiscan
 from abiscan.cli.common import console, errors_reported, working, write
-from abiscan.cli.options import machine_option, python_option, report_options, torches_option, verbose_option
+from abiscan.cli.options import (
+    jobs_option,
+    machine_option,
+    python_option,
+    report_options,
+    torches_option,
+    verbose_option,
+)
 from abiscan.inputs.session import Session
 from abiscan.results.selection import Selection
 
@@ -36,6 +43,7 @@ from abiscan.results.selection import Selection
 @click.option(
     "--namespace", "namespaces", multiple=True, metavar="NAME", help="Only operators in that namespace (repeatable)."
 )
+@jobs_option("The number of processes that emulate the extensions.")
 @report_options("text", "json")
 @verbose_option("Also show source lines, C++ signatures, inferred schemas and details of gaps.")
 def ops(
@@ -48,6 +56,7 @@ def ops(
     python: str | None,
     operators: tuple[str, ...],
     namespaces: tuple[str, ...],
+    jobs: int,
     form: str,
     output: Path | None,
     verbose: bool,
@@ -83,14 +92,15 @@ def ops(
     elif (target is not None) + len(torch) + live != 1:
         raise click.UsageError("pass exactly one of TARGET, --torch SPEC and --live")
     elif target is not None:
-        _of_target(target, selection, form, output, verbose=verbose)
+        _of_target(target, selection, form, output, jobs=jobs, verbose=verbose)
     else:
         _of_torch(torch[0] if torch else None, machine, python, selection, form, output, api_version=api_version)
 
 
-def _of_target(target: str, selection: Selection, form: str, output: Path | None, *, verbose: bool) -> None:
+def _of_target(target: str, selection: Selection, form: str, output: Path | None, *, jobs: int, verbose: bool) -> None:
     with errors_reported(), working("emulating") as progress:
-        extension_operators = abiscan.operators(target, session=Session.of_user(progress)).only(selection)
+        session = Session.of_user(progress, jobs=jobs)
+        extension_operators = abiscan.operators(target, session=session).only(selection)
 
     def text(stream: TextIO) -> None:
         from abiscan.report import ops_text

@@ -36,6 +36,23 @@ def report_options(*formats: str) -> _Option[Any]:
     return lambda command: form(output(command))
 
 
+def jobs_option(help_text: str) -> _Option[Any]:
+    """``--jobs N``: parameter ``jobs``."""
+
+    def counted(_ctx: click.Context, _param: click.Parameter, jobs: int | None) -> int:
+        from abiscan.inputs.system import processors
+
+        return jobs or processors()
+
+    return click.option(
+        "--jobs",
+        type=click.IntRange(min=1),
+        metavar="N",
+        callback=counted,
+        help=f"{help_text} Default: one for each processor.",
+    )
+
+
 def further_reports_option(*formats: str) -> _Option[Any]:
     """``--report FORMAT=FILE``, repeatable: parameter ``reports``, pairs of a format and a path."""
 

@@ -41,6 +41,7 @@ __all__ = [
     "Registry",
     "TorchRegistrations",
     "call_operator",
+    "prepare",
     "recover",
     "recover_torch",
 ]
@@ -62,6 +63,14 @@ def recover(file: ElfFile, facts: SharedObject, argument_tail: int | None = None
     from abiscan.emulation import recovery
 
     return recovery.recover(file, facts, argument_tail)
+
+
+def prepare(machine: Machine) -> None:
+    """Do ahead what takes as long as recovering from a small object: processes forked after this need not."""
+    from abiscan.emulation import processors, recovery  # noqa: F401 - imports what recovering needs
+    from abiscan.emulation.arch import ARCHITECTURES
+
+    processors.give_back(processors.take(ARCHITECTURES[machine].name))
 
 
 def call_operator(

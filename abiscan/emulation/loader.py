@@ -365,7 +365,7 @@ class Image:
         The pattern is searched for in the string table, for that is many times faster than to look at each name.
         """
         text = self._strings[: self.file.dynamic.get(_DT_STRSZ, 0)]
-        starts = {match.start() for match in pattern.finditer(text) if not match.start() or not text[match.start() - 1]}
+        starts = {match.start() for match in pattern.finditer(text)}
         first, end = self._hashed_symbols()
         table = self._symbol_table[first * _SYMBOL.size : end * _SYMBOL.size]
         names = table[: len(table) // _SYMBOL.size * _SYMBOL.size].cast("I")[::6].tolist()
@@ -387,14 +387,14 @@ class Image:
 
     def definition_of(self, name: str) -> int | None:
         """The address, in the file's own space, of a symbol that the object defines."""
-        size = self.file.dynamic.get(_DT_STRSZ, 0)
-        text = bytes(self._strings[:size])
-        at = text.find(b"\0" + name.encode() + b"\0") + 1
-        if not at:
+        text = self._strings[: self.file.dynamic.get(_DT_STRSZ, 0)]
+        # Linkers keep a name that another one ends with inside that one.
+        places = {match.start() for match in re.finditer(re.escape(name.encode()) + b"\0", text)}
+        if not places:
             return None
-        names = self._symbol_table[: len(self._symbol_table) // 24 * 24].cast("I")[::6].tolist()
-        symbol = self.symbol(names.index(at)) if at in names else None
-        return symbol.value if symbol is not None and symbol.defined else None
+        names = self._symbol_table[: len(self._symbol_table) // _SYMBOL.size * _SYMBOL.size].cast("I")[::6].tolist()
+        symbols = (self.symbol(index) for index, at in enumerate(names) if at in places)
+        return next((symbol.value for symbol in symbols if symbol.defined), None)
 
     def nearest_symbol(self, address: int) -> str | None:
         """The exported function that contains or precedes ``address``, in the file's own space."""

@@ -6,12 +6,12 @@ import functools
 import posixpath
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from abiscan.binary.elf import SharedObject
 from abiscan.binary.registration_api import registers
 from abiscan.extension.built_for import BuiltFor, built_for
-from abiscan.inputs import isolation
+from abiscan.inputs import branches, isolation
 from abiscan.inputs.files import ElfSource
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import Extension, Source, Target, name_of, read_target
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from abiscan.extension.gpu import ExtensionGpu
     from abiscan.extension.inventory import Inventory
     from abiscan.linkage.layout_drift import Shared
+
+_WORTH_SPLITTING: Final = 16 << 20
+"""The size of extensions, in bytes, from which on their initialisers take longer than starting processes."""
 
 
 def examine(source: Source, session: Session) -> ExaminedTarget:
@@ -60,6 +63,28 @@ class ExaminedTarget:
         """What each extension was built for, by path, as far as can be inferred without emulating it."""
         return built_for(self.target)
 
+    def recover(self, jobs: int) -> None:
+        """Recover what the extensions register with several processes, if there are enough of them.
+
+        Whoever needs it finds it without this, one extension after the other.
+        """
+        unknown = [extension for extension in self.extensions if extension.needs_recovery]
+        if jobs < 2 or len(unknown) < 2 or sum(one.extension.source.size for one in unknown) < _WORTH_SPLITTING:
+            return
+        from abiscan.emulation import prepare
+        from abiscan.extension.inventory import registrations
+
+        origins = self.origins
+        for machine in {extension.facts.machine for extension in unknown}:
+            prepare(machine)
+
+        def recovered(extension: ExaminedExtension) -> Registrations:
+            built_for = origins[extension.path].releases
+            return registrations(extension.extension.source, extension.facts, built_for, self.folder)
+
+        for extension, found in branches.in_order(unknown, recovered, lambda _: self.target.name, jobs):
+            extension.recovered = found()
+
     def registrations_of_library(
         self, identity: object, source: ElfSource, facts: SharedObject, built_for: Sequence[TorchVersion]
     ) -> Registrations:
@@ -86,6 +111,8 @@ class ExaminedExtension:
         self.extension = extension
         self._twin = twin
         self._inventory: Inventory | None = None
+        self.recovered: Registrations | None = None
+        """What it registers, if that was recovered ahead."""
         self._gpu: tuple[ExtensionGpu | None] | tuple[()] = ()  # empty until it is read
         self.shared_types: dict[str, Shared] = twin.shared_types if twin else {}
         """Which classes it, and each library that it brings along, share with torch, by path: see ``drift``."""
@@ -116,6 +143,11 @@ class ExaminedExtension:
         if self._twin:
             return self._twin.origin
         return self._inventory.origin if self._inventory else self.owner.origins[self.path]
+
+    @property
+    def needs_recovery(self) -> bool:
+        """Whether it registers anything, and nothing of that is known yet."""
+        return self._twin is None and self._inventory is None and registers(self.facts.imports)
 
     @property
     def gpu(self) -> ExtensionGpu | None:
@@ -150,5 +182,6 @@ class ExaminedExtension:
             # The emulator takes longer to import than many checks take.
             from abiscan.extension.inventory import recover_inventory
 
-            self._inventory = recover_inventory(self.extension, self.owner.origins[self.path], self.owner.folder)
+            known, folder = self.owner.origins[self.path], self.owner.folder
+            self._inventory = recover_inventory(self.extension, known, folder, self.recovered)
         return self._inventory

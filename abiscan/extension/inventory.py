@@ -46,14 +46,18 @@ class Inventory:
         return self.origin.releases
 
 
-def recover_inventory(extension: Extension, known: BuiltFor, folder: Path | None = None) -> Inventory:
+def recover_inventory(
+    extension: Extension, known: BuiltFor, folder: Path | None = None, recovered: Registrations | None = None
+) -> Inventory:
     """Recover what an extension registers.
 
     :param known: what it was built for, as far as can be inferred without emulating it
     :param folder: where registrations are kept between runs; None to keep none
+    :param recovered: the result of ``registrations``, if it is there
     """
     facts = extension.facts
-    recovered = registrations(extension.source, facts, known.releases, folder)
+    if recovered is None:
+        recovered = registrations(extension.source, facts, known.releases, folder)
     used = _used_keys(recovered)
     origin = with_keys(known, used, facts.machine)
     assumed = (origin.releases or embedded.versions())[-1]

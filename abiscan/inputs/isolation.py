@@ -15,6 +15,7 @@ import contextlib
 import enum
 import json
 import os
+import signal
 import tempfile
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -72,6 +73,7 @@ class _Worker:
         self.writable = {scratch}
         self.confinement = confinement
         self.confined = confinement is Confinement.NONE
+        self.is_branch = False
 
     def tell(self, target: str | None) -> None:
         os.write(self.pipe, json.dumps(target).encode() + b"\n")
@@ -93,6 +95,28 @@ def enter(pipe: int, stopped: Mapping[str, str], scratch: Path, confinement: Con
     os.environ["TMPDIR"] = str(scratch)
     limit_memory()
     _prctl(_PR_SET_PDEATHSIG, _SIGKILL)
+
+
+def is_apart() -> bool:
+    """Whether this process is the one that reads targets, which may split its work."""
+    return _worker is not None and not _worker.is_branch
+
+
+def branch() -> None:
+    """Give this process, forked from the one that reads targets, limits of its own."""
+    if _worker is not None:
+        _worker.is_branch = True
+    _prctl(_PR_SET_PDEATHSIG, _SIGKILL)
+    limit_time(CPU_SECONDS)
+
+
+def die_of(number: int, target: str) -> None:
+    """End as another process did that was reading a target."""
+    if _worker is not None:
+        _worker.tell(target)
+    with contextlib.suppress(OSError, ValueError):  # some signals cannot be handled in the first place
+        signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
 
 
 def limit_memory() -> None:

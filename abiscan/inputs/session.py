@@ -25,18 +25,20 @@ def _silent(_: str) -> None:
 class Session:
     """One run.
 
-    ``store`` caches the facts of large libraries, ``progress`` is called before each step that takes seconds.
+    ``store`` caches the facts of large libraries, ``progress`` is called before each step that takes seconds, ``jobs``
+    is the number of processes that the command line shares the work among: see ``branches``.
     """
 
     store: Store
     progress: Progress = _silent
+    jobs: int = 1
 
     @classmethod
-    def of_user(cls, progress: Progress = _silent) -> Session:
+    def of_user(cls, progress: Progress = _silent, *, jobs: int = 1) -> Session:
         """A run that caches facts in the user's cache folder."""
         folder = _cache_folder()
         isolation.may_write(folder, make=True)
-        return cls(store=Store(folder), progress=progress)
+        return cls(store=Store(folder), progress=progress, jobs=jobs)
 
     def files(self) -> Files:
         """The files on the disk, with no wheel mounted yet; the facts of large ones are cached."""

@@ -72,3 +72,8 @@ def _configured(file: str, depth: int) -> list[str]:
         elif words and words[0] != "hwcap":
             folders.append(words[0])
     return folders
+
+
+def processors() -> int:
+    """How many processors this process may use; how many there are where the system does not tell (macOS, Windows)."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

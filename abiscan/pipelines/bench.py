@@ -53,6 +53,7 @@ class Bench:
         self._files = session.files()
         self._progress = session.progress
         self._folder = session.store.folder
+        self._jobs = session.jobs
         self._all_embedded = not choices
         choices = choices or list(map(ReleaseNumber, _all_builds()))
         layers = [self._files.layer() for _ in choices]
@@ -110,6 +111,7 @@ class Bench:
             return ()
         if target.target.images:
             return judge_images(target.target, self._judges[name].torch, rules)
+        target.recover(self._jobs)
         package = self._read_package(source, name)
         return self._judges[name].judge(
             target,

@@ -23,11 +23,12 @@ _TIMEOUT: Final = "10s"
 
 
 @contextlib.contextmanager
-def cluster_workers(address: str, torches: SurveyTorches) -> Iterator[ClusterWorkers]:
+def cluster_workers(address: str, torches: SurveyTorches, names: tuple[str, ...]) -> Iterator[ClusterWorkers]:
     """The workers that a scheduler has now. They need the same version of abiscan, but not the same files.
 
     :param address: of the scheduler: ``tcp://HOST:PORT``, or the path of the JSON file that it wrote
     :param torches: those that they have to find
+    :param names: what these are called here
     :raises InputError: dask.distributed is not installed; there is no scheduler; a worker is of no use
     """
     try:
@@ -42,7 +43,7 @@ def cluster_workers(address: str, torches: SurveyTorches) -> Iterator[ClusterWor
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(address, f"there is no scheduler: {error}", "start one: dask scheduler") from error
     with client:
-        _require(client, address, torches)
+        _require(client, address, torches, names)
         executor = client.get_executor(pure=False)
         yield ClusterWorkers(executor, _AHEAD * len(client.nthreads()), (KilledWorker,))
 
@@ -63,9 +64,9 @@ class ClusterWorkers:
         """Do nothing: dask starts a worker again itself."""
 
 
-def _require(client: Client, address: str, torches: SurveyTorches) -> None:
+def _require(client: Client, address: str, torches: SurveyTorches, names: tuple[str, ...]) -> None:
     """Reject workers that could not work, or would not give the answers of this machine."""
-    names, start = torches.names(), f"dask worker {address} --nthreads 1"
+    start = f"dask worker {address} --nthreads 1"
     if not client.nthreads():
         raise InputError(address, "the scheduler has no workers", f"start one: {start}")
     for worker, threads in client.nthreads().items():

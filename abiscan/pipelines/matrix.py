@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from abiscan.extension.built_for import BuiltFor
 from abiscan.findings import Rule
 from abiscan.gpu.devices import Hardware
+from abiscan.inputs import branches
 from abiscan.inputs.requirement import simplest
 from abiscan.inputs.session import Session
-from abiscan.inputs.sources import Source
+from abiscan.inputs.sources import Source, name_of
 from abiscan.inputs.version import TorchVersion
 from abiscan.pipelines.bench import Bench
 from abiscan.pipelines.stable import stabilities
@@ -78,6 +79,16 @@ class Judged:
         return requirement(self.works_on) or requirement(self.imports_on)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """What the matrix says about one target."""
+
+    target: str
+    judged: Judged
+    stable_abi: StableSummary | None
+    gpus: tuple[GpuRow, ...]
+
+
 def matrix(
     targets: Sequence[Source],
     choices: Sequence[TorchChoice],
@@ -97,35 +108,46 @@ def matrix(
     :raises AbiscanError: no target, or a torch, cannot be read
     """
     bench = Bench(choices, session, targets, packages=not each_file)
-    rows: list[Row] = []
-    packages: list[PackageRow] = []
-    gpus: list[GpuRow] = []
-    suggestions: dict[str, str | None] = {}
-    stable_abi: dict[str, StableSummary] = {}
     turns = Turns(targets)
-    for source in turns:
-        with turns.of(source):
-            judged = judge_on_all(bench, source, rules, explained=explained)
-            examined = bench.target(source)
-            suggestions[examined.target.name] = judged.suggestion
-            if examined.extensions:
-                stable_abi[examined.target.name] = StableSummary.of(stabilities(examined))
-            rows += judged.rows
-            packages += [judged.package] if judged.package else []
-            if hardware is not None:
-                from abiscan.pipelines.gpus import gpu_rows
 
-                gpus += gpu_rows(bench.target(source), hardware)
+    def read() -> Iterator[Source]:
+        """The targets, each with its files laid over those of the targets before it, on every torch."""
+        for source in turns:
+            with turns.of(source):
+                for torch in bench.names:
+                    bench.target(source, torch)
+                bench.target(source).target.require_extensions()
+                yield source
+
+    def part(source: Source) -> _Part:
+        judged = judge_on_all(bench, source, rules, explained=explained)
+        examined, gpus = bench.target(source), tuple[GpuRow, ...]()
+        if hardware is not None:
+            from abiscan.pipelines.gpus import gpu_rows
+
+            gpus = tuple(gpu_rows(examined, hardware))
+        return _Part(
+            target=examined.target.name,
+            judged=judged,
+            stable_abi=StableSummary.of(stabilities(examined)) if examined.extensions else None,
+            gpus=gpus,
+        )
+
+    parts: list[_Part] = []
+    for source, found in branches.in_order(read(), part, name_of, session.jobs if len(targets) > 1 else 1):
+        with turns.of(source):
+            parts.append(found())
+    rows = tuple(row for part in parts for row in part.judged.rows)
     # A release that the user asked for has a column, whether or not there is a build of it for any of the targets.
     checked = {*(bench.names if choices else ()), *(release for row in rows for release in row.results)}
     return Matrix(
-        rows=tuple(rows),
-        packages=tuple(packages),
+        rows=rows,
+        packages=tuple(part.judged.package for part in parts if part.judged.package),
         releases=tuple(filter(checked.__contains__, bench.names)),
-        suggestions=suggestions,
-        stable_abi=stable_abi,
+        suggestions={part.target: part.judged.suggestion for part in parts},
+        stable_abi={part.target: part.stable_abi for part in parts if part.stable_abi},
         unchecked=turns.unchecked(),
-        gpus=None if hardware is None else tuple(gpus),
+        gpus=None if hardware is None else tuple(row for part in parts for row in part.gpus),
     )
 
 

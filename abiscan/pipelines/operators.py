@@ -33,6 +33,7 @@ def extension_operators(source: Source, session: Session) -> ExtensionOperators:
     from abiscan.results.operators import ExtensionOperators
 
     examined = examine(source, session)
+    examined.recover(session.jobs)
     return ExtensionOperators(
         target=examined.target.name,
         inventories=tuple(extension.inventory for extension in examined.extensions),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
@@ -13,6 +12,8 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from abiscan.errors import AbiscanError, InputError, NoExtensionError
+from abiscan.inputs import disk
+from abiscan.inputs.answers import answer
 from abiscan.inputs.files import DiskFile
 from abiscan.inputs.packages import FetchedWheel, named
 from abiscan.inputs.session import Session
@@ -99,15 +100,17 @@ class Workers(Protocol):
 def survey(
     targets: Sequence[str],
     torches: SurveyTorches,
+    names: tuple[str, ...],
     workers: Workers,
     answers: SurveyFile,
     progress: Callable[[int, int], None],
 ) -> None:
     """Find the answers that are missing from a file of answers.
 
+    :param names: those of the torches
     :param progress: is called with the number of targets that are done, and of all
     """
-    names, done = torches.names(), itertools.count(1)
+    done = itertools.count(1)
 
     def unanswered() -> Iterator[SurveyTask]:
         for target in targets:
@@ -175,8 +178,16 @@ def judge(task: SurveyTask) -> Surveyed:
             sha256 = task.sha256 or _sha256(str(source.path if isinstance(source, FetchedWheel) else source))
         except InputError as error:
             return Surveyed(lines=tuple(_unchecked(task, name, error) for name in task.names))
-        bench = Bench(task.torches.choices(), Session.of_user(), (source,), packages=True)
-        return Surveyed(lines=tuple(_line(task, bench, source, name, sha256) for name in task.names))
+        session = Session.of_user()
+
+        def find() -> tuple[str, ...]:
+            bench = Bench(task.torches.choices(), session, (source,), packages=True)
+            return tuple(_line(task, bench, source, name, sha256) for name in task.names)
+
+        if not isinstance(source, Path) or task.content is not None:  # in a folder that is gone afterwards
+            return Surveyed(lines=find())
+        question = ["survey", task.target, list(task.torches.specs), task.torches.python, list(task.names)]
+        return Surveyed(lines=answer(session.store.folder, question, find, [task.target]))
 
 
 def _addressed(task: SurveyTask, workers: Workers) -> SurveyTask:
@@ -201,7 +212,6 @@ def _sha256(path: str) -> str | None:
 
 
 def _line(task: SurveyTask, bench: Bench, source: Source, name: str, sha256: str | None) -> str:
-    start = time.perf_counter()
     try:
         results = bench.judge(source, name, RULES)
         package = bench.package(source, name, results)
@@ -212,20 +222,21 @@ def _line(task: SurveyTask, bench: Bench, source: Source, name: str, sha256: str
     except AbiscanError:
         raise
     except Exception as error:  # noqa: BLE001 - a bug of ours costs this answer, not the survey
+        disk.look_once()  # the answer is not kept
         problem = f"internal error, please report it: {type(error).__name__}: {error}"
         return _unchecked(task, name, InputError(task.target, problem), sha256)
     report = Report(
         results=tuple(dataclasses.replace(result, target=task.target) for result in results),
         packages=(dataclasses.replace(package, target=task.target),) if package else (),
     )
-    return _rendered(task, name, report, sha256, time.perf_counter() - start)
+    return _rendered(task, name, report, sha256)
 
 
 def _unchecked(task: SurveyTask, name: str, error: InputError, sha256: str | None = None) -> str:
     unchecked = Unchecked(
         target=task.target, problem=error.problem, fix=error.fix, readable=isinstance(error, NoExtensionError)
     )
-    return _rendered(task, name, Report(results=(), unchecked=(unchecked,)), sha256, 0.0)
+    return _rendered(task, name, Report(results=(), unchecked=(unchecked,)), sha256)
 
 
 def _lost(task: SurveyTask) -> Iterator[str]:
@@ -234,5 +245,5 @@ def _lost(task: SurveyTask) -> Iterator[str]:
     return (_unchecked(task, name, InputError(task.target, problem, fix), task.sha256) for name in task.names)
 
 
-def _rendered(task: SurveyTask, name: str, report: Report, sha256: str | None, seconds: float) -> str:
-    return SurveyResult(target=task.target, sha256=sha256, torch=name, report=report, seconds=seconds).to_line()
+def _rendered(task: SurveyTask, name: str, report: Report, sha256: str | None) -> str:
+    return SurveyResult(target=task.target, sha256=sha256, torch=name, report=report).to_line()

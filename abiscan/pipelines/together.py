@@ -34,14 +34,21 @@ class Search(Generic[_Version]):
         if not names:
             return chosen
         name, *rest = names
+        hopeful = False
         for version in self.candidates[name]:
             if not self._goes_with(version, chosen):
                 continue
             extended = {**chosen, name: version}
             if not all(any(self._goes_with(other, extended) for other in self.candidates[later]) for later in rest):
                 continue
-            if self.reason(version) is None and (found := self._extend(extended, rest)) is not None:
+            if self.reason(version) is not None:
+                continue
+            if (found := self._extend(extended, rest)) is not None:
                 return found
+            # If the others have no versions whatever this one is, its older versions need not be judged.
+            if not hopeful and self._extend(chosen, rest) is None:
+                return None
+            hopeful = True
         return None
 
     def _goes_with(self, version: _Version, chosen: Mapping[str, _Version]) -> bool:

@@ -79,10 +79,10 @@ class Expressions(PythonMachine):
 
     def source_of(self, node: ast.AST) -> str:
         """The text of an expression, for a condition or a gap."""
-        try:
-            return ast.unparse(node)[:_LONG_EXPRESSION].partition("\n")[0]
-        except (RecursionError, ValueError):
-            return type(node).__name__
+        known = self.library.texts
+        if node not in known:
+            known[node] = _text_of(node)
+        return known[node]
 
     def attribute(self, value: object, name: str) -> object:
         """An attribute of a value."""
@@ -421,6 +421,13 @@ class Expressions(PythonMachine):
                 yields(one)
             return None
         return yields(value)
+
+
+def _text_of(node: ast.AST) -> str:
+    try:
+        return ast.unparse(node)[:_LONG_EXPRESSION].partition("\n")[0]
+    except (RecursionError, ValueError):
+        return type(node).__name__
 
 
 def _computes(function: object) -> bool:

@@ -66,6 +66,8 @@ class PythonCode:
     _outlines: dict[str, Outline] = field(default_factory=dict)
     asking: dict[ast.AST, bool] = field(default_factory=dict)
     """The calls that were looked at for whether they ask for the version of torch: see ``targets``."""
+    texts: dict[ast.AST, str] = field(default_factory=dict)
+    """The expressions that were named somewhere, as they are written."""
     _eager: dict[str, bool] = field(default_factory=dict)
     _mattering: dict[ast.AST, bool] = field(default_factory=dict)
     _found: dict[tuple[str, tuple[str, ...]], Found | None] = field(default_factory=dict)

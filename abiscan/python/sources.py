@@ -120,9 +120,9 @@ class PackageFiles:
         return found
 
     @cached_property
-    def extension_names(self) -> frozenset[str]:
+    def extension_names(self) -> frozenset[bytes]:
         """The names that the libraries may be imported by, without their packages."""
-        return frozenset(stem.rpartition("/")[2] for stem in self._by_stem)
+        return frozenset(stem.rpartition("/")[2].encode("utf-8", "surrogatepass") for stem in self._by_stem)
 
     def libraries_of(self, module: str) -> list[str]:
         """The shared libraries in a package by name, or the extension module that goes by it."""

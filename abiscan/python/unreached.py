@@ -11,7 +11,7 @@ from abiscan.python.handling import loudest_of
 from abiscan.python.installed import Surroundings
 from abiscan.python.library import PythonCode
 from abiscan.python.machine import Attempt
-from abiscan.python.model import HowLoaded, LibraryUse, OtherTorch, Said, Skipped
+from abiscan.python.model import HowLoaded, LibraryUse, OtherTorch, Raised, Said, Skipped
 from abiscan.python.uses import WillingImports
 
 _MOST_TORCHES = 4
@@ -42,8 +42,13 @@ class _Imports:
 
     @property
     def stop(self) -> bool:
-        """Whether one of them raises."""
+        """Whether one of them raises, or could not be followed to its end."""
         return any(run.raised is not None for run in self.runs)
+
+    @property
+    def surely_stop(self) -> bool:
+        """Whether one of them raises."""
+        return any(isinstance(run.raised, Raised) for run in self.runs)
 
     def asks(self, library: PythonCode) -> bool:
         """Whether what is imported asks for torch's version."""
@@ -78,7 +83,8 @@ def unreached(
                 break
         library.surroundings = installed
     if here.stop:
-        found |= {path: _after_the_stop(use) for path, use in left.items() if path not in found}
+        skipped = Skipped.IMPORT_STOPS if here.surely_stop else None
+        found |= {path: _after_the_stop(use, skipped) for path, use in left.items() if path not in found}
     return found
 
 
@@ -100,8 +106,8 @@ def _only_here(here: _Imports, there: _Imports) -> Iterable[Said]:
     return (said for said in here.said if said.at not in common)
 
 
-def _after_the_stop(use: LibraryUse) -> LibraryUse:
+def _after_the_stop(use: LibraryUse, skipped: Skipped | None) -> LibraryUse:
     """What is not known, since the code was followed only as far as the import gets."""
     if use.how is HowLoaded.NEVER and not use.unimportable:
-        return replace(use, how=HowLoaded.UNKNOWN, skipped=Skipped.IMPORT_STOPS)
+        return replace(use, how=HowLoaded.UNKNOWN, skipped=skipped)
     return use

@@ -17,7 +17,8 @@ from abiscan.python.model import Answer, HowLoaded, LibraryUse, LoadedBy, NoResu
 from abiscan.python.questions import AskedWorld, Questions
 from abiscan.python.values import Class, NotKnown, PythonFunction, PythonModule, Thrown, Why
 
-_WORD = re.compile(r"\w+")
+_WORD = re.compile(rb"[\w\x80-\xff]+")
+_FEW_NAMES = 20
 _MOST_MODULES = 200
 _MOST_CHOICES = 6
 
@@ -203,8 +204,9 @@ def later(
 def _may_load(library: PythonCode, path: str) -> bool:
     if library.outline(path).loads or library.outline(path).calls(library.risky):
         return True
-    words = _WORD.findall(library.source(path).decode("utf-8", "replace"))
-    named = not library.files.extension_names.isdisjoint(words)
+    source, names = library.source(path), library.files.extension_names
+    few = len(names) <= _FEW_NAMES
+    named = any(name in source for name in names) if few else not names.isdisjoint(_WORD.findall(source))
     return named and any(one.extension for one in library.imported_by(path))
 
 

@@ -36,7 +36,6 @@ def write(entries: Iterable[SurveyEntry], path: Path) -> None:
         "exception": text,
         "says": text,
         "rules": pa.list_(text),
-        "seconds": pa.float64(),
     }
     schema = pa.schema(list(columns.items()))
     with parquet.ParquetWriter(path, schema) as table:

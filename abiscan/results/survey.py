@@ -41,16 +41,15 @@ _WORST_FIRST: Final = (Verdict.FAILS, Verdict.CORRUPTS, Verdict.UNKNOWN, Verdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SurveyResult:
-    """One target on one torch: a report with at most one package. ``seconds`` is the time that the answer took.
+    """One target on one torch: a report with at most one package.
 
-    ``sha256`` is that of the target, if it is one file.
+    Nothing in it depends on when or how fast the answer was found. ``sha256`` is that of the target, if it is one file.
     """
 
     target: str
     sha256: str | None
     torch: str
     report: Report
-    seconds: float
 
     def to_line(self) -> str:
         """The line of JSON, version 1, with its newline."""
@@ -67,7 +66,6 @@ class SurveyResult:
             "package": packages[0] if packages else None,
             "results": document["results"],
             "unchecked": unchecked[0] if unchecked else None,
-            "seconds": round(self.seconds, 3),
         }
         return json.dumps(fields, separators=(",", ":")) + "\n"
 
@@ -95,7 +93,6 @@ class SurveyEntry:
     exception: str | None
     says: str | None
     rules: tuple[str, ...]
-    seconds: float
 
     @classmethod
     def read(cls, line: str) -> SurveyEntry:
@@ -120,7 +117,6 @@ class SurveyEntry:
                 exception=error.get("exception"),
                 says=_says(fields),
                 rules=tuple(dict.fromkeys(_rules(fields))),
-                seconds=fields["seconds"],
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError("it is no line of a survey") from error

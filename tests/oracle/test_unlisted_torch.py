@@ -221,6 +221,54 @@ def test_schemas_are_printed_as_its_dispatcher_does(make: Make, store: Store, mo
     assert "aten::cdist" in as_written  # so the comparison shows something
 
 
+def as_debian_has_it(package: Path, site: Path) -> Path:
+    """Libraries with versions in their names in a folder of the system; the package has links to them and to headers.
+
+    As the files of python3-torch, libtorch1.13 and libtorch-dev 1.13.1 are.
+    """
+    folder, headers = site / "usr/lib/x86_64-linux-gnu", site / "usr/include"
+    torch = site / "usr/lib/python3/dist-packages/torch"
+    for each in (folder, headers, torch / "lib", torch / "include"):
+        each.mkdir(parents=True)
+    for library in sorted((package / "lib").glob("*.so")):
+        (folder / f"{library.name}.2.16.0").symlink_to(library)
+        (folder / f"{library.name}.2.16").symlink_to(f"{library.name}.2.16.0")
+        (torch / "lib" / library.name).symlink_to(f"../../../../x86_64-linux-gnu/{library.name}.2.16")
+    for name in ("ATen", "c10", "caffe2", "torch"):
+        (headers / name).symlink_to((package / "include" / name).resolve())
+        (torch / "include" / name).symlink_to(f"../../../../../include/{name}")
+    for path in package.glob("*.*"):
+        (torch / path.name).symlink_to(path)
+    return torch
+
+
+def as_nvidia_has_it(package: Path, site: Path) -> Path:
+    """The whole package, in the folder that the release notes of its containers name."""
+    torch = site / "usr/local/lib/python3.12/dist-packages/torch"
+    torch.mkdir(parents=True)
+    for path in package.iterdir():
+        (torch / path.name).symlink_to(path)
+    return torch
+
+
+@pytest.mark.parametrize("arrange", [as_debian_has_it, as_nvidia_has_it])
+def test_the_same_files_where_others_have_them(
+    arrange: Callable[[Path, Path], Path],
+    make: Make,
+    store: Store,
+    real: Mapping[str, Result],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hide_identity(monkeypatch)
+    torch = arrange(make("2.13.0a0+nv25.1"), tmp_path / "root")
+    found = results(torch, store, (*DRIFTING, "undefined_symbol_signature/undefined_symbol_signature.so"))
+    assert {sample: answer(result) for sample, result in found.items()} == {
+        sample: answer(real[sample]) for sample in found
+    }
+    assert not [gap for result in found.values() for gap in result.gaps if gap.rules]
+
+
 @pytest.mark.parametrize(("id_", "old"), [("K3", (2, 0)), ("K3", (2, 4)), ("N1", (1, 8)), ("K7", (1, 8))])
 def test_what_torch_reworded_is_found_in_its_libraries(id_: str, old: MinorVersion) -> None:
     """Judged by what a release printed before, the libraries give what torch has printed since."""

@@ -76,6 +76,8 @@ def only(found: Operators, names: Iterable[str]) -> Operators:
 def test_a_table_answers_as_the_builds_it_was_made_of(builds: list[Operators], names: set[str]) -> None:
     table = OperatorTable(pack([(number, found) for number, found in enumerate(builds)]))
     assert table.builds == list(range(len(builds)))
+    assert table.all_names >= {name for found in builds for name in found.operators}
     for number, found in enumerate(builds):
+        assert table.names(number) == found.operators.keys()
         assert same(table.operators(number), found)
         assert same(table.operators(number, names), only(found, names))

@@ -67,3 +67,16 @@ def test_only_versions_that_could_be_the_answer_are_judged() -> None:
     )
     assert search.newest() == {"a": ("a", 1), "b": ("b", 2)}
     assert judged == [("a", 1), ("b", 2)]
+
+
+def test_if_another_package_has_no_version_older_ones_are_not_judged() -> None:
+    judged: list[Version] = []
+
+    def reason(version: Version) -> str | None:
+        judged.append(version)
+        return "broken" if version[0] == "b" else None
+
+    candidates = {"a": [("a", number) for number in (3, 2, 1)], "b": [("b", 2), ("b", 1)]}
+    search = Search(candidates=candidates, reason=reason, conflict=lambda *_: None)
+    assert search.newest() is None
+    assert {version for version in judged if version[0] == "a"} == {("a", 3)}

@@ -15,10 +15,10 @@ from typing import Any, Final
 import click.testing
 import pytest
 
-from abiscan import api
 from abiscan.cli import main
 from abiscan.errors import InputError
 from abiscan.hooks.doctor import _cache_of_torch
+from abiscan.inputs import system
 from abiscan.inputs.environment import PythonEnvironment, executable_in
 from abiscan.inputs.files import DiskFile, random_access
 from abiscan.inputs.interpreter import PythonTag, executables_of
@@ -91,7 +91,7 @@ def test_a_folder_without_a_python(tmp_path: Path) -> None:
 def test_processors_where_the_system_does_not_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "sched_getaffinity")
     monkeypatch.setattr(os, "cpu_count", lambda: 7)
-    assert api._processors() == 7
+    assert system.processors() == 7
 
 
 def test_random_access_without_posix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
-from abiscan.binary.elf import Definition, Machine, SharedObject, SymbolTable
-from abiscan.binary.typeinfo import CxxClass, Slot
+from abiscan.binary.elf import Definition, ElfFile, Machine, SharedObject, SymbolTable
+from abiscan.binary.typeinfo import CxxClass, Slot, classes
 from abiscan.emulation.model import Phase, RegisteredKernel, Registrations
 from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.layout_drift import Certainty, LayoutDrift, crash, layout_drift, shared
+from abiscan.torches import layouts
 from abiscan.torches.torch_layouts import of_release
+from tests.fakes import elf_samples
 
+LAYOUTS: Final = Path(layouts.__file__).with_name("data") / "layouts.bin"
 IMPL: Final = "_ZNR5torch7Library5_implEPKcONS_11CppFunctionENS_17_RegisterOrVerifyE"
 SAVED: Final = "_ZN5torch8autograd13SavedVariableC1ERKN2at6TensorEbb"
 KERNEL: Final = RegisteredKernel(
@@ -187,3 +191,16 @@ def test_a_class_without_a_string_is_compared_whatever_the_string() -> None:
     assert found is not None
     assert "c10::TensorImpl" not in found.uncompared
     assert "at::Tensor" not in found.uncompared
+
+
+def test_class_templates_are_only_looked_up_as_members() -> None:
+    """So the classes of a torch that is not embedded need no layouts of templates: a class has that of its members."""
+    variants = {name: both for name, both in layouts.unpack(LAYOUTS.read_bytes())[1].items() if "<" in name}
+    assert len(variants) > 1000
+    assert [name for name, (_, vtables) in variants.items() if any(vtables)] == []
+    touched = set[str]()
+    for path in elf_samples():
+        file = ElfFile.open(path)
+        touched |= set(shared(path.name, file.facts(), classes(file), None, ()).touches)
+    assert {"torch::CppFunction", "c10::FunctionSchema"} <= touched
+    assert touched & variants.keys() == set()

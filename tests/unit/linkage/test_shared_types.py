@@ -25,6 +25,36 @@ from abiscan.linkage.shared_types import TypeUse, touches
         ("_ZN2at3catERKSt6vectorINS_6TensorESaIS1_EE", {("at", TypeUse.REFERS), ("at::Tensor", TypeUse.ELEMENTS)}),
         ("_ZN2at3catESt8optionalINS_6TensorEE", {("at", TypeUse.REFERS), ("at::Tensor", TypeUse.BY_VALUE)}),
         ("_ZN2at3catESt10shared_ptrINS_6TensorEE", {("at", TypeUse.REFERS), ("at::Tensor", TypeUse.REFERS)}),
+        (  # f(std::pair<int, at::Tensor>): behind a comma, and by value
+            "_ZN2at1fESt4pairIiNS_6TensorEE",
+            {("at", TypeUse.REFERS), ("at::Tensor", TypeUse.BY_VALUE)},
+        ),
+        (  # f(std::vector<int>, at::Tensor): the vector ends before it
+            "_ZN2at1fESt6vectorIiSaIiEENS_6TensorE",
+            {("at", TypeUse.REFERS), ("at::Tensor", TypeUse.BY_VALUE)},
+        ),
+        (  # f(std::vector<std::pair<int, int>, at::Tensor>)
+            "_ZN2at1fESt4pairISt6vectorIiSaIiEENS_6TensorEE",
+            {("at", TypeUse.REFERS), ("at::Tensor", TypeUse.BY_VALUE)},
+        ),
+        (  # f(c10::ArrayRef<at::Tensor>)
+            "_ZN2at1fEN3c108ArrayRefINS_6TensorEEE",
+            {("at", TypeUse.REFERS), ("c10::ArrayRef", TypeUse.BY_VALUE), ("at::Tensor", TypeUse.ELEMENTS)},
+        ),
+        (  # f(std::function<void (at::Tensor)>)
+            "_ZN2at1fESt8functionIFvNS_6TensorEEE",
+            {("at", TypeUse.REFERS), ("at::Tensor", TypeUse.REFERS)},
+        ),
+        (  # f(std::optional<at::Tensor> const&)
+            "_ZN2at1fERKSt8optionalINS_6TensorEE",
+            {("at", TypeUse.REFERS), ("at::Tensor", TypeUse.REFERS)},
+        ),
+        (  # f(std::vector<at::Tensor*>)
+            "_ZN2at1fESt6vectorIPNS_6TensorESaIS2_EE",
+            {("at", TypeUse.REFERS), ("at::Tensor", TypeUse.REFERS)},
+        ),
+        ("_ZN3c1010TensorImplD0Ev", {("c10::TensorImpl", TypeUse.CONSTRUCTS)}),
+        ("_ZNK3c1010TensorImpl3dimEv", {("c10::TensorImpl", TypeUse.REFERS)}),
         ("_Z5otherv", set()),
         ("malloc", set()),
     ],

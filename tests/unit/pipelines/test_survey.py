@@ -22,6 +22,7 @@ from click.testing import CliRunner
 import abiscan
 from abiscan.cli import main
 from abiscan.pipelines import cluster as cluster_module
+from abiscan.pipelines.bench import Bench
 from abiscan.pipelines.survey import Surveyed, SurveyTask, SurveyTorches, judge, survey
 from abiscan.results.document import schema
 from abiscan.results.survey_file import SurveyFile
@@ -37,8 +38,8 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
-def without_times(path: Path) -> list[str]:
-    return sorted(json.dumps({**line, "seconds": 0}) for line in lines(path))
+def in_order(path: Path) -> list[str]:
+    return sorted(path.read_text("utf-8").splitlines())
 
 
 def run(*words: object) -> int:
@@ -100,7 +101,7 @@ def test_an_interrupted_survey_goes_on_where_it_was(targets: Path, tmp_path: Pat
     part.write_text("".join(first[:3]) + first[3][:100], "utf-8")
     run(*words, "--output", part)
     assert part.read_text("utf-8").startswith("".join(first[:3]))
-    assert without_times(part) == without_times(whole)
+    assert in_order(part) == in_order(whole)
     before = part.read_bytes()
     run(*words, "--output", part)
     assert part.read_bytes() == before
@@ -164,7 +165,7 @@ def test_a_target_whose_process_ends_is_tried_once_more(lives: int, verdict: str
     workers, output = Mortal("loads.so", lives), tmp_path / "results.jsonl"
     torches = SurveyTorches(specs=("2.13.0",), python=None)
     with SurveyFile.opened(output) as answers:
-        survey([str(LOADS), str(FAILS)], torches, workers, answers, lambda _done, _total: None)
+        survey([str(LOADS), str(FAILS)], torches, ("2.13.0",), workers, answers, lambda _done, _total: None)
     by_name = {Path(line["target"]).name: line["verdict"] for line in lines(output)}
     assert by_name == {"loads.so": verdict, FAILS.name: "fails"}
     assert workers.renewed == lives
@@ -193,7 +194,7 @@ def test_nothing_is_lost_when_processes_are_killed(targets: Path, tmp_path: Path
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     run(*words, "--output", killed)
-    assert without_times(killed) == without_times(whole)
+    assert in_order(killed) == in_order(whole)
 
 
 @pytest.fixture
@@ -210,7 +211,7 @@ def test_a_cluster_gives_the_same_answers(cluster: Any, targets: Path, tmp_path:
     whole, shared = tmp_path / "whole.jsonl", tmp_path / "shared.jsonl"
     run(targets, "--torch", "2.13.0", "--output", whole, "--jobs", 1)
     run(targets, "--torch", "2.13.0", "--output", shared, "--scheduler", cluster.scheduler_address)
-    assert without_times(shared) == without_times(whole)
+    assert in_order(shared) == in_order(whole)
 
 
 def test_workers_on_other_machines_get_the_content() -> None:
@@ -227,9 +228,40 @@ def test_workers_on_other_machines_get_the_content() -> None:
         target=away.target, torches=torches, names=("2.13.0",), sha256=sha256, content=LOADS.read_bytes()
     )
     (sent,) = judge(content).lines
-    assert {**json.loads(sent), "seconds": 0} == json.loads(
-        json.dumps({**json.loads(line), "seconds": 0}).replace(str(LOADS), away.target)
-    )
+    assert sent == line.replace(str(LOADS), away.target)
+
+
+def test_an_answer_is_kept_until_the_target_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "x.so"
+    shutil.copy(LOADS, target)
+    time.sleep(0.05)  # a change in the same tick of the clock would not show
+    task = SurveyTask(target=str(target), torches=SurveyTorches(specs=("2.13.0",), python=None), names=("2.13.0",))
+    judged: list[object] = []
+    judge_it = Bench.judge
+
+    def counted(bench: Bench, *words: Any) -> object:
+        judged.append(words)
+        return judge_it(bench, *words)
+
+    monkeypatch.setattr(Bench, "judge", counted)
+    first = judge(task)
+    assert (judge(task), len(judged)) == (first, 1)
+    target.write_bytes(LOADS.read_bytes())  # the same bytes, in a file of another time
+    assert (judge(task), len(judged)) == (first, 1)
+    target.write_bytes(FAILS.read_bytes())
+    assert json.loads(judge(task).lines[0])["verdict"] == "fails"
+    assert len(judged) == 2
+
+
+def test_an_answer_that_is_an_error_of_abiscan_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("a bug")
+
+    task = SurveyTask(target=str(LOADS), torches=SurveyTorches(specs=("2.12.0",), python=None), names=("2.12.0",))
+    with monkeypatch.context() as broken:
+        broken.setattr(Bench, "judge", fail)
+        assert "internal error" in judge(task).lines[0]
+    assert json.loads(judge(task).lines[0])["verdict"] == "loads"
 
 
 def test_a_scheduler_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from abiscan.python.model import Answer, Raised, Reading, World
+from abiscan.python.model import Answer, OtherTorch, Raised, Reading, Skipped, World
 from abiscan.python.questions import Questions
 from abiscan.python.reading import PackageReader, read
 from tests.unit.python.packages import FakeWorld, TextSources
@@ -96,3 +96,15 @@ def test_a_target_whose_version_is_not_known_is_not_taken_for_another() -> None:
     known, unknown = readings(code, targets)
     assert [load.path for load in known.imports[0].loads] == ["p/a.so"]
     assert unknown == read(package(code), (), lambda: targets[1])
+
+
+def test_targets_share_what_is_imported_beside_another_torch() -> None:
+    """The library is for a torch that neither target is; each reading is what it is for that target alone."""
+    code = "if torch.__version__ < '2.9' and torch.version.cuda != '1':\n    " + LOADS
+    targets = [torch("2.13.0"), torch("2.13.0+cu130", "13.0"), torch("2.14.1")]
+    other = [OtherTorch(version="2.8.0", cuda=None)]
+    reader = PackageReader(package(code), built_for=lambda _library: other)
+    shared = [reader.read(lambda target=target: target) for target in targets]  # type: ignore[misc]
+    alone = [read(package(code), ["p"], lambda target=target: target, built_for=lambda _: other) for target in targets]  # type: ignore[misc]
+    assert shared == alone
+    assert {reading.uses["p/a.so"].skipped for reading in shared} == {Skipped.GUARD}

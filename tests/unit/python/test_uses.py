@@ -288,3 +288,28 @@ def test_a_part_is_known_by_the_name_that_users_import() -> None:
     }
     imports = reading_of(files).imports
     assert [(outcome.module, len(outcome.loads)) for outcome in imports] == [("p", 0), ("p.ops", 1)]
+
+
+def test_a_loop_does_not_return_where_a_function_in_it_does() -> None:
+    """What the loop goes through is not known, and nothing in it decides: there is but one way."""
+
+    def ways(body: str) -> int:
+        worlds: list[FakeWorld] = []
+
+        def fresh() -> FakeWorld:
+            worlds.append(FakeWorld())
+            return worlds[-1]
+
+        loop = f"import unknown\nfor one in unknown.all():\n    {body}\n    unknown.add(keep)\n"
+        read(TextSources({"p/__init__.py": LOAD + loop + "load('a.so')\n", "p/a.so": ""}), (), fresh)
+        return len(worlds)
+
+    assert ways("def keep(): return one") == ways("def keep(): pass")
+    assert ways("if one: raise one") > ways("def keep(): pass")
+
+
+def test_an_import_that_is_not_followed_to_its_end_does_not_stop() -> None:
+    """Whether the library is loaded is not known then; only an import that raises stops before it."""
+    files = {"p/__init__.py": LOAD + "while True:\n    x = 1\nload('a.so')\n", "p/a.so": ""}
+    use = reading_of(files).uses["p/a.so"]
+    assert (use.how, use.skipped) == (HowLoaded.UNKNOWN, None)

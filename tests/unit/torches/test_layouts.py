@@ -84,6 +84,7 @@ def test_packing_is_reproducible_and_loses_nothing() -> None:
     variants = {f"c10::C{number:03}": ({row: 1, (8, 8, (), ()): 2}, {("f()",): 3}) for number in range(200)}
     data = layouts.pack([("1.0", "x86_64"), ("2.0", "x86_64")], variants)
     assert data == layouts.pack([("1.0", "x86_64"), ("2.0", "x86_64")], dict(reversed(variants.items())))
+    assert layouts.unpack(data) == ([("1.0", "x86_64"), ("2.0", "x86_64")], variants)
     table = layouts._Table(data)
     for name in variants:
         assert table.find(name, "2.0", X86) == ([8, 8, [], []], ["f()"])

@@ -9,7 +9,15 @@ import pytest
 from abiscan.errors import InputError
 from abiscan.inputs.files import Files, read_facts
 from abiscan.torches import embedded
-from abiscan.torches.torch import ReleaseNumber, TorchAt, TorchChoice, distinct, torch_choice, torch_choices
+from abiscan.torches.torch import (
+    ReleaseNumber,
+    TorchAt,
+    TorchChoice,
+    distinct,
+    each_build,
+    torch_choice,
+    torch_choices,
+)
 
 
 @pytest.mark.parametrize(
@@ -70,3 +78,22 @@ def test_a_build_that_is_named_twice_is_one() -> None:
     assert numbers("2.12.0+cu130", "2.12.0") == [ReleaseNumber("2.12.0+cu130")]  # the only build of all machines
     assert len(numbers("2.13.0", "2.13.0+cu130", "2.12.0")) == 3
     assert len(numbers("2.99.0", "2.98.0")) == 2
+
+
+def test_a_release_is_all_its_builds_and_a_build_is_itself() -> None:
+    builds = {build for _, _, build in embedded.builds() if build.partition("+")[0] == "2.13.0"}
+    assert {"2.13.0+cpu", "2.13.0+cu130"} <= builds
+    found = [choice.number for choice in each_build([ReleaseNumber("2.13.0")]) if isinstance(choice, ReleaseNumber)]
+    assert found[0] == "2.13.0"
+    assert {*found[1:]} < builds
+    assert "2.13.0+cu130" in found  # 2.13.0 itself stands for the CPU build
+    for choice in (ReleaseNumber("2.13.0+cpu"), TorchAt(Path("/torch")), ReleaseNumber("2.99.0")):
+        assert [*each_build([choice])] == [choice]
+
+
+@pytest.mark.parametrize(
+    ("build", "major"),
+    [("2.6.0+cu126", "12"), ("2.6.0+cu118", "11"), ("2.13.0+cu130", "13"), ("2.6.0+cpu", None), ("2.6.0", None)],
+)
+def test_the_cuda_of_a_build(build: str, major: str | None) -> None:
+    assert embedded.cuda_of(build) == major

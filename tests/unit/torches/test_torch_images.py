@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
+
+import pytest
 
 from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem
+from abiscan.errors import InputError
 from abiscan.torches.names import NameTable
+from abiscan.torches.torch_images import find
 from tests.image_samples import WARN, torch_wheel
 from tools.torch_images import NEWEST, ImageBuild, packed, read_wheel, rewritten
 
@@ -59,3 +64,32 @@ def test_the_oldest_goes_when_there_are_too_many() -> None:
         *(f"1.{number}" for number in range(1, NEWEST)),
         "1.99",
     ]
+
+
+@pytest.mark.parametrize("system", ["Windows", "macOS"])
+def test_a_torch_is_found_in_a_wheel_and_in_a_folder(tmp_path: Path, system: str) -> None:
+    wheel = torch_wheel(tmp_path, system)
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "site")
+    package = tmp_path / "site" / "torch"
+    for path in (wheel, package, package / "lib"):
+        found = find(path)
+        assert found is not None
+        assert found.build == "9.9.0"
+        (system_of,) = [one for one in ImageSystem if any(found.has(one, machine) for machine in Machine)]
+        assert (system_of is ImageSystem.WINDOWS) is (system == "Windows")
+        machine = next(machine for machine in Machine if found.has(system_of, machine))
+        images = found.on(system_of, machine)
+        assert images.build == "9.9.0"
+        assert any(exports(WARN[system]) for exports in images.exports.values())
+        other = next(one for one in ImageSystem if one is not system_of)
+        with pytest.raises(InputError, match="the target for"):
+            found.on(other, machine)
+    (package / "version.py").unlink()
+    nameless = find(package)
+    assert nameless is not None
+    assert nameless.build is None
+    for library in (package / "lib").glob("*torch_cpu*"):
+        library.unlink()
+    assert find(package) is None
+    assert find(tmp_path / "nothing.whl") is None

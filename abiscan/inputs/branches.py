@@ -1,0 +1,161 @@
+"""Work that is split among processes; its result does not depend on how many there are.
+
+Each process is forked from this one: it has everything that was read so far, and sends back what it found, with what
+it looked at. That is done only in the process that reads targets (``isolation``): a library does not fork its caller.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import selectors
+import signal
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Final, Generic, NoReturn, TypeVar
+
+from abiscan import errors
+from abiscan.errors import InputError
+from abiscan.inputs import disk, frozen, isolation
+
+_Item = TypeVar("_Item")
+_Found = TypeVar("_Found")
+
+_CHUNK: Final = 1 << 20
+_DESCRIPTORS: Final = Path("/proc/self/fd")
+_NO_MEMORY, _OTHER_ERROR = "MemoryError", "RuntimeError"
+
+
+def in_order(
+    items: Iterable[_Item], find: Callable[[_Item], _Found], name: Callable[[_Item], str], jobs: int
+) -> Iterator[tuple[_Item, Callable[[], _Found]]]:
+    """Each item, and a function that returns what was found about it, or raises the error that came of it.
+
+    :param items: in order; the next one is asked for as soon as a process is free
+    :param find: its result consists of what ``frozen`` writes
+    :param name: the target that an item belongs to, in case that working on it ends the process
+    :param jobs: the number of processes; 1 to find everything in this one, when it is asked for
+    """
+    if jobs < 2 or not isolation.is_apart() or not _DESCRIPTORS.is_dir():
+        for item in items:
+            yield item, lambda item=item: find(item)  # type: ignore[misc]
+        return
+    remaining, is_open = iter(items), True
+    branches: list[_Branch[_Item, _Found]] = []  # in the order of the items
+    with selectors.DefaultSelector() as working:
+        try:
+            while is_open or branches:
+                while is_open and len(working.get_map()) < jobs:
+                    following = list(itertools.islice(remaining, 1))
+                    is_open = bool(following)
+                    for item in following:
+                        branches.append(_Branch(item, find, name))
+                        working.register(branches[-1].pipe, selectors.EVENT_READ, branches[-1])
+                if branches and branches[0].is_done:
+                    done = branches.pop(0)
+                    yield done.item, done.result
+                elif branches:
+                    for key, _ in working.select():
+                        if not key.data.receive():
+                            working.unregister(key.fd)
+                            key.data.join()
+        finally:
+            for branch in branches:
+                branch.end()
+
+
+class _Branch(Generic[_Item, _Found]):
+    """A process at work on one item. ``pipe`` is where it writes what it found."""
+
+    def __init__(self, item: _Item, find: Callable[[_Item], _Found], name: Callable[[_Item], str]) -> None:
+        self.item = item
+        self.is_done = False
+        self._name = name
+        self._received = bytearray()
+        self.pipe, writing = os.pipe()
+        self._process = os.fork()
+        if not self._process:
+            os.close(self.pipe)
+            _work(lambda: find(item), writing)
+        os.close(writing)
+
+    def receive(self) -> bool:
+        """Read what it has written; False once it has written everything."""
+        chunk = os.read(self.pipe, _CHUNK)
+        self._received += chunk
+        return bool(chunk)
+
+    def join(self) -> None:
+        """Wait for its end. If it died, so does this process: the next one leaves out the target."""
+        os.close(self.pipe)
+        _, status = os.waitpid(self._process, 0)
+        if os.WIFSIGNALED(status):
+            isolation.die_of(os.WTERMSIG(status), self._name(self.item))
+        self.is_done = True
+
+    def end(self) -> None:
+        """Stop it, if it is still at work."""
+        if not self.is_done:
+            with contextlib.suppress(OSError):
+                os.kill(self._process, signal.SIGKILL)
+                os.close(self.pipe)
+                os.waitpid(self._process, 0)
+
+    def result(self) -> _Found:
+        """What it found.
+
+        :raises InputError: (or MemoryError) what it found is an error
+        """
+        is_final, seen, found, error = json.loads(self._received)
+        disk.remember(seen)
+        if is_final:
+            disk.look_once()
+        if error is None:
+            result: _Found = frozen.loads(found)
+            return result
+        kind, *words = error
+        if kind == _NO_MEMORY:
+            raise MemoryError
+        raise RuntimeError(*words) if kind == _OTHER_ERROR else getattr(errors, kind, InputError)(*words)
+
+
+def _work(find: Callable[[], object], pipe: int) -> NoReturn:
+    """Send what is found, and what was looked at, and end."""
+    code = 1
+    try:
+        isolation.branch()
+        _own_offsets()
+        found, error = "", None
+        with disk.recorded() as record:
+            try:
+                found = frozen.dumps(find())
+            except InputError as problem:
+                error = [type(problem).__name__, problem.subject, problem.problem, problem.fix]
+            except MemoryError:
+                error = [_NO_MEMORY]
+            except Exception as problem:  # noqa: BLE001 - it ends as it would in the process that waits
+                error = [_OTHER_ERROR, f"{type(problem).__name__}: {problem}"]
+        text = memoryview(json.dumps([record.is_final, record.seen, found, error]).encode())
+        while text:
+            text = text[os.write(pipe, text) :]
+        code = 0
+    finally:
+        os._exit(code)  # nothing is cleaned up that belongs to the process that waits
+
+
+def _own_offsets() -> None:
+    """Open the files anew that are read: the position in a file is shared with the process that opened it."""
+    import fcntl  # which Windows lacks
+
+    for number in map(int, os.listdir(_DESCRIPTORS)):  # noqa: PTH208 - numbers, not paths
+        with contextlib.suppress(OSError):
+            is_read = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
+            if is_read and stat.S_ISREG(os.fstat(number).st_mode):
+                position = os.lseek(number, 0, os.SEEK_CUR)
+                fresh = os.open(_DESCRIPTORS / str(number), os.O_RDONLY | os.O_CLOEXEC)
+                os.lseek(fresh, position, os.SEEK_SET)
+                os.dup2(fresh, number, inheritable=os.get_inheritable(number))
+                os.close(fresh)

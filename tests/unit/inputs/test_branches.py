@@ -1,0 +1,109 @@
+"""Work that is split among processes."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from abiscan.errors import InputError, NoExtensionError
+from abiscan.inputs import branches, disk, isolation
+
+_Found = TypeVar("_Found")
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
+
+
+@pytest.fixture(autouse=True)
+def _apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(isolation, "is_apart", lambda: True)
+
+
+def found(items: list[int], find: Callable[[int], _Found], jobs: int) -> list[tuple[int, _Found]]:
+    return [(item, result()) for item, result in branches.in_order(items, find, str, jobs)]
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 9])
+def test_results_come_in_order(jobs: int) -> None:
+    def find(item: int) -> tuple[int, str]:
+        time.sleep(0.05 * (4 - item))
+        return item, str(item) * (1 << 18)  # more than a pipe holds
+
+    assert found([1, 2, 3, 4], find, jobs) == [(item, (item, str(item) * (1 << 18))) for item in (1, 2, 3, 4)]
+
+
+def test_each_item_has_a_process_and_no_more_are_at_work_than_allowed(tmp_path: Path) -> None:
+    def find(item: int) -> tuple[int, int]:
+        mine = tmp_path / str(item)
+        mine.touch()
+        at_work = len(list(tmp_path.iterdir()))
+        time.sleep(0.05)
+        mine.unlink()
+        return os.getpid(), at_work
+
+    results = [result for _, result in found(list(range(6)), find, 2)]
+    assert len({process for process, _ in results} - {os.getpid()}) == 6
+    assert {at_work for _, at_work in results} <= {1, 2}
+
+
+@pytest.mark.parametrize("error", [InputError("a", "b", "c"), NoExtensionError("a", "b"), MemoryError()])
+def test_an_error_is_raised_when_its_result_is_asked_for(error: Exception) -> None:
+    def find(item: int) -> int:
+        if item == 1:
+            raise error
+        return item
+
+    results = dict(branches.in_order([1, 2], find, str, 2))
+    assert results[2]() == 2
+    with pytest.raises(type(error)) as raised:
+        results[1]()
+    assert str(raised.value) == str(error)
+
+
+def test_what_is_looked_at_is_on_the_record(tmp_path: Path) -> None:
+    def find(item: int) -> bool:
+        if item == 2:
+            disk.look_once()
+        return disk.is_file(tmp_path / str(item))
+
+    with disk.recorded() as record:
+        assert found([1], find, 2) == [(1, False)]
+    assert record.seen["file"] == {str(tmp_path / "1"): None}
+    assert not record.is_final
+    with disk.recorded() as record:
+        found([2], find, 2)
+    assert record.is_final
+
+
+def test_processes_do_not_share_the_position_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(bytes(range(256)) * 4096)
+    with (tmp_path / "file").open("rb", buffering=0) as stream:
+
+        def find(item: int) -> bool:
+            for _ in range(2000):
+                stream.seek(item)
+                if stream.read(1) != bytes([item]):
+                    return False
+            return True
+
+        assert found([1, 2, 3, 4], find, 4) == [(item, True) for item in (1, 2, 3, 4)]
+
+
+def test_processes_end_with_the_one_that_waits_for_them() -> None:
+    started = time.monotonic()
+    results = branches.in_order([0, 60], time.sleep, str, 2)
+    next(results)
+    results.close()  # type: ignore[attr-defined]
+    assert time.monotonic() - started < 30
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_a_process_of_somebody_else_is_not_forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    assert found([1, 2], lambda _: os.getpid(), 2) == [(1, os.getpid()), (2, os.getpid())]

@@ -1,0 +1,63 @@
+"""A look at a source: what is found where, from its first line to its last."""
+
+from __future__ import annotations
+
+import pytest
+
+from abiscan.python.scan import LOADING, REGISTERING, Outline
+
+
+def test_imports_have_their_lines_from_the_first_one_on() -> None:
+    source = (
+        b"import os, sys\nfrom a import (b,  # note\n    c)\n\n\nif x:\n    from .d import e \\\n        , f\nimport g"
+    )
+    found = [(one.line, one.module, one.names, one.nested) for one in Outline(source).imports]
+    assert found == [
+        (1, "os", (), False),
+        (1, "sys", (), False),
+        (2, "a", ("b", "c"), False),
+        (6 + 1, ".d", ("e", "f"), True),
+        (9, "g", (), False),
+    ]
+
+
+def test_imports_in_functions_are_none_of_the_module() -> None:
+    assert Outline(b"def f():\n    import a\n\nclass C:\n    def g(self):\n        import b\n").imports == ()
+
+
+@pytest.mark.parametrize("word", [*LOADING, *REGISTERING])
+def test_each_word_is_found_wherever_it_is(word: bytes) -> None:
+    assert Outline(b"x = y" + word + b"z\n").eager
+    inside = Outline(b"class A: pass\n\ndef f():\n    try:\n        x" + word + b"\n    except E: pass\n")
+    assert not inside.eager
+    assert inside.risky == {b"f"}
+    assert inside.loads is (word in LOADING)
+
+
+@pytest.mark.parametrize(
+    ("source", "eager"),
+    [
+        (b"raise E", True),
+        (b"if x: raise E\n", True),
+        (b"if x:\n\traise\n", True),
+        (b"x = 1;raise E\n", True),
+        (b"raises = 1\n", False),
+        (b"x.raise_ = 1\n", False),
+        (b"# if x: raise E\n", False),
+        (b"    # torch.ops.a.b\nx = 1\n", False),
+        (b"x = torch.ops.a.b\n", True),
+        (b"def f():\n    raise E\n", False),
+        (b"class C:\n    def f(self):\n        raise E\n    raise E\n", True),
+        (b"class C:\n    def f(self):\n        raise E\n", False),
+    ],
+)
+def test_what_may_end_a_module_counts_outside_of_functions_and_comments(source: bytes, eager: bool) -> None:
+    assert Outline(source).eager is eager
+
+
+def test_calls_and_decorators() -> None:
+    source = Outline(b"@register\ndef f():\n    helper()\n\ndef g(): return helper()\nmail = 'me@other'\n")
+    assert source.calls(frozenset({b"register"}))
+    assert not source.calls(frozenset({b"helper"}))
+    assert not source.calls(frozenset({b"other"}))
+    assert source.callers(frozenset({b"helper"})) == {b"f", b"g"}
