@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Protocol
 
-from abiscan.inputs.requirement import applying
 from abiscan.python.model import Answer
 from abiscan.python.systems import LINUX, PythonSystem
 
@@ -201,5 +200,7 @@ def _is_for(system: PythonSystem, line: str) -> bool:
     marker = line.partition(";")[2]
     if not _NAMES_SYSTEM.search(marker) or "platform_machine" in marker:
         return True
+    from abiscan.inputs.requirement import applying  # takes as long to import as checking a small file
+
     names = {"os_name": system.os_name, "sys_platform": system.sys_platform, "platform_system": system.name}
     return applying(line.partition(":")[2].strip(), names) is not None
