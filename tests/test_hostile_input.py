@@ -313,6 +313,17 @@ def test_a_page_of_an_index_that_is_none(
             index.candidates(Requirement("x"))
 
 
+def test_a_hash_in_an_index_that_is_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(tmp_path) as server:
+        file = {"url": "x-1.0-py3-none-any.whl", "filename": "x-1.0-py3-none-any.whl", "hashes": {"sha256": ["0"]}}
+        page = json.dumps({"meta": {"api-version": "1.0"}, "name": "x", "files": [file]}).encode()
+        monkeypatch.setattr(server, "page", lambda _: ("application/vnd.pypi.simple.v1+json", page))
+        index = Index(Settings(index_urls=(server.url,)), System.of((3, 11), "linux_x86_64"), tmp_path / "cache")
+        (candidate,) = index.candidates(Requirement("x"))
+        with pytest.raises(InputError, match="a hash that is no text"):
+            index.metadata(candidate)
+
+
 def test_an_index_that_names_a_file_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = (
         b'<!DOCTYPE html><html><base href="file:///"><a href="none/x-1.0-py3-none-any.whl">x-1.0-py3-none-any.whl</a>'

@@ -356,6 +356,10 @@ class Index:
                     raise InputError(str(link.file_path), problem, "check the index settings") from error
             else:
                 stated = (link.hash_option or {}).get("sha256", [None])[0]
+                if not isinstance(stated, str | None):
+                    raise InputError(
+                        candidate.wheel, "the index states a hash that is no text", "check the index settings"
+                    )
                 remote = RemoteFile(self.web, link.url_without_fragment, stated, self._folder)
                 self._files[candidate] = cast("IO[bytes]", remote)  # a raw file is one that zipfile can read
         return self._files[candidate]
