@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 _PIECE: Final = 16 << 10  # bytes passed on at a time
+_LATE: Final = 0.05  # seconds that a sleep may take longer, which the next ones make up for
 
 
 class _Line:
@@ -39,7 +40,7 @@ class _Line:
 
     async def _wait(self, size: int) -> None:
         now = asyncio.get_running_loop().time()
-        self._free = max(self._free, now) + size / self._speed
+        self._free = max(self._free, now - _LATE) + size / self._speed
         await asyncio.sleep(self._free - now)
 
 
