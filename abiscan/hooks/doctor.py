@@ -267,8 +267,8 @@ def _cache_of_torch(system: str) -> Path:
         return Path(local, "torch_extensions", "torch_extensions", "Cache")
     if system == "darwin":
         return Path(os.path.expanduser("~/Library/Caches"), "torch_extensions")  # noqa: PTH111
+    disk.variable("HOME")  # a kept diagnosis depends on it, too: expanduser asks for it
     # Path.home() would raise an error for a user who has no home.
-    disk.variable("HOME")
     cache = disk.variable("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
     return Path(cache, "torch_extensions")
 
