@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import posixpath
 import re
 import sys
 from typing import NoReturn
@@ -96,7 +97,15 @@ class PythonInterpreter(Calls):
         found = self.library.find(full, [folder for folder in folders if folder is not None])
         if found is not None:
             return self._load_found(full, found)
-        return NotKnown(full) if None in folders else self._installed(full)
+        if None in folders:
+            return NotKnown(full)
+        if any(
+            self.files.extension(posixpath.join(folder, full), Answer.UNKNOWN)
+            for folder in folders
+            if folder is not None
+        ):
+            raise _absent(full)  # the package brings it for another Python
+        return self._installed(full)
 
     def _folder_on_path(self, place: object) -> str | None:
         """The folder in the package that an entry of ``sys.path`` is, None if it is another one or not known."""
@@ -257,7 +266,7 @@ class PythonInterpreter(Calls):
         return NotKnown(full, parent.why if isinstance(parent, NotKnown) else Why.NOT_FOLLOWED)
 
     def _installed(self, name: str) -> object:
-        absent = Thrown(PythonError(ModuleNotFoundError, (f"No module named '{name}'",), {"name": name}))
+        absent = _absent(name)
         lacks = self.files.system.lacks
         if name in lacks:
             missing = lacks[name] or name
@@ -375,3 +384,8 @@ class PythonInterpreter(Calls):
                 self.bind(name, self._take_own(module, name), scope)
         if module.open_ or isinstance(listed, NotKnown):
             scope.module.open_ = True
+
+
+def _absent(name: str) -> Thrown:
+    """What an import raises of a module that nothing brings."""
+    return Thrown(PythonError(ModuleNotFoundError, (f"No module named '{name}'",), {"name": name}))
