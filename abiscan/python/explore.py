@@ -121,7 +121,6 @@ def as_raised(machine: PythonMachine, failure: PythonError, depth: int = 0) -> R
 def _summary(module: str, runs: list[Run]) -> ImportOutcome:
     first = runs[0]
     usual = [one for one in runs if not one.optional]
-    same = all(one.raised == first.raised for one in usual)
     loads = tuple(
         Load(path=one.path, loader=one.loader, at=one.at, raised=one.raised, told=one.told, told_text=one.told_text)
         for one in first.trace.attempts
@@ -135,12 +134,22 @@ def _summary(module: str, runs: list[Run]) -> ImportOutcome:
     gaps = dict.fromkeys(gap for one in usual for gap in one.trace.gaps)
     return ImportOutcome(
         module=module,
-        raised=first.raised if same else Answer.UNKNOWN,
+        raised=_raised(usual),
         loads=loads,
         registrations=tuple(registrations),
         conditions=tuple(_deciding(usual)),
         gaps=tuple(gaps),
     )
+
+
+def _raised(runs: list[Run]) -> Raised | Answer | None:
+    """What users see: if something goes wrong whatever is not known, then what does on this machine as it is."""
+    first = runs[0].raised
+    if all(one.raised == first for one in runs):
+        return first
+    if all(isinstance(one.raised, Raised) for one in runs):
+        return min(runs, key=lambda one: one.trace.taken_to_load).raised
+    return Answer.UNKNOWN
 
 
 def _deciding(runs: list[Run]) -> list[Condition]:

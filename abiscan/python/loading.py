@@ -91,17 +91,18 @@ def _load(machine: PythonMachine, file: str, loader: LoadedBy) -> None:
     attempt.raised = answer = machine.load_library(file, loader)
     if answer is None:
         return
+    if isinstance(answer, Answer) or answer.perhaps:
+        attempt.raised = Answer.UNKNOWN
+        if machine.decide(f"{file} loads", Why.ENVIRONMENT, (attempt.at.line, number), default=True):
+            machine.trace.taken_to_load += 1
+            return
     if isinstance(answer, Raised) and answer.exception == PROCESS_ENDS:
         raise ProcessEnded(replace(answer, at=attempt.at))
     if isinstance(answer, Answer):
-        spot = (attempt.at.line, number)
-        if machine.decide(f"{file} loads", Why.ENVIRONMENT, spot, default=True):
-            return
-        attempt.raised = Answer.UNKNOWN
-        failure = PythonError(kind, (NotKnown(f"the error of {file}", Why.ENVIRONMENT),), loads={number})
+        failure = PythonError(kind, (NotKnown(f"the error of {file}", Why.ENVIRONMENT),))
     else:
         failure = _as_failure(answer)
-        failure.loads = {number}
+    failure.loads = {number}
     failure.at = attempt.at
     raise Thrown(_wrapped(machine, file, loader, failure))
 

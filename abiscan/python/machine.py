@@ -92,6 +92,8 @@ class Trace:
     """The functions that have been called."""
     optional: bool = False
     """Whether the code asked for a package that is not required."""
+    taken_to_load: int = 0
+    """How many loads were taken to succeed of which that is not known."""
     imported: list[str] = field(default_factory=list)
     """The files of the modules that have been imported."""
 
