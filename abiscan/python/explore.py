@@ -65,7 +65,12 @@ def explore(
             waiting.extend({**choices, spot: not one.trace.decisions[spot].condition.taken} for spot in new)
     if runs[0].trace.optional and _more_at_stake(library, runs[0]):
         runs.append(run(library, world(), module, {}, limits, optional=True))
-    return Explored(outcome=_summary(module, runs), runs=tuple(runs))
+    outcome = _summary(module, runs)
+    if outcome.raised is Answer.UNKNOWN and all(isinstance(one.raised, Raised) for one in runs):
+        # It fails whatever is not known: users see what it says on this machine.
+        here = run(library, world(), module, {}, limits, as_it_is_here=True) if runs[0].trace.lacking else runs[0]
+        outcome = replace(outcome, raised=here.raised)
+    return Explored(outcome=outcome, runs=tuple(runs))
 
 
 def _more_at_stake(library: PythonCode, first: Run) -> bool:
@@ -82,10 +87,12 @@ def run(
     limits: Limits,
     *,
     optional: bool = False,
+    as_it_is_here: bool = False,
 ) -> Run:
     """Import a module once."""
     machine = PythonInterpreter(library, world, choices, limits)
     machine.with_optional = optional
+    machine.as_it_is_here = as_it_is_here
     raised: Raised | Answer | None = None
     try:
         machine.import_module(module)
@@ -134,22 +141,12 @@ def _summary(module: str, runs: list[Run]) -> ImportOutcome:
     gaps = dict.fromkeys(gap for one in usual for gap in one.trace.gaps)
     return ImportOutcome(
         module=module,
-        raised=_raised(usual),
+        raised=first.raised if all(one.raised == first.raised for one in usual) else Answer.UNKNOWN,
         loads=loads,
         registrations=tuple(registrations),
         conditions=tuple(_deciding(usual)),
         gaps=tuple(gaps),
     )
-
-
-def _raised(runs: list[Run]) -> Raised | Answer | None:
-    """What users see: if something goes wrong whatever is not known, then what does on this machine as it is."""
-    first = runs[0].raised
-    if all(one.raised == first for one in runs):
-        return first
-    if all(isinstance(one.raised, Raised) for one in runs):
-        return min(runs, key=lambda one: one.trace.taken_to_load).raised
-    return Answer.UNKNOWN
 
 
 def _deciding(runs: list[Run]) -> list[Condition]:

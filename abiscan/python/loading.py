@@ -93,8 +93,10 @@ def _load(machine: PythonMachine, file: str, loader: LoadedBy) -> None:
         return
     if isinstance(answer, Answer) or answer.perhaps:
         attempt.raised = Answer.UNKNOWN
-        if machine.decide(f"{file} loads", Why.ENVIRONMENT, (attempt.at.line, number), default=True):
-            machine.trace.taken_to_load += 1
+        lacking = isinstance(answer, Raised)
+        machine.trace.lacking |= lacking
+        loads = not (lacking and machine.as_it_is_here)
+        if machine.decide(f"{file} loads", Why.ENVIRONMENT, (attempt.at.line, number), default=loads):
             return
     if isinstance(answer, Raised) and answer.exception == PROCESS_ENDS:
         raise ProcessEnded(replace(answer, at=attempt.at))

@@ -226,14 +226,15 @@ def test_a_package_that_is_installed_without_what_it_requires_goes_without(torch
 
 
 def test_an_import_that_fails_with_and_without_a_library_fails_here_for_want_of_it(torch: Path, wheels: Path) -> None:
-    """As ``ld.so`` says, and not for what comes after it."""
-    needy = extension(needed=("libtorch_cpu.so", "libvendor.so.1"))
-    code = LOAD.replace("torch.ops.load_library(", "import ctypes\nctypes.CDLL(") + "raise ValueError('later')\n"
-    error = result(torch, wheels, {"pkg/_C.so": needy}, {"pkg/__init__.py": code}).error
-    assert (
-        str(error)
-        == "OSError: libvendor.so.1: cannot open shared object file: No such file or directory (pkg/__init__.py:4)"
-    )
+    """As ``ld.so`` says, and not for what comes after it; before it, the code goes on without another one."""
+    objects = {
+        "pkg/_C.so": extension(needed=("libtorch_cpu.so", "libvendor.so.1")),
+        "pkg/_D.so": extension(needed=("libtorch_cpu.so", "libother.so.2")),
+    }
+    code = "try:\n    from . import _D\nexcept ImportError:\n    pass\nfrom . import _C\nraise ValueError('later')\n"
+    error = result(torch, wheels, objects, {"pkg/__init__.py": code}).error
+    lacking = "libvendor.so.1: cannot open shared object file: No such file or directory"
+    assert str(error) == f"ImportError: {lacking} (pkg/__init__.py:5)"
 
 
 def test_a_library_that_cannot_be_read_is_unknown(torch: Path, tmp_path: Path) -> None:
