@@ -371,6 +371,14 @@ class PythonInterpreter(Calls):
             return f"partially initialized module '{module.name}' ({circular}) ({module.file})"
         return f"'{module.name}' ({module.file or 'unknown location'})"
 
+    def _take_listed(self, module: PythonModule, name: str) -> object:
+        try:
+            return self._take_own(module, name)
+        except Thrown as error:
+            if error.failure.cls is not ImportError:
+                raise
+            raise thrown(AttributeError, f"module '{module.name}' has no attribute '{name}'") from None
+
     def _import_all(self, module: object, scope: Scope) -> None:
         if not isinstance(module, PythonModule):
             scope.module.open_ = True
@@ -381,7 +389,7 @@ class PythonInterpreter(Calls):
         names = listed if isinstance(listed, (list, tuple)) else public
         for name in names:
             if isinstance(name, str):
-                self.bind(name, self._take_own(module, name), scope)
+                self.bind(name, self._take_listed(module, name), scope)
         if module.open_ or isinstance(listed, NotKnown):
             scope.module.open_ = True
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from packaging.version import InvalidVersion, Version
 
+from abiscan.python.filesystem import exists, is_of_torch
 from abiscan.python.machine import Attempt, ProcessEnded, PythonMachine
 from abiscan.python.model import PROCESS_ENDS, Answer, LoadedBy, Raised
 from abiscan.python.operations import described
@@ -51,6 +52,11 @@ def _unknown_path(machine: PythonMachine, path: object, loader: LoadedBy) -> Non
 
 
 def _elsewhere(machine: PythonMachine, path: str, loader: LoadedBy) -> None:
+    there = exists(machine, path, "file") if is_of_torch(machine, path) else None
+    if there is False:
+        _not_there(machine, path, loader)
+    if there is not None:
+        return  # what torch brings, it has loaded
     machine.gap(f"a library outside of the package is loaded: {path} ({loader.value})")
 
 
