@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -46,6 +46,13 @@ class Surroundings:
         if key not in self._known:
             self._known[key] = self._has(module, name)
         return self._known[key]
+
+    def version(self, distribution: str) -> str | Answer | None:
+        """The version of a distribution, None if it is not installed."""
+        if not self.folders or any(disk.is_file(folder) for folder in self.folders):
+            return Answer.UNKNOWN
+        found = (version_in(disk.names(folder), distribution) for folder in self.folders)
+        return next((version for version in found if version is not None), None)
 
     def source(self, module: str) -> Path | None:
         """The source file of an installed module; None if there is none."""
@@ -98,6 +105,17 @@ class Surroundings:
         parents = module.split(".")[:-1]
         around = [self.source(".".join(parents[:count])) for count in range(1, len(parents) + 1)]
         return all(path is not None and not _MODULES_UNSEEN.search(disk.read(path)) for path in around)
+
+
+def version_in(names: Iterable[str], distribution: str) -> str | None:
+    """The version of a distribution, by the names in the folder that it is installed in."""
+    wanted = re.sub(r"[-_.]+", "_", distribution).lower()
+    for name in names:
+        stem, _, kind = name.rpartition(".")
+        project, _, version = stem.partition("-")
+        if kind in {"dist-info", "egg-info"} and re.sub(r"[-_.]+", "_", project).lower() == wanted:
+            return version.partition("-")[0]
+    return None
 
 
 def is_in(folder: Path, name: str, python: tuple[int, int] | Answer) -> bool:

@@ -137,7 +137,14 @@ class Class:
     bases: tuple[object, ...]
     names: dict[str, object]
     module: str = ""
+    annotated: list[str] = field(default_factory=list)
+    """The names that its body annotates, in order: the fields of a dataclass or a named tuple."""
     _ancestry: list[object] | None = None
+
+    def fields(self) -> list[str]:
+        """The fields of a dataclass or a named tuple, those of the bases first."""
+        classes = [one for one in reversed(self.ancestry()) if isinstance(one, Class)]
+        return list(dict.fromkeys(name for one in classes for name in one.annotated))
 
     def ancestry(self) -> list[object]:
         """The class and what it derives from, nearest first."""

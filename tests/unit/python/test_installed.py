@@ -19,6 +19,7 @@ OTHERS = {
     "other/starred.py": "from os.path import *\n",
     "single.py": "here = 1\n",
     "space/inner/__init__.py": "",
+    "some_thing-1.5.dist-info/METADATA": "Name: some-thing\nVersion: 1.5\n",
     "older.cpython-38-x86_64-linux-gnu.so": "",
     "moves/__init__.py": "import sys, types\nsys.modules['moves.made'] = types.ModuleType('moves.made')\n",
 }
@@ -36,6 +37,9 @@ CODES = [
     "import space.inner",
     "import older",
     "import of_its_own",
+    "import importlib.metadata\nimportlib.metadata.version('absent-one')",
+    "import importlib.metadata as m\n\ntry:\n    m.files('absent')\nexcept m.PackageNotFoundError as e:\n    raise OSError(e.name)",
+    "from importlib import metadata as m\nif m.version('some.thing') != '1.4':\n    raise OSError(m.version('Some-Thing'))",
     "import moves.made",
     "import other.absent.below",
     "try:\n    import absent\nexcept ImportError:\n    pass",
