@@ -254,8 +254,14 @@ class _Loads:
             return Answer.UNKNOWN
         if namespace in embedded_python.namespaces() and not self._is_python_known:
             return Answer.UNKNOWN
-        is_known = namespace in moment.namespaces or namespace in self.namespaces_of_torch
+        is_known = namespace in moment.namespaces or namespace in self.namespaces_of_torch | self._own_namespaces
         return Answer.UNKNOWN if moment.is_unread or not is_known else False
+
+    @functools.cached_property
+    def _own_namespaces(self) -> frozenset[str]:
+        """The namespaces in which a library of the package defines operators, whether or not it is loaded."""
+        own = {name.partition("::")[0] for examined in self._examined.values() for name in _defined_by(examined)}
+        return frozenset(own)
 
     @functools.cached_property
     def _registers(self) -> bool:
@@ -388,6 +394,11 @@ class _Loads:
 
     def _inside(self, path: str) -> str:
         return path.removeprefix(self._root + "/")
+
+
+def _defined_by(examined: ExaminedExtension) -> Iterator[str]:
+    found = examined.inventory.registrations
+    return (operator.name for operator in found.operators) if found else iter(())
 
 
 def with_bases(names: frozenset[str]) -> frozenset[str]:

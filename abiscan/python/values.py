@@ -24,6 +24,8 @@ class Why(enum.Enum):
     """The machine that the code runs on decides: its GPU, its files, what else is installed."""
     TARGET = "target"
     """The torch that the package is imported on decides: by its version, or by what an operator returns there."""
+    ELSEWHERE = "elsewhere"
+    """It is of another package: a path in it is none of a library of this one."""
     ARGUMENT = "argument"
     """It is an argument of a function that is called to see what it does."""
 

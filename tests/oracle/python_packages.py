@@ -352,6 +352,30 @@ PACKAGES: dict[str, dict[str, str]] = {
         "    raise ImportError('needs a CUDA build of torch')\n",
         "lib.so": BAD,
     },
+    "configuration": {
+        "__init__.py": "import os, torch\n"
+        "here = os.path.dirname(os.path.abspath(__file__))\n"
+        "from configparser import ConfigParser\n"
+        "config = ConfigParser()\n"
+        "config.read(os.path.join(here, 'run.ini'))\n"
+        "C = dict(config.items('CONFIG'))\n"
+        "if C.get('cib', '0') == '1':\n"
+        "    torch.ops.load_library(os.path.join(here, 'lib.so'))\n",
+        "run.ini": "[CONFIG]\ncib = 1\n",
+        "lib.so": BAD,
+    },
+    "configuration_of_sections": {
+        "__init__.py": "import os, torch\n"
+        "here = os.path.dirname(os.path.abspath(__file__))\n"
+        "import configparser\n"
+        "c = configparser.ConfigParser()\n"
+        "with open(here + '/run.ini') as f:\n"
+        "    c.read_file(f)\n"
+        "if c.getboolean('CONFIG', 'cib') and c['CONFIG']['name'] == 'lib':\n"
+        "    torch.ops.load_library(os.path.join(here, c.get('CONFIG', 'name') + '.so'))\n",
+        "run.ini": "[CONFIG]\ncib = yes\nname = lib\n",
+        "lib.so": BAD,
+    },
     # ---- modules of the package, of torch and of others
     "submodules": {
         "__init__.py": "from .a import *\nfrom . import b\nassert b.name == 'b'\nrun()\n",

@@ -226,7 +226,7 @@ def _of_distribution(what: str) -> Model:
             text = f"No package metadata was found for {name}"
             raise Thrown(PythonError(PackageNotFoundError, (text,), {"name": name}))
         known = what == "version" and isinstance(installed, str)
-        return installed if known else NotKnown(f"the {what} of {name}", Why.ENVIRONMENT)
+        return installed if known else NotKnown(f"the {what} of {name}", Why.ELSEWHERE)
 
     return call
 
