@@ -10,13 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from abiscan.inputs import disk
+from abiscan.python.dynamic_names import absolute, may_have_others, starred
 from abiscan.python.model import Answer
 from abiscan.python.systems import LINUX, WINDOWS
 
-_NAMES_UNSEEN: Final = re.compile(
-    rb"import \*|__getattr__|globals\(\)|vars\(\)|setattr\(|exec\(|sys\.modules|_convert_\("
-)
-"""What gives a module names that its source does not have."""
 _MODULES_UNSEEN: Final = re.compile(rb"sys\.modules|__path__|meta_path|path_hooks")
 """What makes submodules without files."""
 
@@ -96,7 +93,15 @@ class Surroundings:
             or (disk.is_dir(base) and is_in(base, name, self.python))
         ):
             return True
-        return None if _NAMES_UNSEEN.search(text) else False
+        if may_have_others(text):
+            return None
+        # What a star brings may come from further stars.
+        stars = {
+            absolute(module if source.name == "__init__.py" else module.rpartition(".")[0], one)
+            for one in starred(text)
+        }
+        answers = {None if one == module else self.has(one, name) for one in stars}
+        return None if answers - {False} else False
 
     def _has_only_files(self, module: str) -> bool:
         """Whether the packages that a module is in have no submodules but those that are files."""

@@ -29,6 +29,7 @@ class _Beside:
     def __init__(self, world: AskedWorld, torch: OtherTorch) -> None:
         self.torch_version, self.cuda = torch.version, torch.cuda
         self.python, self.machine = world.python, world.machine
+        self.cxx11_abi: bool | Answer = Answer.UNKNOWN
 
     def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
         """Nobody asks: see ``Willing``."""

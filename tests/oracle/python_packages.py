@@ -394,6 +394,33 @@ PACKAGES: dict[str, dict[str, str]] = {
     "absent_module": {"__init__.py": "import torch\nfrom .a import b\nimport absent_module.c\n", "a.py": "b = 1\n"},
     "absent_attribute": {"__init__.py": "import torch\nfrom . import a\na.nothing\n", "a.py": "something = 1\n"},
     "absent_in_torch": {"__init__.py": "from torch.nn.functional import NoSuchFunction\n"},
+    "string_abi": {
+        "__init__.py": "import os, torch\n"
+        "here = os.path.dirname(os.path.abspath(__file__))\n"
+        "if torch._C._GLIBCXX_USE_CXX11_ABI != False:\n"
+        "    raise RuntimeError('ABI')\n",
+        "lib.so": BAD,
+    },
+    "string_abi_asked": {
+        "__init__.py": "import os, torch\n"
+        "here = os.path.dirname(os.path.abspath(__file__))\n"
+        "if torch.compiled_with_cxx11_abi():\n"
+        "    raise RuntimeError('ABI')\n",
+        "lib.so": BAD,
+    },
+    "absent_below_a_star": {
+        "__init__.py": "import torch.utils._pytree as pt\n"
+        "f = pt.register_pytree_node\n"
+        "from torch.distributed._tensor import DTensor\n"
+        "from torch.onnx.symbolic_helper import no_such_name\n",
+        "lib.so": BAD,
+    },
+    "absent_beside_dynamic_code": {
+        "__init__.py": "from torch.nn.parallel._functions import _get_stream\n"
+        "from torch.distributed.algorithms.join import Join\n"
+        "from torch._inductor.utils import no_such_thing\n",
+        "lib.so": BAD,
+    },
     "absent_torch_module": {"__init__.py": "import torch\nimport torch.nn.no_such_module\n"},
     "absent_package": {"__init__.py": "import torch\nimport no_such_package_of_abiscan\n"},
     "optional_package": {

@@ -59,6 +59,7 @@ class RecordedWorld:
         self.cuda: str | Answer | None = None
         self.python: tuple[int, int] | Answer = (3, 11)
         self.machine = "x86_64"
+        self.cxx11_abi: bool | Answer = True
         self._errors = {load["path"]: load.get("error") for load in record["loads"]}
         self._operators = {name for name in record["operators"] if name not in record["registered"]}
         self._operators |= {name for name in record["operators"] if name.startswith("abiscan_loads")}

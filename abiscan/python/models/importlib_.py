@@ -10,8 +10,8 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from abiscan.python import loading
+from abiscan.python.dynamic_names import absolute
 from abiscan.python.installed import version_in
-from abiscan.python.library import absolute
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, LoadedBy
 from abiscan.python.modelled import Modelled, Native
