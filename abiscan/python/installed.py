@@ -15,7 +15,9 @@ from abiscan.python.model import Answer
 from abiscan.python.systems import LINUX, WINDOWS
 
 _MODULES_UNSEEN: Final = re.compile(rb"sys\.modules|__path__|meta_path|path_hooks")
-"""What makes submodules without files."""
+"""What may make submodules without files."""
+_MODULES_MADE: Final = re.compile(rb"sys\.modules\[[^\]\n]+\]\s*=[^=]|meta_path|path_hooks")
+"""What does make them, in a package of torch."""
 
 
 def _not_known(_name: str) -> Answer:
@@ -105,10 +107,11 @@ class Surroundings:
 
     def _has_only_files(self, module: str) -> bool:
         """Whether the packages that a module is in have no submodules but those that are files."""
-        if module.startswith("torch."):
-            return True
         parents = module.split(".")[:-1]
-        around = [self.source(".".join(parents[:count])) for count in range(1, len(parents) + 1)]
+        of_torch = parents[0] == "torch"
+        around = [self.source(".".join(parents[:count])) for count in range(1 + of_torch, len(parents) + 1)]
+        if of_torch:  # a package without a source has no body that makes any
+            return not any(path is not None and _MODULES_MADE.search(disk.read(path)) for path in around)
         return all(path is not None and not _MODULES_UNSEEN.search(disk.read(path)) for path in around)
 
 
