@@ -326,7 +326,7 @@ def test_a_hash_in_an_index_that_is_no_text(tmp_path: Path, monkeypatch: pytest.
 
 def test_an_index_that_names_a_wheel_by_what_is_no_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(tmp_path) as server:
-        file = {"url": "\x00/x-1.0-py3-none-any.whl", "filename": "x-1.0-py3-none-any.whl", "hashes": {}}
+        file = {"url": "x\x00/x-1.0-py3-none-any.whl", "filename": "x-1.0-py3-none-any.whl", "hashes": {}}
         page = json.dumps({"meta": {"api-version": "1.0"}, "name": "x", "files": [file]}).encode()
         monkeypatch.setattr(server, "page", lambda _: ("application/vnd.pypi.simple.v1+json", page))
         index = Index(Settings(index_urls=(server.url,)), System.of((3, 11), "linux_x86_64"), tmp_path / "cache")
