@@ -335,6 +335,18 @@ def test_an_index_that_names_a_wheel_by_what_is_no_url(tmp_path: Path, monkeypat
             index.requirements(candidate)
 
 
+@pytest.mark.parametrize("requires", [[">=3"], 3])
+def test_a_required_python_that_is_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, requires: object) -> None:
+    with serving(tmp_path) as server:
+        name = "x-1.0-py3-none-any.whl"
+        file = {"url": name, "filename": name, "hashes": {}, "requires-python": requires}
+        page = json.dumps({"meta": {"api-version": "1.0"}, "name": "x", "files": [file]}).encode()
+        monkeypatch.setattr(server, "page", lambda _: ("application/vnd.pypi.simple.v1+json", page))
+        index = Index(Settings(index_urls=(server.url,)), System.of((3, 11), "linux_x86_64"), tmp_path / "cache")
+        (candidate,) = index.candidates(Requirement("x"))
+        assert candidate.wheel == name
+
+
 def test_an_index_that_names_a_file_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = (
         b'<!DOCTYPE html><html><base href="file:///"><a href="none/x-1.0-py3-none-any.whl">x-1.0-py3-none-any.whl</a>'

@@ -288,9 +288,11 @@ class Index:
         link = min(fitting, key=lambda pair: pair[0])[1]
         return Candidate(name=name, version=version, wheel=link.filename, link=link)
 
-    def _admits_python(self, requires: str | None) -> bool:
+    def _admits_python(self, requires: object) -> bool:
+        if not isinstance(requires, str):  # there is nothing, or what no index should say
+            return True
         try:
-            return SpecifierSet(requires or "").contains(".".join(map(str, self.system.python)), prereleases=True)
+            return SpecifierSet(requires).contains(".".join(map(str, self.system.python)), prereleases=True)
         except InvalidSpecifier:
             return True  # as pip decides
 
