@@ -8,16 +8,19 @@ import random
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from abiscan.binary.elf import ElfFile
 from abiscan.emulation.doubles import beginning, finder
+from abiscan.emulation.doubles import libc as libc_double
 from abiscan.emulation.doubles.cpython import CPYTHON, fill_datum
 from abiscan.emulation.doubles.libc import LIBC
 from abiscan.emulation.doubles.libstdcxx import LIBSTDCXX
 from abiscan.emulation.emulator import Stop
-from abiscan.emulation.process import EmulatedProcess
+from abiscan.emulation.process import Call, EmulatedProcess
 from abiscan.emulation.strings import COW, CXX11, StringAbi, abi_in, abi_of
 
 SAMPLES = Path(__file__).parents[3] / "sample_binaries" / "registrations"
@@ -73,14 +76,17 @@ def test_memory(process: EmulatedProcess) -> None:
 def test_the_arguments_of_a_list(process: EmulatedProcess) -> None:
     """Two of the numbers are left in saved registers, the third is in the stack; the lists are those of the ABIs."""
     saved = process.store(struct.pack("<6Q", 0, 0, 0, 0, 11, 22))
-    stack = process.store(struct.pack("<Q", 33))
+    stack = process.store(struct.pack("<QQ", 33, 44))
     if process.arch.hidden_result is None:
         arguments = process.store(struct.pack("<IIQQ", 32, 48, stack, saved))
     else:
         arguments = process.store(struct.pack("<QQQii", stack, saved + 48, 0, -16, 0))
-    target = process.allocate(32)
-    assert call(process, "vsnprintf", target, 32, text(process, b"%d, %d, %d"), arguments) == 10
-    assert process.machine.text(target) == b"11, 22, 33"
+    target, form = process.allocate(32), text(process, b"%d, %d, %d, %d")
+    assert call(process, "vsnprintf", target, 32, form, arguments) == 14
+    assert process.machine.text(target) == b"11, 22, 33, 44"
+    # LSB, __vsnprintf_chk: a flag and the size of the buffer come before the format.
+    assert call(process, "__vsnprintf_chk", target, 7, 1, 32, form, arguments) == 14
+    assert process.machine.text(target) == b"11, 22"
 
 
 def test_a_text_without_a_translation_is_itself(process: EmulatedProcess) -> None:
@@ -93,6 +99,9 @@ def test_mapped_memory_begins_a_page(process: EmulatedProcess) -> None:
     address = call(process, "mmap", 0, 0x2000, 7, 0x22, (1 << 64) - 1, 0)
     assert address % 0x1000 == 0
     assert process.machine.read(address, 0x2000) == bytes(0x2000)
+    assert process.size_of(address) == 0x2000
+    largest = call(process, "mmap", 0, 1 << 26, 7, 0x22, (1 << 64) - 1, 0)
+    assert process.size_of(largest) == 1 << 26
 
 
 @pytest.mark.parametrize("name", ["malloc", "_Znwm", "_Znam"])
@@ -167,10 +176,117 @@ def test_formats_are_those_of_the_c_library(process: EmulatedProcess, form: byte
     assert process.machine.text(room) == real.value
 
 
+def formatted(process: EmulatedProcess, form: bytes, *values: int) -> bytes:
+    """What the doubles of ``printf`` make of arguments, wherever these are passed."""
+    given = (value % 2**64 for value in values)
+    called = cast("Call", SimpleNamespace(machine=process.machine))
+    return libc_double._format(called, form, lambda: next(given))
+
+
+@pytest.mark.parametrize(
+    ("form", "values"),
+    [
+        (b"%*d|%-*d|%*d|", (6, 42, 6, 42, -6, 42)),
+        (b"%.*d|%.*d|%.d|", (3, 7, -3, 7, 0)),
+        (b"%hhd|%hd|%hhu|%hu|", (300, 70_000, -1, -1)),
+        (b"%d|%u|%x|", (2**32 + 7, 2**32 + 7, -(2**40))),
+        (b"%d|%d", (2**31, 2**31 - 1)),
+        (b"%ld|%lld|%zd|%jd|%td", (2**62, -(2**62), 2**40, -(2**63), 2**33)),
+        (b"%lu|%llx|%zX|%lo", (2**64 - 1, 2**62, 2**63, 2**63)),
+        (b"%c|%4c|%-4c|", (0x141, 66, 67)),
+        (b"%p|%14p|%-14p|%p", (0x1234, 0x5678, 0x9ABC, 0)),
+        (b"%*p|%*c|", (-8, 0x1234, 2**32 + 5, 65)),
+        (b"%d " * 100, tuple(range(100))),
+    ],
+)
+def test_modifiers_of_formats(process: EmulatedProcess, form: bytes, values: tuple[int, ...]) -> None:
+    real = ctypes.create_string_buffer(1024)
+    ctypes.CDLL(None).snprintf(real, ctypes.c_size_t(1024), form, *map(ctypes.c_long, values))
+    assert formatted(process, form, *values) == real.value
+
+
+@pytest.mark.parametrize("kind", "diuxXo")
+def test_every_form_of_a_number(process: EmulatedProcess, kind: str) -> None:
+    """Flags, widths and precisions in every combination, as glibc prints them."""
+    marks = ("", "-", "0", "+", " ", "#", "-0", "+0", "#0", "+ ")
+    combined = itertools.product(marks, ("", "1", "6"), ("", ".", ".0", ".1", ".3"))
+    forms = [f"%{flags}{width}{precision}{kind}" for flags, width, precision in combined]
+    form, real = "|".join(forms).encode(), ctypes.create_string_buffer(4096)
+    for number in (0, 7, -7):
+        given = [ctypes.c_int(number)] * len(forms)
+        ctypes.CDLL(None).snprintf(real, ctypes.c_size_t(4096), form, *given)
+        found = formatted(process, form, *[number] * len(forms))
+        assert dict(zip(forms, found.split(b"|"), strict=True)) == dict(zip(forms, real.value.split(b"|"), strict=True))
+
+
 def test_formats_with_texts(process: EmulatedProcess) -> None:
     room, word = process.allocate(128), text(process, b"word")
     assert call(process, "snprintf", room, 6, text(process, b"<%s|%7s|%.2s>"), word, word, word) == 17
     assert process.machine.text(room) == b"<word"
+    form = b"%s|%7s|%-7s|%.2s|%7.2s|%-7.2s|%.s|%.9s|%2s|"
+    real = ctypes.create_string_buffer(128)
+    ctypes.CDLL(None).snprintf(real, ctypes.c_size_t(128), form, *[ctypes.c_char_p(b"word")] * 9)
+    assert formatted(process, form, *[word] * 9) == real.value
+    assert formatted(process, b"%.*s|%.*s", 3, word, -1, word) == b"wor|word"  # C11, 7.21.6.1: as if there were none
+    assert call(process, "snprintf", room, 128, text(process, b"%s"), 0) == len("(null)")  # as glibc
+    process.machine.write(room, b"....")
+    assert call(process, "snprintf", room, 0, text(process, b"%s"), word) == 4  # C11, 7.21.6.5: nothing is written
+    assert process.machine.read(room, 4) == b"...."
+    assert call(process, "snprintf", 0, 0, text(process, b"%s"), word) == 4
+
+
+@pytest.mark.parametrize("name", ["atoi", "atol", "atoll"])
+@pytest.mark.parametrize("content", [b"42", b"  -17xyz", b"0x1f", b"0755", b"none", b"+8", b""])
+def test_decimal_numbers(process: EmulatedProcess, name: str, content: bytes) -> None:
+    real = getattr(ctypes.CDLL(None), name)
+    real.restype = ctypes.c_long if name != "atoi" else ctypes.c_int
+    bits = 32 if name == "atoi" else 64
+    assert signed(call(process, name, text(process, content), 8, 16), bits) == real(content)
+
+
+def test_a_number_whose_end_is_not_asked_for(process: EmulatedProcess) -> None:
+    assert call(process, "strtol", text(process, b"12x"), 0, 10) == 12
+
+
+def test_what_is_called_once(process: EmulatedProcess) -> None:
+    """``pthread_once``, and ``std::call_once``, which leaves the function in a thread-local variable."""
+    machine, control = process.machine, process.store(bytes(4) + b"\xcc" * 4)
+    function = process.bind("pthread_self")
+    assert call(process, "pthread_once", control, function) == 0
+    assert "pthread_self" in process.called
+    assert machine.read(control, 8) == struct.pack("<I", 2) + b"\xcc" * 4  # nptl: __PTHREAD_ONCE_DONE
+    process.called.clear()
+    assert call(process, "pthread_once", control, function) == 0
+    assert "pthread_self" not in process.called
+    machine.set_word(process.imported_thread_variable("_ZSt11__once_call"), function)
+    call(process, "__once_proxy")
+    assert "pthread_self" in process.called
+    assert call(process, "pthread_self") != 0
+
+
+def test_keys_of_threads_differ(process: EmulatedProcess) -> None:
+    places = [process.store(b"\xcc" * 8) for _ in range(2)]
+    for place, return_address in zip(places, (0x1000, 0x1008), strict=True):
+        made = SimpleNamespace(argument=(place,).__getitem__, machine=process.machine, return_address=return_address)
+        assert libc_double._create_key(cast("Call", made)) == 0
+    assert process.machine.read(places[0], 4) != process.machine.read(places[1], 4)
+    assert process.machine.read(places[0] + 4, 4) == b"\xcc" * 4
+    assert call(process, "pthread_key_create", places[0], 0) == 0
+
+
+def test_a_mutex_and_its_attributes_are_there(process: EmulatedProcess) -> None:
+    for name in ("pthread_mutex_init", "pthread_mutexattr_settype", "pthread_cond_destroy", "pthread_atfork"):
+        assert call(process, name, process.allocate(64), 1) == 0
+
+
+def test_what_the_kernel_tells(process: EmulatedProcess) -> None:
+    """getauxval(3): ``AT_PAGESZ`` is 6; of what is not there, such as ``AT_HWCAP2``, it tells 0."""
+    assert call(process, "getauxval", 6) == call(process, "getpagesize") == 4096
+    assert call(process, "getauxval", 26) == call(process, "getauxval", 16) == 0
+
+
+def test_a_cast_to_the_class_that_an_object_is_of(process: EmulatedProcess) -> None:
+    assert call(process, "__dynamic_cast", 0x1234, 0x5678, 0x9ABC, 0) == 0x1234
 
 
 def test_once_and_guards(process: EmulatedProcess) -> None:
@@ -631,7 +747,8 @@ def test_the_tables_behind_ctype_h(
 def test_characters(process: EmulatedProcess, name: str) -> None:
     real = getattr(ctypes.CDLL(None), name)
     expected = [real(code) for code in CODES]
-    found = [signed(call(process, name, code), 32) for code in CODES]
+    # An int: what is in the upper half of its register means nothing.
+    found = [signed(call(process, name, 1 << 40 | code & 0xFFFF_FFFF), 32) for code in CODES]
     if name.startswith("is"):
         expected = [bool(each) for each in expected]
     assert found == expected
