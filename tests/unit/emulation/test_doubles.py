@@ -719,11 +719,11 @@ def classic_facet(process: EmulatedProcess) -> int:
 def test_the_classic_locale_classifies_as_libstdcxx(process: EmulatedProcess) -> None:
     """bits/locale_facets.h: virtual pointer, count, locale, flag, then the tables of both cases and of the classes."""
     library, facet, machine = libstdcxx(), classic_facet(process), process.machine
-    library["_ZNSt6locale7classicEv"].restype = ctypes.c_void_p
-    library["_ZNKSt6locale2id5_M_idEv"].restype = ctypes.c_size_t
-    number = library["_ZNKSt6locale2id5_M_idEv"](ctypes.byref(ctypes.c_char.in_dll(library, "_ZNSt5ctypeIcE2idE")))
+    classic, number_of = library["_ZNSt6locale7classicEv"], library["_ZNKSt6locale2id5_M_idEv"]
+    classic.restype, number_of.restype = ctypes.c_void_p, ctypes.c_size_t
+    number = number_of(ctypes.byref(ctypes.c_char.in_dll(library, "_ZNSt5ctypeIcE2idE")))
     word = ctypes.c_size_t.from_address
-    real = word(word(word(library["_ZNSt6locale7classicEv"]()).value + 8).value + 8 * number).value
+    real = word(word(word(classic()).value + 8).value + 8 * number).value
     assert machine.word(facet + 8) > 1
     assert machine.words(facet + 16, 2) == (0, 0)
     for offset, size in ((32, 256 * 4), (40, 256 * 4), (48, 256 * 2)):

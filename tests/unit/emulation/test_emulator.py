@@ -87,31 +87,31 @@ def test_a_processor_that_has_seen_half_of_a_vector_instruction(inside: int) -> 
 
 
 @pytest.fixture
-def machine() -> Iterator[Emulator]:
+def processor() -> Iterator[Emulator]:
     """A processor whose code, a page at ``CODE``, the test maps itself."""
     made = Emulator(X8664(), pager=lambda _: False, call_out=lambda _: None)
     yield made
     made.close()
 
 
-def mapped(machine: Emulator, code: bytes) -> Emulator:
-    machine.map_page(CODE, code.ljust(PAGE_SIZE, b"\0"), writable=False, executable=True)
-    return machine
+def mapped(processor: Emulator, code: bytes) -> Emulator:
+    processor.map_page(CODE, code.ljust(PAGE_SIZE, b"\0"), writable=False, executable=True)
+    return processor
 
 
 @pytest.mark.parametrize("offset", range(17))
-def test_a_call_begins_and_ends_as_the_abi_says(machine: Emulator, offset: int) -> None:
+def test_a_call_begins_and_ends_as_the_abi_says(processor: Emulator, offset: int) -> None:
     """SysV psABI, 3.2.2: 16 divides the stack pointer before the call; 3.2.1: the direction flag is clear."""
-    arch, vm, top = X8664(), machine.vm, HEAP_BASE + 0x1000 + offset
-    machine.write(HEAP_BASE, b"\xcc" * 0x2000)
+    arch, vm, top = X8664(), processor.vm, HEAP_BASE + 0x1000 + offset
+    processor.write(HEAP_BASE, b"\xcc" * 0x2000)
     vm.sp = top
     vm.reg_write("DF", 1)
     arch.enter(vm, 0x1234_5678)
     assert (vm.sp + 8) % 16 == 0
     assert top - 24 < vm.sp + 8 <= top
-    assert machine.word(vm.sp) == arch.return_address(vm) == 0x1234_5678
-    assert set(machine.read(vm.sp + 8, 0x100)) == {0xCC}  # what the caller has there
-    assert set(machine.read(vm.sp - 0x100, 0x100)) == {0xCC}
+    assert processor.word(vm.sp) == arch.return_address(vm) == 0x1234_5678
+    assert set(processor.read(vm.sp + 8, 0x100)) == {0xCC}  # what the caller has there
+    assert set(processor.read(vm.sp - 0x100, 0x100)) == {0xCC}
     assert vm.reg_read("DF") == 0
     entered = vm.sp
     assert arch.leave(vm) == 0x1234_5678
@@ -120,74 +120,74 @@ def test_a_call_begins_and_ends_as_the_abi_says(machine: Emulator, offset: int) 
     assert vm.reg_read("RAX") == 0x5678  # 3.2.3: a function that returns in memory returns the address
 
 
-def test_the_processor_has_no_optional_features(machine: Emulator) -> None:
+def test_the_processor_has_no_optional_features(processor: Emulator) -> None:
     """Intel SDM 2A, CPUID: of a leaf that a processor does not have, all four registers are zero."""
-    mapped(machine, bytes.fromhex("0fa2 c3"))  # cpuid; ret
+    mapped(processor, bytes.fromhex("0fa2 c3"))  # cpuid; ret
     for register in ("RAX", "RBX", "RCX", "RDX"):
-        machine.vm.reg_write(register, 7)
-    assert machine.start(CODE, (), 100) == 0
-    assert [machine.vm.reg_read(register) for register in ("RBX", "RCX", "RDX")] == [0, 0, 0]
+        processor.vm.reg_write(register, 7)
+    assert processor.start(CODE, (), 100) == 0
+    assert [processor.vm.reg_read(register) for register in ("RBX", "RCX", "RDX")] == [0, 0, 0]
 
 
-def test_a_result_of_64_bits(machine: Emulator) -> None:
-    mapped(machine, bytes.fromhex("4889f8 c3"))  # mov rax, rdi; ret
+def test_a_result_of_64_bits(processor: Emulator) -> None:
+    mapped(processor, bytes.fromhex("4889f8 c3"))  # mov rax, rdi; ret
     for value in (0, 1, 2**63, 2**64 - 1):
-        assert machine.start(CODE, (value,), 100) == value
-    assert machine.start(CODE, (-1,), 100) == 2**64 - 1
+        assert processor.start(CODE, (value,), 100) == value
+    assert processor.start(CODE, (-1,), 100) == 2**64 - 1
 
 
 @pytest.mark.parametrize(("most", "ends"), [(9, False), (10, False), (12, True)])
-def test_the_instructions_are_counted(machine: Emulator, most: int, ends: bool) -> None:
-    mapped(machine, b"\x90" * 10 + b"\xc3")  # ten nops and a ret
-    before = machine.executed
+def test_the_instructions_are_counted(processor: Emulator, most: int, ends: bool) -> None:
+    mapped(processor, b"\x90" * 10 + b"\xc3")  # ten nops and a ret
+    before = processor.executed
     with contextlib.nullcontext() if ends else pytest.raises(Stop, match="instruction budget exhausted"):
-        machine.start(CODE, (), most)
-    assert machine.executed - before == (11 if ends else most)
+        processor.start(CODE, (), most)
+    assert processor.executed - before == (11 if ends else most)
 
 
-def test_memory_is_read_up_to_a_zero_byte(machine: Emulator) -> None:
+def test_memory_is_read_up_to_a_zero_byte(processor: Emulator) -> None:
     at = HEAP_BASE + PAGE_SIZE - 3
     for size in (0, 1, 255, 256, 257, 5000):
-        machine.write(at, b"x" * size + b"\0y")
-        assert machine.text(at) == b"x" * size
+        processor.write(at, b"x" * size + b"\0y")
+        assert processor.text(at) == b"x" * size
     with pytest.raises(Stop, match="string of more than 256 bytes"):
-        machine.text(at, 256)
+        processor.text(at, 256)
 
 
-def test_words(machine: Emulator) -> None:
-    machine.set_word(HEAP_BASE, -2)
-    machine.set_word(HEAP_BASE + 8, 2**64 + 5)
-    assert machine.word(HEAP_BASE) == 2**64 - 2
-    assert machine.words(HEAP_BASE, 3) == (2**64 - 2, 5, 0)
-    assert machine.words(HEAP_BASE, 0) == ()
-    machine.clear(HEAP_BASE, PAGE_SIZE)
-    assert machine.words(HEAP_BASE, 2) == (0, 0)
+def test_words(processor: Emulator) -> None:
+    processor.set_word(HEAP_BASE, -2)
+    processor.set_word(HEAP_BASE + 8, 2**64 + 5)
+    assert processor.word(HEAP_BASE) == 2**64 - 2
+    assert processor.words(HEAP_BASE, 3) == (2**64 - 2, 5, 0)
+    assert processor.words(HEAP_BASE, 0) == ()
+    processor.clear(HEAP_BASE, PAGE_SIZE)
+    assert processor.words(HEAP_BASE, 2) == (0, 0)
 
 
 @pytest.mark.parametrize("size", [-1, 0x4000_0001])
-def test_nonsense_is_not_read(machine: Emulator, size: int) -> None:
+def test_nonsense_is_not_read(processor: Emulator, size: int) -> None:
     with pytest.raises(Stop, match=f"read of {size} bytes"):
-        machine.read(HEAP_BASE, size)
+        processor.read(HEAP_BASE, size)
 
 
-def test_where_the_heap_and_the_stack_end(machine: Emulator) -> None:
-    assert machine.is_heap(HEAP_BASE)
-    assert machine.is_heap(HEAP_BASE + 0x4000_0000 - 1)
-    assert not machine.is_heap(HEAP_BASE - 1)
-    assert not machine.is_heap(HEAP_BASE + 0x4000_0000)
-    assert machine.is_stack(STACK_TOP - 1)
-    assert machine.is_stack(STACK_TOP - 0x80_0000)
-    assert not machine.is_stack(STACK_TOP)
-    assert not machine.is_stack(STACK_TOP - 0x80_0000 - 1)
+def test_where_the_heap_and_the_stack_end(processor: Emulator) -> None:
+    assert processor.is_heap(HEAP_BASE)
+    assert processor.is_heap(HEAP_BASE + 0x4000_0000 - 1)
+    assert not processor.is_heap(HEAP_BASE - 1)
+    assert not processor.is_heap(HEAP_BASE + 0x4000_0000)
+    assert processor.is_stack(STACK_TOP - 1)
+    assert processor.is_stack(STACK_TOP - 0x80_0000)
+    assert not processor.is_stack(STACK_TOP)
+    assert not processor.is_stack(STACK_TOP - 0x80_0000 - 1)
 
 
-def test_nothing_is_where_nothing_was_mapped(machine: Emulator) -> None:
-    for touch in (lambda: machine.read(0x1000, 8), lambda: machine.write(0x1000, b"x")):
+def test_nothing_is_where_nothing_was_mapped(processor: Emulator) -> None:
+    for touch in (lambda: processor.read(0x1000, 8), lambda: processor.write(0x1000, b"x")):
         with pytest.raises(Stop, match="access to unmapped memory at 0x1000"):
             touch()
     end = HEAP_BASE + 0x4000_0000
     with pytest.raises(Stop, match=f"access to unmapped memory at {end:#x}"):
-        machine.read(end - 4, 8)
+        processor.read(end - 4, 8)
 
 
 WHAT_STOPS = {
@@ -199,10 +199,10 @@ WHAT_STOPS = {
 
 
 @pytest.mark.parametrize(("code", "reason"), WHAT_STOPS.values(), ids=WHAT_STOPS)
-def test_what_ends_a_function_early(machine: Emulator, code: str, reason: str) -> None:
-    mapped(machine, bytes.fromhex(code))
+def test_what_ends_a_function_early(processor: Emulator, code: str, reason: str) -> None:
+    mapped(processor, bytes.fromhex(code))
     with pytest.raises(Stop, match=reason):
-        machine.start(CODE, (), 1_000)
+        processor.start(CODE, (), 1_000)
 
 
 def test_the_name_of_any_other_exception() -> None:
