@@ -21,6 +21,8 @@ from abiscan.emulation.arch import ARCHITECTURES
 from abiscan.emulation.call_sites import (
     CallSite,
     Functions,
+    address_of,
+    branched_to,
     find_call_sites,
     function_starts,
     instructions_before,
@@ -126,6 +128,23 @@ def test_the_page_that_an_adrp_computes(page: int) -> None:
     assert page_of(word, here) == 0x20_0000_0000 + page
 
 
+@pytest.mark.parametrize("here", [0, 0x1_0000, 0x7FFF_F008])
+def test_branches_and_addresses_are_those_that_capstone_reads(here: int) -> None:
+    decoder = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN)
+
+    def operand(word: int) -> int:
+        ((*_, text),) = decoder.disasm_lite(struct.pack("<I", word), here)
+        return int(text.rpartition("#")[2], 0)
+
+    for immediate in (0, 1, 2, 5, 0x1234, 0x1FF_FFFF, 0x200_0000, 0x3FF_FFFF):
+        for opcode in (0x1400_0000, 0x9400_0000):
+            assert branched_to(opcode | immediate, here) % 2**64 == operand(opcode | immediate)
+    for immediate in (0, 1, 2, 3, 4, 0x1234, 0xF_FFFF, 0x10_0000, 0x1F_FFFE):
+        fields = (immediate & 3) << 29 | immediate >> 2 << 5 | 16
+        assert address_of(0x1000_0000 | fields, here) % 2**64 == operand(0x1000_0000 | fields)
+        assert page_of(0x9000_0000 | fields, here) % 2**64 == operand(0x9000_0000 | fields)
+
+
 STUB, FUNCTIONS = 0x1000, 0x2000
 
 
@@ -181,6 +200,39 @@ def test_segments_lie_where_they_say() -> None:
     assert find_call_sites(through_slot, Machine.X86_64, slots) == [CallSite(base + FUNCTIONS + 6, "f", is_jump=False)]
 
 
+def test_a_call_of_a_stub_that_is_far_away() -> None:
+    """The distances at which the high bytes of a displacement change, and the lowest one of a part of the code."""
+    far, edge = 0x120_0000, 0x10_0000 - 1
+    image = _code(far + 8, _stub(0x1_0005, 0x5000), _relative(0xE8, edge, 0x1_0000), _relative(0xE8, far, 0x1_0005))
+    found = find_call_sites(image, Machine.X86_64, Slots({0x5000: "f"}, {}))
+    assert found == [CallSite(edge + 5, "f", is_jump=False), CallSite(far + 5, "f", is_jump=False)]
+
+
+def test_every_stub_is_found() -> None:
+    """Those of slots that only stubs use, and others."""
+    stubs = {0x1000: 0x5000, 0x1010: 0x5008, 0x1020: 0x5010}
+    calls = [_relative(0xE8, FUNCTIONS + 0x10 * number, stub) for number, stub in enumerate(stubs)]
+    image = _code(0x3000, *(_stub(at, slot) for at, slot in stubs.items()), *calls)
+    expected = [CallSite(FUNCTIONS + 0x10 * number + 5, name, is_jump=False) for number, name in enumerate("abc")]
+    assert find_call_sites(image, Machine.X86_64, Slots({0x5000: "a", 0x5008: "b", 0x5010: "c"}, {})) == expected
+    assert find_call_sites(image, Machine.X86_64, Slots({0x5000: "a"}, {0x5008: "b", 0x5010: "c"})) == expected
+
+
+def _stub_aarch64(register: int) -> bytes:
+    """adrp x16, .+0x5000; ldr x<register>, [x16, #0x10]"""
+    return struct.pack("<II", 0x9000_0010 | 1 << 29 | 1 << 5, 0xF940_0A00 | register)
+
+
+def test_a_stub_at_the_end_of_the_code_on_aarch64() -> None:
+    slots = Slots({0x6010: "f"}, {})
+    call = struct.pack("<I", 0x9400_0000 | (0x1FF8 - 0x100) // 4)
+    image = _code(0x2000, (0x100, call), (0x1FF8, _stub_aarch64(17)))
+    assert find_call_sites(image, Machine.AARCH64, slots) == [CallSite(0x104, "f", is_jump=False)]
+    # What goes elsewhere with the word is no stub.
+    other = _code(0x2000, (0x100, call), (0x1FF8, _stub_aarch64(0)))
+    assert find_call_sites(other, Machine.AARCH64, slots) == []
+
+
 @pytest.mark.parametrize("flags", [READ, READ | WRITE])
 def test_data_are_no_calls(flags: int) -> None:
     image = _code(0x3000, _stub(STUB, 0x5000), _relative(0xE8, FUNCTIONS, STUB), flags=flags)
@@ -219,6 +271,7 @@ def test_the_instructions_before_an_address_on_aarch64() -> None:
     image = _code(0x1000, (0x100, struct.pack("<8I", *words)))
     found = instructions_before(image, Machine.AARCH64, 0x120, 0x100)
     assert found == [(0x100 + 4 * index, branch) for index, branch in enumerate(is_branch)]
+    assert instructions_before(image, Machine.AARCH64, 0x20, 0) == [(at, False) for at in range(0, 0x20, 4)]
     # What is far away is left out: 256 bytes are looked at.
     assert [one.address for one in instructions_before(image, Machine.AARCH64, 0x400, 0)] == [*range(0x300, 0x400, 4)]
 
@@ -241,10 +294,12 @@ def _with_table(entries: Sequence[int], *, address: int = 0x800, cut: int = 0, *
 def test_the_table_of_functions() -> None:
     assert function_starts(_with_table([0x1000, 0x1040, 0x2000])) == [0x1000, 0x1040, 0x2000]
     assert function_starts(_with_table([0x100, 0x1000])) == [0x100, 0x1000]  # some lie before the table
-    assert function_starts(_with_table([0x1000, 0x1040], number=1)) == [0x1000]
+    assert function_starts(_with_table([0x1004, 0x1040], number=1)) == [0x1004]
     assert function_starts(_with_table([0x1000], number=100)) == [0x1000]  # more than there are
     assert function_starts(_with_table([0x1000, 0x1040], cut=1)) == [0x1000]
     assert function_starts(_with_table([0x1000], pointer=0x0B)) == [0x1000]
+    assert function_starts(_with_table([0x1000], pointer=0x03)) == [0x1000]
+    assert function_starts(_with_table([0x1000], pointer=0x04)) == []
     assert function_starts(_with_table([])) == []
 
 
@@ -274,3 +329,19 @@ def test_the_function_that_an_address_belongs_to() -> None:
     # At the ends of the only segment.
     assert len(Functions(_with_table([0, 0x1000])).code_of(0)) == 0x1000
     assert functions.code_of(0x4000) == functions.code_of(-1) == b""
+
+
+def test_the_code_of_a_function() -> None:
+    """The segments need not lie where they are in the file."""
+    image: Any = _with_table([0x1000, 0x1004, 0x2000])
+    content = bytes(range(256)) * 32
+    segments = [
+        Segment(address=0x1000, size=0x800, offset=0x100, file_size=0x800, flags=READ | EXECUTE),
+        Segment(address=0x2000, size=0x800, offset=0x900, file_size=0x10, flags=READ | EXECUTE),
+    ]
+    functions = Functions(image)
+    image.file = SimpleNamespace(segments=segments, data=memoryview(content))
+    assert functions.code_of(0x1000) == content[0x100:0x104]
+    assert functions.code_of(0x1004) == content[0x104:0x900]
+    assert functions.code_of(0x2000) == content[0x900:0x910]
+    assert functions.code_of(0x1801) == b""
