@@ -92,10 +92,15 @@ class Tag(enum.IntEnum):
     RELA = 7
     RELASZ = 8
     STRSZ = 10
+    INIT = 12
     SONAME = 14
     RPATH = 15
     JMPREL = 23
+    INIT_ARRAY = 25
+    INIT_ARRAYSZ = 27
     RUNPATH = 29
+    RELRSZ = 35
+    RELR = 36
     GNU_HASH = 0x6FFF_FEF5
     VERSYM = 0x6FFF_FFF0
     FLAGS_1 = 0x6FFF_FFFB

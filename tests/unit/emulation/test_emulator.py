@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
+from icicle import ExceptionCode  # type: ignore[import-untyped]
 
 from abiscan.emulation.arch.x86_64 import X8664
-from abiscan.emulation.emulator import HEAP_BASE, PAGE_SIZE, Emulator, Stop
+from abiscan.emulation.emulator import HEAP_BASE, PAGE_SIZE, STACK_TOP, Emulator, Stop, _describe
 
 CODE = 0x10_0000
 # push 5; mov rax, rsp; mov edx, 3; lock xadd [rax], edx; pop rax; ret
@@ -83,3 +84,127 @@ def test_a_processor_that_has_seen_half_of_a_vector_instruction(inside: int) -> 
         stored = emulator.read(HEAP_BASE + 0x1040, 32)
         emulator.close()
     assert stored == value
+
+
+@pytest.fixture
+def processor() -> Iterator[Emulator]:
+    """A processor whose code, a page at ``CODE``, the test maps itself."""
+    made = Emulator(X8664(), pager=lambda _: False, call_out=lambda _: None)
+    yield made
+    made.close()
+
+
+def mapped(processor: Emulator, code: bytes) -> Emulator:
+    processor.map_page(CODE, code.ljust(PAGE_SIZE, b"\0"), writable=False, executable=True)
+    return processor
+
+
+@pytest.mark.parametrize("offset", range(17))
+def test_a_call_begins_and_ends_as_the_abi_says(processor: Emulator, offset: int) -> None:
+    """SysV psABI, 3.2.2: 16 divides the stack pointer before the call; 3.2.1: the direction flag is clear."""
+    arch, vm, top = X8664(), processor.vm, HEAP_BASE + 0x1000 + offset
+    processor.write(HEAP_BASE, b"\xcc" * 0x2000)
+    vm.sp = top
+    vm.reg_write("DF", 1)
+    arch.enter(vm, 0x1234_5678)
+    assert (vm.sp + 8) % 16 == 0
+    assert top - 24 < vm.sp + 8 <= top
+    assert processor.word(vm.sp) == arch.return_address(vm) == 0x1234_5678
+    assert set(processor.read(vm.sp + 8, 0x100)) == {0xCC}  # what the caller has there
+    assert set(processor.read(vm.sp - 0x100, 0x100)) == {0xCC}
+    assert vm.reg_read("DF") == 0
+    entered = vm.sp
+    assert arch.leave(vm) == 0x1234_5678
+    assert vm.sp == entered + 8
+    arch.return_object(vm, 0x5678)
+    assert vm.reg_read("RAX") == 0x5678  # 3.2.3: a function that returns in memory returns the address
+
+
+def test_the_processor_has_no_optional_features(processor: Emulator) -> None:
+    """Intel SDM 2A, CPUID: of a leaf that a processor does not have, all four registers are zero."""
+    mapped(processor, bytes.fromhex("0fa2 c3"))  # cpuid; ret
+    for register in ("RAX", "RBX", "RCX", "RDX"):
+        processor.vm.reg_write(register, 7)
+    assert processor.start(CODE, (), 100) == 0
+    assert [processor.vm.reg_read(register) for register in ("RBX", "RCX", "RDX")] == [0, 0, 0]
+
+
+def test_a_result_of_64_bits(processor: Emulator) -> None:
+    mapped(processor, bytes.fromhex("4889f8 c3"))  # mov rax, rdi; ret
+    for value in (0, 1, 2**63, 2**64 - 1):
+        assert processor.start(CODE, (value,), 100) == value
+    assert processor.start(CODE, (-1,), 100) == 2**64 - 1
+
+
+@pytest.mark.parametrize(("most", "ends"), [(9, False), (10, False), (12, True)])
+def test_the_instructions_are_counted(processor: Emulator, most: int, ends: bool) -> None:
+    mapped(processor, b"\x90" * 10 + b"\xc3")  # ten nops and a ret
+    before = processor.executed
+    with contextlib.nullcontext() if ends else pytest.raises(Stop, match="instruction budget exhausted"):
+        processor.start(CODE, (), most)
+    assert processor.executed - before == (11 if ends else most)
+
+
+def test_memory_is_read_up_to_a_zero_byte(processor: Emulator) -> None:
+    at = HEAP_BASE + PAGE_SIZE - 3
+    for size in (0, 1, 255, 256, 257, 5000):
+        processor.write(at, b"x" * size + b"\0y")
+        assert processor.text(at) == b"x" * size
+    with pytest.raises(Stop, match="string of more than 256 bytes"):
+        processor.text(at, 256)
+
+
+def test_words(processor: Emulator) -> None:
+    processor.set_word(HEAP_BASE, -2)
+    processor.set_word(HEAP_BASE + 8, 2**64 + 5)
+    assert processor.word(HEAP_BASE) == 2**64 - 2
+    assert processor.words(HEAP_BASE, 3) == (2**64 - 2, 5, 0)
+    assert processor.words(HEAP_BASE, 0) == ()
+    processor.clear(HEAP_BASE, PAGE_SIZE)
+    assert processor.words(HEAP_BASE, 2) == (0, 0)
+
+
+@pytest.mark.parametrize("size", [-1, 0x4000_0001])
+def test_nonsense_is_not_read(processor: Emulator, size: int) -> None:
+    with pytest.raises(Stop, match=f"read of {size} bytes"):
+        processor.read(HEAP_BASE, size)
+
+
+def test_where_the_heap_and_the_stack_end(processor: Emulator) -> None:
+    assert processor.is_heap(HEAP_BASE)
+    assert processor.is_heap(HEAP_BASE + 0x4000_0000 - 1)
+    assert not processor.is_heap(HEAP_BASE - 1)
+    assert not processor.is_heap(HEAP_BASE + 0x4000_0000)
+    assert processor.is_stack(STACK_TOP - 1)
+    assert processor.is_stack(STACK_TOP - 0x80_0000)
+    assert not processor.is_stack(STACK_TOP)
+    assert not processor.is_stack(STACK_TOP - 0x80_0000 - 1)
+
+
+def test_nothing_is_where_nothing_was_mapped(processor: Emulator) -> None:
+    for touch in (lambda: processor.read(0x1000, 8), lambda: processor.write(0x1000, b"x")):
+        with pytest.raises(Stop, match="access to unmapped memory at 0x1000"):
+            touch()
+    end = HEAP_BASE + 0x4000_0000
+    with pytest.raises(Stop, match=f"access to unmapped memory at {end:#x}"):
+        processor.read(end - 4, 8)
+
+
+WHAT_STOPS = {
+    "division by zero": ("31c9 89c8 99 f7f9 c3", "division by zero"),  # xor ecx, ecx; mov eax, ecx; cdq; idiv ecx
+    "a system call": ("0f05 c3", "a system call"),
+    "unmapped memory": ("48c7c700100000 488b07 c3", "access to unmapped memory at 0x1000"),  # mov rax, [0x1000]
+    "a jump to nowhere": ("48c7c000100000 ffe0", "jump to 0x1000, which is not code"),  # mov rax, 0x1000; jmp rax
+}
+
+
+@pytest.mark.parametrize(("code", "reason"), WHAT_STOPS.values(), ids=WHAT_STOPS)
+def test_what_ends_a_function_early(processor: Emulator, code: str, reason: str) -> None:
+    mapped(processor, bytes.fromhex(code))
+    with pytest.raises(Stop, match=reason):
+        processor.start(CODE, (), 1_000)
+
+
+def test_the_name_of_any_other_exception() -> None:
+    assert _describe(ExceptionCode.InvalidTarget, 0) == "processor exception InvalidTarget"
+    assert _describe(ExceptionCode.WritePerm, 0x1000) == "write to read-only memory at 0x1000"
