@@ -14,6 +14,7 @@ import pytest
 from abiscan.binary.elf import ElfFile
 from abiscan.cli import main
 from abiscan.emulation import EmulationGap, recover
+from abiscan.emulation.model import Phase
 from abiscan.emulation.recovery import Recovery
 from abiscan.results.document import schema
 
@@ -96,6 +97,16 @@ def test_where_in_what_and_what_is_lost(tmp_path: Path, stop: str, called: str |
     assert gap.started == symbols["begin"]
     # The definitions of three, two and (for all that the code says) x, and a kernel of one.
     assert dict(gap.lost) == {"operator": 3, "kernel": 1}
+
+
+@needs_gcc
+def test_an_initialiser_that_stopped_is_not_run_again(tmp_path: Path) -> None:
+    """Functions whose calls nothing got to are called afterwards, but that is none of them."""
+    file = ElfFile.open(_build(tmp_path, "abort()"))
+    found = recover(file, file.facts())
+    assert [(operator.name, operator.phase) for operator in found.operators if operator.name == "one::one"] == [
+        ("one::one", Phase.STATIC_INIT)
+    ]
 
 
 @needs_gcc
