@@ -331,6 +331,65 @@ def test_one_function_or_two_for_an_argument(torch: Torch) -> None:
     assert Types(torch.state)._argument_stride([(many, 2), (many + 32, 1)]) == 8
 
 
+STRINGS = "_ZN3c106ivalue14ConstantString6createE"
+
+
+def test_texts_as_values(torch: Torch) -> None:
+    """Of a string, of a view, whose length comes first, and of a text up to its end: an ``intrusive_ptr`` in memory."""
+    content = torch.text("a text and more")
+    for name, arguments, expected in (
+        (STRINGS + CXX11, (torch.string("a text"),), b"a text"),
+        (STRINGS + "St17basic_string_viewIcSt11char_traitsIcEE", (6, content), b"a text"),
+        (STRINGS + "PKc", (content,), b"a text and more"),
+    ):
+        result = torch.process.allocate(8)
+        torch.call(name, result, *arguments)
+        made = torch.machine.word(result)
+        assert torch.state.strings.read(torch.process, made + 16) == expected
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("3isIntList", 1), ("12isTensorList", 0), ("9isNewList", 0)])
+def test_what_a_list_is_of(torch: Torch, kind: str, expected: int) -> None:
+    elements = torch.process.store(struct.pack("<QQ", 5, 1))
+    vector = torch.process.store(struct.pack("<QQQ", elements, elements + 16, elements + 16))
+    made = torch.process.allocate(16 + 24 + 16)
+    construct = "_ZN3c106detail8ListImplC1ESt6vectorINS_6IValueESaIS3_EENS_4Type24SingletonOrSharedTypePtrIS6_EE"
+    torch.call(construct, made, vector, shared(torch, "int"))
+    value = torch.process.store(struct.pack("<QQ", made, 7))
+    assert torch.call(f"_ZNK3c106IValue{kind}Ev", value) == expected
+
+
+# Schemas that are inferred
+
+PAIR = "_ZN3c106detail12infer_schema20make_function_schemaE"
+
+
+def test_a_schema_is_inferred_from_functions_that_give_types(torch: Torch) -> None:
+    """Arrays of pairs of functions, up to 1.12 of single ones."""
+    torch.call("getpagesize")  # there is a stack from then on
+    get = {name: torch.process.bind(f"_ZN3c10{len(name)}{name}3getEv") for name in ("IntType", "StringType")}
+    torch.state.schemas.known_tail = 208  # then they return what they give in memory
+    given = torch.process.store(struct.pack("<4Q", *[get["IntType"]] * 2, *[get["StringType"]] * 2))
+    returned = torch.process.store(struct.pack("<2Q", *[get["IntType"]] * 2))
+    types = Types(torch.state)
+    for stride in (16, 8):
+        torch.state.argument_stride = stride
+        torch.process.call_limit += 1000
+        texts = [types._types_from(given, 2, stride), types._types_from(returned, 1, stride)]
+        assert texts == ([("int", "str"), ("int",)] if stride == 16 else [("int", "int"), ("int",)])
+    assert types._types_from(given, 0, 16) == ()
+
+
+def test_an_inferred_schema_may_have_a_name(torch: Torch) -> None:
+    result = torch.process.allocate(256)
+    torch.call(PAIR + "NS_8ArrayRefINS1_11ArgumentDefEEES4_", result, 0, 0, 0, 0)
+    assert torch.state.schemas.read(result) == Schema.inferred("", (), ())
+    named = f"{PAIR}O{CXX11}S8_NS_8ArrayRefINS1_11ArgumentDefEEESB_"
+    for overload, expected in (("out", "ns::f.out"), ("", "ns::f")):
+        torch.call(named, result, torch.string("ns::f"), torch.string(overload), 0, 0)
+        assert torch.state.schemas.read(result) == Schema.inferred(expected, (), ())
+
+
 # The stable ABI
 
 

@@ -11,6 +11,7 @@ from abiscan.dispatch.operators import Rewording
 from abiscan.findings import Rule
 from abiscan.inputs.version import MinorVersion, TorchVersion
 from abiscan.linkage.lacks import Lack, TorchData, _assumed, lacks_of
+from abiscan.linkage.layout_drift import LayoutDrift
 from abiscan.linkage.registering import Registering
 from abiscan.rules import RULES
 from tests.registrations import registering
@@ -89,6 +90,17 @@ def test_where_torch_checks_something_is_known_of_its_releases() -> None:
     assert lack.reason.startswith("where torch 2.16.0 checks this is not known")
     assert lacks(made(case, build="2.13.0+cpu")) == []
     assert lacks(made(DEFINES_AGAIN, build=None)) == []  # no assertion
+
+
+@pytest.mark.parametrize(("at_load", "decides"), [((), False), (("c10::Error",), True), (("at::Tensor",), False)])
+def test_a_class_with_another_string_decides_if_it_is_passed_at_load(at_load: tuple[str, ...], decides: bool) -> None:
+    drift = LayoutDrift(
+        name="_C.so", built_for="2.5.1", candidates=("2.5.1",), types=(), tables=(), doubts=(),
+        uncompared=("c10::Error",), unknown_at_load=at_load,
+    )  # fmt: skip
+    (lack,) = lacks_of("torch 2.9.1", TorchVersion("2.9.1"), (drift,), None)
+    assert (lack.data, lack.decides) == (TorchData.LAYOUTS, decides)
+    assert "the layout that it has of c10::Error is unknown" in lack.reason
 
 
 @pytest.mark.parametrize(("minor", "is_known"), [((2, 13), True), ((2, 99), False)])
