@@ -150,7 +150,8 @@ def surroundings_of(torch: Torch, package: Package) -> Surroundings:
     if not installed and not package.is_complete(search_path):
         return Surroundings(torch_folder=folder)
     folders = tuple(map(Path, search_path))
-    return Surroundings(torch_folder=folder, installed=installed_in(folders), folders=folders)
+    python = (torch.interpreter.tag.major, torch.interpreter.tag.minor) if torch.interpreter else Answer.UNKNOWN
+    return Surroundings(torch_folder=folder, installed=installed_in(folders, python), folders=folders, python=python)
 
 
 @functools.lru_cache(maxsize=16)

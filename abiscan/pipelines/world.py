@@ -129,7 +129,9 @@ class PackageWorld:
         self.attempts[path] = attempt
         if attempt.words is not None:
             return raised_by(attempt, loader, self.torch.torch_version)
-        return None if attempt.is_known else Answer.UNKNOWN
+        if attempt.is_known:
+            return None
+        return _raised_here(attempt, loader, self.torch.torch_version)
 
     def operator(self, name: str) -> bool | Answer:
         """Whether torch or a library loaded so far defines an operator; see ``World.operator``."""
@@ -172,6 +174,14 @@ def raised_by(
     return Raised(exception="OSError", message=text, at=None, cause=raised)
 
 
+def _raised_here(attempt: LoadAttempt, loader: LoadedBy, torch: TorchVersion | None) -> Raised | Answer:
+    """What a load raises on this machine that may succeed where the libraries are that are lacking here."""
+    if attempt.unreadable:
+        return Answer.UNKNOWN
+    here = dataclasses.replace(attempt, words=attempt.problem)
+    return dataclasses.replace(raised_by(here, loader, torch), perhaps=True)
+
+
 @functools.cache
 def operators_of_any_release() -> frozenset[str]:
     """The operators in the dispatcher of any embedded torch, without overloads."""
@@ -194,8 +204,13 @@ class _Loads:
 
     @functools.cached_property
     def missing_requirements(self) -> tuple[str, ...]:
-        """The packages that will bring libraries of their own once they are installed, as the package requires."""
-        return self._package.missing_requirements(posixpath.dirname(self._judge.torch.package))
+        """The packages that will bring libraries of their own once they are installed, as the package requires.
+
+        Installing the package brings them. One that is installed already goes without.
+        """
+        site = posixpath.dirname(self._judge.torch.package)
+        is_installed = self._package.root == site if self._package.installed is None else self._package.installed
+        return () if is_installed else self._package.missing_requirements(site)
 
     def location(self, path: str) -> str:
         """Where a library of the package is installed."""

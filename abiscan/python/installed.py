@@ -11,6 +11,7 @@ from typing import Final
 
 from abiscan.inputs import disk
 from abiscan.python.model import Answer
+from abiscan.python.systems import LINUX, WINDOWS
 
 _NAMES_UNSEEN: Final = re.compile(
     rb"import \*|__getattr__|globals\(\)|vars\(\)|setattr\(|exec\(|sys\.modules|_convert_\("
@@ -30,12 +31,13 @@ class Surroundings:
 
     ``torch_folder`` is the folder of the installed torch (``…/torch``), None where there is only a release number.
     ``installed`` answers for a top-level module name. ``folders`` are those that Python looks for other modules in,
-    empty if those are not what the package will find.
+    empty if those are not what the package will find. ``python`` is its version.
     """
 
     torch_folder: Path | None = None
     installed: Callable[[str], bool | Answer] = _not_known
     folders: tuple[Path, ...] = ()
+    python: tuple[int, int] | Answer = Answer.UNKNOWN
     _known: dict[tuple[str, str | None], bool | None] = field(default_factory=dict, compare=False)
 
     def has(self, module: str, name: str | None) -> bool | None:
@@ -63,7 +65,7 @@ class Surroundings:
             return self.torch_folder.joinpath(*below) if self.torch_folder else None
         if top in sys.stdlib_module_names:
             return None
-        folder = next((folder for folder in self.folders if is_in(folder, top)), None)
+        folder = next((folder for folder in self.folders if is_in(folder, top, self.python)), None)
         return folder.joinpath(top, *below) if folder else None
 
     def _has(self, module: str, name: str | None) -> bool | None:
@@ -72,7 +74,7 @@ class Surroundings:
             return None
         source = self.source(module)
         if source is None:
-            there = disk.is_dir(base) or is_in(base.parent, base.name)
+            there = disk.is_dir(base) or is_in(base.parent, base.name, self.python)
             return None if there or not self._has_only_files(module) else False
         if name is None or name == "*":
             return True
@@ -81,7 +83,11 @@ class Surroundings:
         text = disk.read(source)
         if re.search(rb"\b" + re.escape(name.encode()) + rb"\b", text):
             return True
-        if not name.isidentifier() or disk.is_dir(base / name) or (disk.is_dir(base) and is_in(base, name)):
+        if (
+            not name.isidentifier()
+            or disk.is_dir(base / name)
+            or (disk.is_dir(base) and is_in(base, name, self.python))
+        ):
             return True
         return None if _NAMES_UNSEEN.search(text) else False
 
@@ -94,20 +100,28 @@ class Surroundings:
         return all(path is not None and not _MODULES_UNSEEN.search(disk.read(path)) for path in around)
 
 
-def is_in(folder: Path, name: str) -> bool:
+def is_in(folder: Path, name: str, python: tuple[int, int] | Answer) -> bool:
     """Whether Python finds a module of that name in a folder."""
     if disk.is_dir(folder / name) or disk.is_file(folder / f"{name}.py"):
         return True
-    return any(one.startswith(f"{name}.") and one.endswith(".so") for one in disk.names(folder))
+    files = (one.removeprefix(name) for one in disk.names(folder) if one.startswith(f"{name}."))
+    return any(_is_extension(suffix, python) for suffix in files)
 
 
-def installed_in(folders: tuple[Path, ...]) -> Callable[[str], bool | Answer]:
-    """What answers whether a top-level module is installed."""
+def _is_extension(suffix: str, python: tuple[int, int] | Answer) -> bool:
+    """Whether a Python imports extension modules whose names end in this, on the system that it runs on."""
+    return any(suffix in system.suffixes or system.accepts_tag(suffix, python) for system in (LINUX, WINDOWS))
+
+
+def installed_in(
+    folders: tuple[Path, ...], python: tuple[int, int] | Answer = Answer.UNKNOWN
+) -> Callable[[str], bool | Answer]:
+    """What answers whether a top-level module is installed for a version of Python."""
 
     def answer(name: str) -> bool | Answer:
         if not name.isidentifier():
             return Answer.UNKNOWN
-        if any(is_in(folder, name) for folder in folders):
+        if any(is_in(folder, name, python) for folder in folders):
             return True
         if any(disk.is_file(folder) for folder in folders):  # an archive
             return Answer.UNKNOWN

@@ -222,6 +222,136 @@ PACKAGES: dict[str, dict[str, str]] = {
         "dll = ctypes.CDLL(os.path.join(here, 'lib.so'), mode=ctypes.RTLD_GLOBAL)\n",
         "lib.so": BAD,
     },
+    # ---- ways to find a library
+    "path_finder": {
+        "__init__.py": "import importlib\n"
+        "import os.path as osp\n"
+        "import torch\n"
+        "for library in ['_version', '_scatter']:\n"
+        "    cuda_spec = importlib.machinery.PathFinder().find_spec(f'{library}_cuda', [osp.dirname(__file__)])\n"
+        "    cpu_spec = importlib.machinery.PathFinder().find_spec(f'{library}_cpu', [osp.dirname(__file__)])\n"
+        "    spec = cuda_spec or cpu_spec\n"
+        "    if spec is not None:\n"
+        "        torch.ops.load_library(spec.origin)\n"
+        "    else:\n"
+        "        raise ImportError(f\"Could not find module '{library}_cpu' in {osp.dirname(__file__)}\")\n",
+        "_version_cpu.so": GOOD,
+        "_scatter_cpu.so": BAD,
+    },
+    "path_finder_finds_nothing": {
+        "__init__.py": "import importlib, torch\n"
+        "import os.path as osp\n"
+        "spec = importlib.machinery.PathFinder.find_spec('_gone', [osp.dirname(__file__)])\n"
+        "if spec is None:\n"
+        "    raise ImportError(f\"Could not find module '_gone'\")\n"
+        "torch.ops.load_library(spec.origin)\n",
+        "lib.so": BAD,
+    },
+    "extension_loader": {
+        "__init__.py": "import os, torch\n"
+        "here = os.path.dirname(os.path.abspath(__file__))\n"
+        "from importlib.machinery import ExtensionFileLoader\n"
+        "loader = ExtensionFileLoader('_C', os.path.join(here, '_C.so'))\n"
+        "import importlib.util\n"
+        "spec = importlib.util.spec_from_loader('_C', loader)\n"
+        "mod = importlib.util.module_from_spec(spec)\n"
+        "loader.exec_module(mod)\n",
+        "_C.so": BAD,
+    },
+    "scandir": {
+        "__init__.py": "import os, torch\n"
+        "here = os.path.dirname(os.path.abspath(__file__))\n"
+        "with os.scandir(here) as it:\n"
+        "    for e in it:\n"
+        "        if e.name.endswith('.so') and e.is_file():\n"
+        "            torch.ops.load_library(e.path)\n",
+        "lib.so": BAD,
+    },
+    "suffix_of_extensions": {
+        "__init__.py": "import os, torch\n"
+        "here = os.path.dirname(os.path.abspath(__file__))\n"
+        "import sysconfig\n"
+        "suffix = sysconfig.get_config_var('EXT_SUFFIX')\n"
+        "torch.ops.load_library(os.path.join(here, '_C' + suffix))\n",
+        "_C.cpython-311-x86_64-linux-gnu.so": BAD,
+    },
+    "suffix_among_variables": {
+        "__init__.py": "import os, torch\n"
+        "here = os.path.dirname(os.path.abspath(__file__))\n"
+        "from sysconfig import get_config_vars\n"
+        "torch.ops.load_library(here + '/_C' + get_config_vars()['EXT_SUFFIX'])\n",
+        "_C.cpython-311-x86_64-linux-gnu.so": BAD,
+    },
+    "resource_path": {
+        "__init__.py": "import importlib.resources, torch\n"
+        "with importlib.resources.path('resource_path', 'lib.so') as p:\n"
+        "    torch.ops.load_library(str(p))\n",
+        "lib.so": BAD,
+    },
+    "nullcontext": {
+        "__init__.py": "import os, torch\n"
+        "here = os.path.dirname(os.path.abspath(__file__))\n"
+        "from contextlib import nullcontext\n"
+        "with nullcontext(os.path.join(here, 'lib.so')) as p:\n"
+        "    torch.ops.load_library(p)\n",
+        "lib.so": BAD,
+    },
+    "cdll_item": {
+        "__init__.py": "import os, torch\n"
+        "here = os.path.dirname(os.path.abspath(__file__))\n"
+        "import ctypes\n"
+        "ctypes.cdll[os.path.join(here, 'lib.so')]\n",
+        "lib.so": BAD,
+    },
+    "load_dynamic": {
+        "__init__.py": "import os, torch\n"
+        "here = os.path.dirname(os.path.abspath(__file__))\n"
+        "import imp\n"
+        "imp.load_dynamic('_C', os.path.join(here, '_C.so'))\n",
+        "_C.so": BAD,
+    },
+    "iter_modules": {
+        "__init__.py": "import pkgutil, importlib, torch\n"
+        "for _, name, ispkg in pkgutil.iter_modules(__path__, __name__ + '.'):\n"
+        "    importlib.import_module(name)\n",
+        "sub.py": "raise ValueError('sub')\n",
+        "lib.so": BAD,
+    },
+    "walk_packages": {
+        "__init__.py": "import pkgutil, importlib\n"
+        "for info in pkgutil.walk_packages(__path__, prefix=__name__ + '.'):\n"
+        "    importlib.import_module(info.name)\n",
+        "s/__init__.py": "",
+        "s/t.py": "raise ValueError('t')\n",
+        "lib.so": BAD,
+    },
+    "find_loader": {
+        "__init__.py": "import pkgutil, torch\n"
+        "if pkgutil.find_loader('find_loader._ext') is None:\n"
+        "    raise ImportError('no ext')\n",
+        "lib.so": BAD,
+    },
+    "uname": {
+        "__init__.py": "import os, torch\n"
+        "here = os.path.dirname(os.path.abspath(__file__))\n"
+        "if os.uname().machine == 'x86_64':\n"
+        "    torch.ops.load_library(here + '/lib.so')\n",
+        "lib.so": BAD,
+    },
+    "star_of_a_name_that_is_absent": {
+        "__init__.py": "from .impl import *\nrun()\n",
+        "impl.py": "__all__ = ['run', 'gone']\ndef run():\n    pass\n",
+        "lib.so": BAD,
+    },
+    "absent_library_of_torch": {
+        "__init__.py": "import os, torch\n"
+        "here = os.path.dirname(os.path.abspath(__file__))\n"
+        "import ctypes\n"
+        "p = os.path.join(os.path.dirname(torch.__file__), 'lib', 'libtorch_cuda.so')\n"
+        "if not os.path.exists(p):\n"
+        "    raise ImportError('needs a CUDA build of torch')\n",
+        "lib.so": BAD,
+    },
     # ---- modules of the package, of torch and of others
     "submodules": {
         "__init__.py": "from .a import *\nfrom . import b\nassert b.name == 'b'\nrun()\n",

@@ -215,6 +215,28 @@ def test_a_library_of_a_package_that_is_yet_to_be_installed_is_not_lacking(torch
     assert found.summary == "works if libvendor.so.1 can be found (not installed here: vendor)"
 
 
+def test_a_package_that_is_installed_without_what_it_requires_goes_without(torch: Path) -> None:
+    files = {"pkg/__init__.py": LOAD, "pkg-1.0.dist-info/METADATA": "Name: pkg\nVersion: 1.0\nRequires-Dist: vendor\n"}
+    for name, text in files.items():
+        (torch.parent / name).parent.mkdir(parents=True, exist_ok=True)
+        (torch.parent / name).write_text(text, encoding="utf-8")
+    extension(needed=("libtorch_cpu.so", "libvendor.so.1")).write(torch.parent / "pkg" / "_C.so")
+    (found,) = abiscan.check(torch.parent / "pkg", torch).packages
+    assert found.summary == "unknown - it needs libvendor.so.1, which this machine does not have"
+
+
+def test_an_import_that_fails_with_and_without_a_library_fails_here_for_want_of_it(torch: Path, wheels: Path) -> None:
+    """As ``ld.so`` says, and not for what comes after it; before it, the code goes on without another one."""
+    objects = {
+        "pkg/_C.so": extension(needed=("libtorch_cpu.so", "libvendor.so.1")),
+        "pkg/_D.so": extension(needed=("libtorch_cpu.so", "libother.so.2")),
+    }
+    code = "try:\n    from . import _D\nexcept ImportError:\n    pass\nfrom . import _C\nraise ValueError('later')\n"
+    error = result(torch, wheels, objects, {"pkg/__init__.py": code}).error
+    lacking = "libvendor.so.1: cannot open shared object file: No such file or directory"
+    assert str(error) == f"ImportError: {lacking} (pkg/__init__.py:5)"
+
+
 def test_a_library_that_cannot_be_read_is_unknown(torch: Path, tmp_path: Path) -> None:
     (tmp_path / "pkg").mkdir()
     (tmp_path / "pkg" / "__init__.py").write_text(LOAD, encoding="utf-8")
