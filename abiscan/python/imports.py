@@ -8,7 +8,7 @@ import re
 import sys
 from typing import NoReturn
 
-from abiscan.python import attributes, loading
+from abiscan.python import attributes, loading, standard
 from abiscan.python.calls import Calls
 from abiscan.python.dynamic_names import absolute
 from abiscan.python.filesystem import as_text
@@ -33,11 +33,6 @@ from abiscan.python.values import (
     thrown,
 )
 
-_REMOVED = {
-    "distutils": (3, 12), "imp": (3, 12), "asynchat": (3, 12), "asyncore": (3, 12), "smtpd": (3, 12), "cgi": (3, 13),
-    "cgitb": (3, 13), "crypt": (3, 13), "imghdr": (3, 13), "pipes": (3, 13), "sndhdr": (3, 13), "telnetlib": (3, 13),
-}  # fmt: skip
-"""Modules of the standard library, and the version of Python that no longer has them."""
 _NAMED_OTHERWISE = {
     "pillow": "pil", "pyyaml": "yaml", "scikit_learn": "sklearn", "opencv_python": "cv2", "protobuf": "google",
     "python_dateutil": "dateutil", "beautifulsoup4": "bs4", "pytorch_triton": "triton", "cuda_python": "cuda",
@@ -80,7 +75,7 @@ class PythonInterpreter(Calls):
     def _load(self, full: str, parent: object) -> object:
         top = full.partition(".")[0]
         if full in MODELS:
-            if top not in sys.stdlib_module_names and top != "torch":
+            if top != "torch" and standard.has(top, self.world.python) is False:
                 self._installed(top)
             return MODELS[full](self)
         if isinstance(parent, PythonModule):
@@ -272,13 +267,12 @@ class PythonInterpreter(Calls):
         if name in lacks:
             missing = lacks[name] or name
             raise Thrown(PythonError(ModuleNotFoundError, (f"No module named '{missing}'",), {"name": missing}))
-        removed = _REMOVED.get(name)
-        python = self.world.python
-        if removed is not None and not isinstance(python, Answer) and python >= removed:
-            raise absent
-        if name in sys.stdlib_module_names or removed is not None:
+        if standard.has(name, self.world.python) is not False:
             return NotKnown(name)
-        answer = self.library.surroundings.installed(name)
+        answer = self.library.surroundings.installed("setuptools" if name == "distutils" else name)
+        if answer is Answer.UNKNOWN and standard.is_of_some(name):
+            # torch requires setuptools; of the others, there are copies such as audioop-lts, pyasyncore and legacy-cgi.
+            answer = name == "distutils" or any(name in one for one in self.library.required)
         if (answer is Answer.UNKNOWN or self.library.has_requirements) and self._is_required(name):
             answer = True
         if answer is False or (answer is Answer.UNKNOWN and not self._is_optional_there()):

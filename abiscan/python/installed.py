@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from abiscan.inputs import disk
+from abiscan.python import standard
 from abiscan.python.dynamic_names import absolute, may_have_others, starred
 from abiscan.python.model import Answer
 from abiscan.python.systems import LINUX, WINDOWS
@@ -69,7 +69,7 @@ class Surroundings:
             return None
         if top == "torch":
             return self.torch_folder.joinpath(*below) if self.torch_folder else None
-        if top in sys.stdlib_module_names:
+        if standard.has(top, self.python) is not False:
             return None
         folder = next((folder for folder in self.folders if is_in(folder, top, self.python)), None)
         return folder.joinpath(top, *below) if folder else None

@@ -1,0 +1,38 @@
+"""The modules of the standard library, by the versions of Python that have them."""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+from abiscan.python.model import Answer
+
+FIRST: Final = {
+    "graphlib": (3, 9), "zoneinfo": (3, 9), "tomllib": (3, 11), "annotationlib": (3, 14), "compression": (3, 14),
+}  # fmt: skip
+REMOVED: Final = {
+    "formatter": (3, 10), "parser": (3, 10), "symbol": (3, 10), "binhex": (3, 11), "asynchat": (3, 12),
+    "asyncore": (3, 12), "distutils": (3, 12), "imp": (3, 12), "smtpd": (3, 12), "aifc": (3, 13), "audioop": (3, 13),
+    "cgi": (3, 13), "cgitb": (3, 13), "chunk": (3, 13), "crypt": (3, 13), "imghdr": (3, 13), "lib2to3": (3, 13),
+    "mailcap": (3, 13), "msilib": (3, 13), "nis": (3, 13), "nntplib": (3, 13), "ossaudiodev": (3, 13),
+    "pipes": (3, 13), "sndhdr": (3, 13), "spwd": (3, 13), "sunau": (3, 13), "telnetlib": (3, 13), "uu": (3, 13),
+    "xdrlib": (3, 13),
+}  # fmt: skip
+
+
+def has(module: str, python: tuple[int, int] | Answer) -> bool | None:
+    """Whether a version of Python brings a top-level module; None if only some versions do, and it is not known.
+
+    Sources: ``sys.stdlib_module_names`` of Python 3.10 to 3.13, and "Removed" in "What's New in Python 3.X".
+    """
+    if not is_of_some(module):
+        return module in sys.stdlib_module_names
+    if isinstance(python, Answer):
+        return None
+    first, removed = FIRST.get(module), REMOVED.get(module)
+    return (first is None or python >= first) and (removed is None or python < removed)
+
+
+def is_of_some(module: str) -> bool:
+    """Whether only some versions of Python bring a module."""
+    return module in FIRST or module in REMOVED

@@ -1,0 +1,62 @@
+"""Modules that only some versions of Python bring: "Removed" and "New Modules" in "What's New in Python 3.X"."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from abiscan.python import standard
+from abiscan.python.installed import Surroundings, installed_in
+from abiscan.python.model import Answer, Raised
+from tests.unit.python.packages import FakeWorld, reading_of
+
+
+def error_of(code: str, python: tuple[int, int] | Answer, around: Surroundings | None = None) -> str | None:
+    outcome = next(
+        one
+        for one in reading_of({"p/__init__.py": code + "\n"}, FakeWorld(python=python), around).imports
+        if one.module == "p"
+    )
+    assert outcome.raised is None or isinstance(outcome.raised, Raised)
+    return str(outcome.raised.message) if outcome.raised else None
+
+
+@pytest.mark.parametrize(
+    ("module", "last", "first_without"),
+    [("binhex", 10, 11), ("imp", 11, 12), ("asyncore", 11, 12), ("cgi", 12, 13), ("lib2to3", 12, 13), ("uu", 12, 13)],
+)
+def test_a_module_that_was_removed(module: str, last: int, first_without: int) -> None:
+    assert error_of(f"import {module}", (3, last)) is None
+    assert error_of(f"import {module}", (3, first_without)) == f"No module named '{module}'"
+    assert error_of(f"import {module}", Answer.UNKNOWN) is None
+
+
+def test_a_module_that_came_later() -> None:
+    assert error_of("import tomllib", (3, 10)) == "No module named 'tomllib'"
+    assert error_of("import tomllib", (3, 11)) is None
+    assert error_of("try:\n    import tomllib\nexcept ImportError:\n    tomllib = None", (3, 10)) is None
+
+
+def test_setuptools_brings_distutils_back(tmp_path: Path) -> None:
+    # Seen with Python 3.12.1, with setuptools 81.0.0 and without. torch requires setuptools.
+    assert error_of("from distutils.version import LooseVersion", (3, 12)) is None
+    without = Surroundings(installed=installed_in((tmp_path,)), folders=(tmp_path,), python=(3, 12))
+    assert error_of("import distutils.version", (3, 12), without) == "No module named 'distutils'"
+    (tmp_path / "setuptools").mkdir()
+    (tmp_path / "setuptools" / "__init__.py").touch()
+    assert error_of("import distutils.version", (3, 12), without) is None
+
+
+def test_a_copy_that_the_package_requires() -> None:
+    metadata = "Metadata-Version: 2.1\nName: p\nVersion: 1\nRequires-Dist: audioop-lts\n"
+    files = {"p/__init__.py": "import audioop\n", "p-1.dist-info/METADATA": metadata}
+    (outcome,) = reading_of(files, FakeWorld(python=(3, 13))).imports
+    assert outcome.raised is None
+
+
+def test_this_python_has_what_the_table_says() -> None:
+    python = sys.version_info[:2]
+    listed = standard.REMOVED | standard.FIRST
+    assert {name for name in listed if standard.has(name, python)} == listed.keys() & sys.stdlib_module_names
