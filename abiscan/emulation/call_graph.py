@@ -159,7 +159,7 @@ class CalledFunctions:
 
     def _stubs_aarch64(self) -> Iterator[tuple[int, int]]:
         for segment in self._code:
-            data = self._image.file.data[segment.offset : segment.offset + segment.file_size & ~3]
+            data = self._image.file.data[segment.offset : segment.offset + segment.file_size]
             for match in _STUB_AARCH64.finditer(data):
                 here = segment.address + match.start()
                 if match.start() & 3:

@@ -287,13 +287,12 @@ class EmulatedProcess:
     def bind(self, name: str) -> int:
         """The address of the import slot for ``name``."""
         slot = self._slots.get(name) or self._native.get(name)
-        if slot is None and (slot := self._definition(name)) is not None:
-            self._slots[name] = slot
         if slot is None:
-            slot = IMPORT_BASE + IMPORT_SLOT * len(self._names)
-            self._slots[name] = slot
-            self._names.append(name)
-            self._fill(name, slot)
+            defined = self._definition(name)
+            slot = self._slots[name] = IMPORT_BASE + IMPORT_SLOT * len(self._names) if defined is None else defined
+            if defined is None:
+                self._names.append(name)
+                self._fill(name, slot)
         return slot
 
     def name_at(self, address: int) -> str | None:

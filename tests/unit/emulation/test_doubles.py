@@ -608,11 +608,14 @@ def test_a_string_takes_a_part_of_itself(process: EmulatedProcess) -> None:
 
 
 def test_a_buffer_has_the_capacity_that_is_asked_for_or_twice_the_old_one(process: EmulatedProcess) -> None:
-    for wanted, old, expected in ((20, 15, 30), (31, 15, 31), (10, 15, 10), (70_000, 15, 70_000)):
+    sizes = ((20, 15, 30), (31, 15, 31), (10, 15, 10), (15, 15, 15), (70_000, 15, 70_000))
+    for wanted, old, expected in sizes:
         capacity = process.store(struct.pack("<Q", wanted))
-        first = call(process, f"_ZN{CXX11_CLASS}9_M_createERmm", 0, capacity, old)
-        assert process.machine.word(capacity) == expected
-        assert process.allocate(1) >= first + expected + 1
+        for name in (f"_ZN{CXX11_CLASS}9_M_createERmm", f"double of _ZN{CXX11_CLASS}9_M_createERmm"):
+            process.machine.set_word(capacity, wanted)
+            first = call(process, name, 0, capacity, old)
+            assert process.machine.word(capacity) == expected
+            assert process.size_of(first) == expected + 1
 
 
 @pytest.mark.parametrize("member", ["9_M_appendEPKcm", "7reserveEm"])

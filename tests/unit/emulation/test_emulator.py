@@ -9,7 +9,18 @@ import pytest
 from icicle import ExceptionCode  # type: ignore[import-untyped]
 
 from abiscan.emulation.arch.x86_64 import X8664
-from abiscan.emulation.emulator import HEAP_BASE, PAGE_SIZE, STACK_TOP, Emulator, Stop, _describe
+from abiscan.emulation.emulator import (
+    HEAP_BASE,
+    IMPORT_BASE,
+    IMPORT_SLOT,
+    PAGE_SIZE,
+    STACK_TOP,
+    UNKNOWN_SIZE,
+    Emulator,
+    Stop,
+    Unknown,
+    _describe,
+)
 
 CODE = 0x10_0000
 # push 5; mov rax, rsp; mov edx, 3; lock xadd [rax], edx; pop rax; ret
@@ -122,11 +133,13 @@ def test_a_call_begins_and_ends_as_the_abi_says(processor: Emulator, offset: int
 
 def test_the_processor_has_no_optional_features(processor: Emulator) -> None:
     """Intel SDM 2A, CPUID: of a leaf that a processor does not have, all four registers are zero."""
-    mapped(processor, bytes.fromhex("0fa2 c3"))  # cpuid; ret
-    for register in ("RAX", "RBX", "RCX", "RDX"):
+    cpuid, registers = bytes.fromhex("0fa2"), ("RAX", "RBX", "RCX", "RDX")
+    for register in registers:
         processor.vm.reg_write(register, 7)
-    assert processor.start(CODE, (), 100) == 0
-    assert [processor.vm.reg_read(register) for register in ("RBX", "RCX", "RDX")] == [0, 0, 0]
+    processor.vm.pc = CODE
+    assert X8664().step_over(processor.vm, processor, cpuid + b"\xc3") is None
+    assert [processor.vm.reg_read(register) for register in registers] == [0, 0, 0, 0]
+    assert processor.vm.pc == CODE + len(cpuid)
 
 
 def test_a_result_of_64_bits(processor: Emulator) -> None:
@@ -208,3 +221,141 @@ def test_what_ends_a_function_early(processor: Emulator, code: str, reason: str)
 def test_the_name_of_any_other_exception() -> None:
     assert _describe(ExceptionCode.InvalidTarget, 0) == "processor exception InvalidTarget"
     assert _describe(ExceptionCode.WritePerm, 0x1000) == "write to read-only memory at 0x1000"
+
+
+STORE_WORD = bytes.fromhex("488907 c3")  # mov [rdi], rax; ret
+
+
+@pytest.mark.parametrize("executable", [False, True])
+@pytest.mark.parametrize("writable", [False, True])
+def test_what_may_be_done_with_a_page(processor: Emulator, writable: bool, executable: bool) -> None:
+    page = CODE + PAGE_SIZE
+    mapped(processor, STORE_WORD)
+    processor.map_page(page, bytes.fromhex("90c3").ljust(PAGE_SIZE, b"\0"), writable=writable, executable=executable)
+    with contextlib.nullcontext() if writable else pytest.raises(Stop, match="write to read-only memory"):
+        processor.start(CODE, (page + 8,), 100)
+    with contextlib.nullcontext() if executable else pytest.raises(Stop, match="which is not code"):
+        processor.start(page, (), 100)
+
+
+def test_nothing_is_read_of_no_memory(processor: Emulator) -> None:
+    assert processor.read(HEAP_BASE, 0) == b""
+    for address in (0, 1 << 64, -1):
+        with pytest.raises(Stop, match="access to"):
+            processor.read(address, 8)
+        with pytest.raises(Stop, match="access to"):
+            processor.write(address, b"x")
+
+
+def test_a_page_that_code_needs_is_mapped_and_counts_once() -> None:
+    """Also where an access begins in one page and ends in the next one."""
+    pages = list[int]()
+
+    def page_in(address: int) -> bool:
+        pages.append(address)
+        if not CODE <= address < CODE + 4 * PAGE_SIZE:
+            return False
+        content = STORE_WORD if address == CODE else b""
+        machine.map_page(address, content.ljust(PAGE_SIZE, b"\0"), writable=address > CODE, executable=address == CODE)
+        return True
+
+    machine = Emulator(X8664(), pager=page_in, call_out=lambda _: None)
+    before = machine.executed
+    machine.start(CODE, (CODE + 2 * PAGE_SIZE - 4,), 100)
+    assert machine.executed - before == 2
+    assert pages == [CODE, CODE + PAGE_SIZE, CODE + 2 * PAGE_SIZE]
+    assert machine.read(CODE + 3 * PAGE_SIZE, 4) == bytes(4)  # as it is when a double reads it
+    assert pages[-1] == CODE + 3 * PAGE_SIZE
+    machine.close()
+
+
+# push -1 four times, take them back; mov eax, 5; ret
+PUSHES = bytes.fromhex("6aff 6aff 6aff 6aff 4883c420 b805000000 c3")
+# sub rsp, 0x208; call rdi; add rsp, 0x208; inc rax; ret
+CALLS_OUT = bytes.fromhex("4881ec08020000 ffd7 4881c408020000 48ffc0 c3")
+
+
+def test_what_a_double_calls_back_leaves_its_callers_alone() -> None:
+    kept = list[bool]()
+
+    def call_out(_: int) -> None:
+        vm = machine.vm
+        machine.write(vm.sp + 8, bytes(range(256)) * 2)
+        before = vm.sp, vm.pc, machine.read(vm.sp, 0x208)
+        answer = machine.call(CODE + PAGE_SIZE)
+        kept.append((vm.sp, vm.pc, machine.read(vm.sp, 0x208)) == before)
+        vm.reg_write("RAX", 10 * answer)
+        vm.pc = machine.arch.leave(vm)
+
+    machine = Emulator(X8664(), pager=lambda _: False, call_out=call_out)
+    mapped(machine, CALLS_OUT)
+    machine.map_page(CODE + PAGE_SIZE, PUSHES.ljust(PAGE_SIZE, b"\0"), writable=False, executable=True)
+    assert machine.start(CODE, (IMPORT_BASE + IMPORT_SLOT,), 1_000) == 51
+    assert kept == [True]
+    machine.close()
+
+
+@pytest.mark.parametrize(("times", "ends"), [(59, True), (60, False)])
+def test_calls_that_call_back(times: int, ends: bool) -> None:
+    """60 calls may be within each other."""
+    left = [times]
+
+    def call_out(_: int) -> None:
+        left[0] -= 1
+        if left[0] >= 0:
+            machine.call(CODE, IMPORT_BASE + IMPORT_SLOT)
+        machine.vm.pc = machine.arch.leave(machine.vm)
+
+    machine = Emulator(X8664(), pager=lambda _: False, call_out=call_out)
+    mapped(machine, CALLS_OUT)
+    for _ in range(2):  # what has stopped once can be started anew
+        left[0] = times
+        with contextlib.nullcontext() if ends else pytest.raises(Stop, match="calls nested too deeply"):
+            machine.start(CODE, (IMPORT_BASE + IMPORT_SLOT,), 10_000)
+    machine.close()
+
+
+def test_a_place_that_is_watched_is_reached(processor: Emulator) -> None:
+    mapped(processor, bytes.fromhex("4885ff 7402 90 90 c3"))  # test rdi, rdi; je to ret; nop; nop; ret
+    processor.watch(CODE + 6)
+    assert processor.start(CODE, (0,), 100) == processor.vm.reg_read("RAX")
+    assert processor.reached == set()
+    processor.start(CODE, (1,), 100)
+    assert processor.reached == {CODE + 6}
+
+
+def in_frame(unknown: Unknown, number: int) -> int:
+    """A word of the frame of whoever called, counted from the return address."""
+    machine = Emulator(X8664(), pager=lambda _: False, call_out=lambda _: None)
+    # mov rax, [rsp + 8 + 8 * number]; ret
+    mapped(machine, bytes.fromhex("488b8424") + (8 + 8 * number).to_bytes(4, "little") + b"\xc3")
+    machine.forget(unknown)
+    found = machine.start(CODE, (), 100)
+    machine.close()
+    return found
+
+
+def test_where_nothing_is_known_everything_points_to_itself(processor: Emulator) -> None:
+    """Registers, and the words of the frame of whoever called; below, and beyond it, there are no pointers."""
+    areas = HEAP_BASE + 0x10_0000
+    unknown = processor.unknown(areas)
+    processor.forget(unknown)
+    pointers = {processor.vm.reg_read(name) for name in processor.arch.registers}
+    pointers |= {in_frame(unknown, number) for number in range(96)}
+    assert in_frame(unknown, 96) == 2**64 - 1
+    assert len(pointers) == len(processor.arch.registers) + 96
+    for pointer in pointers:
+        assert areas <= pointer < areas + UNKNOWN_SIZE
+        assert pointer & 0xFF >= 0x80  # no letter of a text
+        assert processor.words(pointer - 0x80, 0x200 // 8) == (pointer,) * (0x200 // 8)
+    assert processor.read(STACK_TOP - 0x4000 - 0x100 - 0x200, 0x200) == b"\xff" * 0x200
+    assert processor.read(STACK_TOP - 8, 8) == b"\xff" * 8
+    assert processor.read(IMPORT_BASE, IMPORT_SLOT) == b"\xff" * IMPORT_SLOT
+    assert {processor.vm.reg_read(name) for name in processor.arch.vectors} == {2**64 - 1}
+    assert processor.vectors == [b"\xff" * 64] * 32
+    assert processor.masks == [0] * 8
+
+
+def test_vector_registers_are_clear_at_first(processor: Emulator) -> None:
+    assert processor.vectors == [bytes(64)] * 32
+    assert processor.masks == [0] * 8
