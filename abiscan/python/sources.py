@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import fnmatch
 import posixpath
 import re
@@ -123,6 +124,18 @@ class PackageFiles:
     def extension_names(self) -> frozenset[bytes]:
         """The names that the libraries may be imported by, without their packages."""
         return frozenset(stem.rpartition("/")[2].encode("utf-8", "surrogatepass") for stem in self._by_stem)
+
+    def entry_points(self, group: str) -> dict[str, str]:
+        """What the package names for others to find, by name: ``{"npu": "torch_npu:_autoload"}``."""
+        found = configparser.RawConfigParser(delimiters=("=",), strict=False)
+        found.optionxform = str  # type: ignore[assignment,method-assign]
+        for path in self.members:
+            if path.endswith(".dist-info/entry_points.txt") and path.count("/") == 1:
+                try:
+                    found.read_string(self.read(path).decode("utf-8", "replace"))
+                except configparser.Error:
+                    return {}
+        return dict(found[group]) if group in found else {}
 
     def libraries_of(self, module: str) -> list[str]:
         """The shared libraries in a package by name, or the extension module that goes by it."""

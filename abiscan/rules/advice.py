@@ -35,7 +35,7 @@ def other_build(linkage: Linkage, kind: str = "") -> str:
             releases = ranges([str(version) for version in others], map(str, known))
             return f"{own_build}, or a torch that it may have been built for: {releases}{of_kind}"
         another = f"install another version of the extension{found_by}"
-        return f"{another}, or report this to its authors: it fails on the torch that it was built for"
+        return f"{another}, or report this to its authors: this happens on the torch that it was built for"
     admitted = f" (its metadata admits {torch} too: {required})" if required else ""
     return f"{own_build}, or the torch it was built for{of_kind}{admitted}"
 

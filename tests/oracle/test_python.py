@@ -153,3 +153,35 @@ def test_a_name_that_a_module_of_torch_has_is_never_said_to_be_absent(module: st
     around = Surroundings(torch_folder=interpreter.installed_torch())
     names = [name for name in json.loads(done.stdout.splitlines()[-1]) if not name.startswith("__")]
     assert [name for name in names if around.has(module, name) is False] == []
+
+
+@pytest.mark.parametrize(
+    ("code", "entry"),
+    [
+        ("import torch\n", "backend_of_test.load:start"),
+        ("import torch\n", "backend_of_test.load:fine"),
+        ("import torch\n\ndef start():\n    pass\n", "backend_of_test:start"),  # it is not there yet
+        ("def start():\n    pass\n\nimport torch\n", "backend_of_test:start"),
+        (
+            "import os\nos.environ['TORCH_DEVICE_BACKEND_AUTOLOAD'] = '0'\nimport torch\n",
+            "backend_of_test.load:start",
+        ),
+    ],
+)
+def test_what_torch_loads_as_it_is_imported(code: str, entry: str, tmp_path: Path) -> None:
+    files = {
+        "backend_of_test/__init__.py": code,
+        "backend_of_test/load.py": "def start():\n    raise OSError('no device')\n\ndef fine():\n    pass\n",
+        "backend_of_test-1.0.dist-info/METADATA": "Name: backend-of-test\nVersion: 1.0\n",
+        "backend_of_test-1.0.dist-info/entry_points.txt": f"[torch.backends]\nof_test = {entry}\n",
+    }
+    _write(tmp_path, files)
+    program = "import json\nchain = []\ntry:\n    import backend_of_test\nexcept Exception as error:\n"
+    program += "    chain = [[type(e).__name__, str(e)] for e in (error, error.__cause__)]\nprint(json.dumps(chain))\n"
+    command = [sys.executable, "-W", "ignore", "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    record: dict[str, Any] = {"loads": [], "operators": [], "registered": {}, "of_torch": set()}
+    outcome = read(FolderSources(tmp_path), ("backend_of_test",), lambda: RecordedWorld(record)).imports[0]
+    assert not isinstance(outcome.raised, Answer)
+    real = json.loads(done.stdout.splitlines()[-1])
+    assert [[name, str(text).replace(f"{tmp_path}/", "")] for name, text in real] == _chain(outcome.raised)

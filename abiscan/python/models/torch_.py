@@ -8,12 +8,14 @@ from packaging.version import InvalidVersion, Version
 
 from abiscan.python import loading
 from abiscan.python.machine import PythonMachine
-from abiscan.python.model import LoadedBy
+from abiscan.python.model import Answer, LoadedBy
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Namespace, argument, has_cuda, has_version
 from abiscan.python.operators import OperatorValue, exists
 from abiscan.python.systems import MACOS
-from abiscan.python.values import NotKnown, OfTarget, Why, thrown
+from abiscan.python.values import NotKnown, OfTarget, PythonError, Thrown, Why, thrown
+
+_HOW_NOT_TO = "You can disable extension auto-loading with TORCH_DEVICE_BACKEND_AUTOLOAD=0."
 
 Args = list[object]
 Kwargs = dict[str, object]
@@ -189,7 +191,41 @@ def _torch(machine: PythonMachine) -> object:
     }
     module = Namespace("torch", names)
     machine.modules["torch"] = module
+    _load_backends(machine)
     return module
+
+
+def _load_backends(machine: PythonMachine) -> None:
+    """What ``import torch`` does at its end: it calls the functions that packages name as ``torch.backends``.
+
+    As in torch/__init__.py; of the packages that are installed, the one that is read counts.
+    """
+    backends = machine.files.entry_points("torch.backends")
+    if not backends or not machine.world.tells("it loads backends", lambda world: _loads_backends(world.torch_version)):
+        return
+    environment = machine.attribute(machine.import_module("os"), "environ")
+    if machine.call(machine.attribute(environment, "get"), ["TORCH_DEVICE_BACKEND_AUTOLOAD", "1"], {}) != "1":
+        return
+    for name, place in backends.items():
+        owner, _, function = place.partition(":")
+        try:
+            found = machine.import_module(owner)
+            for part in function.split("."):
+                found = machine.attribute(found, part)
+            machine.call(found, [], {})
+        except Thrown as error:
+            if Exception not in error.failure.ancestry():
+                raise
+            text = f"Failed to load the backend extension: {name}. {_HOW_NOT_TO}"
+            loads, place_of = set(error.failure.loads), machine.place()
+            raise Thrown(PythonError(RuntimeError, (text,), cause=error.failure, at=place_of, loads=loads)) from None
+
+
+def _loads_backends(version: str | Answer) -> bool:
+    try:
+        return isinstance(version, str) and Version(version).release >= (2, 5)
+    except InvalidVersion:
+        return False
 
 
 MODELS: dict[str, Callable[[PythonMachine], object]] = {

@@ -57,7 +57,7 @@ def test_the_command_that_finds_a_build_for_a_release(tmp_path: Path) -> None:
         (
             "torch==2.9.1",
             "another version of the extension (abiscan fit pkg --torch 2.9.1 finds the newest)",
-            "or report this to its authors: it fails on the torch that it was built for",
+            "or report this to its authors: this happens on the torch that it was built for",
         ),
         (
             "torch>=2.9.0,<2.10",
