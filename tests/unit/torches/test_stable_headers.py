@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from abiscan.torches.shims import is_deprecated
 from tools.build_stable_data import gates, taken_by_themselves, wrappers
 
 DECLARATIONS = """
@@ -79,3 +82,16 @@ def test_headers_take_what_stands_in_a_condition_with_an_alternative() -> None:
 def test_wrappers_are_known_by_what_they_call() -> None:
     names = {"fill__Scalar": "aten::fill_.Scalar"}
     assert wrappers(OPERATORS, names) == {"aten::permute": ("permute", "2.10"), "aten::fill_.Scalar": ("fill_", None)}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("aoti_torch_addmm_out", True),  # in torch/csrc/inductor/aoti_torch/c/shim_deprecated.h of 2.13
+        ("aoti_torch__scaled_mm_v2", True),
+        ("aoti_torch_copy_", False),  # in shim.h beside it
+        ("aoti_torch_library_impl", False),
+    ],
+)
+def test_functions_that_are_deprecated(name: str, expected: bool) -> None:
+    assert is_deprecated(name) is expected
