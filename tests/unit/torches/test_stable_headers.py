@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import pytest
 
-from abiscan.torches.shims import is_deprecated
+from abiscan.inputs.version import TorchVersion
+from abiscan.torches.shims import is_deprecated, promised_until
 from tools.build_stable_data import gates, taken_by_themselves, wrappers
 
 DECLARATIONS = """
@@ -95,3 +98,9 @@ def test_wrappers_are_known_by_what_they_call() -> None:
 )
 def test_functions_that_are_deprecated(name: str, expected: bool) -> None:
     assert is_deprecated(name) is expected
+
+
+def test_until_when_torch_promises_what_was_new_in_a_release() -> None:
+    """Two years from its release (docs/source/notes/libtorch_stable_abi.md); 2.9 is of 15 October 2025."""
+    assert promised_until(TorchVersion("2.9.0")) == dt.date(2027, 10, 15)
+    assert promised_until(TorchVersion("2.99.0")) is None
