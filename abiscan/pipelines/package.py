@@ -211,8 +211,6 @@ def _says_nothing(sources: _Sources, reading: Reading) -> bool:
     followed = all(outcome.raised is None and not outcome.gaps and not outcome.loads for outcome in reading.imports)
     if not followed or any(use.convention for use in uses):
         return False
-    if all(use.how is HowLoaded.UNKNOWN for use in uses):
-        return True
     return all(use.how in (HowLoaded.UNKNOWN, HowLoaded.NEVER) for use in uses) and not _names_any(
         sources, list(reading.uses)
     )

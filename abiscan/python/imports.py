@@ -10,8 +10,9 @@ from typing import NoReturn
 
 from abiscan.python import attributes, loading
 from abiscan.python.calls import Calls
+from abiscan.python.dynamic_names import absolute
 from abiscan.python.filesystem import as_text
-from abiscan.python.library import Found, Import, PythonCode, absolute
+from abiscan.python.library import Found, Import, PythonCode
 from abiscan.python.machine import Frame, Limits, Spot, Unreadable
 from abiscan.python.model import Answer
 from abiscan.python.modelled import Modelled

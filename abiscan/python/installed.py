@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from abiscan.inputs import disk
+from abiscan.python.dynamic_names import absolute, may_have_others, starred
 from abiscan.python.model import Answer
 from abiscan.python.systems import LINUX, WINDOWS
 
-_NAMES_UNSEEN: Final = re.compile(
-    rb"import \*|__getattr__|globals\(\)|vars\(\)|setattr\(|exec\(|sys\.modules|_convert_\("
-)
-"""What gives a module names that its source does not have."""
 _MODULES_UNSEEN: Final = re.compile(rb"sys\.modules|__path__|meta_path|path_hooks")
-"""What makes submodules without files."""
+"""What may make submodules without files."""
+_MODULES_MADE: Final = re.compile(rb"sys\.modules\[[^\]\n]+\]\s*=[^=]|meta_path|path_hooks")
+"""What does make them, in a package of torch."""
 
 
 def _not_known(_name: str) -> Answer:
@@ -46,6 +45,13 @@ class Surroundings:
         if key not in self._known:
             self._known[key] = self._has(module, name)
         return self._known[key]
+
+    def version(self, distribution: str) -> str | Answer | None:
+        """The version of a distribution, None if it is not installed."""
+        if not self.folders or any(disk.is_file(folder) for folder in self.folders):
+            return Answer.UNKNOWN
+        found = (version_in(disk.names(folder), distribution) for folder in self.folders)
+        return next((version for version in found if version is not None), None)
 
     def source(self, module: str) -> Path | None:
         """The source file of an installed module; None if there is none."""
@@ -89,15 +95,35 @@ class Surroundings:
             or (disk.is_dir(base) and is_in(base, name, self.python))
         ):
             return True
-        return None if _NAMES_UNSEEN.search(text) else False
+        if may_have_others(text):
+            return None
+        # What a star brings may come from further stars.
+        stars = {
+            absolute(module if source.name == "__init__.py" else module.rpartition(".")[0], one)
+            for one in starred(text)
+        }
+        answers = {None if one == module else self.has(one, name) for one in stars}
+        return None if answers - {False} else False
 
     def _has_only_files(self, module: str) -> bool:
         """Whether the packages that a module is in have no submodules but those that are files."""
-        if module.startswith("torch."):
-            return True
         parents = module.split(".")[:-1]
-        around = [self.source(".".join(parents[:count])) for count in range(1, len(parents) + 1)]
+        of_torch = parents[0] == "torch"
+        around = [self.source(".".join(parents[:count])) for count in range(1 + of_torch, len(parents) + 1)]
+        if of_torch:  # a package without a source has no body that makes any
+            return not any(path is not None and _MODULES_MADE.search(disk.read(path)) for path in around)
         return all(path is not None and not _MODULES_UNSEEN.search(disk.read(path)) for path in around)
+
+
+def version_in(names: Iterable[str], distribution: str) -> str | None:
+    """The version of a distribution, by the names in the folder that it is installed in."""
+    wanted = re.sub(r"[-_.]+", "_", distribution).lower()
+    for name in names:
+        stem, _, kind = name.rpartition(".")
+        project, _, version = stem.partition("-")
+        if kind in {"dist-info", "egg-info"} and re.sub(r"[-_.]+", "_", project).lower() == wanted:
+            return version.partition("-")[0]
+    return None
 
 
 def is_in(folder: Path, name: str, python: tuple[int, int] | Answer) -> bool:

@@ -32,7 +32,9 @@ def load(machine: PythonMachine, path: object, loader: LoadedBy) -> None:
     inside = None if known is None else machine.files.inside(known)
     if isinstance(path, NotKnown) and path.why is Why.ARGUMENT:
         return
-    if known is None:
+    if isinstance(path, NotKnown) and path.why is Why.ELSEWHERE:
+        _elsewhere(machine, path.name, loader)
+    elif known is None:
         _unknown_path(machine, path, loader)
     elif inside is not None and inside in machine.files.members:
         _load(machine, inside, loader)

@@ -86,6 +86,11 @@ class World(Protocol):
         ...
 
     @property
+    def cxx11_abi(self) -> bool | Answer:
+        """``torch.compiled_with_cxx11_abi()``."""
+        ...
+
+    @property
     def python(self) -> tuple[int, int] | Answer:
         """The version of the interpreter, such as ``(3, 11)``."""
         ...

@@ -29,7 +29,8 @@ _PARTS = {
 _WORDS_BY_PART = _PARTS | {
     word: (word,) for word in (*LOADING, *REGISTERING) if not any(word in words for words in _PARTS.values())
 }
-_OUTSIDE_FUNCTIONS = (b"torch.ops.", b"sys.exit", b"os._exit", b"sys.path", b"__getattr__")
+_OUTSIDE_FUNCTIONS = (b"torch.ops.", b"sys.exit", b"os._exit", b"sys.path", b"__getattr__", b"importlib.metadata",
+                      b"importlib import metadata", b"importlib_metadata")  # fmt: skip
 _MOST_HITS = 60
 
 # A pattern that begins with a line break is searched for several times faster than one with ^ in it.

@@ -5,17 +5,19 @@ from __future__ import annotations
 import functools
 import posixpath
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError
 from pathlib import PurePath
 from typing import NamedTuple
 
 from abiscan.python import loading
-from abiscan.python.library import absolute
+from abiscan.python.dynamic_names import absolute
+from abiscan.python.installed import version_in
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, LoadedBy
 from abiscan.python.modelled import Modelled, Native
 from abiscan.python.models.namespace import Model, Namespace, argument, has_version, natives
 from abiscan.python.operations import described
-from abiscan.python.values import NotKnown, OfTarget, PythonModule, Why
+from abiscan.python.values import NotKnown, OfTarget, PythonError, PythonModule, Thrown, Why
 
 Args = list[object]
 Kwargs = dict[str, object]
@@ -206,18 +208,27 @@ def _files(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     return machine.files.system.path_class(machine.files.system.place(found.folders[0]))
 
 
-def _version(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
-    name = args[0] if args else None
-    if not isinstance(name, str):
-        return NotKnown("importlib.metadata.version()")
-    wanted = name.replace("-", "_").replace(".", "_").lower()
-    for folder in machine.files.folders[""]:
-        project, _, rest = folder.partition("-")
-        if folder.endswith(".dist-info") and project.replace(".", "_").lower() == wanted:
-            return rest.removesuffix(".dist-info")
-    if wanted == "torch" and has_version(machine):
-        return OfTarget("version('torch')", lambda world: world.torch_version)
-    return NotKnown(f"the version of {name}", Why.ENVIRONMENT)
+def _of_distribution(what: str) -> Model:
+    """A function about a distribution by its name; one that is not installed raises ``PackageNotFoundError``."""
+
+    def call(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+        name = argument(args, kwargs, 0, "distribution_name")
+        if not isinstance(name, str):
+            return NotKnown(f"importlib.metadata.{what}()")
+        own = version_in(machine.files.folders[""], name)
+        if own is not None:
+            return own if what == "version" else NotKnown(f"{what}({name!r})")
+        if name.lower() == "torch" and has_version(machine):
+            version = OfTarget("version('torch')", lambda world: world.torch_version)
+            return version if what == "version" else NotKnown(f"{what}('torch')", Why.TARGET)
+        installed = machine.library.surroundings.version(name)
+        if installed is None:
+            text = f"No package metadata was found for {name}"
+            raise Thrown(PythonError(PackageNotFoundError, (text,), {"name": name}))
+        known = what == "version" and isinstance(installed, str)
+        return installed if known else NotKnown(f"the {what} of {name}", Why.ELSEWHERE)
+
+    return call
 
 
 def _resource(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
@@ -276,8 +287,9 @@ def _importlib(_machine: PythonMachine) -> object:
 
 
 def _metadata(_machine: PythonMachine) -> object:
-    names = natives("importlib.metadata", version=_version)
-    return Namespace("importlib.metadata", {**names, "PackageNotFoundError": ModuleNotFoundError})
+    functions = {name: _of_distribution(name) for name in ("version", "distribution", "files", "metadata", "requires")}
+    names = natives("importlib.metadata", **functions)
+    return Namespace("importlib.metadata", {**names, "PackageNotFoundError": PackageNotFoundError})
 
 
 def _util(_machine: PythonMachine) -> object:

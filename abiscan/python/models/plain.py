@@ -248,6 +248,10 @@ def _partial(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     return Native("partial", lambda machine, more, named: machine.call(function, [*given, *more], {**kwargs, **named}))
 
 
+def _cached_property(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    return Wrapped("cached_property", args[0]) if args else NotKnown("cached_property()")
+
+
 def _context_manager(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     return Wrapped("contextmanager", args[0]) if args else NotKnown("contextmanager()")
 
@@ -400,7 +404,15 @@ MODELS: dict[str, Callable[[PythonMachine], object]] = {
         "warnings", **natives("warnings", warn=_telling(Told.WARNING), warn_explicit=_telling(Told.WARNING))
     ),
     "functools": namespace(
-        "functools", **natives("functools", wraps=_wraps, partial=_partial, lru_cache=_lru_cache, cache=_cache)
+        "functools",
+        **natives(
+            "functools",
+            wraps=_wraps,
+            partial=_partial,
+            lru_cache=_lru_cache,
+            cache=_cache,
+            cached_property=_cached_property,
+        ),
     ),
     "contextlib": namespace(
         "contextlib",
