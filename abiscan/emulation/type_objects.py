@@ -174,9 +174,9 @@ class TypeObjects:
         machine = self._process.machine
         words = machine.words(address, _TYPE_WORDS)[1:]
         for begin, end in itertools.pairwise(words):
-            if machine.is_heap(begin) and begin <= end <= begin + 16 * _MAX_ELEMENTS and not (end - begin) % 16:
+            if machine.is_heap(begin) and begin < end <= begin + 16 * _MAX_ELEMENTS and not (end - begin) % 16:
                 types = [machine.word(at) for at in range(begin, end, 16)]
-                if types and all(map(self.is_type, types)):
+                if all(map(self.is_type, types)):
                     return types
         return self._members(address)
 

@@ -218,6 +218,29 @@ def test_the_kind_of_alias_analysis_is_the_last_member(torch: Torch, old: Torch)
     assert old.state.schemas.read_optional_byte(place + 2) == 7
 
 
+JIT = "_ZN5torch3jit16registerOperatorEONS0_8OperatorE"
+
+
+@pytest.mark.parametrize("at", [0, 8, 24])
+def test_an_operator_of_the_jit(torch: Torch, at: int) -> None:
+    """``torch::jit::Operator`` begins with a text, or with a schema that was parsed; its other words differ."""
+    for content, name, schema in (
+        ("ns::f.out(int x) -> ()", "ns::f.out", "ns::f.out(int x) -> ()"),
+        (Schema("ns::g.out", "(int x) -> ()"), "ns::g.out", "ns::g.out(int x) -> ()"),
+        (Schema("ns::h", None), "ns::h", None),
+    ):
+        operator = torch.process.allocate(512)
+        if isinstance(content, str):
+            torch.state.strings.create(torch.process, operator + at, content.encode())
+        else:
+            torch.state.schemas.write(operator + at, content)
+        torch.call(JIT, operator)
+        recorded = torch.recorder.operators[-1]
+        assert (recorded.name, recorded.schema, recorded.jit_only) == (name, schema, True)
+    with pytest.raises(Stop, match="a JIT operator without a readable schema"):
+        torch.call(JIT, torch.process.allocate(512))
+
+
 # Types
 
 

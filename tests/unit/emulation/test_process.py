@@ -280,6 +280,23 @@ def test_arguments_of_two_words(process: EmulatedProcess, first: int, count: int
     assert seen == pairs[:count]
 
 
+def test_arguments_of_two_words_behind_the_place_of_the_result(process: EmulatedProcess) -> None:
+    """On x86-64 that takes a register, so one pair fewer is in registers."""
+    registers, seen = len(process.arch.arguments), list[tuple[int, int]]()
+
+    def double(call: Call) -> None:
+        above = call.machine.vm.sp + (8 if process.arch.hidden_result is None else 0)
+        call.machine.write(above, struct.pack("<4Q", 100, 101, 102, 103))
+        assert call.result == 0
+        seen.extend(call.views(0, 4))
+
+    process.machine.vm.reg_write(process.arch.hidden_result or process.arch.arguments[0], 0)
+    process.machine.start(with_double(process, "f", double), tuple(range(registers)), 1000)
+    first = 1 if process.arch.hidden_result is None else 0
+    pairs = [(at, at + 1) for at in range(first, registers - 1, 2)]
+    assert seen == [*pairs, (100, 101), (102, 103)][: len(seen)]
+
+
 @pytest.mark.parametrize("times", [0, 3, 0x1000_0001])
 def test_a_character_as_often_as_is_asked_for(process: EmulatedProcess, times: int) -> None:
     seen = list[bytes]()
@@ -311,6 +328,8 @@ static int ten(void) { return 10; }
 static int (*choose(void))(void) { return ten; }
 int chosen(int) __attribute__((ifunc("choose")));
 int* own_place_here(void) { return &counter; }
+int* padding_here(void) { return &padding; }
+int five(void) { return 5; }
 """
 
 
@@ -340,6 +359,12 @@ def test_a_function_of_another_object_is_called(two: EmulatedProcess) -> None:
     assert not two.is_code(BASE)
 
 
+def test_a_function_that_is_skipped_returns_zero(two: EmulatedProcess) -> None:
+    two.skip(two.bind("five"))
+    two.skip(0x1234)  # nobody's
+    assert run(two, "five") == 0
+
+
 @needs_gcc
 def test_a_double_comes_before_a_definition(tmp_path: Path) -> None:
     process = built(tmp_path, CALLER, HELPER, doubles={"helper": lambda call: call.argument(0) + 100})
@@ -353,6 +378,7 @@ def test_variables_of_a_thread_in_two_objects(two: EmulatedProcess) -> None:
     assert two.machine.read(own, 4) == struct.pack("<i", 5)
     assert two.machine.read(other, 4) == struct.pack("<i", 42)
     assert run(two, "own_place_here") == other == two.imported_thread_variable("counter")
+    assert run(two, "padding_here") == two.imported_thread_variable("padding") != other
     assert run(two, "read_other") == 42
     pointer = two.machine.vm.reg_read("FS_OFFSET")
     assert two.imported_thread_variable("of_nobody") == pointer + 0x8_0000

@@ -131,6 +131,18 @@ def test_a_container_is_known_by_its_class(process: EmulatedProcess, types: Type
     for address, expected in cases.items():
         assert types.is_type(address)
         assert types.text(address) == expected
+    # What lies behind an object is not a part of it; and not every release has a weak pointer in it.
+    vector = process.store(struct.pack("<QQ", tensor, control))
+    assert types.text(inlined(process, "ListType", number, control, vector, vector + 16)) == "int[]"
+    bare = process.allocate(12 * 8)
+    process.machine.write(bare, struct.pack("<QQQ", process.bind("_ZTVN3c108ListTypeE") + 16, number, control))
+    assert types.text(bare) == "int[]"
+    pair = process.allocate(12 * 8)
+    table = process.bind("_ZTVN3c109TupleTypeE") + 16
+    process.machine.write(pair, struct.pack("<QQQQ", table, vector, vector + 16, vector + 16))
+    assert types.text(pair) == "(Tensor)"
+    process.machine.write(pair, struct.pack("<QQQQQQQ", table, vector, vector, vector, 0, number, control))
+    assert types.text(pair) == "(int)"  # an empty vector holds no types
     nested = inlined(process, "ListType", inlined(process, "OptionalType", tensor, control), control)
     assert types.text(nested) == "Tensor?[]"
 

@@ -15,7 +15,7 @@ from abiscan.emulation.model import Phase, RegisteredKernel, Registrations
 from abiscan.inputs.files import Files, read_facts
 from abiscan.inputs.session import Session
 from abiscan.inputs.version import TorchVersion
-from abiscan.linkage.layout_drift import Certainty, LayoutDrift, crash, layout_drift, shared
+from abiscan.linkage.layout_drift import Certainty, LayoutDrift, _method_of, crash, layout_drift, shared
 from abiscan.torches import layouts
 from abiscan.torches.model import TorchRelease
 from abiscan.torches.torch_layouts import of_installed, of_release
@@ -156,6 +156,21 @@ def test_why_a_torch_is_taken_for_a_release(same_as: str | None, build: str, exp
     release = SimpleNamespace(same_as=same_as, build=build, machine=Machine.X86_64, own_libraries={})
     found = of_installed(cast("TorchRelease", release), Files(read_facts), cast("Session", None))
     assert (found.release, found.basis) == ("2.9.1", expected)
+
+
+@pytest.mark.parametrize(
+    ("symbol", "class_", "name"),
+    [
+        ("_ZN3c104impl5Guard3setEv", "c10::impl::Guard", "set"),
+        ("_ZNK3c104impl5Guard10longMethodEv", "c10::impl::Guard", "longMethod"),
+        ("_ZN3c104impl5GuardD1Ev", "c10::impl::Guard", None),  # a destructor
+        ("_ZN3c105Other3setEv", "c10::impl::Guard", None),
+        ("3setEv", "c10::impl::Guard", None),
+        (None, "c10::impl::Guard", None),
+    ],
+)
+def test_the_member_function_that_a_symbol_is(symbol: str | None, class_: str, name: str | None) -> None:
+    assert _method_of(symbol, class_) == name
 
 
 def test_virtual_functions() -> None:

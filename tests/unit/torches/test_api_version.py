@@ -84,6 +84,11 @@ def test_a_schema_that_nobody_can_parse_has_a_version() -> None:
     assert len(versions) == 3
 
 
+def test_only_the_operators_that_are_asked_for_have_a_version() -> None:
+    assert api_versions(ONE, {NAME, "aten::other"}) == api_versions(ONE)
+    assert api_versions(ONE, {"aten::other"}) == {}
+
+
 def test_operators_together_have_one_version() -> None:
     assert fingerprint(api_versions(ONE)) == fingerprint(
         api_versions(torch("aten::f(Tensor x) -> Tensor", *ONE.kernels))

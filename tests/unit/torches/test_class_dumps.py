@@ -84,3 +84,11 @@ def test_vtables() -> None:
             "void c10::Allocator::copy(c10::Thing *)",
         )
     }
+
+
+def test_tables_of_other_classes_than_those_that_are_probed_are_not_read() -> None:
+    lines = VTABLES.splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith("Vtable for 'Probe'"))
+    following = next((number for number, line in enumerate(lines[first + 1 :], first + 1) if not line), len(lines))
+    assert parse_vtables(lines[first:following])
+    assert parse_vtables(lines[first + 1 : following]) == {}

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 from packaging.version import Version
 
-from abiscan.binary.elf import Machine
+from abiscan.binary.elf import Machine, SharedObject
 from abiscan.errors import InputError
 from abiscan.inputs.files import Files, read_facts
 from abiscan.linkage.scope import Loader, SearchPath
 from abiscan.torches import embedded
+from abiscan.torches.model import TorchRelease
 
 # Facts about releases that everybody can look up: _ZN3c105ErrorC2E…Ss is the constructor of c10::Error with the old
 # std::string, which x86_64 wheels had up to 2.6; with the new one from 2.7 on.
@@ -80,3 +84,19 @@ def test_the_releases_for_one_machine() -> None:
 @pytest.mark.parametrize(("text", "expected"), [("2.6.0", True), ("2.6", True), ("torch", False), ("./lib", False)])
 def test_tells_a_number_from_a_path(text: str, expected: bool) -> None:
     assert embedded.is_version(text) is expected
+
+
+def test_a_release_is_described_by_its_libraries() -> None:
+    """A library without a table of versions has none, which is not the same as an empty one."""
+    record = SimpleNamespace(
+        build="2.9.1+cpu", machine=Machine.X86_64, local_libraries=("/x/torch/_C.so",), global_libraries=("/x/a.so",)
+    )
+    libraries = {
+        name: SimpleNamespace(soname=name, needed=("libc.so.6",), version_definitions=versions, pybind11_internals=None)
+        for name, versions in (("a.so", None), ("b.so", frozenset({"V2", "V1"})))
+    }
+    found = embedded.describe(cast("TorchRelease", record), cast("dict[str, SharedObject]", libraries))
+    assert (found["build"], found["machine"], found["global"]) == ("2.9.1+cpu", "x86_64", ["a.so"])
+    assert found["local"] == ["libtorch_python.so"]  # torch/_C is a stub for it
+    assert {name: row["versions"] for name, row in found["libraries"].items()} == {"a.so": None, "b.so": ["V1", "V2"]}
+    assert found["libraries"]["a.so"]["needed"] == ["libc.so.6"]

@@ -9,6 +9,8 @@ from typing import cast
 import pytest
 
 from abiscan.binary.elf import Machine
+from abiscan.dispatch.tags import Tags
+from abiscan.emulation.model import EmulationGap, Registrations, TorchRegistrations
 from abiscan.errors import InputError
 from abiscan.inputs.files import Files, read_facts
 from abiscan.inputs.interpreter import PythonTag
@@ -16,6 +18,7 @@ from abiscan.inputs.libraries import Libraries
 from abiscan.inputs.version import TorchVersion
 from abiscan.torches.from_libs import (
     WHEEL_MOUNT,
+    _named,
     _tags_of_release,
     from_path,
     identities,
@@ -259,3 +262,15 @@ def test_the_tags_of_a_release_are_known_by_its_version() -> None:
 def test_a_torch_without_the_library_that_checks() -> None:
     without = cast("TorchRelease", SimpleNamespace(own_libraries={}))
     assert read_assertions(without, Files(read_facts)) == {}
+
+
+def test_what_could_not_be_read_is_told_with_its_library_and_place() -> None:
+    gaps = tuple(
+        EmulationGap(stage="emulation", reason=reason, address=address, symbol=None)
+        for reason, address in (("damaged", None), ("stopped", 0x1234))
+    )
+    recovered = TorchRegistrations(
+        libraries={"libtorch_cpu.so": Registrations(gaps=gaps)}, keys={}, aliases={}, registries=()
+    )
+    found = _named(recovered, None, Tags(names=()))
+    assert found.gaps == ("libtorch_cpu.so: damaged", "libtorch_cpu.so: stopped (at 0x1234)")

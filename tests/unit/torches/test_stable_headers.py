@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
+import pytest
+
+from abiscan.inputs.version import TorchVersion
+from abiscan.torches.shims import is_deprecated, promised_until
 from tools.build_stable_data import gates, taken_by_themselves, wrappers
 
 DECLARATIONS = """
@@ -79,3 +85,22 @@ def test_headers_take_what_stands_in_a_condition_with_an_alternative() -> None:
 def test_wrappers_are_known_by_what_they_call() -> None:
     names = {"fill__Scalar": "aten::fill_.Scalar"}
     assert wrappers(OPERATORS, names) == {"aten::permute": ("permute", "2.10"), "aten::fill_.Scalar": ("fill_", None)}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("aoti_torch_addmm_out", True),  # in torch/csrc/inductor/aoti_torch/c/shim_deprecated.h of 2.13
+        ("aoti_torch__scaled_mm_v2", True),
+        ("aoti_torch_copy_", False),  # in shim.h beside it
+        ("aoti_torch_library_impl", False),
+    ],
+)
+def test_functions_that_are_deprecated(name: str, expected: bool) -> None:
+    assert is_deprecated(name) is expected
+
+
+def test_until_when_torch_promises_what_was_new_in_a_release() -> None:
+    """Two years from its release (docs/source/notes/libtorch_stable_abi.md); 2.9 is of 15 October 2025."""
+    assert promised_until(TorchVersion("2.9.0")) == dt.date(2027, 10, 15)
+    assert promised_until(TorchVersion("2.99.0")) is None
