@@ -27,7 +27,7 @@ SPACING: Final = 0x1_0000_0000  # between the objects of a process
 _DT_STRTAB, _DT_SYMTAB, _DT_RELA, _DT_RELASZ, _DT_STRSZ, _DT_INIT = 5, 6, 7, 8, 10, 12
 _DT_JMPREL, _DT_PLTRELSZ, _DT_INIT_ARRAY, _DT_INIT_ARRAYSZ = 23, 2, 25, 27
 _DT_RELRSZ, _DT_RELR, _DT_GNU_HASH = 35, 36, 0x6FFFFEF5
-_PT_TLS, _PT_GNU_EH_FRAME = 7, 0x6474E550
+_PT_TLS: Final = 7
 _PF_X, _PF_W = 1, 2
 _SYMBOL: Final = struct.Struct("<IBBHQQ")
 _PROGRAM_HEADER: Final = struct.Struct("<IIQQQQQQ")
@@ -110,7 +110,6 @@ class Image:
         self.size = max((segment.address + segment.size for segment in file.segments), default=0)
         headers = self._program_headers()
         self.tls = headers.get(_PT_TLS)
-        self.exception_header = headers.get(_PT_GNU_EH_FRAME)
         self._relocations = self._read_relocations()
         self._extra = self._read_relative()
 
