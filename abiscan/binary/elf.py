@@ -403,7 +403,7 @@ class ElfFile:
         """The file offsets of ``text`` in the data."""
         for start, end in self._data_parts():
             position = self._bytes.find(text, start, end)
-            self._let_go(start, end)
+            self.let_go(start, end)
             while position >= 0:
                 yield position
                 position = self._bytes.find(text, position + len(text), end)
@@ -412,7 +412,7 @@ class ElfFile:
         """The matches of ``pattern`` in the data."""
         for start, end in self._data_parts():
             yield from pattern.finditer(self._bytes, start, end)
-            self._let_go(start, end)
+            self.let_go(start, end)
 
     def _data_parts(self) -> Iterator[tuple[int, int]]:
         """The parts of the file that may hold constants: where each starts and ends.
@@ -436,7 +436,7 @@ class ElfFile:
                 start += functions[-1] - segment.address
             yield from self._read_parts(start, end)
 
-    def _let_go(self, start: int, end: int) -> None:
+    def let_go(self, start: int, end: int) -> None:
         """Give back the memory that a part of the file takes; it is read again when it is needed."""
         if isinstance(self._bytes, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
             first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE

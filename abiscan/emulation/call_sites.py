@@ -53,7 +53,10 @@ def find_call_sites(image: Image, machine: Machine, slots: Slots) -> list[CallSi
         return []
     find = _find_x86_64 if machine is Machine.X86_64 else _find_aarch64
     segments = [segment for segment in image.file.segments if segment.flags & _PF_X]
-    return sorted(set(find(image, segments, slots)))
+    sites = sorted(set(find(image, segments, slots)))
+    for segment in segments:
+        image.file.let_go(segment.offset, segment.offset + segment.file_size)
+    return sites
 
 
 def _bytes_of(image: Image, segment: Segment) -> memoryview:

@@ -108,6 +108,11 @@ class Image:
         table = file.tail_at(file.dynamic[_DT_GNU_HASH]) if _DT_GNU_HASH in file.dynamic else memoryview(b"")
         self._hashes = table[: len(table) & ~3].cast("I")
         self.size = max((segment.address + segment.size for segment in file.segments), default=0)
+        self._code = [
+            range(self.base + segment.address, self.base + segment.address + segment.size)
+            for segment in file.segments
+            if segment.flags & _PF_X
+        ]
         headers = self._program_headers()
         self.tls = headers.get(_PT_TLS)
         self._relocations = self._read_relocations()
@@ -199,8 +204,7 @@ class Image:
 
     def is_code(self, address: int) -> bool:
         """Whether ``address``, in the emulated space, is in an executable segment."""
-        start = address - self.base
-        return any(s.flags & _PF_X and s.address <= start < s.address + s.size for s in self.file.segments)
+        return any(address in code for code in self._code)
 
     def page(self, address: int) -> tuple[bytes, bool, bool] | None:
         """(content, writable, executable) of the page at ``address``, relocated; None if it is not in the object."""
