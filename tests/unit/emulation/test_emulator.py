@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from abiscan.emulation.arch.x86_64 import X8664
-from abiscan.emulation.emulator import HEAP_BASE, PAGE_SIZE, Emulator, Stop
+from abiscan.emulation.emulator import HEAP_BASE, IMPORT_BASE, IMPORT_SLOT, PAGE_SIZE, STACK_TOP, Emulator, Stop
 
 CODE = 0x10_0000
 # push 5; mov rax, rsp; mov edx, 3; lock xadd [rax], edx; pop rax; ret
@@ -83,3 +83,33 @@ def test_a_processor_that_has_seen_half_of_a_vector_instruction(inside: int) -> 
         stored = emulator.read(HEAP_BASE + 0x1040, 32)
         emulator.close()
     assert stored == value
+
+
+# mov rax, [rdi]; inc rax; mov [rdi], rax; ret
+COUNT = bytes.fromhex("488b07 48ffc0 488907 c3")
+
+
+def test_memory_and_counts_survive_when_code_is_forgotten() -> None:
+    machine, _ = paged(COUNT)
+    heap_top = HEAP_BASE + 3 * PAGE_SIZE
+    counter, datum = HEAP_BASE + 2 * PAGE_SIZE, IMPORT_BASE + IMPORT_SLOT
+    machine.set_word(datum, 7)
+    machine.set_word(STACK_TOP - PAGE_SIZE, 8)
+    assert machine.start(CODE, (counter,), 100) == 1
+    executed = machine.executed
+    machine.forget_code(heap_top, datum + IMPORT_SLOT)
+    assert (machine.word(counter), machine.word(datum), machine.word(STACK_TOP - PAGE_SIZE)) == (1, 7, 8)
+    assert (machine.executed, machine.code_pages) == (executed, 0)
+    assert machine.start(CODE, (counter,), 100) == 2
+    assert machine.executed == executed + 4
+    with pytest.raises(Stop, match="self-modifying code"):
+        machine.start(CODE, (CODE,), 100)
+
+
+def test_a_watched_address_stays_watched_when_code_is_forgotten() -> None:
+    machine, _ = paged(COUNT)
+    machine.start(CODE, (HEAP_BASE,), 100)
+    machine.watch(CODE + 3)
+    machine.forget_code(HEAP_BASE + PAGE_SIZE, IMPORT_BASE)
+    machine.start(CODE, (HEAP_BASE,), 100)
+    assert machine.reached == {CODE + 3}
