@@ -313,15 +313,35 @@ def test_a_page_of_an_index_that_is_none(
             index.candidates(Requirement("x"))
 
 
-def test_a_hash_in_an_index_that_is_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_that_names_a_wheel_by_what_is_no_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(tmp_path) as server:
-        file = {"url": "x-1.0-py3-none-any.whl", "filename": "x-1.0-py3-none-any.whl", "hashes": {"sha256": ["0"]}}
+        file = {"url": "x\x00/x-1.0-py3-none-any.whl", "filename": "x-1.0-py3-none-any.whl", "hashes": {}}
         page = json.dumps({"meta": {"api-version": "1.0"}, "name": "x", "files": [file]}).encode()
         monkeypatch.setattr(server, "page", lambda _: ("application/vnd.pypi.simple.v1+json", page))
         index = Index(Settings(index_urls=(server.url,)), System.of((3, 11), "linux_x86_64"), tmp_path / "cache")
         (candidate,) = index.candidates(Requirement("x"))
-        with pytest.raises(InputError, match="a hash that is no text"):
-            index.metadata(candidate)
+        with pytest.raises(InputError, match="is not a URL"):
+            index.requirements(candidate)
+
+
+WRONG = ({"hashes": {"sha256": ["0"]}}, {"hashes": "0"}, {"requires-python": [">=3"]}, {"requires-python": 3})
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=str)
+def test_a_file_that_an_index_describes_wrongly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: dict[str, object]
+) -> None:
+    with serving(tmp_path) as server:
+        files = [
+            {"url": f"x-{version}-py3-none-any.whl", "filename": f"x-{version}-py3-none-any.whl", "hashes": {}, **more}
+            for version, more in (("1.0", {}), ("2.0", wrong))
+        ]
+        page = json.dumps({"meta": {"api-version": "1.0"}, "name": "x", "files": files}).encode()
+        monkeypatch.setattr(server, "page", lambda _: ("application/vnd.pypi.simple.v1+json", page))
+        index = Index(Settings(index_urls=(server.url,)), System.of((3, 11), "linux_x86_64"), tmp_path / "cache")
+        newer, older = index.candidates(Requirement("x"))
+        assert newer.unfit == "is described wrongly by the index"
+        assert (older.unfit, older.wheel) == ("", "x-1.0-py3-none-any.whl")
 
 
 def test_an_index_that_names_a_file_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

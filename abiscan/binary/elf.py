@@ -96,10 +96,15 @@ class Tag(enum.IntEnum):
     RELA = 7
     RELASZ = 8
     STRSZ = 10
+    INIT = 12
     SONAME = 14
     RPATH = 15
     JMPREL = 23
+    INIT_ARRAY = 25
+    INIT_ARRAYSZ = 27
     RUNPATH = 29
+    RELRSZ = 35
+    RELR = 36
     GNU_HASH = 0x6FFF_FEF5
     VERSYM = 0x6FFF_FFF0
     FLAGS_1 = 0x6FFF_FFFB
@@ -444,20 +449,9 @@ class ElfFile:
                 self._bytes.madvise(mmap.MADV_DONTNEED, first, end - first)
 
     @functools.cached_property
-    def function_starts(self) -> Sequence[int]:
-        """Where the functions start, in order; empty if the file has no usable table of them.
-
-        That is the table for exceptions, ``.eh_frame_hdr`` (LSB 5.0, 10.6.2), which stripping leaves alone.
-        """
-        if self._exceptions is None or len(self._exceptions[1]) < 12:
-            return ()
-        address, data = self._exceptions
-        version, pointer, count_encoding, table_encoding = data[:4]
-        if version != 1 or table_encoding != _TABLE_ENCODING or pointer & 0xF not in (0xB, 0x3) or count_encoding != 3:
-            return ()
-        count = min(int.from_bytes(data[8:12], "little"), (len(data) - 12) // 8)
-        offsets = data[12 : 12 + 8 * count].cast("i")[::2].tolist()
-        return sorted([address + offset for offset in offsets])
+    def function_starts(self) -> list[int]:
+        """Where the functions start, in order; empty if the file has no usable table of them."""
+        return [] if self._exceptions is None else functions_in(*self._exceptions)
 
     def _read_parts(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """What was read of a part of the file."""
@@ -492,6 +486,21 @@ class ElfFile:
         """
         with _damage_reported(self.subject):
             return _Reader(self).read()
+
+
+def functions_in(address: int, table: memoryview) -> list[int]:
+    """Where functions start, in order, by the table for exceptions that lies at ``address``; empty if it is none.
+
+    That is ``.eh_frame_hdr`` (LSB 5.0, 10.6.2), which stripping leaves alone.
+    """
+    if len(table) < 12:
+        return []
+    version, pointer, count_encoding, table_encoding = table[:4]
+    if version != 1 or table_encoding != _TABLE_ENCODING or pointer & 0xF not in (0xB, 0x3) or count_encoding != 3:
+        return []
+    count = min(int.from_bytes(table[8:12], "little"), (len(table) - 12) // 8)
+    offsets = table[12 : 12 + 8 * count].cast("i")[::2].tolist()
+    return sorted([address + offset for offset in offsets])
 
 
 @contextlib.contextmanager

@@ -37,7 +37,7 @@ from abiscan.inputs.session import Session
 @click.option("--gpus", "shows_gpus", is_flag=True, help="Also show which GPUs the extension has code for.")
 @gpu_options
 @each_file_option
-@jobs_option("The number of processes, each for one target, or for an extension of a single one.")
+@jobs_option("The number of processes that share the targets, or the extensions and torches of a single one.")
 @verbose_option("Show why it fails, and every clue to the torch it was built for.")
 def matrix(
     *,

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from abiscan.binary.elf import ElfFile, Machine
 from abiscan.emulation.arch import ARCHITECTURES
-from abiscan.emulation.call_sites import Functions, page_of
+from abiscan.emulation.call_sites import Functions, address_of, branched_to, page_of
 from abiscan.emulation.loader import Image
 from abiscan.errors import NotElfError
 
@@ -47,6 +47,7 @@ _RELATIVE: Final = tuple(
         ("words", rb"\xc5." + _LOADS),
     )
 )
+_SHORT_JUMP: Final = re.compile(rb"\xeb(.)", re.DOTALL)  # what assemblers make of a jump to a function nearby
 _STUB: Final = re.compile(rb"\xff\x25(....)", re.DOTALL)  # jmp [rip + displacement]
 _STUB_SIZE: Final = 16
 _BEFORE_STUB: Final = (0, 1, 4, 5)  # endbr64 and a bnd prefix
@@ -160,7 +161,7 @@ class CalledFunctions:
 
     def _stubs_aarch64(self) -> Iterator[tuple[int, int]]:
         for segment in self._code:
-            data = self._image.file.data[segment.offset : segment.offset + segment.file_size & ~3]
+            data = self._image.file.data[segment.offset : segment.offset + segment.file_size]
             for match in _STUB_AARCH64.finditer(data):
                 here = segment.address + match.start()
                 if match.start() & 3:
@@ -181,21 +182,24 @@ def _links_x86_64(code: bytes, start: int) -> Iterator[tuple[str, AbstractSet[in
     for kind, pattern in _RELATIVE:
         ends = [match.end() for match in pattern.finditer(code)]
         yield kind, {after + at + unpack(code, at)[0] for at in ends}
+    yield (
+        "code",
+        {start + match.end() + int.from_bytes(match[1], "little", signed=True) for match in _SHORT_JUMP.finditer(code)},
+    )
 
 
 def _links_aarch64(code: bytes, start: int) -> Iterator[tuple[str, AbstractSet[int]]]:
     """What ``b`` and ``bl`` lead to, and what ``adr``, or ``adrp`` with ``add`` or ``ldr``, makes of an address."""
     targets, addresses, loaded = set[int](), set[int](), set[int]()
-    pages: dict[int, int] = {}
+    pages: dict[int, int] = {}  # by the register that holds each
     words = memoryview(code)[: len(code) & ~3].cast("I").tolist()
     for here, word in zip(range(start, start + 4 * len(words), 4), words, strict=True):
         if word & 0x7C000000 == 0x14000000:
-            targets.add(here + 4 * ((word & 0x3FFFFFF) - (word << 1 & 0x4000000)))
+            targets.add(branched_to(word, here))
         elif word & 0x9F000000 == 0x90000000:
             pages[word & 31] = page_of(word, here)
         elif word & 0x9F000000 == 0x10000000:  # adr
-            offset = (word >> 5 & 0x7FFFF) << 2 | word >> 29 & 3
-            addresses.add(here + offset - (offset >> 20 << 21))
+            addresses.add(address_of(word, here))
         elif (page := pages.get(word >> 5 & 31)) is not None:
             if word & 0xFFC00000 == 0x91000000:  # add
                 addresses.add(page + (word >> 10 & 0xFFF))

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from abiscan.binary.elf import Machine, Segment
+from abiscan.emulation.emulator import PAGE_SIZE
 from abiscan.emulation.loader import Image, Slots
 
 _PF_X: Final = 1
@@ -131,10 +132,9 @@ def _find_aarch64(image: Image, segments: Iterable[Segment], slots: Slots) -> It
     stubs = _stubs_aarch64(image, segments, slots)
     for segment in segments:
         for index, word in enumerate(_words(_bytes_of(image, segment))):
-            if word & 0x7C000000 == 0x14000000:  # b, bl
-                offset = (word & 0x3FFFFFF) - (word << 1 & 0x4000000)
+            if word & 0x7C00_0000 == 0x1400_0000:  # b, bl
                 here, is_jump = segment.address + 4 * index, not word >> 31
-                target = stubs.get(here + 4 * offset)
+                target = stubs.get(branched_to(word, here))
                 if target is not None:
                     yield CallSite(here if is_jump else here + 4, target, is_jump)
 
@@ -159,10 +159,28 @@ def _words(data: memoryview) -> list[int]:
     return data[: len(data) & ~3].cast("I").tolist()
 
 
+def branched_to(branch: int, here: int) -> int:
+    """Where a ``b`` or ``bl`` at ``here`` leads."""
+    return here + 4 * _signed(branch & 0x3FF_FFFF, 26)
+
+
 def page_of(adrp: int, here: int) -> int:
     """The page that an ``adrp`` at ``here`` computes."""
-    offset = (adrp >> 5 & 0x7FFFF) << 2 | adrp >> 29 & 3
-    return (here & ~0xFFF) + ((offset - (offset >> 20 << 21)) << 12)
+    return (here & -PAGE_SIZE) + PAGE_SIZE * _distance(adrp)
+
+
+def address_of(adr: int, here: int) -> int:
+    """The address that an ``adr`` at ``here`` computes."""
+    return here + _distance(adr)
+
+
+def _distance(word: int) -> int:
+    """The immediate of ``adr`` and ``adrp`` (Arm ARM, C6.2.12): immhi 23:5, immlo 30:29."""
+    return _signed((word >> 5 & 0x7_FFFF) << 2 | word >> 29 & 3, 21)
+
+
+def _signed(value: int, bits: int) -> int:
+    return value - (value >> (bits - 1) << bits)
 
 
 class Instruction(NamedTuple):

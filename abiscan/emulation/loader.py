@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from abiscan.binary.elf import ElfFile
+from abiscan.binary.elf import ElfFile, Tag
 from abiscan.emulation.arch import Arch
 from abiscan.emulation.emulator import PAGE_SIZE
 from abiscan.errors import NotElfError
@@ -24,15 +24,14 @@ from abiscan.errors import NotElfError
 BASE: Final = 0x10_0000_0000  # of the object's address 0
 SPACING: Final = 0x1_0000_0000  # between the objects of a process
 
-_DT_STRTAB, _DT_SYMTAB, _DT_RELA, _DT_RELASZ, _DT_STRSZ, _DT_INIT = 5, 6, 7, 8, 10, 12
-_DT_JMPREL, _DT_PLTRELSZ, _DT_INIT_ARRAY, _DT_INIT_ARRAYSZ = 23, 2, 25, 27
-_DT_RELRSZ, _DT_RELR, _DT_GNU_HASH = 35, 36, 0x6FFFFEF5
 _PT_TLS: Final = 7
 _PF_X, _PF_W = 1, 2
 _SYMBOL: Final = struct.Struct("<IBBHQQ")
 _PROGRAM_HEADER: Final = struct.Struct("<IIQQQQQQ")
 _STT_FUNC, _STT_GNU_IFUNC = 2, 10
 _WORD: Final = 0xFFFF_FFFF_FFFF_FFFF
+_TEXT: Final = re.compile(rb"[^\0]*")
+_LONGEST_ARRAY: Final = 1 << 19  # of initialisers, in bytes
 
 # Module numbers for __tls_get_addr: offsets count from the object's own block, or from the thread pointer.
 OWN_MODULE, OTHER_MODULE = 1, 2
@@ -103,9 +102,9 @@ class Image:
         self._bind, self._bind_tls, self._resolver = bind, bind_tls, resolver
         self._symbols: dict[int, Symbol] = {}
         self._addresses: dict[int, int] = {}
-        self._symbol_table = file.tail_at(file.dynamic[_DT_SYMTAB]) if _DT_SYMTAB in file.dynamic else memoryview(b"")
-        self._strings = file.tail_at(file.dynamic[_DT_STRTAB]) if _DT_STRTAB in file.dynamic else memoryview(b"")
-        table = file.tail_at(file.dynamic[_DT_GNU_HASH]) if _DT_GNU_HASH in file.dynamic else memoryview(b"")
+        self._symbol_table = file.tail_at(file.dynamic[Tag.SYMTAB]) if Tag.SYMTAB in file.dynamic else memoryview(b"")
+        self._strings = file.tail_at(file.dynamic[Tag.STRTAB]) if Tag.STRTAB in file.dynamic else memoryview(b"")
+        table = file.tail_at(file.dynamic[Tag.GNU_HASH]) if Tag.GNU_HASH in file.dynamic else memoryview(b"")
         self._hashes = table[: len(table) & ~3].cast("I")
         self.size = max((segment.address + segment.size for segment in file.segments), default=0)
         self._code = [
@@ -123,10 +122,9 @@ class Image:
         offset, size, count = struct.unpack_from("<Q14xHH", data, 32)
         headers = {}
         for index in range(count):
-            at = offset + index * size
-            if at + _PROGRAM_HEADER.size > len(data):
-                break
-            kind, _, file_offset, address, _, file_size, memory_size, _ = _PROGRAM_HEADER.unpack_from(data, at)
+            kind, _, file_offset, address, _, file_size, memory_size, _ = _PROGRAM_HEADER.unpack_from(
+                data, offset + index * size
+            )
             headers[kind] = Header(address, file_offset, file_size, memory_size)
         return headers
 
@@ -137,9 +135,9 @@ class Image:
         self._tables: list[memoryview] = []
         by_page: dict[int, list[int]] = defaultdict(list)
         start = 0
-        for address_tag, size_tag in ((_DT_RELA, _DT_RELASZ), (_DT_JMPREL, _DT_PLTRELSZ)):
-            address, size = file.dynamic.get(address_tag), file.dynamic.get(size_tag, 0)
-            words = file.bytes_at(address, size // 24 * 24).cast("Q") if address and size else memoryview(b"").cast("Q")
+        for address_tag, size_tag in ((Tag.RELA, Tag.RELASZ), (Tag.JMPREL, Tag.PLTRELSZ)):
+            table = file.table(address_tag, size_tag)
+            words = table[: len(table) // 24 * 24].cast("Q")
             self._tables.append(words)
             for index, offset in enumerate(words[::3].tolist(), start):
                 by_page[offset >> 12].append(index)
@@ -148,18 +146,20 @@ class Image:
 
     def _read_relative(self) -> dict[int, list[int]]:
         """Addresses to which only the base is added: DT_RELR, an address and bitmaps for the words after it (gABI)."""
-        address, size = self.file.dynamic.get(_DT_RELR), self.file.dynamic.get(_DT_RELRSZ, 0)
+        table = self.file.table(Tag.RELR, Tag.RELRSZ)
         by_page: dict[int, list[int]] = defaultdict(list)
-        offset = 0
-        for word in self.file.bytes_at(address, size & ~7).cast("Q").tolist() if address and size else ():
+        following = 0
+        for word in table[: len(table) // 8 * 8].cast("Q").tolist():
             if word & 1 == 0:
                 by_page[word >> 12].append(word)
-                offset = word + 8
-            else:
-                for bit in range(63):
-                    if word >> (bit + 1) & 1:
-                        by_page[(offset + 8 * bit) >> 12].append(offset + 8 * bit)
-                offset += 63 * 8
+                following = word + 8
+                continue
+            offset, left = following, word >> 1
+            while left:
+                if left & 1:
+                    by_page[offset >> 12].append(offset)
+                offset, left = offset + 8, left >> 1
+            following += 63 * 8
         return by_page
 
     # Symbols
@@ -171,18 +171,14 @@ class Image:
             self._symbols[index] = Symbol(self._name(name_at), value, size, info & 0xF, section != 0)
         return self._symbols[index]
 
-    def _section(self, index: int) -> int:
-        """The section that defines a symbol of the table, 0 for an imported symbol."""
-        return int(_SYMBOL.unpack_from(self._symbol_table, index * _SYMBOL.size)[3])
+    def _is_defined(self, index: int) -> bool:
+        """Whether the object itself defines a symbol of the table."""
+        _, _, _, section, _, _ = _SYMBOL.unpack_from(self._symbol_table, index * _SYMBOL.size)
+        return bool(section)
 
     def _name(self, offset: int) -> str:
-        size = 256  # names are short, and the table is large: look at a little of it at first
-        while True:
-            chunk = bytes(self._strings[offset : offset + size])
-            name, end, _ = chunk.partition(b"\0")
-            if end or len(chunk) < size:
-                return name.decode("utf-8", "backslashreplace")
-            size *= 16
+        found = _TEXT.match(self._strings, offset)
+        return found[0].decode("utf-8", "backslashreplace") if found else ""
 
     def address_of(self, symbol: Symbol) -> int:
         """The address for a reference to ``symbol``."""
@@ -193,8 +189,12 @@ class Image:
 
     def mentions(self, name: bytes) -> bool:
         """Whether the dynamic symbols, defined or not, have a name with this part; without decoding any."""
-        table = self._strings[: self.file.dynamic.get(_DT_STRSZ, 0)]
-        return re.search(re.escape(name), table) is not None
+        return re.search(re.escape(name), self._names) is not None
+
+    @property
+    def _names(self) -> memoryview:
+        """The table of strings, without what follows it."""
+        return self.file.table(Tag.STRTAB, Tag.STRSZ)
 
     # Pages
 
@@ -215,17 +215,16 @@ class Image:
             if low >= high:
                 continue
             flags = (flags or 0) | segment.flags
-            high = min(high, segment.address + segment.file_size)
-            if low < high:
-                at = segment.offset + low - segment.address
-                content[low - start : high - start] = self.file.data[at : at + high - low]
+            high = max(low, min(high, segment.address + segment.file_size))
+            at = segment.offset + low - segment.address
+            content[low - start : high - start] = self.file.data[at : at + high - low]
         if flags is None:
             return None
         for offset in self._extra.get(start >> 12, ()):
-            self._patch(content, offset - start, (self._word(content, offset - start) + self.base) & _WORD)
+            self._patch(content, offset - start, self._word(content, offset - start) + self.base)
         self._relocate_page(content, start)
         for address, code in self.patches.items():
-            if address & ~(PAGE_SIZE - 1) == start + self.base:
+            if address & -PAGE_SIZE == start + self.base:
                 self._patch_code(content, address - self.base - start, code)
         return bytes(content), bool(flags & _PF_W), bool(flags & _PF_X)
 
@@ -315,7 +314,7 @@ class Image:
         for table in self._tables:
             halves = table.cast("B").cast("I")  # a relocation: offset, type, symbol, addend, in six of them
             symbols = halves[3::6].tolist()
-            either = (index for index in set(symbols) if bool(self._section(index)) is own)
+            either = (index for index in set(symbols) if self._is_defined(index) is own)
             wanted = {index: name for index in either if names(name := self.symbol(index).name)}
             for at, index in enumerate(symbols) if wanted else ():
                 if index in wanted and (kind := halves[6 * at + 2]) in self._arch.slots:
@@ -331,7 +330,7 @@ class Image:
                 kind = info & 0xFFFF_FFFF
                 if kind == self._arch.relative:
                     pointers[offset] = addend
-                elif (kind == self._arch.absolute or kind in self._arch.slots) and self._section(info >> 32):
+                elif (kind == self._arch.absolute or kind in self._arch.slots) and self._is_defined(info >> 32):
                     pointers[offset] = self.symbol(info >> 32).value + addend
         for at in itertools.chain.from_iterable(self._extra.values()):
             pointers[at] = int.from_bytes(self.file.bytes_at(at, 8), "little")
@@ -351,7 +350,7 @@ class Image:
             wanted = (wanted * 33 + byte) & 0xFFFF_FFFF
         buckets = 4 + 2 * filter_words
         index = self._hashes[buckets + wanted % count] if count else 0
-        while index >= first and index:
+        while index >= max(first, 1):  # an empty bucket is zero
             stored_hash = self._hashes[buckets + count + index - first]
             if stored_hash | 1 == wanted | 1:
                 symbol = self.symbol(index)
@@ -367,8 +366,9 @@ class Image:
 
         The pattern is searched for in the string table, for that is many times faster than to look at each name.
         """
-        text = self._strings[: self.file.dynamic.get(_DT_STRSZ, 0)]
-        starts = {match.start() for match in pattern.finditer(text)}
+        if not self._hashes:
+            return []
+        starts = {match.start() for match in pattern.finditer(self._names)}
         first, end = self._hashed_symbols()
         table = self._symbol_table[first * _SYMBOL.size : end * _SYMBOL.size]
         names = table[: len(table) // _SYMBOL.size * _SYMBOL.size].cast("I")[::6].tolist()
@@ -377,8 +377,6 @@ class Image:
 
     def _hashed_symbols(self) -> tuple[int, int]:
         """The bounds of the part of the symbol table that the hash table covers: all defined symbols."""
-        if not self._hashes:
-            return 0, 0
         count, first, filter_words, _ = self._hashes[:4]
         chains = 4 + 2 * filter_words + count
         last = max(self._hashes[chains - count : chains], default=0)
@@ -390,24 +388,24 @@ class Image:
 
     def definition_of(self, name: str) -> int | None:
         """The address, in the file's own space, of a symbol that the object defines."""
-        text = self._strings[: self.file.dynamic.get(_DT_STRSZ, 0)]
         # Linkers keep a name that another one ends with inside that one.
-        places = {match.start() for match in re.finditer(re.escape(name.encode()) + b"\0", text)}
+        places = {match.start() for match in re.finditer(re.escape(name.encode()) + b"\0", self._names)}
         if not places:
             return None
-        names = self._symbol_table[: len(self._symbol_table) // _SYMBOL.size * _SYMBOL.size].cast("I")[::6].tolist()
+        count = self._symbol_count() or len(self._symbol_table) // _SYMBOL.size
+        names = self._symbol_table[: count * _SYMBOL.size].cast("I")[::6].tolist()
         symbols = (self.symbol(index) for index, at in enumerate(names) if at in places)
         return next((symbol.value for symbol in symbols if symbol.defined), None)
 
     def nearest_symbol(self, address: int) -> str | None:
         """The exported function that contains or precedes ``address``, in the file's own space."""
-        position = bisect.bisect_right(self._functions, (address + 1 << 32) - 1)
+        position = bisect.bisect_left(self._functions, address + 1 << 32)
         return self.symbol(self._functions[position - 1] & 0xFFFF_FFFF).name if position else None
 
     @functools.cached_property
     def _functions(self) -> list[int]:
         """The addresses of the exported functions, in order; in the low 32 bits their indexes in the symbol table."""
-        count = min(len(self._symbol_table) // _SYMBOL.size, self._symbol_count())
+        count = self._symbol_count()
         table = self._symbol_table[: count * _SYMBOL.size]
         kinds, sections = table[4 :: _SYMBOL.size].tolist(), table.cast("H")[3 :: _SYMBOL.size // 2].tolist()
         values = table.cast("Q")[1 :: _SYMBOL.size // 8].tolist()
@@ -417,18 +415,23 @@ class Image:
         )
 
     def _symbol_count(self) -> int:
-        """An upper bound of the number of symbols: linkers put the string table after the symbol table."""
-        symbols, strings = self.file.dynamic.get(_DT_SYMTAB, 0), self.file.dynamic.get(_DT_STRTAB, 0)
-        return (strings - symbols) // _SYMBOL.size if strings > symbols else 0
+        """An upper bound of the number of symbols: linkers put the string table after the symbol table.
+
+        0 where it lies before that, or there is none.
+        """
+        dynamic, most = self.file.dynamic, len(self._symbol_table) // _SYMBOL.size
+        if Tag.SYMTAB not in dynamic or Tag.STRTAB not in dynamic:
+            return 0
+        return min(most, len(range(dynamic[Tag.SYMTAB], dynamic[Tag.STRTAB], _SYMBOL.size)))
 
     def initialisers(self) -> list[int]:
         """DT_INIT and the entries of DT_INIT_ARRAY, as emulated addresses, in the order of their execution."""
         dynamic = self.file.dynamic
-        functions = [self.base + dynamic[_DT_INIT]] if dynamic.get(_DT_INIT) else []
-        address, size = dynamic.get(_DT_INIT_ARRAY, 0), dynamic.get(_DT_INIT_ARRAYSZ, 0)
+        functions = [self.base + dynamic[Tag.INIT]] if dynamic.get(Tag.INIT) else []
+        address, size = dynamic.get(Tag.INIT_ARRAY, 0), min(dynamic.get(Tag.INIT_ARRAYSZ, 0), _LONGEST_ARRAY)
         pages: dict[int, bytes] = {}
-        for at in range(address, address + min(size, 8 << 20) // 8 * 8, 8):
-            page = (self.base + at) & ~(PAGE_SIZE - 1)
+        for at in range(address, address + size // 8 * 8, 8):
+            page = (self.base + at) & -PAGE_SIZE
             if page not in pages:
                 loaded = self.page(page)
                 if loaded is None:

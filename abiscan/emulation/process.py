@@ -8,8 +8,9 @@ records it. A function without a double returns zero: see ``unknown_answers``.
 
 from __future__ import annotations
 
+import contextlib
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from icicle import MemoryException  # type: ignore[import-untyped]
@@ -32,6 +33,7 @@ Double = Callable[["Call"], "int | None"]
 
 _THREAD_POINTER: Final = HEAP_BASE + 0x10_0000  # the heap proper starts above the thread's block
 _HEAP_START: Final = HEAP_BASE + 0x20_0000
+_HEAP_END: Final = HEAP_BASE + HEAP_SIZE
 _CANARY: Final = 0x5AFE_C0DE_0DD5_EE00  # what the stack protector compares; any value will do
 _HEAP_TOP: Final = HEAP_BASE  # holds the address of the first free byte
 _BETWEEN: Final = 16  # bytes between allocations, in which each has its size before it
@@ -100,7 +102,7 @@ class EmulatedProcess:
         self.calls = 0
         self.way = 0  # differs where other imports were called, or from elsewhere
         self.call_limit = 0
-        self.heap_limit = HEAP_BASE + HEAP_SIZE
+        self.heap_limit = _HEAP_END
         self.call_sites: set[int] = set()
         self.arch = ARCHITECTURES[machine]
         self.machine = Emulator(self.arch, self._page_in, self._call_out)
@@ -134,6 +136,21 @@ class EmulatedProcess:
         self.machine.set_word(address - 8, size)
         return address
 
+    @contextlib.contextmanager
+    def budget(self, heap: int, calls: int) -> Iterator[None]:
+        """Bound the bytes and the calls of imported functions that a function may take.
+
+        What one that took more was given is free again; so is what one was given that changed the end of the heap.
+        """
+        top = self.heap_top()
+        self.heap_limit, self.call_limit = top + heap, self.calls + calls
+        try:
+            yield
+        finally:
+            if not top <= self.heap_top() <= self.heap_limit:
+                self.release(top)
+            self.heap_limit = _HEAP_END
+
     def heap_top(self) -> int:
         """Where the next allocation will be."""
         return self.machine.word(_HEAP_TOP)
@@ -141,7 +158,7 @@ class EmulatedProcess:
     def release(self, top: int) -> None:
         """Give back everything that was allocated since ``heap_top`` was ``top``."""
         start = -(-top // PAGE_SIZE) * PAGE_SIZE
-        self.machine.clear(start, HEAP_BASE + HEAP_SIZE - start)
+        self.machine.clear(start, _HEAP_END - start)
         self.machine.set_word(_HEAP_TOP, start)
 
     def forget_code(self) -> None:
@@ -273,13 +290,12 @@ class EmulatedProcess:
     def bind(self, name: str) -> int:
         """The address of the import slot for ``name``."""
         slot = self._slots.get(name) or self._native.get(name)
-        if slot is None and (slot := self._definition(name)) is not None:
-            self._slots[name] = slot
         if slot is None:
-            slot = IMPORT_BASE + IMPORT_SLOT * len(self._names)
-            self._slots[name] = slot
-            self._names.append(name)
-            self._fill(name, slot)
+            defined = self._definition(name)
+            slot = self._slots[name] = IMPORT_BASE + IMPORT_SLOT * len(self._names) if defined is None else defined
+            if defined is None:
+                self._names.append(name)
+                self._fill(name, slot)
         return slot
 
     def name_at(self, address: int) -> str | None:

@@ -8,7 +8,7 @@ import itertools
 import re
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -129,12 +129,11 @@ class Recovery:
     def run(self) -> Registrations:
         """Recover everything, with a gap for what could not be read."""
         looking: list[CallSite] = []
-        try:
+        with self.reported():
             looking = self.recover()
-        except DAMAGE as error:
-            self.report(f"damaged: {error}", None)
         registrations = self.result()
-        self.look_up(looking)  # runs parts of functions: what they register then means nothing
+        with self.reported():
+            self.look_up(looking)  # runs parts of functions: what they register then means nothing
         return replace(registrations, lookups=tuple(self.lookups), gaps=tuple(self.gaps))
 
     def recover(self) -> list[CallSite]:
@@ -254,25 +253,20 @@ class Recovery:
 
     def attempt(self, address: int, arguments: Sequence[int], instructions: int) -> int | Stop:
         """Run one function without recording a gap. Each function has its own budgets, and there is a total one."""
-        process = self.process
-        machine, top = process.machine, process.heap_top()
+        process, machine = self.process, self.process.machine
         left = _INSTRUCTIONS_PER_OBJECT - machine.vm.icount
-        process.call_limit = process.calls + _CALLS_PER_FUNCTION
-        process.heap_limit = top + _HEAP_PER_FUNCTION
         process.answered_with_zero = None
         if left <= 0:
             return Stop("instruction budget for the whole object exhausted", address)
-        try:
-            return machine.start(address, tuple(arguments), min(left, instructions))
-        except DAMAGE as error:
-            stop = self.placed(Stop(f"{type(error).__name__}: {error}", machine.vm.pc))
-        except Stop as caught:
-            stop = self.placed(caught)
-        finally:
-            self.registries.collect()
-        if process.heap_top() > process.heap_limit:
-            process.release(top)
-        return stop
+        with process.budget(_HEAP_PER_FUNCTION, _CALLS_PER_FUNCTION):
+            try:
+                return machine.start(address, tuple(arguments), min(left, instructions))
+            except DAMAGE as error:
+                return self.placed(Stop(f"{type(error).__name__}: {error}", machine.vm.pc))
+            except Stop as stop:
+                return self.placed(stop)
+            finally:
+                self.registries.collect()
 
     def initialise_module(self, name: str) -> None:
         """Run the code that importing the Python module runs."""
@@ -329,6 +323,16 @@ class Recovery:
         for name in sorted(api.unknown(self.facts.imports)):
             reason = f"{name} is an unknown part of torch's registration API: what it registers was not recovered"
             self.gaps.append(EmulationGap(stage=_STAGE, reason=reason, address=None, symbol=name))
+
+    @contextlib.contextmanager
+    def reported(self) -> Iterator[None]:
+        """A gap for what ends the recovery itself, outside of the functions that it runs."""
+        try:
+            yield
+        except DAMAGE as error:
+            self.report(f"damaged: {error}", None)
+        except Stop as stop:  # functions left no memory for what the recovery itself puts there
+            self.report(stop.reason, None)
 
     def report(self, reason: str, address: int | None) -> None:
         """A gap."""

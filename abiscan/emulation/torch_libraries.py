@@ -185,15 +185,10 @@ class _TorchProcess:
 
     def emulate(self, image: Image, address: int) -> None:
         """Run one function to its end; a gap if it does not finish."""
-        process = self.process
-        process.call_limit = process.calls + _CALLS_PER_FUNCTION
-        top = process.heap_top()
-        process.heap_limit = top + _HEAP_PER_FUNCTION
         try:
-            process.machine.start(address, (), _INSTRUCTIONS_PER_FUNCTION)
+            with self.process.budget(_HEAP_PER_FUNCTION, _CALLS_PER_FUNCTION):
+                self.process.machine.start(address, (), _INSTRUCTIONS_PER_FUNCTION)
         except Stop as stop:
-            if process.heap_top() > process.heap_limit:
-                process.release(top)
             offset = (stop.address if image.contains(stop.address) else address) - image.base
             symbol = image.nearest_symbol(offset)
             self.gaps.append(EmulationGap(stage=_STAGE, reason=stop.reason, address=offset, symbol=symbol))

@@ -75,7 +75,7 @@ def dependences(
     def footprints(parts: Iterable[Asked], answers: Mapping[str, int]) -> list[Footprint]:
         with contextlib.closing(anew()) as process:
             return [
-                process.run_again(each, answers, 2 * each.footprint.instructions + _INSTRUCTIONS_MORE) for each in parts
+                process.run_again(each, answers, each.footprint.instructions + _INSTRUCTIONS_MORE) for each in parts
             ]
 
     def differing(usual: Mapping[Asked, Footprint], names: Iterable[str]) -> Iterator[Asked]:

@@ -7,6 +7,7 @@ it looked at. That is done only in the process that reads targets (``isolation``
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import json
 import os
@@ -30,7 +31,12 @@ _NO_MEMORY, _OTHER_ERROR = "MemoryError", "RuntimeError"
 
 
 def in_order(
-    items: Iterable[_Item], find: Callable[[_Item], _Found], name: Callable[[_Item], str], jobs: int
+    items: Iterable[_Item],
+    find: Callable[[_Item], _Found],
+    name: Callable[[_Item], str],
+    jobs: int,
+    *,
+    first_here: bool = False,
 ) -> Iterator[tuple[_Item, Callable[[], _Found]]]:
     """Each item, and a function that returns what was found about it, or raises the error that came of it.
 
@@ -38,12 +44,15 @@ def in_order(
     :param find: its result consists of what ``frozen`` writes
     :param name: the target that an item belongs to, in case that working on it ends the process
     :param jobs: the number of processes; 1 to find everything in this one, when it is asked for
+    :param first_here: whether the first item is one for this process: the others begin with what it read
     """
-    if jobs < 2 or not isolation.is_apart() or not _DESCRIPTORS.is_dir():
-        for item in items:
-            yield item, lambda item=item: find(item)  # type: ignore[misc]
-        return
     remaining, is_open = iter(items), True
+    if jobs < 2 or not isolation.is_apart() or not _DESCRIPTORS.is_dir():
+        here = remaining
+    else:
+        here = itertools.islice(remaining, int(first_here))
+    for item in here:
+        yield item, functools.partial(find, item)
     branches: list[_Branch[_Item, _Found]] = []  # in the order of the items
     with selectors.DefaultSelector() as working:
         try:

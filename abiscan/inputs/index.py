@@ -279,6 +279,9 @@ class Index:
                 continue
             if not priorities:
                 continue
+            if not _is_sound(link):
+                unfit = "is described wrongly by the index"
+                continue
             if not self._admits_python(link.requires_python):
                 unfit = f"requires Python {link.requires_python}"
                 continue
@@ -356,13 +359,17 @@ class Index:
                     raise InputError(str(link.file_path), problem, "check the index settings") from error
             else:
                 stated = (link.hash_option or {}).get("sha256", [None])[0]
-                if not isinstance(stated, str | None):
-                    raise InputError(
-                        candidate.wheel, "the index states a hash that is no text", "check the index settings"
-                    )
                 remote = RemoteFile(self.web, link.url_without_fragment, stated, self._folder)
                 self._files[candidate] = cast("IO[bytes]", remote)  # a raw file is one that zipfile can read
         return self._files[candidate]
+
+
+def _is_sound(link: Link) -> bool:
+    """Whether what an index says of a file has the types of PEP 691, which unearth does not verify."""
+    requires, hashes = link.requires_python, link.hashes
+    return isinstance(requires, str | None) and (
+        hashes is None or (isinstance(hashes, dict) and all(isinstance(value, str) for value in hashes.values()))
+    )
 
 
 def _link(candidate: Candidate) -> Link:

@@ -113,7 +113,7 @@ class Web:
     def get_stream(self, url: str, *, headers: Mapping[str, str] | None = None) -> Iterator[httpx2.Response]:
         """The response to one request, its body unread; a passing failure is tried again.
 
-        :raises InputError: the server cannot be reached, or refuses; not for 404 and 416
+        :raises InputError: there is no such URL, or the server cannot be reached, or refuses; not for 404 and 416
         """
         if self.offline:
             raise _offline(url)
@@ -121,6 +121,9 @@ class Web:
             for left in reversed(range(_TRIES)):
                 try:
                     response = stack.enter_context(self._client.stream("GET", url, headers=headers))
+                except httpx2.InvalidURL as error:
+                    problem = f"is not a URL: {error}"
+                    raise InputError(_shown(url), problem, "check the index settings") from error
                 except httpx2.HTTPError as error:
                     if not left:
                         problem = f"cannot be reached: {error or type(error).__name__}"
@@ -174,7 +177,7 @@ def _kept(file: Path, url: str) -> httpx2.Response:
         head, _, content = file.read_bytes().partition(b"\n")
         known = json.loads(head)
         return _page(known["status"], known["url"], known["type"], content)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, httpx2.InvalidURL) as error:
         raise _offline(url) from error
 
 

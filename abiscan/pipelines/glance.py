@@ -251,6 +251,7 @@ class _World:
     python: tuple[int, int] | Answer
     machine: str
     lacking: _Lacking
+    cxx11_abi: bool | Answer = Answer.UNKNOWN
     others_load: bool = True
 
     def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:

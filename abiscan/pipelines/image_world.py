@@ -55,6 +55,7 @@ class ImageWorld:
         self.release_number = number_of(self.build) if self.build else None
         self.torch_version: str | Answer = self.build or Answer.UNKNOWN
         self.cuda = _cuda(self._torch, self._system)
+        self.cxx11_abi: bool | Answer = Answer.UNKNOWN
         self.python = _python(target, torch)
         self.machine = self._system.machine(self._torch.machine.value)
         self.unread = (

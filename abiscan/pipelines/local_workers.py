@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import multiprocessing
+import os
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -43,14 +45,20 @@ class LocalWorkers:
         self._pools[slot] = _pool()
 
     def shutdown(self) -> None:
-        """End the processes once their tasks are done."""
-        for pool in self._pools:
-            pool.shutdown(cancel_futures=True)
+        """End the processes, all at once, when their tasks are done."""
+        for wait in (False, True):
+            for pool in self._pools:
+                pool.shutdown(wait=wait, cancel_futures=True)
 
 
 def _pool() -> ProcessPoolExecutor:
     # A new interpreter: a fork would take the threads of the progress bar along, half alive.
-    return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), initializer=isolation.limit_memory)
+    return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), initializer=_begin)
+
+
+def _begin() -> None:
+    isolation.limit_memory()
+    atexit.register(os._exit, 0)  # the process has nothing to clean up, and doing so takes as long as a small target
 
 
 def _judge_limited(task: SurveyTask) -> Surveyed:

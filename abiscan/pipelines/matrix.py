@@ -120,7 +120,7 @@ def matrix(
                 yield source
 
     def part(source: Source) -> _Part:
-        judged = judge_on_all(bench, source, rules, explained=explained)
+        judged = judge_on_all(bench, source, rules, explained=explained, jobs=session.jobs if len(targets) == 1 else 1)
         examined, gpus = bench.target(source), tuple[GpuRow, ...]()
         if hardware is not None:
             from abiscan.pipelines.gpus import gpu_rows
@@ -134,7 +134,9 @@ def matrix(
         )
 
     parts: list[_Part] = []
-    for source, found in branches.in_order(read(), part, name_of, session.jobs if len(targets) > 1 else 1):
+    jobs = session.jobs if len(targets) > 1 else 1
+    # To read the torches takes a process about as long as to judge a target.
+    for source, found in branches.in_order(read(), part, name_of, jobs, first_here=len(targets) > 3 * jobs):
         with turns.of(source):
             parts.append(found())
     rows = tuple(row for part in parts for row in part.judged.rows)
@@ -151,20 +153,34 @@ def matrix(
     )
 
 
-def judge_on_all(bench: Bench, source: Source, rules: Sequence[Rule], *, explained: bool) -> Judged:
+def judge_on_all(bench: Bench, source: Source, rules: Sequence[Rule], *, explained: bool, jobs: int = 1) -> Judged:
     """A target on all torches of a bench.
 
+    :param jobs: the number of processes that share the torches
     :raises InputError: it cannot be read, or contains nothing that uses torch
     """
     examined = bench.target(source)
     examined.target.require_extensions()
+
+    def on(torches: Sequence[str]) -> list[tuple[tuple[Result, ...], PackageResult | None]]:
+        found = []
+        for torch in torches:
+            results = bench.judge(source, torch, rules, explained=explained)
+            found.append((results, bench.package(source, torch, results) if results else None))
+        return found
+
+    first, *others = bench.names
+    # What is read of the target for the first torch need not be read again; old and new torches take turns.
+    shares = ([first], *(others[number::jobs] for number in range(min(jobs, len(others)))))
+    found = branches.in_order(shares, on, lambda _: name_of(source), jobs, first_here=True)
+    by_torch = {torch: each for share, results in found for torch, each in zip(share, results(), strict=True)}
     results_by_path: dict[str, dict[str, Result]] = {}
     packages: dict[str, PackageResult] = {}
     for torch in bench.names:
-        of_target = bench.judge(source, torch, rules, explained=explained)
-        for result in of_target:
+        results, package = by_torch[torch]
+        for result in results:
             results_by_path.setdefault(result.path, {})[torch] = result
-        if of_target and (package := bench.package(source, torch, of_target)):
+        if package:
             packages[torch] = package
     origins = {extension.path: extension.origin for extension in examined.extensions}
     metadata = examined.target.metadata

@@ -150,7 +150,8 @@ def surroundings_of(torch: Torch, package: Package) -> Surroundings:
     if not installed and not package.is_complete(search_path):
         return Surroundings(torch_folder=folder)
     folders = tuple(map(Path, search_path))
-    return Surroundings(torch_folder=folder, installed=installed_in(folders), folders=folders)
+    python = (torch.interpreter.tag.major, torch.interpreter.tag.minor) if torch.interpreter else Answer.UNKNOWN
+    return Surroundings(torch_folder=folder, installed=installed_in(folders, python), folders=folders, python=python)
 
 
 @functools.lru_cache(maxsize=16)
@@ -210,8 +211,6 @@ def _says_nothing(sources: _Sources, reading: Reading) -> bool:
     followed = all(outcome.raised is None and not outcome.gaps and not outcome.loads for outcome in reading.imports)
     if not followed or any(use.convention for use in uses):
         return False
-    if all(use.how is HowLoaded.UNKNOWN for use in uses):
-        return True
     return all(use.how in (HowLoaded.UNKNOWN, HowLoaded.NEVER) for use in uses) and not _names_any(
         sources, list(reading.uses)
     )

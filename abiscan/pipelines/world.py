@@ -15,6 +15,7 @@ from abiscan.binary.registration_api import registers
 from abiscan.extension.examined import ExaminedExtension, ExaminedTarget
 from abiscan.inputs import system
 from abiscan.inputs.files import Files
+from abiscan.inputs.libraries import Libraries
 from abiscan.inputs.package_files import Package
 from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.layout_drift import crash
@@ -25,6 +26,7 @@ from abiscan.pipelines.judge import Judge, Setting
 from abiscan.python.model import PROCESS_ENDS, Answer, LoadedBy, NoResult, Raised
 from abiscan.torches import embedded_operators, embedded_python
 from abiscan.torches.from_libs import build_of
+from abiscan.torches.string_abi import uses_cxx11_strings
 from abiscan.torches.torch import Torch
 
 if TYPE_CHECKING:
@@ -111,10 +113,17 @@ class PackageWorld:
         self.torch_version, self.cuda = torch_versions(judge.torch, setting.release.build, files)
         self.python = _python(judge, target)
         self.machine = setting.release.machine.value
+        self._files = files
         self.attempts: dict[str, LoadAttempt] = {}
         """What came of each load, by path."""
         self._loads = _Loads(judge, target, package, files, setting)
         self._moment = self._loads.start
+
+    @functools.cached_property
+    def cxx11_abi(self) -> bool | Answer:
+        """``torch.compiled_with_cxx11_abi()``."""
+        found = uses_cxx11_strings(Libraries(self.torch.own_libraries, self._files))
+        return Answer.UNKNOWN if found is None else found
 
     def fresh(self) -> PackageWorld:
         """The same, with nothing of the package loaded yet; what came of a load is remembered."""
@@ -129,7 +138,9 @@ class PackageWorld:
         self.attempts[path] = attempt
         if attempt.words is not None:
             return raised_by(attempt, loader, self.torch.torch_version)
-        return None if attempt.is_known else Answer.UNKNOWN
+        if attempt.is_known:
+            return None
+        return _raised_here(attempt, loader, self.torch.torch_version)
 
     def operator(self, name: str) -> bool | Answer:
         """Whether torch or a library loaded so far defines an operator; see ``World.operator``."""
@@ -172,6 +183,14 @@ def raised_by(
     return Raised(exception="OSError", message=text, at=None, cause=raised)
 
 
+def _raised_here(attempt: LoadAttempt, loader: LoadedBy, torch: TorchVersion | None) -> Raised | Answer:
+    """What a load raises on this machine that may succeed where the libraries are that are lacking here."""
+    if attempt.unreadable:
+        return Answer.UNKNOWN
+    here = dataclasses.replace(attempt, words=attempt.problem)
+    return dataclasses.replace(raised_by(here, loader, torch), perhaps=True)
+
+
 @functools.cache
 def operators_of_any_release() -> frozenset[str]:
     """The operators in the dispatcher of any embedded torch, without overloads."""
@@ -194,8 +213,13 @@ class _Loads:
 
     @functools.cached_property
     def missing_requirements(self) -> tuple[str, ...]:
-        """The packages that will bring libraries of their own once they are installed, as the package requires."""
-        return self._package.missing_requirements(posixpath.dirname(self._judge.torch.package))
+        """The packages that will bring libraries of their own once they are installed, as the package requires.
+
+        Installing the package brings them. One that is installed already goes without.
+        """
+        site = posixpath.dirname(self._judge.torch.package)
+        is_installed = self._package.root == site if self._package.installed is None else self._package.installed
+        return () if is_installed else self._package.missing_requirements(site)
 
     def location(self, path: str) -> str:
         """Where a library of the package is installed."""
@@ -239,8 +263,14 @@ class _Loads:
             return Answer.UNKNOWN
         if namespace in embedded_python.namespaces() and not self._is_python_known:
             return Answer.UNKNOWN
-        is_known = namespace in moment.namespaces or namespace in self.namespaces_of_torch
+        is_known = namespace in moment.namespaces or namespace in self.namespaces_of_torch | self._own_namespaces
         return Answer.UNKNOWN if moment.is_unread or not is_known else False
+
+    @functools.cached_property
+    def _own_namespaces(self) -> frozenset[str]:
+        """The namespaces in which a library of the package defines operators, whether or not it is loaded."""
+        own = {name.partition("::")[0] for examined in self._examined.values() for name in _defined_by(examined)}
+        return frozenset(own)
 
     @functools.cached_property
     def _registers(self) -> bool:
@@ -373,6 +403,11 @@ class _Loads:
 
     def _inside(self, path: str) -> str:
         return path.removeprefix(self._root + "/")
+
+
+def _defined_by(examined: ExaminedExtension) -> Iterator[str]:
+    found = examined.inventory.registrations
+    return (operator.name for operator in found.operators) if found else iter(())
 
 
 def with_bases(names: frozenset[str]) -> frozenset[str]:

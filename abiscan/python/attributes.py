@@ -90,6 +90,8 @@ def _of_instance(machine: PythonMachine, value: Instance, name: str) -> object:
     found = value.cls.find(name)
     if isinstance(found, Wrapped) and found.kind == "property":
         return machine.call(found.function, [value], {})
+    if isinstance(found, Wrapped) and found.kind == "cached_property" and name not in value.attributes:
+        value.attributes[name] = machine.call(found.function, [value], {})
     if name in value.attributes:
         return machine.settle(value.attributes[name])
     if name == "__class__":

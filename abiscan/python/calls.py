@@ -12,7 +12,18 @@ from abiscan.python.modelled import Modelled, Native
 from abiscan.python.operations import described
 from abiscan.python.signals import ReturnSignal
 from abiscan.python.statements import Statements
-from abiscan.python.values import Bound, Class, Instance, NotKnown, PythonError, PythonFunction, Scope, Thrown, Wrapped
+from abiscan.python.values import (
+    Bound,
+    Class,
+    Instance,
+    NotKnown,
+    PythonError,
+    PythonFunction,
+    PythonModule,
+    Scope,
+    Thrown,
+    Wrapped,
+)
 
 
 class Super(Modelled):
@@ -31,12 +42,22 @@ class Super(Modelled):
                 return Bound(found, self.receiver) if isinstance(found, PythonFunction) else found
         if name == "__init__" and isinstance(self.receiver, PythonError):
             return Native(name, self._initialise)
+        if name == "__new__" and self.owner.host() is type:
+            return Native(name, lambda _machine, args, _kwargs: _new_class(args))
         return NotKnown(f"super().{name}")
 
     def _initialise(self, _machine: object, args: list[object], _kwargs: dict[str, object]) -> object:
         assert isinstance(self.receiver, PythonError)
         self.receiver.args = tuple(args)
         return None
+
+
+def _new_class(args: list[object]) -> object:
+    """``type.__new__(metaclass, name, bases, names)``."""
+    if len(args) < 4 or not isinstance(args[1], str) or not isinstance(args[3], dict):
+        return NotKnown("type.__new__()")
+    bases = args[2] if isinstance(args[2], tuple) else ()
+    return Class(args[1], bases, args[3], str(args[3].get("__module__", "")))
 
 
 class Calls(Statements):
@@ -70,11 +91,13 @@ class Calls(Statements):
 
     def _instantiate(self, cls: Class, args: list[object], kwargs: dict[str, object]) -> object:
         host = cls.host()
+        fields = cls.fields()
         made: Instance | PythonError
         if host is not None and issubclass(host, BaseException):
             made = PythonError(cls, tuple(args))
         else:
-            made = Instance(cls, dict(kwargs) if cls.find("__init__") is None else {})
+            given = {**dict(zip(fields, args, strict=False)), **kwargs}
+            made = Instance(cls, given if cls.find("__init__") is None else {})
         initialise = cls.find("__init__")
         if isinstance(initialise, PythonFunction):
             self.call_function(initialise, [made, *args], kwargs)
@@ -159,10 +182,28 @@ class Calls(Statements):
         """The built-in functions that look at their caller."""
         if name == "super":
             return self._super(args, scope)
+        if name == "exec" and len(args) > 1 and isinstance(args[1], dict):
+            return self._execute_in(args[0], args[1], scope)
         if name in {"vars", "locals"} and (args or scope.around is not None):
             return self.attribute(args[0], "__dict__") if args else NotKnown(f"{name}()")
         scope.module.open_ = True
         return scope.module.names if name in {"globals", "vars", "locals"} else NotKnown(f"{name}()")
+
+    def _execute_in(self, code: object, names: dict[object, object], scope: Scope) -> object:
+        """``exec`` of a text with names of its own, as packages read files such as ``version.py``."""
+        try:
+            tree = ast.parse(code) if isinstance(code, str) else None
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            tree = None
+        if tree is None:
+            names[NotKnown("exec()")] = NotKnown("exec()")  # it may have any name now
+            return None
+        line = self.frames[-1].line
+        bound: dict[str, object] = {str(name): value for name, value in names.items() if isinstance(name, str)}
+        self.execute(tree.body, Scope(bound, PythonModule("exec", bound, scope.module.file)))
+        names.update(bound)
+        self.frames[-1].line = line
+        return None
 
     def _super(self, args: list[object], scope: Scope) -> object:
         function = self.frames[-1].function

@@ -65,7 +65,12 @@ def explore(
             waiting.extend({**choices, spot: not one.trace.decisions[spot].condition.taken} for spot in new)
     if runs[0].trace.optional and _more_at_stake(library, runs[0]):
         runs.append(run(library, world(), module, {}, limits, optional=True))
-    return Explored(outcome=_summary(module, runs), runs=tuple(runs))
+    outcome = _summary(module, runs)
+    if outcome.raised is Answer.UNKNOWN and all(isinstance(one.raised, Raised) for one in runs):
+        # It fails whatever is not known: users see what it says on this machine.
+        here = run(library, world(), module, {}, limits, as_it_is_here=True) if runs[0].trace.lacking else runs[0]
+        outcome = replace(outcome, raised=here.raised)
+    return Explored(outcome=outcome, runs=tuple(runs))
 
 
 def _more_at_stake(library: PythonCode, first: Run) -> bool:
@@ -82,10 +87,12 @@ def run(
     limits: Limits,
     *,
     optional: bool = False,
+    as_it_is_here: bool = False,
 ) -> Run:
     """Import a module once."""
     machine = PythonInterpreter(library, world, choices, limits)
     machine.with_optional = optional
+    machine.as_it_is_here = as_it_is_here
     raised: Raised | Answer | None = None
     try:
         machine.import_module(module)
@@ -121,7 +128,6 @@ def as_raised(machine: PythonMachine, failure: PythonError, depth: int = 0) -> R
 def _summary(module: str, runs: list[Run]) -> ImportOutcome:
     first = runs[0]
     usual = [one for one in runs if not one.optional]
-    same = all(one.raised == first.raised for one in usual)
     loads = tuple(
         Load(path=one.path, loader=one.loader, at=one.at, raised=one.raised, told=one.told, told_text=one.told_text)
         for one in first.trace.attempts
@@ -135,7 +141,7 @@ def _summary(module: str, runs: list[Run]) -> ImportOutcome:
     gaps = dict.fromkeys(gap for one in usual for gap in one.trace.gaps)
     return ImportOutcome(
         module=module,
-        raised=first.raised if same else Answer.UNKNOWN,
+        raised=first.raised if all(one.raised == first.raised for one in usual) else Answer.UNKNOWN,
         loads=loads,
         registrations=tuple(registrations),
         conditions=tuple(_deciding(usual)),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
+import posixpath
+from pathlib import Path, PurePath
 
+from abiscan.inputs import disk
 from abiscan.python.hosts import HostMethod
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Native
@@ -22,12 +24,20 @@ def exists(machine: PythonMachine, path: object, kind: str = "any") -> object:
     inside = None if text is None else machine.files.inside(text)
     if text is not None and inside is None and machine.files.system.is_empty(text):
         return False
+    if text is not None and inside is None and is_of_torch(machine, text):
+        return {"any": disk.exists, "file": disk.is_file, "folder": disk.is_dir}[kind](Path(text))
     if inside is None or text is None:
         return NotKnown(f"{described(path)} exists", Why.ENVIRONMENT)
     is_file, is_folder = inside in machine.files.members, inside in machine.files.folders
     found = {"any": is_file or is_folder, "file": is_file, "folder": is_folder}[kind]
     shared = not inside or "/" not in inside
     return NotKnown(f"{described(path)} exists", Why.ENVIRONMENT) if not found and shared else found
+
+
+def is_of_torch(machine: PythonMachine, path: str) -> bool:
+    """Whether a path is below the folder of the installed torch, whose files are at hand."""
+    folder = machine.library.surroundings.torch_folder
+    return folder is not None and Path(posixpath.normpath(path)).is_relative_to(folder)
 
 
 def listing(machine: PythonMachine, path: object) -> list[str] | NotKnown:

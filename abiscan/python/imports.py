@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ast
+import posixpath
 import re
 import sys
 from typing import NoReturn
 
 from abiscan.python import attributes, loading
 from abiscan.python.calls import Calls
+from abiscan.python.dynamic_names import absolute
 from abiscan.python.filesystem import as_text
-from abiscan.python.library import Found, Import, PythonCode, absolute
+from abiscan.python.library import Found, Import, PythonCode
 from abiscan.python.machine import Frame, Limits, Spot, Unreadable
 from abiscan.python.model import Answer
 from abiscan.python.modelled import Modelled
@@ -96,7 +98,15 @@ class PythonInterpreter(Calls):
         found = self.library.find(full, [folder for folder in folders if folder is not None])
         if found is not None:
             return self._load_found(full, found)
-        return NotKnown(full) if None in folders else self._installed(full)
+        if None in folders:
+            return NotKnown(full)
+        if any(
+            self.files.extension(posixpath.join(folder, full), Answer.UNKNOWN)
+            for folder in folders
+            if folder is not None
+        ):
+            raise _absent(full)  # the package brings it for another Python
+        return self._installed(full)
 
     def _folder_on_path(self, place: object) -> str | None:
         """The folder in the package that an entry of ``sys.path`` is, None if it is another one or not known."""
@@ -257,7 +267,7 @@ class PythonInterpreter(Calls):
         return NotKnown(full, parent.why if isinstance(parent, NotKnown) else Why.NOT_FOLLOWED)
 
     def _installed(self, name: str) -> object:
-        absent = Thrown(PythonError(ModuleNotFoundError, (f"No module named '{name}'",), {"name": name}))
+        absent = _absent(name)
         lacks = self.files.system.lacks
         if name in lacks:
             missing = lacks[name] or name
@@ -362,6 +372,14 @@ class PythonInterpreter(Calls):
             return f"partially initialized module '{module.name}' ({circular}) ({module.file})"
         return f"'{module.name}' ({module.file or 'unknown location'})"
 
+    def _take_listed(self, module: PythonModule, name: str) -> object:
+        try:
+            return self._take_own(module, name)
+        except Thrown as error:
+            if error.failure.cls is not ImportError:
+                raise
+            raise thrown(AttributeError, f"module '{module.name}' has no attribute '{name}'") from None
+
     def _import_all(self, module: object, scope: Scope) -> None:
         if not isinstance(module, PythonModule):
             scope.module.open_ = True
@@ -372,6 +390,11 @@ class PythonInterpreter(Calls):
         names = listed if isinstance(listed, (list, tuple)) else public
         for name in names:
             if isinstance(name, str):
-                self.bind(name, self._take_own(module, name), scope)
+                self.bind(name, self._take_listed(module, name), scope)
         if module.open_ or isinstance(listed, NotKnown):
             scope.module.open_ = True
+
+
+def _absent(name: str) -> Thrown:
+    """What an import raises of a module that nothing brings."""
+    return Thrown(PythonError(ModuleNotFoundError, (f"No module named '{name}'",), {"name": name}))

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from abiscan.inputs import disk
+from abiscan.python.dynamic_names import absolute, may_have_others, starred
 from abiscan.python.model import Answer
+from abiscan.python.systems import LINUX, WINDOWS
 
-_NAMES_UNSEEN: Final = re.compile(
-    rb"import \*|__getattr__|globals\(\)|vars\(\)|setattr\(|exec\(|sys\.modules|_convert_\("
-)
-"""What gives a module names that its source does not have."""
 _MODULES_UNSEEN: Final = re.compile(rb"sys\.modules|__path__|meta_path|path_hooks")
-"""What makes submodules without files."""
+"""What may make submodules without files."""
+_MODULES_MADE: Final = re.compile(rb"sys\.modules\[[^\]\n]+\]\s*=[^=]|meta_path|path_hooks")
+"""What does make them, in a package of torch."""
 
 
 def _not_known(_name: str) -> Answer:
@@ -30,12 +30,13 @@ class Surroundings:
 
     ``torch_folder`` is the folder of the installed torch (``…/torch``), None where there is only a release number.
     ``installed`` answers for a top-level module name. ``folders`` are those that Python looks for other modules in,
-    empty if those are not what the package will find.
+    empty if those are not what the package will find. ``python`` is its version.
     """
 
     torch_folder: Path | None = None
     installed: Callable[[str], bool | Answer] = _not_known
     folders: tuple[Path, ...] = ()
+    python: tuple[int, int] | Answer = Answer.UNKNOWN
     _known: dict[tuple[str, str | None], bool | None] = field(default_factory=dict, compare=False)
 
     def has(self, module: str, name: str | None) -> bool | None:
@@ -44,6 +45,13 @@ class Surroundings:
         if key not in self._known:
             self._known[key] = self._has(module, name)
         return self._known[key]
+
+    def version(self, distribution: str) -> str | Answer | None:
+        """The version of a distribution, None if it is not installed."""
+        if not self.folders or any(disk.is_file(folder) for folder in self.folders):
+            return Answer.UNKNOWN
+        found = (version_in(disk.names(folder), distribution) for folder in self.folders)
+        return next((version for version in found if version is not None), None)
 
     def source(self, module: str) -> Path | None:
         """The source file of an installed module; None if there is none."""
@@ -63,7 +71,7 @@ class Surroundings:
             return self.torch_folder.joinpath(*below) if self.torch_folder else None
         if top in sys.stdlib_module_names:
             return None
-        folder = next((folder for folder in self.folders if is_in(folder, top)), None)
+        folder = next((folder for folder in self.folders if is_in(folder, top, self.python)), None)
         return folder.joinpath(top, *below) if folder else None
 
     def _has(self, module: str, name: str | None) -> bool | None:
@@ -72,7 +80,7 @@ class Surroundings:
             return None
         source = self.source(module)
         if source is None:
-            there = disk.is_dir(base) or is_in(base.parent, base.name)
+            there = disk.is_dir(base) or is_in(base.parent, base.name, self.python)
             return None if there or not self._has_only_files(module) else False
         if name is None or name == "*":
             return True
@@ -81,33 +89,65 @@ class Surroundings:
         text = disk.read(source)
         if re.search(rb"\b" + re.escape(name.encode()) + rb"\b", text):
             return True
-        if not name.isidentifier() or disk.is_dir(base / name) or (disk.is_dir(base) and is_in(base, name)):
+        if (
+            not name.isidentifier()
+            or disk.is_dir(base / name)
+            or (disk.is_dir(base) and is_in(base, name, self.python))
+        ):
             return True
-        return None if _NAMES_UNSEEN.search(text) else False
+        if may_have_others(text):
+            return None
+        # What a star brings may come from further stars.
+        stars = {
+            absolute(module if source.name == "__init__.py" else module.rpartition(".")[0], one)
+            for one in starred(text)
+        }
+        answers = {None if one == module else self.has(one, name) for one in stars}
+        return None if answers - {False} else False
 
     def _has_only_files(self, module: str) -> bool:
         """Whether the packages that a module is in have no submodules but those that are files."""
-        if module.startswith("torch."):
-            return True
         parents = module.split(".")[:-1]
-        around = [self.source(".".join(parents[:count])) for count in range(1, len(parents) + 1)]
+        of_torch = parents[0] == "torch"
+        around = [self.source(".".join(parents[:count])) for count in range(1 + of_torch, len(parents) + 1)]
+        if of_torch:  # a package without a source has no body that makes any
+            return not any(path is not None and _MODULES_MADE.search(disk.read(path)) for path in around)
         return all(path is not None and not _MODULES_UNSEEN.search(disk.read(path)) for path in around)
 
 
-def is_in(folder: Path, name: str) -> bool:
+def version_in(names: Iterable[str], distribution: str) -> str | None:
+    """The version of a distribution, by the names in the folder that it is installed in."""
+    wanted = re.sub(r"[-_.]+", "_", distribution).lower()
+    for name in names:
+        stem, _, kind = name.rpartition(".")
+        project, _, version = stem.partition("-")
+        if kind in {"dist-info", "egg-info"} and re.sub(r"[-_.]+", "_", project).lower() == wanted:
+            return version.partition("-")[0]
+    return None
+
+
+def is_in(folder: Path, name: str, python: tuple[int, int] | Answer) -> bool:
     """Whether Python finds a module of that name in a folder."""
     if disk.is_dir(folder / name) or disk.is_file(folder / f"{name}.py"):
         return True
-    return any(one.startswith(f"{name}.") and one.endswith(".so") for one in disk.names(folder))
+    files = (one.removeprefix(name) for one in disk.names(folder) if one.startswith(f"{name}."))
+    return any(_is_extension(suffix, python) for suffix in files)
 
 
-def installed_in(folders: tuple[Path, ...]) -> Callable[[str], bool | Answer]:
-    """What answers whether a top-level module is installed."""
+def _is_extension(suffix: str, python: tuple[int, int] | Answer) -> bool:
+    """Whether a Python imports extension modules whose names end in this, on the system that it runs on."""
+    return any(suffix in system.suffixes or system.accepts_tag(suffix, python) for system in (LINUX, WINDOWS))
+
+
+def installed_in(
+    folders: tuple[Path, ...], python: tuple[int, int] | Answer = Answer.UNKNOWN
+) -> Callable[[str], bool | Answer]:
+    """What answers whether a top-level module is installed for a version of Python."""
 
     def answer(name: str) -> bool | Answer:
         if not name.isidentifier():
             return Answer.UNKNOWN
-        if any(is_in(folder, name) for folder in folders):
+        if any(is_in(folder, name, python) for folder in folders):
             return True
         if any(disk.is_file(folder) for folder in folders):  # an archive
             return Answer.UNKNOWN

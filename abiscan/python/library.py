@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from abiscan.inputs import disk
+from abiscan.python.dynamic_names import absolute
 from abiscan.python.installed import Surroundings
 from abiscan.python.model import Answer
 from abiscan.python.scan import LOADING, REGISTERING, ImportLine, Outline
@@ -317,12 +318,3 @@ def _has(node: ast.AST, kinds: tuple[type[ast.AST], ...]) -> bool:
         if not isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             waiting.extend(ast.iter_child_nodes(one))
     return False
-
-
-def absolute(package: str, name: str) -> str:
-    """The full name of a module that is imported inside a package, relatively (with leading dots) or not."""
-    level = len(name) - len(name.lstrip("."))
-    if level == 0:
-        return name
-    steps = package.split(".")
-    return ".".join([*steps[: max(len(steps) - level + 1, 0)], *filter(None, [name[level:]])])

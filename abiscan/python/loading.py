@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from packaging.version import InvalidVersion, Version
 
+from abiscan.python.filesystem import exists, is_of_torch
 from abiscan.python.machine import Attempt, ProcessEnded, PythonMachine
 from abiscan.python.model import PROCESS_ENDS, Answer, LoadedBy, Raised
 from abiscan.python.operations import described
@@ -31,7 +32,9 @@ def load(machine: PythonMachine, path: object, loader: LoadedBy) -> None:
     inside = None if known is None else machine.files.inside(known)
     if isinstance(path, NotKnown) and path.why is Why.ARGUMENT:
         return
-    if known is None:
+    if isinstance(path, NotKnown) and path.why is Why.ELSEWHERE:
+        _elsewhere(machine, path.name, loader)
+    elif known is None:
         _unknown_path(machine, path, loader)
     elif inside is not None and inside in machine.files.members:
         _load(machine, inside, loader)
@@ -51,6 +54,11 @@ def _unknown_path(machine: PythonMachine, path: object, loader: LoadedBy) -> Non
 
 
 def _elsewhere(machine: PythonMachine, path: str, loader: LoadedBy) -> None:
+    there = exists(machine, path, "file") if is_of_torch(machine, path) else None
+    if there is False:
+        _not_there(machine, path, loader)
+    if there is not None:
+        return  # what torch brings, it has loaded
     machine.gap(f"a library outside of the package is loaded: {path} ({loader.value})")
 
 
@@ -91,17 +99,20 @@ def _load(machine: PythonMachine, file: str, loader: LoadedBy) -> None:
     attempt.raised = answer = machine.load_library(file, loader)
     if answer is None:
         return
+    if isinstance(answer, Answer) or answer.perhaps:
+        attempt.raised = Answer.UNKNOWN
+        lacking = isinstance(answer, Raised)
+        machine.trace.lacking |= lacking
+        loads = not (lacking and machine.as_it_is_here)
+        if machine.decide(f"{file} loads", Why.ENVIRONMENT, (attempt.at.line, number), default=loads):
+            return
     if isinstance(answer, Raised) and answer.exception == PROCESS_ENDS:
         raise ProcessEnded(replace(answer, at=attempt.at))
     if isinstance(answer, Answer):
-        spot = (attempt.at.line, number)
-        if machine.decide(f"{file} loads", Why.ENVIRONMENT, spot, default=True):
-            return
-        attempt.raised = Answer.UNKNOWN
-        failure = PythonError(kind, (NotKnown(f"the error of {file}", Why.ENVIRONMENT),), loads={number})
+        failure = PythonError(kind, (NotKnown(f"the error of {file}", Why.ENVIRONMENT),))
     else:
         failure = _as_failure(answer)
-        failure.loads = {number}
+    failure.loads = {number}
     failure.at = attempt.at
     raise Thrown(_wrapped(machine, file, loader, failure))
 

@@ -92,6 +92,8 @@ class Trace:
     """The functions that have been called."""
     optional: bool = False
     """Whether the code asked for a package that is not required."""
+    lacking: bool = False
+    """Whether a library was loaded that needs another one, which is not on this machine."""
     imported: list[str] = field(default_factory=list)
     """The files of the modules that have been imported."""
 
@@ -141,6 +143,8 @@ class PythonMachine:
         """Whether the operators of a namespace are taken to be there."""
         self.with_optional = False
         """Whether packages are there that are not required, and that the code can do without."""
+        self.as_it_is_here = False
+        """Whether libraries do not load that need another one, which is not on this machine."""
         self.steps = 0
         self._next_check = min(256, limits.steps + 1)
 

@@ -42,13 +42,15 @@ class Raised:
     """An exception: its type by name, and its text, in which the package's folder is the empty path.
 
     ``message`` is None if the text could not be followed. ``at`` is the innermost line of the package that it passed
-    through, ``cause`` the exception that it was raised from or while handling.
+    through, ``cause`` the exception that it was raised from or while handling. ``perhaps`` says that a library is
+    lacking here that may be found elsewhere.
     """
 
     exception: str
     message: str | None
     at: PythonLine | None
     cause: Raised | None = None
+    perhaps: bool = False
 
 
 class Answer(enum.Enum):
@@ -81,6 +83,11 @@ class World(Protocol):
     @property
     def cuda(self) -> str | Answer | None:
         """``torch.version.cuda``, None for a CPU build."""
+        ...
+
+    @property
+    def cxx11_abi(self) -> bool | Answer:
+        """``torch.compiled_with_cxx11_abi()``."""
         ...
 
     @property

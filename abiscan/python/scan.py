@@ -14,14 +14,14 @@ from functools import cached_property
 from itertools import islice
 
 LOADING = (b"load_library", b"CDLL", b"cdll", b"LibraryLoader", b"dlopen", b"PyDLL", b"import_module", b"__import__",
-           b"spec_from_file_location", b"exec_module", b"load_dynamic")  # fmt: skip
+           b"spec_from_file_location", b"exec_module", b"load_module", b"load_dynamic")  # fmt: skip
 REGISTERING = (b"torch.library", b"custom_op", b"triton_op", b".register_fake", b"impl_abstract", b".register_kernel",
                b"Library(", b".register_autograd", b"import library", b".define(", b".impl(")  # fmt: skip
 _LOADING = frozenset(LOADING)
 _PARTS = {
     b"ibrar": (b"load_library", b"LibraryLoader", b"torch.library", b"Library(", b"import library"),
     b"DLL": (b"CDLL", b"PyDLL"),
-    b"_module": (b"import_module", b"exec_module"),
+    b"_module": (b"import_module", b"exec_module", b"load_module"),
     b".register_": (b".register_fake", b".register_kernel", b".register_autograd"),
     b"impl": (b"impl_abstract", b".impl("),
 }
@@ -29,7 +29,8 @@ _PARTS = {
 _WORDS_BY_PART = _PARTS | {
     word: (word,) for word in (*LOADING, *REGISTERING) if not any(word in words for words in _PARTS.values())
 }
-_OUTSIDE_FUNCTIONS = (b"torch.ops.", b"sys.exit", b"os._exit", b"sys.path", b"__getattr__")
+_OUTSIDE_FUNCTIONS = (b"torch.ops.", b"sys.exit", b"os._exit", b"sys.path", b"__getattr__", b"importlib.metadata",
+                      b"importlib import metadata", b"importlib_metadata")  # fmt: skip
 _MOST_HITS = 60
 
 # A pattern that begins with a line break is searched for several times faster than one with ^ in it.

@@ -142,6 +142,9 @@ class Statements(Handling):
         decorators = [(one.lineno, self.evaluate(one, scope)) for one in node.decorator_list]
         bases = tuple(self.evaluate(one, scope) for one in node.bases if not isinstance(one, ast.Starred))
         made = Class(node.name, bases, {"__doc__": attributes.docstring(node)}, scope.module.name)
+        made.annotated.extend(
+            one.target.id for one in node.body if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+        )
         inner = Scope(made.names, scope.module, scope, is_class=True)
         self.execute(node.body, inner)
         for value in made.names.values():
@@ -149,7 +152,26 @@ class Statements(Handling):
             if isinstance(function, PythonFunction) and function.owner is None:
                 function.owner = made
         enum_.finish(made)
+        made = self._made_by_metaclass(node, made, scope)
         self.bind(node.name, self._decorated(made, decorators), scope)
+
+    def _made_by_metaclass(self, node: ast.ClassDef, made: Class, scope: Scope) -> Class:
+        """What a metaclass of the package makes of a class; then its base is told of it."""
+        given = {one.arg: self.evaluate(one.value, scope) for one in node.keywords if one.arg is not None}
+        metaclass = given.pop("metaclass", None)
+        if isinstance(metaclass, Class) and isinstance(metaclass.find("__new__"), PythonFunction):
+            arguments = [metaclass, made.name, made.bases, made.names]
+            result = self.call(metaclass.find("__new__"), arguments, dict(given))
+            made = result if isinstance(result, Class) else made
+        if isinstance(metaclass, Class) and isinstance(metaclass.find("__init__"), PythonFunction):
+            self.call(metaclass.find("__init__"), [made, made.name, made.bases, made.names], dict(given))
+        for base in made.ancestry()[1:]:
+            hook = base.names.get("__init_subclass__") if isinstance(base, Class) else None
+            function = getattr(hook, "function", hook)
+            if isinstance(function, PythonFunction):
+                self.call(function, [made], given)
+                break
+        return made
 
     def _return(self, node: ast.Return, scope: Scope) -> None:
         raise ReturnSignal(None if node.value is None else self.evaluate(node.value, scope))

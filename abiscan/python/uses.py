@@ -29,6 +29,7 @@ class _Beside:
     def __init__(self, world: AskedWorld, torch: OtherTorch) -> None:
         self.torch_version, self.cuda = torch.version, torch.cuda
         self.python, self.machine = world.python, world.machine
+        self.cxx11_abi: bool | Answer = Answer.UNKNOWN
 
     def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
         """Nobody asks: see ``Willing``."""
@@ -49,6 +50,8 @@ class Willing(AskedWorld):
     :param torch: in place of the torch of that world
     """
 
+    _has_loaded = False
+
     def __init__(self, world: AskedWorld, torch: OtherTorch | None = None) -> None:
         if torch is None:
             super().__init__(*world.asker)
@@ -59,11 +62,12 @@ class Willing(AskedWorld):
 
     def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
         """It loads."""
+        self._has_loaded = True
         return None
 
     def operator(self, name: str) -> bool | Answer:
-        """It may be there."""
-        return Answer.UNKNOWN
+        """It may be there once something is loaded."""
+        return Answer.UNKNOWN if self._has_loaded else super().operator(name)
 
     def call(self, operator: str) -> int | bool | str | NoResult | None:
         """Whatever it returns."""
@@ -79,6 +83,7 @@ class Unwilling(Willing):
 
     def load(self, path: str, loader: LoadedBy) -> Raised | Answer | None:
         """It loads, unless it is one of those."""
+        self._has_loaded = True
         error = "ImportError" if loader is LoadedBy.IMPORT else "OSError"
         return Raised(exception=error, message=None, at=None) if path in self.refused else None
 
@@ -187,11 +192,12 @@ def later(
             parts = path.removesuffix(".py").removesuffix("/__init__").split("/")
             for name in accumulate(parts, "{}.{}".format):  # each package is imported before what is in it
                 before = len(machine.trace.attempts)
-                if not _try_import(machine, name):
-                    break
+                succeeds = _try_import(machine, name)
                 found = library.locate(name)
                 if found is not None and found.file not in imported:
                     by_module.setdefault(name, machine.trace.attempts[before:])
+                if not succeeds:
+                    break
         before = len(machine.trace.attempts)
         _call_all(library, machine)
         in_functions = machine.trace.attempts[before:]

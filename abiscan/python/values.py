@@ -24,6 +24,8 @@ class Why(enum.Enum):
     """The machine that the code runs on decides: its GPU, its files, what else is installed."""
     TARGET = "target"
     """The torch that the package is imported on decides: by its version, or by what an operator returns there."""
+    ELSEWHERE = "elsewhere"
+    """It is of another package: a path in it is none of a library of this one."""
     ARGUMENT = "argument"
     """It is an argument of a function that is called to see what it does."""
 
@@ -137,7 +139,14 @@ class Class:
     bases: tuple[object, ...]
     names: dict[str, object]
     module: str = ""
+    annotated: list[str] = field(default_factory=list)
+    """The names that its body annotates, in order: the fields of a dataclass or a named tuple."""
     _ancestry: list[object] | None = None
+
+    def fields(self) -> list[str]:
+        """The fields of a dataclass or a named tuple, those of the bases first."""
+        classes = [one for one in reversed(self.ancestry()) if isinstance(one, Class)]
+        return list(dict.fromkeys(name for one in classes for name in one.annotated))
 
     def ancestry(self) -> list[object]:
         """The class and what it derives from, nearest first."""

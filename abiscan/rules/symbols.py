@@ -31,21 +31,21 @@ def nearest_export(linkage: Linkage, name: str) -> Nearest | None:
     missing = Signature.of(demangle(name))
     if missing.parameters is None:
         return None
-    best: tuple[float, str, Signature] | None = None
-    seen_names: set[str] = set()
-    for prefix in same_name_prefixes(name):
-        for library in linkage.torch_libraries.values():
-            for candidate in library.symbols.starting_with(prefix):
-                if candidate in seen_names:
-                    continue
-                seen_names.add(candidate)
-                signature = Signature.of(demangle(candidate))
-                if signature.parameters is None or _bare(signature.name) != _bare(missing.name):
-                    continue
-                ranked = (signature.likeness(missing), candidate, signature)
-                if best is None or ranked[:2] > best[:2]:
-                    best = ranked
-    return Nearest(name=best[1], signature=best[2].marked_against(missing)) if best else None
+    candidates = {
+        candidate: Signature.of(demangle(candidate))
+        for prefix in same_name_prefixes(name)
+        for library in linkage.torch_libraries.values()
+        for candidate in library.symbols.starting_with(prefix)
+    }
+    alike = [
+        (signature.likeness(missing), candidate)
+        for candidate, signature in candidates.items()
+        if signature.parameters is not None and _bare(signature.name) == _bare(missing.name)
+    ]
+    if not alike:
+        return None
+    _, best = max(alike)
+    return Nearest(name=best, signature=candidates[best].marked_against(missing))
 
 
 def library_with(libraries: Mapping[str, SharedObject], name: str) -> str | None:

@@ -106,9 +106,8 @@ def _unexplained(linkage: Linkage) -> Iterator[UndefinedSymbol]:
     explained = {symbol.reference.name for symbol in of_missing_libraries(linkage)}
     for symbol in linkage.undefined:
         name = symbol.reference.name
-        if symbol.reference.version in stale or name in explained or is_python_symbol(name):
-            continue
-        if not is_string_abi_mismatch(linkage, name):
+        is_explained = symbol.reference.version in stale or name in explained or is_python_symbol(name)
+        if not is_explained and not is_string_abi_mismatch(linkage, name):
             yield symbol
 
 

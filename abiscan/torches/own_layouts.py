@@ -116,7 +116,7 @@ def _read(
 
 def _on_disk(release: TorchRelease, files: Files) -> Path | None:
     """The folder of the headers of a torch; None if they are in a wheel."""
-    source = files.source(posixpath.join(release.package, INCLUDE, NEEDED[-1]))
+    source = files.source(posixpath.join(release.package, INCLUDE, "ATen/ATen.h"))  # which every release has
     return Path(release.package, INCLUDE) if isinstance(source, DiskFile) else None
 
 

@@ -222,6 +222,160 @@ PACKAGES: dict[str, dict[str, str]] = {
         "dll = ctypes.CDLL(os.path.join(here, 'lib.so'), mode=ctypes.RTLD_GLOBAL)\n",
         "lib.so": BAD,
     },
+    # ---- ways to find a library
+    "path_finder": {
+        "__init__.py": "import importlib\n"
+        "import os.path as osp\n"
+        "import torch\n"
+        "for library in ['_version', '_scatter']:\n"
+        "    cuda_spec = importlib.machinery.PathFinder().find_spec(f'{library}_cuda', [osp.dirname(__file__)])\n"
+        "    cpu_spec = importlib.machinery.PathFinder().find_spec(f'{library}_cpu', [osp.dirname(__file__)])\n"
+        "    spec = cuda_spec or cpu_spec\n"
+        "    if spec is not None:\n"
+        "        torch.ops.load_library(spec.origin)\n"
+        "    else:\n"
+        "        raise ImportError(f\"Could not find module '{library}_cpu' in {osp.dirname(__file__)}\")\n",
+        "_version_cpu.so": GOOD,
+        "_scatter_cpu.so": BAD,
+    },
+    "path_finder_finds_nothing": {
+        "__init__.py": "import importlib, torch\n"
+        "import os.path as osp\n"
+        "spec = importlib.machinery.PathFinder.find_spec('_gone', [osp.dirname(__file__)])\n"
+        "if spec is None:\n"
+        "    raise ImportError(f\"Could not find module '_gone'\")\n"
+        "torch.ops.load_library(spec.origin)\n",
+        "lib.so": BAD,
+    },
+    "extension_loader": {
+        "__init__.py": "import os, torch\n"
+        "here = os.path.dirname(os.path.abspath(__file__))\n"
+        "from importlib.machinery import ExtensionFileLoader\n"
+        "loader = ExtensionFileLoader('_C', os.path.join(here, '_C.so'))\n"
+        "import importlib.util\n"
+        "spec = importlib.util.spec_from_loader('_C', loader)\n"
+        "mod = importlib.util.module_from_spec(spec)\n"
+        "loader.exec_module(mod)\n",
+        "_C.so": BAD,
+    },
+    "scandir": {
+        "__init__.py": "import os, torch\n"
+        "here = os.path.dirname(os.path.abspath(__file__))\n"
+        "with os.scandir(here) as it:\n"
+        "    for e in it:\n"
+        "        if e.name.endswith('.so') and e.is_file():\n"
+        "            torch.ops.load_library(e.path)\n",
+        "lib.so": BAD,
+    },
+    "suffix_of_extensions": {
+        "__init__.py": "import os, torch\n"
+        "here = os.path.dirname(os.path.abspath(__file__))\n"
+        "import sysconfig\n"
+        "suffix = sysconfig.get_config_var('EXT_SUFFIX')\n"
+        "torch.ops.load_library(os.path.join(here, '_C' + suffix))\n",
+        "_C.cpython-311-x86_64-linux-gnu.so": BAD,
+    },
+    "suffix_among_variables": {
+        "__init__.py": "import os, torch\n"
+        "here = os.path.dirname(os.path.abspath(__file__))\n"
+        "from sysconfig import get_config_vars\n"
+        "torch.ops.load_library(here + '/_C' + get_config_vars()['EXT_SUFFIX'])\n",
+        "_C.cpython-311-x86_64-linux-gnu.so": BAD,
+    },
+    "resource_path": {
+        "__init__.py": "import importlib.resources, torch\n"
+        "with importlib.resources.path('resource_path', 'lib.so') as p:\n"
+        "    torch.ops.load_library(str(p))\n",
+        "lib.so": BAD,
+    },
+    "nullcontext": {
+        "__init__.py": "import os, torch\n"
+        "here = os.path.dirname(os.path.abspath(__file__))\n"
+        "from contextlib import nullcontext\n"
+        "with nullcontext(os.path.join(here, 'lib.so')) as p:\n"
+        "    torch.ops.load_library(p)\n",
+        "lib.so": BAD,
+    },
+    "cdll_item": {
+        "__init__.py": "import os, torch\n"
+        "here = os.path.dirname(os.path.abspath(__file__))\n"
+        "import ctypes\n"
+        "ctypes.cdll[os.path.join(here, 'lib.so')]\n",
+        "lib.so": BAD,
+    },
+    "load_dynamic": {
+        "__init__.py": "import os, torch\n"
+        "here = os.path.dirname(os.path.abspath(__file__))\n"
+        "import imp\n"
+        "imp.load_dynamic('_C', os.path.join(here, '_C.so'))\n",
+        "_C.so": BAD,
+    },
+    "iter_modules": {
+        "__init__.py": "import pkgutil, importlib, torch\n"
+        "for _, name, ispkg in pkgutil.iter_modules(__path__, __name__ + '.'):\n"
+        "    importlib.import_module(name)\n",
+        "sub.py": "raise ValueError('sub')\n",
+        "lib.so": BAD,
+    },
+    "walk_packages": {
+        "__init__.py": "import pkgutil, importlib\n"
+        "for info in pkgutil.walk_packages(__path__, prefix=__name__ + '.'):\n"
+        "    importlib.import_module(info.name)\n",
+        "s/__init__.py": "",
+        "s/t.py": "raise ValueError('t')\n",
+        "lib.so": BAD,
+    },
+    "find_loader": {
+        "__init__.py": "import pkgutil, torch\n"
+        "if pkgutil.find_loader('find_loader._ext') is None:\n"
+        "    raise ImportError('no ext')\n",
+        "lib.so": BAD,
+    },
+    "uname": {
+        "__init__.py": "import os, torch\n"
+        "here = os.path.dirname(os.path.abspath(__file__))\n"
+        "if os.uname().machine == 'x86_64':\n"
+        "    torch.ops.load_library(here + '/lib.so')\n",
+        "lib.so": BAD,
+    },
+    "star_of_a_name_that_is_absent": {
+        "__init__.py": "from .impl import *\nrun()\n",
+        "impl.py": "__all__ = ['run', 'gone']\ndef run():\n    pass\n",
+        "lib.so": BAD,
+    },
+    "absent_library_of_torch": {
+        "__init__.py": "import os, torch\n"
+        "here = os.path.dirname(os.path.abspath(__file__))\n"
+        "import ctypes\n"
+        "p = os.path.join(os.path.dirname(torch.__file__), 'lib', 'libtorch_cuda.so')\n"
+        "if not os.path.exists(p):\n"
+        "    raise ImportError('needs a CUDA build of torch')\n",
+        "lib.so": BAD,
+    },
+    "configuration": {
+        "__init__.py": "import os, torch\n"
+        "here = os.path.dirname(os.path.abspath(__file__))\n"
+        "from configparser import ConfigParser\n"
+        "config = ConfigParser()\n"
+        "config.read(os.path.join(here, 'run.ini'))\n"
+        "C = dict(config.items('CONFIG'))\n"
+        "if C.get('cib', '0') == '1':\n"
+        "    torch.ops.load_library(os.path.join(here, 'lib.so'))\n",
+        "run.ini": "[CONFIG]\ncib = 1\n",
+        "lib.so": BAD,
+    },
+    "configuration_of_sections": {
+        "__init__.py": "import os, torch\n"
+        "here = os.path.dirname(os.path.abspath(__file__))\n"
+        "import configparser\n"
+        "c = configparser.ConfigParser()\n"
+        "with open(here + '/run.ini') as f:\n"
+        "    c.read_file(f)\n"
+        "if c.getboolean('CONFIG', 'cib') and c['CONFIG']['name'] == 'lib':\n"
+        "    torch.ops.load_library(os.path.join(here, c.get('CONFIG', 'name') + '.so'))\n",
+        "run.ini": "[CONFIG]\ncib = yes\nname = lib\n",
+        "lib.so": BAD,
+    },
     # ---- modules of the package, of torch and of others
     "submodules": {
         "__init__.py": "from .a import *\nfrom . import b\nassert b.name == 'b'\nrun()\n",
@@ -240,6 +394,33 @@ PACKAGES: dict[str, dict[str, str]] = {
     "absent_module": {"__init__.py": "import torch\nfrom .a import b\nimport absent_module.c\n", "a.py": "b = 1\n"},
     "absent_attribute": {"__init__.py": "import torch\nfrom . import a\na.nothing\n", "a.py": "something = 1\n"},
     "absent_in_torch": {"__init__.py": "from torch.nn.functional import NoSuchFunction\n"},
+    "string_abi": {
+        "__init__.py": "import os, torch\n"
+        "here = os.path.dirname(os.path.abspath(__file__))\n"
+        "if torch._C._GLIBCXX_USE_CXX11_ABI != False:\n"
+        "    raise RuntimeError('ABI')\n",
+        "lib.so": BAD,
+    },
+    "string_abi_asked": {
+        "__init__.py": "import os, torch\n"
+        "here = os.path.dirname(os.path.abspath(__file__))\n"
+        "if torch.compiled_with_cxx11_abi():\n"
+        "    raise RuntimeError('ABI')\n",
+        "lib.so": BAD,
+    },
+    "absent_below_a_star": {
+        "__init__.py": "import torch.utils._pytree as pt\n"
+        "f = pt.register_pytree_node\n"
+        "from torch.distributed._tensor import DTensor\n"
+        "from torch.onnx.symbolic_helper import no_such_name\n",
+        "lib.so": BAD,
+    },
+    "absent_beside_dynamic_code": {
+        "__init__.py": "from torch.nn.parallel._functions import _get_stream\n"
+        "from torch.distributed.algorithms.join import Join\n"
+        "from torch._inductor.utils import no_such_thing\n",
+        "lib.so": BAD,
+    },
     "absent_torch_module": {"__init__.py": "import torch\nimport torch.nn.no_such_module\n"},
     "absent_package": {"__init__.py": "import torch\nimport no_such_package_of_abiscan\n"},
     "optional_package": {
@@ -316,6 +497,107 @@ PACKAGES: dict[str, dict[str, str]] = {
         "raise RuntimeError(f'{Loader.loaded!r} {once():03d}')\n",
         "a.so": GOOD,
         "b.so": MODULE,
+    },
+    "executed_file": {
+        "__init__.py": "import os, torch\n"
+        "here = os.path.dirname(os.path.abspath(__file__))\n"
+        "ns = {}\n"
+        "with open(os.path.join(here, 'version.py')) as f:\n"
+        "    exec(f.read(), ns)\n"
+        "if not torch.__version__.startswith(ns['torch_version']):\n"
+        "    raise ImportError('built for ' + ns['torch_version'])\n",
+        "version.py": "torch_version = '2.5.1'\n",
+        "lib.so": BAD,
+    },
+    "compiled_file": {
+        "__init__.py": "import os, torch\n"
+        "here = os.path.dirname(os.path.abspath(__file__))\n"
+        "ns = {}\n"
+        "exec(compile(open(os.path.join(here, 'version.py')).read(), 'v', 'exec'), ns)\n"
+        "if ns['torch_version'] != torch.__version__:\n"
+        "    raise ImportError('built for ' + ns['torch_version'])\n",
+        "version.py": "torch_version = '2.5.1'\n",
+        "lib.so": BAD,
+    },
+    "executed_function": {
+        "__init__.py": "import os, torch\n"
+        "here = os.path.dirname(os.path.abspath(__file__))\n"
+        "ns = {'a': 1}\n"
+        "with open(os.path.join(here, 'v.py')) as f:\n"
+        "    exec(f.read(), ns)\n"
+        "raise ImportError(ns['f']())\n",
+        "v.py": "x = a + 1\ndef f():\n    return 'x%d' % x\n",
+        "lib.so": BAD,
+    },
+    "dataclass": {
+        "__init__.py": "import os, torch\n"
+        "here = os.path.dirname(os.path.abspath(__file__))\n"
+        "from dataclasses import dataclass, field\n"
+        "@dataclass\n"
+        "class L:\n"
+        "    name: str\n"
+        "    extra: list = field(default_factory=list)\n"
+        "    @property\n"
+        "    def path(self):\n"
+        "        return os.path.join(here, self.name)\n"
+        "for l in [L('lib.so')]:\n"
+        "    torch.ops.load_library(l.path)\n",
+        "lib.so": BAD,
+    },
+    "named_tuple": {
+        "__init__.py": "import os, torch\n"
+        "here = os.path.dirname(os.path.abspath(__file__))\n"
+        "from typing import NamedTuple\n"
+        "class L(NamedTuple):\n"
+        "    name: str\n"
+        "    strict: bool = True\n"
+        "for l in (L('lib.so'),):\n"
+        "    if l.strict:\n"
+        "        torch.ops.load_library(os.path.join(here, l.name))\n",
+        "lib.so": BAD,
+    },
+    "cached_property": {
+        "__init__.py": "import os, torch\n"
+        "here = os.path.dirname(os.path.abspath(__file__))\n"
+        "import functools\n"
+        "class L:\n"
+        "    @functools.cached_property\n"
+        "    def path(self):\n"
+        "        return os.path.join(here, 'lib.so')\n"
+        "    @staticmethod\n"
+        "    def load(p):\n"
+        "        torch.ops.load_library(p)\n"
+        "L.load(L().path)\n",
+        "lib.so": BAD,
+    },
+    "metaclass": {
+        "__init__.py": "import os, torch\n"
+        "here = os.path.dirname(os.path.abspath(__file__))\n"
+        "class Meta(type):\n"
+        "    registry = []\n"
+        "    def __new__(m, n, b, d):\n"
+        "        c = super().__new__(m, n, b, d)\n"
+        "        m.registry.append(n)\n"
+        "        return c\n"
+        "class A(metaclass=Meta):\n"
+        "    pass\n"
+        "if 'A' in Meta.registry:\n"
+        "    raise RuntimeError('A')\n",
+        "lib.so": BAD,
+    },
+    "init_subclass": {
+        "__init__.py": "import os, torch\n"
+        "here = os.path.dirname(os.path.abspath(__file__))\n"
+        "class Base:\n"
+        "    reg = {}\n"
+        "    def __init_subclass__(cls, **k):\n"
+        "        Base.reg[cls.__name__] = cls\n"
+        "class Foo(Base):\n"
+        "    pass\n"
+        "if 'Foo' not in Base.reg:\n"
+        "    raise RuntimeError('x')\n"
+        "torch.ops.load_library(here + '/lib.so')\n",
+        "lib.so": BAD,
     },
     "exits": {"__init__.py": "import sys, torch\nif not sys.argv:\n    pass\nsys.exit('cannot run here')\n"},
     "asserts": {"__init__.py": "import torch\nx = {'a': [1, 2, 3]}\nassert len(x['a']) == 4, f\"{x['a'][-1]}\"\n"},

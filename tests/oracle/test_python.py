@@ -59,6 +59,7 @@ class RecordedWorld:
         self.cuda: str | Answer | None = None
         self.python: tuple[int, int] | Answer = (3, 11)
         self.machine = "x86_64"
+        self.cxx11_abi: bool | Answer = True
         self._errors = {load["path"]: load.get("error") for load in record["loads"]}
         self._operators = {name for name in record["operators"] if name not in record["registered"]}
         self._operators |= {name for name in record["operators"] if name.startswith("abiscan_loads")}
@@ -135,3 +136,20 @@ def test_registers_what_the_dispatcher_gets(recorded: dict[str, dict[str, Any]])
     defined = {name for name in record["operators"] if name.startswith("abiscan_python")}
     assert {one.operator for one in said if one.what is Registers.DEFINITION} == defined
     assert not any(one.perhaps for one in said)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "torch.nn.functional",
+        "torch._inductor.utils",
+        "torch.onnx.symbolic_helper",
+        "torch.distributed._shard.checkpoint.planner",  # another module by this name
+    ],
+)
+def test_a_name_that_a_module_of_torch_has_is_never_said_to_be_absent(module: str) -> None:
+    code = f"import json, importlib; print(json.dumps(dir(importlib.import_module({module!r}))))"
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
+    around = Surroundings(torch_folder=interpreter.installed_torch())
+    names = [name for name in json.loads(done.stdout.splitlines()[-1]) if not name.startswith("__")]
+    assert [name for name in names if around.has(module, name) is False] == []

@@ -8,11 +8,14 @@ Layouts: CPython's Include/object.h, Include/cpython/object.h, Include/moduleobj
 
 from __future__ import annotations
 
+import itertools
 import re
 import struct
+from collections.abc import Iterator
 from typing import Final
 
 from abiscan.emulation.doubles import Doubles
+from abiscan.emulation.emulator import Emulator
 from abiscan.emulation.process import Call, EmulatedProcess
 
 _OBJECT_SIZE: Final = 1024  # a PyHeapTypeObject has less
@@ -81,7 +84,7 @@ def new_module(process: EmulatedProcess) -> int:
 def _owned(process: EmulatedProcess, type_object: int) -> int:
     """The address of a fresh object that the extension creates: it only has attributes that are set."""
     instance = new_object(process, type_object)
-    process.attributes[instance] = {_OWN: 1}
+    process.attributes[instance] = {_OWN: instance}
     return instance
 
 
@@ -308,12 +311,16 @@ def _instance(call: Call) -> int:
 @CPYTHON.named("PyType_IsSubtype")
 def _is_subtype(call: Call) -> int:
     """Whether the second type is among the bases of the first; the interpreter's types have only one base."""
-    type_object, base = call.argument(0), call.argument(1)
-    for _ in range(_MAX_BASES):
-        if type_object == base or not type_object:
-            break
-        type_object = call.machine.word(type_object + _BASE_OFFSET)
-    return int(type_object == base or base == call.process.bind("PyBaseObject_Type"))
+    base = call.argument(1)
+    bases = itertools.islice(_with_bases(call.machine, call.argument(0)), _MAX_BASES)
+    return int(base in bases or base == call.process.bind("PyBaseObject_Type"))
+
+
+def _with_bases(machine: Emulator, type_object: int) -> Iterator[int]:
+    """A type, its base, the base of that, and so on."""
+    while type_object:
+        yield type_object
+        type_object = machine.word(type_object + _BASE_OFFSET)
 
 
 @CPYTHON.named("PyType_Ready")
@@ -349,10 +356,11 @@ def _object(call: Call) -> int:
 
 def module_functions(process: EmulatedProcess, definition: int) -> list[int]:
     """The functions in the slots of a module definition, which the importer calls with the module (PEP 489)."""
-    machine, functions = process.machine, []
-    slots = machine.word(definition + _SLOTS_OFFSET) if process.image.contains(definition) else 0
-    for at in range(slots, slots + 16 * _MAX_SLOTS, 16) if process.image.contains(slots) else ():
-        kind, function = machine.words(at, 2)
+    machine, image, functions = process.machine, process.image, list[int]()
+    if not image.contains(definition) or not image.contains(slots := machine.word(definition + _SLOTS_OFFSET)):
+        return []
+    for number in range(_MAX_SLOTS):
+        kind, function = machine.words(slots + 16 * number, 2)
         if not kind & 0xFFFF_FFFF:
             break
         if kind & 0xFFFF_FFFF == _MODULE_EXECUTE:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import struct
 import zlib
+from collections.abc import Callable
 from typing import Final
 
 from abiscan.emulation.doubles import Doubles, ctype
@@ -64,7 +66,7 @@ def _compare_memory(call: Call) -> int:
 @LIBC.named("memchr")
 def _find_in_memory(call: Call) -> int:
     start, size = call.argument(0), _checked(call, call.argument(2))
-    at = call.machine.read(start, size).find(call.argument(1) & 0xFF) if size else -1
+    at = (call.machine.read(start, size) if size else b"").find(call.argument(1) & 0xFF)
     return start + at if at >= 0 else 0
 
 
@@ -83,7 +85,7 @@ def _reallocate(call: Call) -> int:
     old, size = call.argument(0), call.argument(1)
     new = call.process.allocate(size)
     kept = min(call.process.size_of(old), size)
-    if old and kept:
+    if kept:
         call.machine.write(new, call.machine.read(old, kept))
     return new
 
@@ -94,13 +96,12 @@ def _reallocate(call: Call) -> int:
 def _allocate_aligned(call: Call) -> int:
     first, second = call.argument(0), call.argument(1)
     size, alignment = (first, second) if call.name.startswith("_Z") else (second, first)
-    return call.process.allocate(size, min(max(alignment, 16), 1 << 20))
+    return call.process.allocate(size, max(alignment, 16))
 
 
 @LIBC.named("posix_memalign")
 def _allocate_aligned_posix(call: Call) -> int:
-    alignment = min(max(call.argument(1), 16), 1 << 20)
-    call.machine.set_word(call.argument(0), call.process.allocate(call.argument(2), alignment))
+    call.machine.set_word(call.argument(0), call.process.allocate(call.argument(2), max(call.argument(1), 16)))
     return 0
 
 
@@ -141,7 +142,7 @@ def _compare(call: Call) -> int:
 @LIBC.named("strchr", "strrchr", "index", "rindex", "strchrnul")
 def _find_character(call: Call) -> int:
     text, wanted = call.machine.text(call.argument(0)) + b"\0", call.argument(1) & 0xFF
-    at = text.rfind(wanted) if "r" in call.name[3:4] or call.name == "rindex" else text.find(wanted)
+    at = text.rfind(wanted) if call.name in ("strrchr", "rindex") else text.find(wanted)
     if at < 0:
         return call.argument(0) + len(text) - 1 if call.name == "strchrnul" else 0
     return call.argument(0) + at
@@ -208,7 +209,7 @@ def _locate_table(call: Call) -> int:
         form, entry = _TABLES[call.name]
         entries = struct.pack(f"<384{form}", *map(entry, range(_LOWEST, 256)))
         zero = process.store(entries) - _LOWEST * struct.calcsize(form)
-        process.character_tables[call.name] = process.store(zero.to_bytes(8, "little"))
+        process.character_tables[call.name] = process.store(struct.pack("<Q", zero))
     return process.character_tables[call.name]
 
 
@@ -237,43 +238,67 @@ def _parse_integer(call: Call) -> int:
 
 
 _CONVERSION: Final = re.compile(rb"%([-+ #0]*)(\d*|\*)(?:\.(\d*|\*))?(hh|h|ll|l|z|j|t)?([diuxXcspo%])")
+_BITS: Final = {b"hh": 8, b"h": 16, None: 32}  # of a number with this length modifier; 64 with any other
 
 
-def _format(call: Call, form: bytes, next_argument: object) -> bytes:
+def _format(call: Call, form: bytes, next_argument: Callable[[], int]) -> bytes:
+    """What ``printf`` makes of integers, characters and texts (C11, 7.21.6.1)."""
+
     def convert(match: re.Match[bytes]) -> bytes:
         flags, width, precision, length, kind = match.groups()
         if kind == b"%":
             return b"%"
-        pull = next_argument
-        assert callable(pull)
         if width == b"*":
-            width = str(_signed(pull(), 32)).encode()
+            width = b"%d" % _signed(next_argument(), 32)
+        if width.startswith(b"-"):
+            flags, width = flags + b"-", width[1:]
         if precision == b"*":
-            precision = str(_signed(pull(), 32)).encode()
-        value = pull()
-        bits = 64 if length in (b"l", b"ll", b"z", b"j", b"t") else 32
+            precision = b"%d" % _signed(next_argument(), 32)
+        if precision is not None and precision.startswith(b"-"):
+            precision = None  # as if there were none
+        value = next_argument()
         if kind == b"s":
             text = call.machine.text(value) if value else b"(null)"
-            text = text[: int(precision or 0)] if precision is not None else text
-            spec = b"%" + (b"-" if b"-" in flags else b"") + width + b"s"
-            return spec % text
+            return _padded(text if precision is None else text[: int(precision or b"0")], flags, width)
         if kind == b"c":
-            return bytes((value & 0xFF,))
+            return _padded(bytes((value & 0xFF,)), flags, width)
         if kind == b"p":
-            return b"%#x" % value
+            return _padded(b"%#x" % value if value else b"(nil)", flags, width)
+        bits = _BITS.get(length, 64)
         number = _signed(value, bits) if kind in b"di" else value & ((1 << bits) - 1)
-        spec = b"%" + flags + width + (b"." + precision if precision is not None else b"")
-        return (spec + (b"d" if kind == b"u" else kind)) % number
+        return _number(number, flags, width, precision, kind)
 
     return _CONVERSION.sub(convert, form)
 
 
-def _from_registers(call: Call, first: int) -> object:
-    position = iter(range(first, first + 64))
+def _padded(text: bytes, flags: bytes, width: bytes) -> bytes:
+    size = int(width or b"0")
+    return text.ljust(size) if b"-" in flags else text.rjust(size)
+
+
+def _number(number: int, flags: bytes, width: bytes, precision: bytes | None, kind: bytes) -> bytes:
+    """An integer: its sign or prefix, zeroes, its digits."""
+    digits = b"%%%b" % (kind if kind in b"xXo" else b"d") % abs(number)
+    if precision is not None:
+        digits = digits.rjust(int(precision or b"0"), b"0") if number or int(precision or b"0") else b""
+    sign = b""
+    if kind in b"di":
+        sign = b"-" if number < 0 else b"+" if b"+" in flags else b" " if b" " in flags else b""
+    elif b"#" in flags and kind in b"xX" and number:
+        sign = b"0" + kind
+    elif b"#" in flags and kind == b"o" and not digits.startswith(b"0"):
+        digits = b"0" + digits
+    if b"0" in flags and b"-" not in flags and precision is None:
+        digits = digits.rjust(int(width or b"0") - len(sign), b"0")
+    return _padded(sign + digits, flags, width)
+
+
+def _from_registers(call: Call, first: int) -> Callable[[], int]:
+    position = itertools.count(first)
     return lambda: call.argument(next(position))
 
 
-def _from_list(call: Call, address: int) -> object:
+def _from_list(call: Call, address: int) -> Callable[[], int]:
     """Arguments of a ``va_list``: those left in registers, then those in the stack.
 
     SysV psABI, figure 3.34: how far in the saved registers it is, of 48 bytes, where the stack goes on, where they are;
@@ -349,9 +374,8 @@ def _call_once(call: Call) -> int:
 
 @LIBC.named("pthread_key_create", "__pthread_key_create")
 def _create_key(call: Call) -> int:
-    call.machine.write(
-        call.argument(0), zlib.crc32(str(call.return_address).encode()).to_bytes(4, "little")[:2] + b"\0\0"
-    )
+    """Each call makes another key."""
+    call.machine.write(call.argument(0), struct.pack("<I", zlib.crc32(b"%d" % call.return_address)))
     return 0
 
 

@@ -7,12 +7,12 @@ bits/basic_string.h, bits/cow_string.h, bits/stl_tree.h, bits/stl_list.h, bits/h
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Callable
 from typing import Final
 
 from abiscan.emulation.doubles import Doubles, ctype
 from abiscan.emulation.emulator import Emulator, Stop
+from abiscan.emulation.loader import BASE
 from abiscan.emulation.process import Call, Double
 from abiscan.emulation.strings import COW, CXX11, EMPTY_REP, REP_SIZE, StringAbi, abi_in
 
@@ -20,6 +20,8 @@ LIBSTDCXX: Final = Doubles()
 
 _MOST_RESERVED: Final = 1 << 20  # with the length of a text that is not known
 _NPOS: Final = 0xFFFF_FFFF_FFFF_FFFF
+_MURMUR: Final = 0xC6A4_A793_5BD1_E995
+_FNV: Final = 0x100_0000_01B3
 _CXX11_CLASS: Final = "St7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE"
 
 
@@ -599,10 +601,33 @@ def _need_rehash(call: Call) -> int:
     return 1
 
 
-@LIBSTDCXX.named("_ZSt11_Hash_bytesPKvmm", "_ZSt15_Fnv_hash_bytesPKvmm")
+@LIBSTDCXX.named("_ZSt11_Hash_bytesPKvmm")
 def _hash(call: Call) -> int:
-    data = call.machine.read(call.argument(0), call.argument(1)) if call.argument(1) else b""
-    return zlib.crc32(data) << 32 | zlib.adler32(data, call.argument(2) & 0xFFFF)
+    """MurmurHash2, of 64 bits (libsupc++, hash_bytes.cc)."""
+    data, value = _hashed(call), call.argument(2)
+    value ^= len(data) * _MURMUR & _NPOS
+    for (word,) in struct.iter_unpack("<Q", data[: len(data) & ~7]):
+        value = (value ^ _mixed(word * _MURMUR & _NPOS) * _MURMUR) * _MURMUR & _NPOS
+    if rest := data[len(data) & ~7 :]:
+        value = (value ^ int.from_bytes(rest, "little")) * _MURMUR & _NPOS
+    return _mixed(_mixed(value) * _MURMUR & _NPOS)
+
+
+def _hashed(call: Call) -> bytes:
+    return call.machine.read(call.argument(0), call.argument(1)) if call.argument(1) else b""
+
+
+def _mixed(value: int) -> int:
+    return value ^ value >> 47
+
+
+@LIBSTDCXX.named("_ZSt15_Fnv_hash_bytesPKvmm")
+def _fnv_hash(call: Call) -> int:
+    """FNV-1a, of 64 bits (libsupc++, hash_bytes.cc)."""
+    value = call.argument(2)
+    for (character,) in struct.iter_unpack("<b", _hashed(call)):  # with its sign
+        value = (value ^ character) * _FNV & _NPOS
+    return value
 
 
 @LIBSTDCXX.named("_ZNSt8__detail15_List_node_base7_M_hookEPS0_")
@@ -655,6 +680,7 @@ def _swap_lists(call: Call) -> None:
 # flag before the first and behind the second that they are complete (bits/locale_facets.h).
 
 _FACETS: Final = 64
+_MANY: Final = 1 << 20  # owners, so that none is the last
 _CTYPE_SIZE: Final = 0x240
 
 
@@ -663,12 +689,12 @@ def _classic_locale(call: Call) -> int:
     process = call.process
     if not process.locale:
         upper, lower = (process.store(struct.pack("<256i", *map(of, range(256)))) for of in (ctype.upper, ctype.lower))
-        facet = struct.pack("<QQQQQQ", process.bind("_ZTVSt5ctypeIcE") + 16, 1 << 20, 0, 0, upper, lower)
+        facet = struct.pack("<QQ16xQQ", process.bind("_ZTVSt5ctypeIcE") + 16, _MANY, upper, lower)
         facet += struct.pack("<Q", process.store(struct.pack("<256H", *map(ctype.classes, range(256)))))
         facet += b"\1" + bytes(range(256)) + bytes(range(256)) + b"\1"  # how to widen, how to narrow, each with a flag
         address = process.store(facet.ljust(_CTYPE_SIZE, b"\0"))
         facets = process.store(struct.pack("<Q", address) * _FACETS)
-        process.locale = process.store(struct.pack("<QQQ", 1 << 20, facets, _FACETS))
+        process.locale = process.store(struct.pack("<QQQ", _MANY, facets, _FACETS))
     return process.locale
 
 
@@ -680,22 +706,21 @@ def _construct_locale(call: Call) -> int:
 
 @LIBSTDCXX.named("_ZNSt6locale7classicEv", "_ZNKSt8ios_base6getlocEv")
 def _locale(call: Call) -> int:
-    return call.process.store(_classic_locale(call).to_bytes(8, "little"))
+    return call.process.store(struct.pack("<Q", _classic_locale(call)))
 
 
 @LIBSTDCXX.named("virtual function of _ZTVSt5ctypeIcE")
 def _map_character(call: Call) -> int:
     """``do_tolower``, ``do_widen``, ``do_narrow``, of a character or of a range, which change nothing that matters."""
     character = call.argument(1)  # or the start of a range
-    is_address = character >> 32  # no memory of a process has a lower address
-    return call.argument(2) if is_address else character & 0xFF
+    return call.argument(2) if character >= BASE else character & 0xFF
 
 
 @LIBSTDCXX.matching(r"_ZSt9use_facetI(St7collate|NSt7__cxx117collate)IcE")
 def _collation(call: Call) -> int:
     """A facet that only has virtual functions."""
     name = "_ZTVNSt7__cxx117collateIcEE" if "__cxx11" in call.name else "_ZTVSt7collateIcE"
-    return call.process.store((call.process.bind(name) + 16).to_bytes(8, "little"))
+    return call.process.store(struct.pack("<Q", call.process.bind(name) + 16))
 
 
 @LIBSTDCXX.matching(r"virtual function of _ZTV(St7collate|NSt7__cxx117collate)IcE")

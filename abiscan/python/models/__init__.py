@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from abiscan.python.machine import PythonMachine
-from abiscan.python.models import enum_, importlib_, os_, plain, texts, torch_, torch_library
+from abiscan.python.models import config, enum_, importlib_, os_, plain, texts, torch_, torch_library
 
 MODELS: Mapping[str, Callable[[PythonMachine], object]] = {
     **os_.MODELS,
     **importlib_.MODELS,
     **plain.MODELS,
+    **config.MODELS,
     **enum_.MODELS,
     **texts.MODELS,
     **torch_.MODELS,

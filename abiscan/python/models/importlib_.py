@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import posixpath
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError
 from pathlib import PurePath
+from typing import NamedTuple
 
 from abiscan.python import loading
-from abiscan.python.library import absolute
+from abiscan.python.dynamic_names import absolute
+from abiscan.python.installed import version_in
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, LoadedBy
 from abiscan.python.modelled import Modelled, Native
-from abiscan.python.models.namespace import Namespace, argument, has_version, natives
+from abiscan.python.models.namespace import Model, Namespace, argument, has_version, natives
 from abiscan.python.operations import described
-from abiscan.python.values import NotKnown, OfTarget, PythonModule, Why
+from abiscan.python.values import NotKnown, OfTarget, PythonError, PythonModule, Thrown, Why
 
 Args = list[object]
 Kwargs = dict[str, object]
@@ -46,9 +50,12 @@ class SpecLoader(Modelled):
 
     def attribute(self, machine: PythonMachine, name: str) -> object:
         """``exec_module`` runs the module; that of an extension was run as it was made."""
-        return (
-            Native(name, lambda _machine, _args, _kwargs: None) if name == "exec_module" else NotKnown(f"loader.{name}")
-        )
+        methods: dict[str, Model] = {
+            "exec_module": lambda _machine, _args, _kwargs: None,
+            "create_module": lambda machine, _args, _kwargs: _made(machine, self.spec),
+            "load_module": lambda machine, _args, _kwargs: _made(machine, self.spec),
+        }
+        return Native(name, methods[name]) if name in methods else NotKnown(f"loader.{name}")
 
 
 def _import_module(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
@@ -97,11 +104,31 @@ def _from_location(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> objec
 
 
 def _from_spec(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
-    if not args or not isinstance(args[0], Spec):
-        return NotKnown("module_from_spec()")
-    if machine.files.system.libraries.search(args[0].origin or ""):
-        loading.load(machine, args[0].origin, LoadedBy.IMPORT)
-    return NotKnown(args[0].name)
+    return _made(machine, args[0]) if args and isinstance(args[0], Spec) else NotKnown("module_from_spec()")
+
+
+def _made(machine: PythonMachine, spec: Spec) -> object:
+    """The module of a spec; that of an extension is loaded as it is made."""
+    if machine.files.system.libraries.search(spec.origin or ""):
+        loading.load(machine, spec.origin, LoadedBy.IMPORT)
+    return NotKnown(spec.name)
+
+
+def _extension_loader(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    name, path = argument(args, kwargs, 0, "name"), argument(args, kwargs, 1, "path")
+    if isinstance(name, str) and isinstance(path, (str, PurePath)):
+        return SpecLoader(Spec(name, str(path)))
+    return NotKnown("ExtensionFileLoader()")
+
+
+def _from_loader(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    loader = argument(args, kwargs, 1, "loader")
+    return loader.spec if isinstance(loader, SpecLoader) else NotKnown("spec_from_loader()")
+
+
+def _load_dynamic(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    loader = _extension_loader(machine, args, kwargs)
+    return _made(machine, loader.spec) if isinstance(loader, SpecLoader) else NotKnown("imp.load_dynamic()")
 
 
 class FileFinder(Modelled):
@@ -140,6 +167,34 @@ def _finder(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     return FileFinder(str(args[0]), suffixes if known else None)
 
 
+class PathFinder(Modelled):
+    """``importlib.machinery.PathFinder``, the class as well as what calling it gives."""
+
+    __slots__ = ()
+
+    def attribute(self, machine: PythonMachine, name: str) -> object:
+        """``find_spec``."""
+        return Native(name, self._find) if name == "find_spec" else NotKnown(f"PathFinder.{name}")
+
+    def call(self, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+        """An instance."""
+        return self
+
+    def _find(self, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+        name, path = argument(args, kwargs, 0, "fullname"), argument(args, kwargs, 1, "path")
+        places = machine.items(machine.search_path if path is None else path)
+        if not isinstance(name, str) or isinstance(places, NotKnown):
+            return NotKnown("PathFinder.find_spec()")
+        for place in places:
+            inside = machine.files.inside(str(place)) if isinstance(place, (str, PurePath)) else None
+            if inside is None:
+                return NotKnown(f"PathFinder.find_spec({name!r})", Why.ENVIRONMENT)
+            found = machine.library.find(name, [inside])
+            if found is not None and found.file is not None:
+                return Spec(name, machine.files.system.place(found.file), found.folders)
+        return None if path is not None else NotKnown(f"PathFinder.find_spec({name!r})", Why.ENVIRONMENT)
+
+
 # ---- resources and metadata
 
 
@@ -153,18 +208,73 @@ def _files(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     return machine.files.system.path_class(machine.files.system.place(found.folders[0]))
 
 
-def _version(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
-    name = args[0] if args else None
-    if not isinstance(name, str):
-        return NotKnown("importlib.metadata.version()")
-    wanted = name.replace("-", "_").replace(".", "_").lower()
-    for folder in machine.files.folders[""]:
-        project, _, rest = folder.partition("-")
-        if folder.endswith(".dist-info") and project.replace(".", "_").lower() == wanted:
-            return rest.removesuffix(".dist-info")
-    if wanted == "torch" and has_version(machine):
-        return OfTarget("version('torch')", lambda world: world.torch_version)
-    return NotKnown(f"the version of {name}", Why.ENVIRONMENT)
+def _of_distribution(what: str) -> Model:
+    """A function about a distribution by its name; one that is not installed raises ``PackageNotFoundError``."""
+
+    def call(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+        name = argument(args, kwargs, 0, "distribution_name")
+        if not isinstance(name, str):
+            return NotKnown(f"importlib.metadata.{what}()")
+        own = version_in(machine.files.folders[""], name)
+        if own is not None:
+            return own if what == "version" else NotKnown(f"{what}({name!r})")
+        if name.lower() == "torch" and has_version(machine):
+            version = OfTarget("version('torch')", lambda world: world.torch_version)
+            return version if what == "version" else NotKnown(f"{what}('torch')", Why.TARGET)
+        installed = machine.library.surroundings.version(name)
+        if installed is None:
+            text = f"No package metadata was found for {name}"
+            raise Thrown(PythonError(PackageNotFoundError, (text,), {"name": name}))
+        known = what == "version" and isinstance(installed, str)
+        return installed if known else NotKnown(f"the {what} of {name}", Why.ELSEWHERE)
+
+    return call
+
+
+def _resource(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    """``importlib.resources.path``: what its context manager gives."""
+    folder, name = _files(machine, args[:1], kwargs), argument(args, kwargs, 1, "resource")
+    known = isinstance(folder, PurePath) and isinstance(name, str)
+    return folder / name if known else NotKnown("importlib.resources.path()")  # type: ignore[operator]
+
+
+# ---- pkgutil
+
+
+def _modules_in(machine: PythonMachine, args: Args, kwargs: Kwargs, *, deep: bool) -> object:
+    """``iter_modules`` and ``walk_packages``, which imports each package before it looks into it."""
+    path, prefix = argument(args, kwargs, 0, "path"), argument(args, kwargs, 1, "prefix", "")
+    places = [] if path is None else machine.items(path)
+    insides = [machine.files.inside(str(one)) for one in places] if isinstance(places, list) else []
+    folders = [one for one in insides if one is not None]
+    if not folders or len(folders) < len(insides) or not isinstance(prefix, str):
+        return NotKnown("pkgutil.iter_modules()")
+    found: list[object] = []
+    for folder in folders:
+        for name in sorted({one.partition(".")[0] for one in machine.files.folders.get(folder, ())} - {"__init__"}):
+            module = machine.library.find(name, [folder]) if name.isidentifier() else None
+            if module is None or module.file is None:
+                continue
+            found.append(ModuleInfo(NotKnown("finder"), prefix + name, bool(module.folders)))
+            if deep and module.folders:
+                machine.import_module(prefix + name)
+                below = [machine.files.system.place(one) for one in module.folders]
+                inner = _modules_in(machine, [below, f"{prefix}{name}."], {}, deep=True)
+                found.extend(inner if isinstance(inner, list) else ())
+    return found
+
+
+class ModuleInfo(NamedTuple):
+    """A module that ``pkgutil`` finds."""
+
+    module_finder: object
+    name: str
+    ispkg: bool
+
+
+def _find_loader(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    spec = _find_spec(machine, args, kwargs)
+    return SpecLoader(spec) if isinstance(spec, Spec) else spec
 
 
 def _pkgutil_path(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
@@ -177,8 +287,9 @@ def _importlib(_machine: PythonMachine) -> object:
 
 
 def _metadata(_machine: PythonMachine) -> object:
-    names = natives("importlib.metadata", version=_version)
-    return Namespace("importlib.metadata", {**names, "PackageNotFoundError": ModuleNotFoundError})
+    functions = {name: _of_distribution(name) for name in ("version", "distribution", "files", "metadata", "requires")}
+    names = natives("importlib.metadata", **functions)
+    return Namespace("importlib.metadata", {**names, "PackageNotFoundError": PackageNotFoundError})
 
 
 def _util(_machine: PythonMachine) -> object:
@@ -188,6 +299,7 @@ def _util(_machine: PythonMachine) -> object:
             "importlib.util",
             find_spec=_find_spec,
             spec_from_file_location=_from_location,
+            spec_from_loader=_from_loader,
             module_from_spec=_from_spec,
         ),
     )
@@ -195,17 +307,20 @@ def _util(_machine: PythonMachine) -> object:
 
 def _machinery(machine: PythonMachine) -> object:
     python = machine.world.python
-    names = natives("importlib.machinery", FileFinder=_finder)
+    names = natives("importlib.machinery", FileFinder=_finder, ExtensionFileLoader=_extension_loader)
     suffixes = (
         NotKnown("EXTENSION_SUFFIXES")
         if isinstance(python, Answer)
         else machine.files.system.extension_suffixes(python, machine.world.machine)
     )
-    return Namespace("importlib.machinery", {**names, "EXTENSION_SUFFIXES": suffixes})
+    names |= {"EXTENSION_SUFFIXES": suffixes, "PathFinder": PathFinder()}
+    return Namespace("importlib.machinery", names)
 
 
 def _resources(_machine: PythonMachine) -> object:
-    names = natives("importlib.resources", files=_files, as_file=lambda _m, args, _k: args[0] if args else None)
+    names = natives(
+        "importlib.resources", files=_files, path=_resource, as_file=lambda _m, args, _k: args[0] if args else None
+    )
     return Namespace("importlib.resources", names)
 
 
@@ -216,5 +331,16 @@ MODELS: dict[str, Callable[[PythonMachine], object]] = {
     "importlib.metadata": _metadata,
     "importlib_metadata": _metadata,
     "importlib.resources": _resources,
-    "pkgutil": lambda _machine: Namespace("pkgutil", natives("pkgutil", extend_path=_pkgutil_path)),
+    "imp": lambda _machine: Namespace("imp", natives("imp", load_dynamic=_load_dynamic)),
+    "pkgutil": lambda _machine: Namespace(
+        "pkgutil",
+        natives(
+            "pkgutil",
+            extend_path=_pkgutil_path,
+            iter_modules=functools.partial(_modules_in, deep=False),
+            walk_packages=functools.partial(_modules_in, deep=True),
+            find_loader=_find_loader,
+            get_loader=_find_loader,
+        ),
+    ),
 }

@@ -128,6 +128,40 @@ def _listdir(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     return listing(machine, args[0] if args else NotKnown("the current folder"))
 
 
+class DirEntry(Modelled):
+    """What ``os.scandir`` gives."""
+
+    __slots__ = ("path",)
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def attribute(self, machine: PythonMachine, name: str) -> object:
+        """Its name, its path, and what it is."""
+        if name in {"name", "path"}:
+            return machine.files.system.paths.basename(self.path) if name == "name" else self.path
+        kind = {"is_file": "file", "is_dir": "folder"}.get(name)
+        found = None if kind is None else exists(machine, self.path, kind)
+        return NotKnown(f"DirEntry.{name}") if kind is None else Native(name, lambda _m, _a, _k: found)
+
+
+def _scandir(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    folder = args[0] if args else NotKnown("the current folder")
+    names = listing(machine, folder)
+    if isinstance(names, NotKnown):
+        return names
+    return [DirEntry(machine.files.system.paths.join(str(folder), name)) for name in names]
+
+
+def _uname(machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
+    known = {
+        "sysname": machine.files.system.name,
+        "system": machine.files.system.name,
+        "machine": machine.world.machine,
+    }
+    return Namespace("os.uname()", known)
+
+
 def _walk(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     top = as_text(args[0]) if args else None
     inside = None if top is None else machine.files.inside(top)
@@ -215,6 +249,8 @@ def _os(machine: PythonMachine) -> object:
         "os",
         listdir=_listdir,
         walk=_walk,
+        scandir=_scandir,
+        uname=_uname,
         fspath=_fspath,
         _exit=_exit,
         getenv=lambda m, args, kwargs: m.call(m.attribute(environment, "get"), args, kwargs),

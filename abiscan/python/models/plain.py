@@ -248,6 +248,10 @@ def _partial(_machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
     return Native("partial", lambda machine, more, named: machine.call(function, [*given, *more], {**kwargs, **named}))
 
 
+def _cached_property(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    return Wrapped("cached_property", args[0]) if args else NotKnown("cached_property()")
+
+
 def _context_manager(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     return Wrapped("contextmanager", args[0]) if args else NotKnown("contextmanager()")
 
@@ -328,7 +332,8 @@ class CdllLoader(Modelled):
         """``LoadLibrary``."""
         if machine.files.system.is_system_library(name):
             return LoadedLibrary(name)
-        return Native("ctypes.cdll.LoadLibrary", _cdll) if name == "LoadLibrary" else NotKnown(f"ctypes.cdll.{name}")
+        is_load = name in {"LoadLibrary", "__getitem__"}
+        return Native(f"ctypes.cdll.{name}", _cdll) if is_load else NotKnown(f"ctypes.cdll.{name}")
 
 
 def _ctypes(machine: PythonMachine) -> object:
@@ -339,6 +344,40 @@ def _ctypes(machine: PythonMachine) -> object:
         return Namespace("ctypes", {**names, **classes}, absent=_OF_WINDOWS)
     more = {"windll": CdllLoader(), "oledll": CdllLoader(), **natives("ctypes", WinDLL=_cdll, OleDLL=_cdll)}
     return Namespace("ctypes", {**names, **classes, **more})
+
+
+# ---- sysconfig
+
+
+def _config(machine: PythonMachine, name: object) -> object:
+    """A variable of Python's build; the suffix of extension modules is the one that packages ask for."""
+    python = machine.world.python
+    if name in {"EXT_SUFFIX", "SOABI"} and not isinstance(python, Answer):
+        suffix = machine.files.system.extension_suffixes(python, machine.world.machine)[0]
+        return suffix if name == "EXT_SUFFIX" else suffix.strip(".").rpartition(".")[0]
+    return NotKnown(f"sysconfig.get_config_var({described(name)})", Why.ENVIRONMENT)
+
+
+class ConfigVariables(Modelled):
+    """``sysconfig.get_config_vars()``."""
+
+    __slots__ = ()
+
+    def attribute(self, machine: PythonMachine, name: str) -> object:
+        """One by its name."""
+        wanted = name in {"get", "__getitem__"}
+        one = Native(name, lambda machine, args, _kwargs: _config(machine, args[0] if args else None))
+        return one if wanted else NotKnown(f"sysconfig.get_config_vars().{name}", Why.ENVIRONMENT)
+
+
+def _config_variables(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
+    return [_config(machine, name) for name in args] if args else ConfigVariables()
+
+
+def _place_of(machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+    name = argument(args, kwargs, 0, "name")
+    known = name in {"purelib", "platlib"}
+    return machine.files.system.root if known else NotKnown(f"sysconfig.get_path({described(name)})", Why.ENVIRONMENT)
 
 
 def _find_library(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
@@ -365,15 +404,37 @@ MODELS: dict[str, Callable[[PythonMachine], object]] = {
         "warnings", **natives("warnings", warn=_telling(Told.WARNING), warn_explicit=_telling(Told.WARNING))
     ),
     "functools": namespace(
-        "functools", **natives("functools", wraps=_wraps, partial=_partial, lru_cache=_lru_cache, cache=_cache)
+        "functools",
+        **natives(
+            "functools",
+            wraps=_wraps,
+            partial=_partial,
+            lru_cache=_lru_cache,
+            cache=_cache,
+            cached_property=_cached_property,
+        ),
     ),
     "contextlib": namespace(
         "contextlib",
-        **natives("contextlib", contextmanager=_context_manager, suppress=lambda _m, args, _k: Suppress(tuple(args))),
+        **natives(
+            "contextlib",
+            contextmanager=_context_manager,
+            suppress=lambda _m, args, _k: Suppress(tuple(args)),
+            nullcontext=lambda _m, args, _k: args[0] if args else None,
+        ),
     ),
     "struct": namespace("struct", error=struct.error, **natives("struct", unpack=_unpack)),
     "collections": namespace("collections", OrderedDict=dict, **natives("collections", namedtuple=_namedtuple)),
     "ctypes": _ctypes,
+    "sysconfig": namespace(
+        "sysconfig",
+        **natives(
+            "sysconfig",
+            get_config_var=lambda machine, args, _k: _config(machine, args[0] if args else None),
+            get_config_vars=_config_variables,
+            get_path=_place_of,
+        ),
+    ),
     "ctypes.util": namespace("ctypes.util", **natives("ctypes.util", find_library=_find_library)),
     "typing": namespace(
         "typing", TYPE_CHECKING=False, **natives("typing", cast=lambda _m, args, _k: args[-1] if args else None)

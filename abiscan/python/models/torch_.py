@@ -143,10 +143,17 @@ def _absent(name: str, *, on_macos: bool = False) -> Callable[[PythonMachine], o
     return make
 
 
+def _cxx11_abi(machine: PythonMachine) -> object:
+    """The ``std::string`` that torch was built with, which its libraries tell."""
+    told = machine.world.tells("its std::string ABI", lambda world: world.cxx11_abi)
+    return told if isinstance(told, bool) else NotKnown("torch.compiled_with_cxx11_abi()", Why.ENVIRONMENT)
+
+
 def _core(machine: PythonMachine) -> object:
     known = has_cuda(machine)
     absent = False if known else NotKnown("torch._C", Why.ENVIRONMENT)
-    return Namespace("torch._C", {"_has_xpu": absent, "_has_mps": machine.files.system is MACOS, "_has_mtia": absent})
+    names = {"_has_xpu": absent, "_has_mps": machine.files.system is MACOS, "_has_mtia": absent}
+    return Namespace("torch._C", {**names, "_GLIBCXX_USE_CXX11_ABI": _cxx11_abi(machine)})
 
 
 def _version(machine: PythonMachine) -> object:
@@ -176,6 +183,7 @@ def _torch(machine: PythonMachine) -> object:
         else NotKnown("torch.__version__", Why.ENVIRONMENT),
         "ops": OperatorsValue("torch.ops", LoadedBy.LOAD_LIBRARY),
         "classes": OperatorsValue("torch.classes", LoadedBy.LOAD_CLASSES),
+        "compiled_with_cxx11_abi": Native("torch.compiled_with_cxx11_abi", lambda machine, _a, _k: _cxx11_abi(machine)),
         "__file__": f"{folder}/__init__.py" if folder else NotKnown("torch.__file__", Why.ENVIRONMENT),
         "__path__": [str(folder)] if folder else NotKnown("torch.__path__", Why.ENVIRONMENT),
     }

@@ -29,13 +29,16 @@ def hostile(bench, source, *rest, **options):
         {act}
     return judge(bench, source, *rest, **options)
 matrix.judge_on_all = hostile
+{before}
 from abiscan.cli import main
 main(prog_name="abiscan")
 """
 
 
-def run(folder: Path, *words: str, act: str = "pass", cache: Path | None = None) -> tuple[int, str, str]:
-    command = [sys.executable, "-c", RUN.format(act=act), *words]
+def run(
+    folder: Path, *words: str, act: str = "pass", before: str = "", cache: Path | None = None
+) -> tuple[int, str, str]:
+    command = [sys.executable, "-c", RUN.format(act=act, before=before), *words]
     environment = {**os.environ, "XDG_CACHE_HOME": str(cache or os.devnull)}
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False
@@ -90,6 +93,26 @@ def test_the_extensions_of_one_target(tmp_path: Path) -> None:
         alone = run(tmp_path, *words, many, "--format", "json", "--jobs", "1")
         assert "many/_0.so" in alone[1]
         assert run(tmp_path, *words, many, "--format", "json", "--jobs", "3") == alone
+
+
+TORCHES = [word for torch in ("1.8.0", "2.0.0", "2.6.0", "2.12.1") for word in ("--torch", torch)]
+
+
+def test_the_torches_of_one_target(targets: Path) -> None:
+    for name in ("one-1.0-cp311-cp311-linux_x86_64.whl", "gone.so"):
+        alone = run(targets, "matrix", name, *TORCHES, "--format", "json", "--jobs", "1")
+        assert all(list(row["releases"]) == TORCHES[1::2] for row in json.loads(alone[1])["results"])
+        assert run(targets, "matrix", name, *TORCHES, "--format", "json", "--jobs", "2") == alone
+
+
+def test_a_process_that_dies_on_one_of_several_torches(tmp_path: Path) -> None:
+    extension().write(tmp_path / "a.so")
+    before = "judge_one = matrix.Bench.judge\ndef dying(self, source, name, *rest, **options):\n"
+    before += "    if name == '2.6.0': os.kill(os.getpid(), signal.SIGSEGV)\n"
+    before += "    return judge_one(self, source, name, *rest, **options)\nmatrix.Bench.judge = dying"
+    code, output, errors = run(tmp_path, "matrix", "a.so", *TORCHES, "--jobs", "2", before=before)
+    assert (code, output) == (3, "")
+    assert errors.startswith("abiscan: a.so: reading it was stopped: the process died of SIGSEGV")
 
 
 @pytest.mark.parametrize(

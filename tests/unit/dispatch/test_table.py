@@ -15,7 +15,7 @@ from typing import Any, Final
 import pytest
 
 from abiscan.binary.elf import Machine
-from abiscan.dispatch.calls import failure, failure_message, lookup_message
+from abiscan.dispatch.calls import Failure, failure, failure_message, lookup_message
 from abiscan.dispatch.operators import Fallback, Kernel, Operators
 from abiscan.dispatch.table import UNNAMED, DispatchTable, EntrySource, no_key_of
 from abiscan.torches.embedded_operators import operators
@@ -121,3 +121,19 @@ def test_a_kernel_for_autograd_alone_does_the_work() -> None:
     table = DispatchTable((2, 8), operators("2.8.0", Machine.X86_64))
     assert failure(table, "_c10d_functional_autograd::all_to_all_single", "CPU") is None
     assert failure(table, "aten::cudnn_convolution", "CPU") is not None
+
+
+@pytest.mark.parametrize(
+    ("key", "backend", "expected"),
+    [
+        ("PrivateUse1", "npu", "'npu'"),
+        ("AutogradPrivateUse1", "npu", "'Autogradnpu'"),
+        ("PrivateUse1", None, "'PrivateUse1'"),
+        ("CUDA", "npu", "'CUDA'"),
+    ],
+)
+def test_a_backend_is_called_by_its_own_name(key: str, backend: str | None, expected: str) -> None:
+    """``toString`` of c10/core/DispatchKey.cpp puts the name of a renamed backend in the place of PrivateUse1."""
+    table = table_of("2.3.1", [kernel("ns::f", "CPU")])
+    text = failure_message(table, Failure(operator="ns::f", key=key), backend).text
+    assert f"with arguments from the {expected} backend" in text

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
+from icicle import ExceptionCode  # type: ignore[import-untyped]
 
 from abiscan.emulation.arch.x86_64 import X8664
-from abiscan.emulation.emulator import HEAP_BASE, IMPORT_BASE, IMPORT_SLOT, PAGE_SIZE, STACK_TOP, Emulator, Stop
+from abiscan.emulation.emulator import (
+    HEAP_BASE,
+    IMPORT_BASE,
+    IMPORT_SLOT,
+    PAGE_SIZE,
+    STACK_TOP,
+    UNKNOWN_SIZE,
+    Emulator,
+    Stop,
+    Unknown,
+    _describe,
+)
 
 CODE = 0x10_0000
 # push 5; mov rax, rsp; mov edx, 3; lock xadd [rax], edx; pop rax; ret
@@ -113,3 +125,267 @@ def test_a_watched_address_stays_watched_when_code_is_forgotten() -> None:
     machine.forget_code(HEAP_BASE + PAGE_SIZE, IMPORT_BASE)
     machine.start(CODE, (HEAP_BASE,), 100)
     assert machine.reached == {CODE + 3}
+
+
+@pytest.fixture
+def processor() -> Iterator[Emulator]:
+    """A processor whose code, a page at ``CODE``, the test maps itself."""
+    made = Emulator(X8664(), pager=lambda _: False, call_out=lambda _: None)
+    yield made
+    made.close()
+
+
+def mapped(processor: Emulator, code: bytes) -> Emulator:
+    processor.map_page(CODE, code.ljust(PAGE_SIZE, b"\0"), writable=False, executable=True)
+    return processor
+
+
+@pytest.mark.parametrize("offset", range(17))
+def test_a_call_begins_and_ends_as_the_abi_says(processor: Emulator, offset: int) -> None:
+    """SysV psABI, 3.2.2: 16 divides the stack pointer before the call; 3.2.1: the direction flag is clear."""
+    arch, vm, top = X8664(), processor.vm, HEAP_BASE + 0x1000 + offset
+    processor.write(HEAP_BASE, b"\xcc" * 0x2000)
+    vm.sp = top
+    vm.reg_write("DF", 1)
+    arch.enter(vm, 0x1234_5678)
+    assert (vm.sp + 8) % 16 == 0
+    assert top - 24 < vm.sp + 8 <= top
+    assert processor.word(vm.sp) == arch.return_address(vm) == 0x1234_5678
+    assert set(processor.read(vm.sp + 8, 0x100)) == {0xCC}  # what the caller has there
+    assert set(processor.read(vm.sp - 0x100, 0x100)) == {0xCC}
+    assert vm.reg_read("DF") == 0
+    entered = vm.sp
+    assert arch.leave(vm) == 0x1234_5678
+    assert vm.sp == entered + 8
+    arch.return_object(vm, 0x5678)
+    assert vm.reg_read("RAX") == 0x5678  # 3.2.3: a function that returns in memory returns the address
+
+
+def test_the_processor_has_no_optional_features(processor: Emulator) -> None:
+    """Intel SDM 2A, CPUID: of a leaf that a processor does not have, all four registers are zero."""
+    cpuid, registers = bytes.fromhex("0fa2"), ("RAX", "RBX", "RCX", "RDX")
+    for register in registers:
+        processor.vm.reg_write(register, 7)
+    processor.vm.pc = CODE
+    assert X8664().step_over(processor.vm, processor, cpuid + b"\xc3") is None
+    assert [processor.vm.reg_read(register) for register in registers] == [0, 0, 0, 0]
+    assert processor.vm.pc == CODE + len(cpuid)
+
+
+def test_a_result_of_64_bits(processor: Emulator) -> None:
+    mapped(processor, bytes.fromhex("4889f8 c3"))  # mov rax, rdi; ret
+    for value in (0, 1, 2**63, 2**64 - 1):
+        assert processor.start(CODE, (value,), 100) == value
+    assert processor.start(CODE, (-1,), 100) == 2**64 - 1
+
+
+@pytest.mark.parametrize(("most", "ends"), [(9, False), (10, False), (12, True)])
+def test_the_instructions_are_counted(processor: Emulator, most: int, ends: bool) -> None:
+    mapped(processor, b"\x90" * 10 + b"\xc3")  # ten nops and a ret
+    before = processor.executed
+    with contextlib.nullcontext() if ends else pytest.raises(Stop, match="instruction budget exhausted"):
+        processor.start(CODE, (), most)
+    assert processor.executed - before == (11 if ends else most)
+
+
+def test_memory_is_read_up_to_a_zero_byte(processor: Emulator) -> None:
+    at = HEAP_BASE + PAGE_SIZE - 3
+    for size in (0, 1, 255, 256, 257, 5000):
+        processor.write(at, b"x" * size + b"\0y")
+        assert processor.text(at) == b"x" * size
+    with pytest.raises(Stop, match="string of more than 256 bytes"):
+        processor.text(at, 256)
+
+
+def test_words(processor: Emulator) -> None:
+    processor.set_word(HEAP_BASE, -2)
+    processor.set_word(HEAP_BASE + 8, 2**64 + 5)
+    assert processor.word(HEAP_BASE) == 2**64 - 2
+    assert processor.words(HEAP_BASE, 3) == (2**64 - 2, 5, 0)
+    assert processor.words(HEAP_BASE, 0) == ()
+    processor.clear(HEAP_BASE, PAGE_SIZE)
+    assert processor.words(HEAP_BASE, 2) == (0, 0)
+
+
+@pytest.mark.parametrize("size", [-1, 0x4000_0001])
+def test_nonsense_is_not_read(processor: Emulator, size: int) -> None:
+    with pytest.raises(Stop, match=f"read of {size} bytes"):
+        processor.read(HEAP_BASE, size)
+
+
+def test_where_the_heap_and_the_stack_end(processor: Emulator) -> None:
+    assert processor.is_heap(HEAP_BASE)
+    assert processor.is_heap(HEAP_BASE + 0x4000_0000 - 1)
+    assert not processor.is_heap(HEAP_BASE - 1)
+    assert not processor.is_heap(HEAP_BASE + 0x4000_0000)
+    assert processor.is_stack(STACK_TOP - 1)
+    assert processor.is_stack(STACK_TOP - 0x80_0000)
+    assert not processor.is_stack(STACK_TOP)
+    assert not processor.is_stack(STACK_TOP - 0x80_0000 - 1)
+
+
+def test_nothing_is_where_nothing_was_mapped(processor: Emulator) -> None:
+    for touch in (lambda: processor.read(0x1000, 8), lambda: processor.write(0x1000, b"x")):
+        with pytest.raises(Stop, match="access to unmapped memory at 0x1000"):
+            touch()
+    end = HEAP_BASE + 0x4000_0000
+    with pytest.raises(Stop, match=f"access to unmapped memory at {end:#x}"):
+        processor.read(end - 4, 8)
+
+
+WHAT_STOPS = {
+    "division by zero": ("31c9 89c8 99 f7f9 c3", "division by zero"),  # xor ecx, ecx; mov eax, ecx; cdq; idiv ecx
+    "a system call": ("0f05 c3", "a system call"),
+    "unmapped memory": ("48c7c700100000 488b07 c3", "access to unmapped memory at 0x1000"),  # mov rax, [0x1000]
+    "a jump to nowhere": ("48c7c000100000 ffe0", "jump to 0x1000, which is not code"),  # mov rax, 0x1000; jmp rax
+}
+
+
+@pytest.mark.parametrize(("code", "reason"), WHAT_STOPS.values(), ids=WHAT_STOPS)
+def test_what_ends_a_function_early(processor: Emulator, code: str, reason: str) -> None:
+    mapped(processor, bytes.fromhex(code))
+    with pytest.raises(Stop, match=reason):
+        processor.start(CODE, (), 1_000)
+
+
+def test_the_name_of_any_other_exception() -> None:
+    assert _describe(ExceptionCode.InvalidTarget, 0) == "processor exception InvalidTarget"
+    assert _describe(ExceptionCode.WritePerm, 0x1000) == "write to read-only memory at 0x1000"
+
+
+STORE_WORD = bytes.fromhex("488907 c3")  # mov [rdi], rax; ret
+
+
+@pytest.mark.parametrize("executable", [False, True])
+@pytest.mark.parametrize("writable", [False, True])
+def test_what_may_be_done_with_a_page(processor: Emulator, writable: bool, executable: bool) -> None:
+    page = CODE + PAGE_SIZE
+    mapped(processor, STORE_WORD)
+    processor.map_page(page, bytes.fromhex("90c3").ljust(PAGE_SIZE, b"\0"), writable=writable, executable=executable)
+    with contextlib.nullcontext() if writable else pytest.raises(Stop, match="write to read-only memory"):
+        processor.start(CODE, (page + 8,), 100)
+    with contextlib.nullcontext() if executable else pytest.raises(Stop, match="which is not code"):
+        processor.start(page, (), 100)
+
+
+def test_nothing_is_read_of_no_memory(processor: Emulator) -> None:
+    assert processor.read(HEAP_BASE, 0) == b""
+    for address in (0, 1 << 64, -1):
+        with pytest.raises(Stop, match="access to"):
+            processor.read(address, 8)
+        with pytest.raises(Stop, match="access to"):
+            processor.write(address, b"x")
+
+
+def test_a_page_that_code_needs_is_mapped_and_counts_once() -> None:
+    """Also where an access begins in one page and ends in the next one."""
+    pages = list[int]()
+
+    def page_in(address: int) -> bool:
+        pages.append(address)
+        if not CODE <= address < CODE + 4 * PAGE_SIZE:
+            return False
+        content = STORE_WORD if address == CODE else b""
+        machine.map_page(address, content.ljust(PAGE_SIZE, b"\0"), writable=address > CODE, executable=address == CODE)
+        return True
+
+    machine = Emulator(X8664(), pager=page_in, call_out=lambda _: None)
+    before = machine.executed
+    machine.start(CODE, (CODE + 2 * PAGE_SIZE - 4,), 100)
+    assert machine.executed - before == 2
+    assert pages == [CODE, CODE + PAGE_SIZE, CODE + 2 * PAGE_SIZE]
+    assert machine.read(CODE + 3 * PAGE_SIZE, 4) == bytes(4)  # as it is when a double reads it
+    assert pages[-1] == CODE + 3 * PAGE_SIZE
+    machine.close()
+
+
+# push -1 four times, take them back; mov eax, 5; ret
+PUSHES = bytes.fromhex("6aff 6aff 6aff 6aff 4883c420 b805000000 c3")
+# sub rsp, 0x208; call rdi; add rsp, 0x208; inc rax; ret
+CALLS_OUT = bytes.fromhex("4881ec08020000 ffd7 4881c408020000 48ffc0 c3")
+
+
+def test_what_a_double_calls_back_leaves_its_callers_alone() -> None:
+    kept = list[bool]()
+
+    def call_out(_: int) -> None:
+        vm = machine.vm
+        machine.write(vm.sp + 8, bytes(range(256)) * 2)
+        before = vm.sp, vm.pc, machine.read(vm.sp, 0x208)
+        answer = machine.call(CODE + PAGE_SIZE)
+        kept.append((vm.sp, vm.pc, machine.read(vm.sp, 0x208)) == before)
+        vm.reg_write("RAX", 10 * answer)
+        vm.pc = machine.arch.leave(vm)
+
+    machine = Emulator(X8664(), pager=lambda _: False, call_out=call_out)
+    mapped(machine, CALLS_OUT)
+    machine.map_page(CODE + PAGE_SIZE, PUSHES.ljust(PAGE_SIZE, b"\0"), writable=False, executable=True)
+    assert machine.start(CODE, (IMPORT_BASE + IMPORT_SLOT,), 1_000) == 51
+    assert kept == [True]
+    machine.close()
+
+
+@pytest.mark.parametrize(("times", "ends"), [(59, True), (60, False)])
+def test_calls_that_call_back(times: int, ends: bool) -> None:
+    """60 calls may be within each other."""
+    left = [times]
+
+    def call_out(_: int) -> None:
+        left[0] -= 1
+        if left[0] >= 0:
+            machine.call(CODE, IMPORT_BASE + IMPORT_SLOT)
+        machine.vm.pc = machine.arch.leave(machine.vm)
+
+    machine = Emulator(X8664(), pager=lambda _: False, call_out=call_out)
+    mapped(machine, CALLS_OUT)
+    for _ in range(2):  # what has stopped once can be started anew
+        left[0] = times
+        with contextlib.nullcontext() if ends else pytest.raises(Stop, match="calls nested too deeply"):
+            machine.start(CODE, (IMPORT_BASE + IMPORT_SLOT,), 10_000)
+    machine.close()
+
+
+def test_a_place_that_is_watched_is_reached(processor: Emulator) -> None:
+    mapped(processor, bytes.fromhex("4885ff 7402 90 90 c3"))  # test rdi, rdi; je to ret; nop; nop; ret
+    processor.watch(CODE + 6)
+    assert processor.start(CODE, (0,), 100) == processor.vm.reg_read("RAX")
+    assert processor.reached == set()
+    processor.start(CODE, (1,), 100)
+    assert processor.reached == {CODE + 6}
+
+
+def in_frame(unknown: Unknown, number: int) -> int:
+    """A word of the frame of whoever called, counted from the return address."""
+    machine = Emulator(X8664(), pager=lambda _: False, call_out=lambda _: None)
+    # mov rax, [rsp + 8 + 8 * number]; ret
+    mapped(machine, bytes.fromhex("488b8424") + (8 + 8 * number).to_bytes(4, "little") + b"\xc3")
+    machine.forget(unknown)
+    found = machine.start(CODE, (), 100)
+    machine.close()
+    return found
+
+
+def test_where_nothing_is_known_everything_points_to_itself(processor: Emulator) -> None:
+    """Registers, and the words of the frame of whoever called; below, and beyond it, there are no pointers."""
+    areas = HEAP_BASE + 0x10_0000
+    unknown = processor.unknown(areas)
+    processor.forget(unknown)
+    pointers = {processor.vm.reg_read(name) for name in processor.arch.registers}
+    pointers |= {in_frame(unknown, number) for number in range(96)}
+    assert in_frame(unknown, 96) == 2**64 - 1
+    assert len(pointers) == len(processor.arch.registers) + 96
+    for pointer in pointers:
+        assert areas <= pointer < areas + UNKNOWN_SIZE
+        assert pointer & 0xFF >= 0x80  # no letter of a text
+        assert processor.words(pointer - 0x80, 0x200 // 8) == (pointer,) * (0x200 // 8)
+    assert processor.read(STACK_TOP - 0x4000 - 0x100 - 0x200, 0x200) == b"\xff" * 0x200
+    assert processor.read(STACK_TOP - 8, 8) == b"\xff" * 8
+    assert processor.read(IMPORT_BASE, IMPORT_SLOT) == b"\xff" * IMPORT_SLOT
+    assert {processor.vm.reg_read(name) for name in processor.arch.vectors} == {2**64 - 1}
+    assert processor.vectors == [b"\xff" * 64] * 32
+    assert processor.masks == [0] * 8
+
+
+def test_vector_registers_are_clear_at_first(processor: Emulator) -> None:
+    assert processor.vectors == [bytes(64)] * 32
+    assert processor.masks == [0] * 8

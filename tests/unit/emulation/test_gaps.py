@@ -14,6 +14,9 @@ import pytest
 from abiscan.binary.elf import ElfFile
 from abiscan.cli import main
 from abiscan.emulation import EmulationGap, recover
+from abiscan.emulation import recovery as recovery_module
+from abiscan.emulation.emulator import Stop
+from abiscan.emulation.model import Phase
 from abiscan.emulation.recovery import Recovery
 from abiscan.results.document import schema
 
@@ -99,6 +102,16 @@ def test_where_in_what_and_what_is_lost(tmp_path: Path, stop: str, called: str |
 
 
 @needs_gcc
+def test_an_initialiser_that_stopped_is_not_run_again(tmp_path: Path) -> None:
+    """Functions whose calls nothing got to are called afterwards, but that is none of them."""
+    file = ElfFile.open(_build(tmp_path, "abort()"))
+    found = recover(file, file.facts())
+    assert [(operator.name, operator.phase) for operator in found.operators if operator.name == "one::one"] == [
+        ("one::one", Phase.STATIC_INIT)
+    ]
+
+
+@needs_gcc
 def test_what_another_initialiser_gets_to_is_not_lost(tmp_path: Path) -> None:
     gap = _first(_build(tmp_path, "abort()", AFTERWARDS))
     # The definitions of three and (for all that the code says) x.
@@ -161,3 +174,40 @@ def test_what_an_initialiser_registers_is_in_the_functions_that_it_leads_to(name
     assert executed
     assert {recovery.functions.containing(site.address - (not site.is_jump)) for site in executed} <= reached
     recovery.process.close()
+
+
+UNCALLED = """
+extern int aoti_torch_library_init_def(const char*, const char*, unsigned, void**);
+extern int aoti_torch_library_def(void*, const char*);
+void first(void) { void* l; aoti_torch_library_init_def("one", "a.c", 1, &l); aoti_torch_library_def(l, "f() -> ()"); }
+void second(void) { void* l; aoti_torch_library_init_def("two", "a.c", 1, &l); aoti_torch_library_def(l, "f() -> ()"); }
+__attribute__((constructor)) void begin(void) { }
+"""
+
+
+@needs_gcc
+@pytest.mark.parametrize("most", [0, 1, 2])
+def test_so_many_functions_are_called_that_nobody_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    command = ["gcc", "-O1", "-fPIC", "-shared", "-w", "-x", "c", "-", "-o", str(tmp_path / "uncalled.so")]
+    subprocess.run(command, input=UNCALLED.encode(), check=True)
+    monkeypatch.setattr(recovery_module, "_MAX_ON_CALL", most)
+    file = ElfFile.open(tmp_path / "uncalled.so")
+    found = recover(file, file.facts())
+    assert len(found.operators) == most
+    assert {operator.phase for operator in found.operators} <= {Phase.ON_CALL}
+
+
+def test_the_instructions_of_an_object_have_a_total(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = ElfFile.open(SAMPLES / "library.so")
+    recovery = Recovery(file, file.facts(), None)
+    (start, *_) = recovery.process.image.initialisers()
+    assert not isinstance(recovery.attempt(start, (), 10_000_000), Stop)
+    executed = recovery.process.machine.vm.icount
+    for total, reason in ((executed, "for the whole object exhausted"), (executed + 1, "instruction budget exhausted")):
+        monkeypatch.setattr(recovery_module, "_INSTRUCTIONS_PER_OBJECT", total)
+        stopped = recovery.attempt(start, (), 10_000_000)
+        assert isinstance(stopped, Stop)
+        assert reason in stopped.reason
+    recovery.close()

@@ -14,6 +14,7 @@ import pytest
 
 from abiscan.binary.elf import ElfFile
 from abiscan.emulation import Registrations, recover
+from abiscan.emulation.model import Phase
 from abiscan.errors import InputError
 from tests.clock import grows_linearly
 
@@ -68,6 +69,49 @@ def test_a_bad_initialiser_is_a_gap_and_takes_nobody_along(tmp_path: Path, body:
     assert gap.reason.startswith(reason)
     assert gap.symbol == "bad"
     assert [operator.name for operator in found.operators] == ["still::read"]
+
+
+NEVER_CALLED = """
+void* volatile kept;
+void on_call(void) {
+  void* library;
+  aoti_torch_library_init_def("late", "late.c", 1, &library);
+  aoti_torch_library_def(library, "read(Tensor self) -> Tensor");
+}
+"""
+MOVED = {
+    "away": "*(volatile unsigned long*)0x6000000000 = ~0ul >> 1;",
+    "to nowhere": "*(volatile unsigned long*)0x6000000000 = 0;",
+}
+
+
+@needs_gcc
+@pytest.mark.parametrize("body", MOVED.values(), ids=MOVED)
+def test_the_end_of_the_heap_is_back_after_an_initialiser_that_moves_it(tmp_path: Path, body: str) -> None:
+    """The last one does; a function that is never called is tried afterwards, and needs memory."""
+    last = f"__attribute__((constructor(600))) void last(void) {{ {body} }}"
+    (tmp_path / "bad.c").write_text(BEFORE + AFTER + NEVER_CALLED + last)
+    subprocess.run(["gcc", "-O1", "-fPIC", "-shared", "-w", "bad.c", "-o", "bad.so"], check=True, cwd=tmp_path)
+    file = ElfFile.open(tmp_path / "bad.so")
+    found = recover(file, file.facts())
+    assert {(operator.name, operator.phase) for operator in found.operators} == {
+        ("still::read", Phase.STATIC_INIT),
+        ("late::read", Phase.ON_CALL),
+    }
+
+
+@needs_gcc
+def test_initialisers_that_leave_no_memory_at_all(tmp_path: Path) -> None:
+    body = "for (int i = 0; i < 63; i++) kept = malloc(1 << 20);"
+    greedy = "".join(
+        f"__attribute__((constructor({600 + number}))) void f{number}(void) {{ {body} }}" for number in range(20)
+    )
+    (tmp_path / "bad.c").write_text(BEFORE + AFTER + NEVER_CALLED + greedy)
+    subprocess.run(["gcc", "-O1", "-fPIC", "-shared", "-w", "bad.c", "-o", "bad.so"], check=True, cwd=tmp_path)
+    file = ElfFile.open(tmp_path / "bad.so")
+    found = recover(file, file.facts())
+    assert [operator.name for operator in found.operators] == ["still::read"]
+    assert (found.gaps[-1].reason, found.gaps[-1].address) == ("memory budget exhausted", None)
 
 
 @needs_gcc

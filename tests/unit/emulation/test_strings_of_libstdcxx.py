@@ -16,8 +16,9 @@ from abiscan.binary.elf import ElfFile
 from abiscan.emulation.doubles import finder
 from abiscan.emulation.doubles.libc import LIBC
 from abiscan.emulation.doubles.libstdcxx import LIBSTDCXX
+from abiscan.emulation.emulator import Stop
 from abiscan.emulation.process import EmulatedProcess
-from abiscan.emulation.strings import COW, CXX11, StringAbi
+from abiscan.emulation.strings import COW, CXX11, StringAbi, abi_in, abi_of
 
 SAMPLE: Final = Path(__file__).parents[3] / "sample_binaries" / "registrations" / "library.so"
 CLASSES: Final = {
@@ -240,3 +241,204 @@ def test_a_part_of_a_string_is_set_where_libstdcxx_sets_it(real: Real, double: D
         expected = ctypes.string_at(there + 8, 16)
         assert double.process.machine.read(here + 8, 16) == expected, member
         assert double.process.machine.read(double.data(here), 28) == ctypes.string_at(real.data(there), 28), member
+
+
+CONSTRUCT = "12_M_construct"
+BETWEEN = ("IPKcEEvT_S8_St20forward_iterator_tag", "IPcEEvT_S7_St20forward_iterator_tag")
+
+
+@pytest.mark.parametrize("abi", [CXX11], indirect=True, ids=["cxx11"])
+def test_a_string_is_constructed_in_place(double: Double) -> None:
+    """Of a character and how often, of two ends, and, from GCC 15 on, of a start and a size."""
+    content = double.room(b"a text of twenty-eight bytes")
+    for size in (0, 3, 15, 16, 28):
+        expected = double.process.machine.read(content, size)
+        for member in BETWEEN:
+            here = double.string(b"before")
+            double.call(mangled(CXX11, CONSTRUCT + member), here, content, content + size)
+            assert double.text(here) == expected
+        here = double.string(b"before")
+        double.call(mangled(CXX11, CONSTRUCT + "ILb1EEEvPKcm"), here, content, size)
+        assert double.text(here) == expected
+        double.call(mangled(CXX11, CONSTRUCT + "Emc"), here, size, ord("x"))
+        assert double.text(here) == b"x" * size
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="needs x86_64 Linux, whose libstdc++ is asked")
+@pytest.mark.parametrize("abi", [CXX11], indirect=True, ids=["cxx11"])
+def test_room_is_made_in_a_string_as_libstdcxx_makes_it(real: Real, double: Double) -> None:
+    """``_M_mutate`` puts a part in the place of another one, and leaves the length to its caller."""
+    text, new = b"a text of twenty-eight bytes", b"0123456789"
+    for at, count, added, has_text in itertools.product((0, 5, 28), (0, 7), (0, 4, 10), (True, False)):
+        count = min(count, len(text) - at)
+        there, here = real.string(text), double.string(text)
+        real.call(mangled(CXX11, "9_M_mutateEmmPKcm"), there, at, count, real.room(new) if has_text else 0, added)
+        double.call(mangled(CXX11, "9_M_mutateEmmPKcm"), here, at, count, double.room(new) if has_text else 0, added)
+        size = len(text) - count + added
+        expected, found = ctypes.string_at(real.data(there), size), double.process.machine.read(double.data(here), size)
+        if not has_text:  # what is there then nobody says
+            expected, found = (each[:at] + each[at + added :] for each in (expected, found))
+        assert found == expected
+        _, length, capacity = double.process.machine.words(here, 3)
+        assert length == len(text)
+        assert capacity >= size
+        assert double.process.size_of(double.data(here)) > capacity
+
+
+@pytest.mark.parametrize("abi", [COW], indirect=True, ids=["cow"])
+def test_the_parts_of_a_text_that_is_shared(double: Double) -> None:
+    """bits/cow_string.h: length, capacity and the references less one lie before the text."""
+    machine, process = double.process.machine, double.process
+    for capacity, old, expected in ((20, 15, 30), (40, 15, 40), (10, 15, 10), (15, 15, 15), (31, 15, 31)):
+        rep = double.call("_ZNSs4_Rep9_S_createEmmRKSaIcE", capacity, old, 0)
+        assert machine.words(rep, 3) == (0, expected, 0)
+        assert process.size_of(rep) == 24 + expected + 1
+    machine.write(rep, b"\xcc" * 56)
+    double.call("_ZNSs4_Rep26_M_set_length_and_sharableEm", rep, 5)
+    assert machine.word(rep) == 5
+    assert machine.read(rep + 16, 8) == bytes(4) + b"\xcc" * 4
+    assert machine.read(rep + 24, 7) == b"\xcc" * 5 + b"\0\xcc"
+    empty = double.call("_ZNSs12_S_empty_repEv")
+    double.call("_ZNSs4_Rep26_M_set_length_and_sharableEm", empty, 0)
+    assert machine.read(empty, 32) == bytes(32)
+    assert double.text(process.store((empty + 24).to_bytes(8, "little"))) == b""
+    for member in ("10_M_refdataEv", "10_M_refcopyEv", "7_M_grabERKSaIcES2_"):
+        assert double.call(f"_ZNSs4_Rep{member}", rep, 0, 0) == rep + 24
+
+
+@pytest.mark.parametrize("abi", [COW], indirect=True, ids=["cow"])
+def test_texts_that_are_made_one_by_one(double: Double) -> None:
+    machine, process = double.process.machine, double.process
+    here = double.string(b"shared text")
+    rep = double.data(here) - 24
+    clone = double.call("_ZNSs4_Rep8_M_cloneERKSaIcEm", rep, 0, 9)
+    assert machine.words(clone - 24, 3) == (11, 20, 0)
+    assert machine.text(clone) == b"shared text"
+    place = process.store(b"\xcc" * 16)
+    double.call("_ZNSs12_Alloc_hiderC1EPcRKSaIcE", place, clone, 0)
+    assert machine.words(place, 2) == (clone, int.from_bytes(b"\xcc" * 8, "little"))
+    content = double.room(b"0123456789")
+    for size in (0, 1, 10):
+        made = double.call("_ZNSs12_S_constructIPKcEEPcT_S3_RKSaIcESt20forward_iterator_tag", content, content + size)
+        assert machine.text(made) == b"0123456789"[:size]
+        repeated = double.call("_ZNSs12_S_constructEmcRKSaIcE", size, ord("x"))
+        assert machine.text(repeated) == b"x" * size
+        buffer = process.store(b"." * 16)
+        double.call("_ZNSs13_S_copy_charsEPcPKcS1_", buffer, content, content + size)
+        assert machine.read(buffer, 16) == b"0123456789"[:size].ljust(16, b".")
+    double.call("_ZNSs9_M_mutateEmmm", here, 6, 1, 3)
+    assert double.text(here) == b"shared\0\0\0text"
+
+
+@pytest.mark.parametrize("abi", [COW], indirect=True, ids=["cow"])
+def test_a_text_that_is_changed_is_no_longer_shared(double: Double) -> None:
+    """The number of references is negative then, and a second request changes nothing."""
+    machine, process = double.process.machine, double.process
+    first = double.string(b"a text")
+    second = process.store(double.data(first).to_bytes(8, "little"))
+    double.call("_ZNSs12_M_leak_hardEv", second)
+    own = double.data(second)
+    assert own != double.data(first)
+    assert double.text(first) == double.text(second) == b"a text"
+    assert int.from_bytes(machine.read(own - 8, 4), "little", signed=True) < 0
+    assert machine.read(double.data(first) - 8, 4) == bytes(4)
+    double.call("_ZNSs7_M_leakEv", second)
+    assert double.data(second) == own
+    empty = double.string(b"")
+    before = double.data(empty)
+    double.call("_ZNSs12_M_leak_hardEv", empty)
+    assert double.data(empty) == before  # of which there is one for all
+
+
+def test_parts_are_copied(double: Double) -> None:
+    machine, process = double.process.machine, double.process
+    content = double.room(b"0123456789")
+    for name in ("7_S_copyEPcPKcm", "7_S_moveEPcPKcm"):
+        buffer = process.store(b"." * 8)
+        double.call(mangled(CXX11, name), buffer, content, 5)
+        assert machine.read(buffer, 8) == b"01234..."
+        double.call(mangled(CXX11, name), buffer, 0, 0)
+        assert machine.read(buffer, 8) == b"01234..."
+    here = double.string(b"x")
+    assert double.call(mangled(CXX11, "17_M_use_local_dataEv"), here) == here + 16
+
+
+def test_the_longest_text(double: Double, abi: StringAbi) -> None:
+    """16 MiB are a text, a byte more is nonsense."""
+    process = double.process
+    place = process.allocate(1 << 24)
+    for length in (1 << 24, (1 << 24) + 1):
+        if abi is CXX11:
+            string = process.store(place.to_bytes(8, "little") + length.to_bytes(8, "little"))
+        else:
+            process.machine.set_word(place, length)
+            string = process.store((place + 24).to_bytes(8, "little"))
+        if length == 1 << 24:
+            assert len(double.text(string)) == length
+        else:
+            with pytest.raises(Stop, match=f"string of {length} bytes"):
+                double.text(string)
+
+
+def test_what_is_no_string_is_unknown_where_that_is_asked_for(double: Double, abi: StringAbi) -> None:
+    """Code that is run in isolation: what it appends to a text that nobody knows is not known either."""
+    nothing = double.process.store(b"\xff" * 64)
+    with pytest.raises(Stop):
+        double.text(nothing)
+    with pytest.raises(Stop):
+        double.call(mangled(abi, "7reserveEm"), double.string(b""), 1 << 40)
+    double.process.unknown_text = b"?"
+    known = double.string(b"known")
+    double.call(mangled(abi, "6appendERK{s}"), known, nothing)
+    assert double.text(known) == b"known?"
+    double.call(mangled(abi, "6appendEPKcm"), known, 0xFFFF_FFFF_FFFF, 8)
+    assert double.text(known) == b"known??"
+    double.call(mangled(abi, "7reserveEm"), known, 1 << 40)
+    assert double.text(known) == b"known??"
+
+
+def test_an_empty_text_with_room_has_a_place_of_its_own(double: Double) -> None:
+    """bits/cow_string.h: only a text without capacity is the one that all share."""
+    process = double.process
+    empty = COW.new_text(process, b"")
+    assert empty == double.call("_ZNSs12_S_empty_repEv") + 24
+    roomy = COW.new_text(process, b"", 40)
+    assert roomy != empty
+    assert process.machine.words(roomy - 24, 3) == (0, 40, 0)
+    assert process.size_of(roomy - 24) == 24 + 40 + 1
+    short = COW.new_text(process, b"text", 2)
+    assert process.machine.words(short - 24, 3) == (4, 4, 0)
+
+
+def test_room_is_reserved(double: Double, abi: StringAbi) -> None:
+    """Inlined code then writes behind the end: so much room there is, and no more than was asked for."""
+    process = double.process
+    for capacity in (15, 16, 100, 1 << 20):
+        here = double.string(b"text")
+        double.call(
+            f"double of {mangled(abi, '7reserveEm')}" if abi is CXX11 else mangled(abi, "7reserveEm"), here, capacity
+        )
+        assert double.text(here) == b"text"
+        if abi is COW:
+            assert process.machine.words(double.data(here) - 24, 3) == (4, capacity, 0)
+        elif capacity == 15:
+            assert double.data(here) == here + 16
+        else:
+            assert process.machine.words(here + 8, 2) == (4, capacity)
+            assert process.size_of(double.data(here)) == capacity + 1
+    if abi is COW:
+        empty = double.string(b"")
+        double.call(mangled(abi, "7reserveEm"), empty, 0)
+        assert double.text(empty) == b""
+
+
+def test_the_layout_that_most_names_have() -> None:
+    old = ("_ZN5torch3jit11parseSchemaERKSs", "_ZN3c1012OperatorNameC1ERKSs")
+    new = ("_ZN5torch7Library3defERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",)
+    assert abi_of(frozenset({*old, *new})) is COW
+    assert abi_of(frozenset({*old[:1], *new})) is CXX11  # as many of each: the layout of all compilers since GCC 5
+    assert abi_of(frozenset(new)) is CXX11
+    assert abi_of(frozenset({"_ZNSsC1ERKSs", "malloc"})) is COW
+    assert abi_of(frozenset({"_ZNSsC1ERKSs", *new})) is CXX11  # torch's own names decide
+    assert abi_in("_ZN3foo3barB5cxx11Ev") is CXX11
+    assert abi_in("_ZNKSs4findEcm") is COW

@@ -105,7 +105,7 @@ def test_a_prefix_without_digits_is_a_zero(process: EmulatedProcess, text: bytes
 
 
 @pytest.mark.parametrize(("name", "before"), [("aligned_alloc", ()), ("memalign", ()), ("posix_memalign", (0,))])
-@pytest.mark.parametrize("alignment", [16, 64, 4096])
+@pytest.mark.parametrize("alignment", [8, 16, 64, 4096, 1 << 21])
 def test_memory_is_aligned_as_asked(
     process: EmulatedProcess, name: str, before: tuple[int, ...], alignment: int
 ) -> None:
@@ -131,6 +131,7 @@ def test_operator_new_takes_the_alignment_after_the_size(process: EmulatedProces
 def test_an_array_has_room_for_all_elements(process: EmulatedProcess) -> None:
     address = process.machine.start(process.bind("calloc"), (7, 24), 100_000)
     assert process.machine.read(address, 7 * 24) == bytes(7 * 24)
+    assert process.size_of(address) == 7 * 24
     assert process.allocate(1) >= address + 7 * 24
 
 
@@ -183,6 +184,7 @@ def test_the_working_directory_is_the_root(process: EmulatedProcess) -> None:
     assert process.machine.read(buffer, 3) == b"/\0."
     made = process.machine.start(process.bind("getcwd"), (0, 0), 100_000)  # getcwd(3), glibc: it allocates one
     assert process.machine.text(made) == b"/"
+    assert process.size_of(made) == 2
 
 
 def test_an_exception_has_a_header_before_it(process: EmulatedProcess) -> None:
@@ -191,4 +193,5 @@ def test_an_exception_has_a_header_before_it(process: EmulatedProcess) -> None:
     thrown = process.machine.start(process.bind("__cxa_allocate_exception"), (24,), 100_000)
     assert thrown - 128 > before
     assert process.machine.read(thrown - 128, 152) == bytes(152)
+    assert process.size_of(thrown - 128) == 152
     assert process.allocate(1) >= thrown + 24

@@ -59,6 +59,10 @@ def test_what_a_payload_is_the_type_says(
 def test_texts_are_those_that_were_made(process: EmulatedProcess, values: Values) -> None:
     made = values.new_string(b'a "text"\n')
     assert values.text(value(process, struct.pack("<Q", made)), "str") == '"a \\"text\\"\\n"'
+    assert process.name_at(process.machine.word(made)) == "_ZTVN3c106ivalue14ConstantStringE of a double"
+    assert process.machine.word(made) % 8 == 0
+    accented = values.new_string("é".encode())
+    assert values.text(value(process, struct.pack("<Q", accented)), "str") == '"é"'
     assert CXX11.read(process, made + 16) == b'a "text"\n'  # behind the virtual pointer and the counts
     assert struct.unpack("<II", process.machine.read(made + 8, 8)) == (1, 1)
     assert values.text(value(process, struct.pack("<Q", made + 8)), "str") == UNKNOWN_VALUE
@@ -70,6 +74,14 @@ def test_counts_of_a_word_each(process: EmulatedProcess, monkeypatch: pytest.Mon
     made = Values(StandardTypes(process=process, strings=COW, flag_first=True)).new_string(b"text")
     assert process.machine.words(made + 8, 2) == (1, 1)
     assert COW.read(process, made + 24) == b"text"
+
+
+def test_counts_of_one_word(process: EmulatedProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With c10::optional, which has its flag first, a sign of copying on write tells; without it, nothing need to."""
+    for mentioned, flag_first in ((True, True), (False, False)):
+        monkeypatch.setattr(type(process.image), "mentions", lambda *_, mentioned=mentioned: mentioned)
+        made = Values(StandardTypes(process=process, strings=COW, flag_first=flag_first)).new_string(b"text")
+        assert COW.read(process, made + 16) == b"text"
 
 
 def list_of(process: EmulatedProcess, *payloads: bytes, less: int = 0, room: int = 16 + 24 + 16) -> tuple[int, int]:
@@ -85,6 +97,8 @@ def test_lists(process: EmulatedProcess, values: Values, room: int) -> None:
     vector, address = list_of(process, *(struct.pack("<q", number) for number in (1, -2)), room=room)
     values.make_list(address, vector, (0x1234, 0x5678))
     assert process.machine.words(vector, 3) == (0, 0, 0)  # it was moved from
+    # Without an owner: whoever asked for it takes it over.
+    assert process.machine.read(address + 8, room - 16 - 24 - 8) == bytes(room - 16 - 24 - 8)
     holder = value(process, struct.pack("<Q", address))
     assert values.text(holder, "int[]") == "[1, -2]"
     assert values.text(holder, "int[]?") == "[1, -2]"

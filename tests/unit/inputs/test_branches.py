@@ -51,6 +51,18 @@ def test_each_item_has_a_process_and_no_more_are_at_work_than_allowed(tmp_path: 
     assert {at_work for _, at_work in results} <= {1, 2}
 
 
+def test_the_others_have_what_the_first_item_read() -> None:
+    read: list[int] = []
+
+    def find(item: int) -> tuple[bool, list[int]]:
+        read.append(item)
+        return os.getpid() == here, list(read)
+
+    here = os.getpid()
+    results = [result() for _, result in branches.in_order([1, 2, 3], find, str, 2, first_here=True)]
+    assert results == [(True, [1]), (False, [1, 2]), (False, [1, 3])]
+
+
 @pytest.mark.parametrize("error", [InputError("a", "b", "c"), NoExtensionError("a", "b"), MemoryError()])
 def test_an_error_is_raised_when_its_result_is_asked_for(error: Exception) -> None:
     def find(item: int) -> int:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
 from abiscan.binary.elf import Machine, SharedObject
 from abiscan.binary.ownership import GpuLibrary, cuda_runtime, gpu_library
 from abiscan.inputs.requirement import metadata_of
+from abiscan.linkage.linkage import Linkage
 from abiscan.linkage.model import Absence, MissingLibrary, Resolution
 from abiscan.linkage.resolve import resolve
 from abiscan.linkage.scope import Loader, SearchPath
@@ -27,6 +31,21 @@ def load(
     loader = Loader(ObjectsByPath(objects), search, Machine.X86_64)
     process = loader.start((), global_libraries=(), libraries=("/torch/libc10_cuda.so",))
     return resolve(process, loader.open(process, "/x/ext.so"))
+
+
+@pytest.mark.parametrize(
+    ("libraries", "expected"),
+    [
+        ({"libc10_cuda.so": ("libc10.so", "libcudart.so.11.0")}, "11"),
+        ({"libc10_cuda.so": ("libcudart.so.12",)}, "12"),
+        ({"libc10_cuda.so": ("libc10.so",), "libtorch_cpu.so": ("libcudart.so.11.0",)}, "11"),
+        ({"libtorch_cpu.so": ("libc10.so",)}, None),
+    ],
+)
+def test_the_cuda_that_a_torch_was_built_for(libraries: dict[str, tuple[str, ...]], expected: str | None) -> None:
+    found = {name: shared_object(needed=needed, soname=name) for name, needed in libraries.items()}
+    of_torch = cast("Linkage", SimpleNamespace(torch_libraries=found))
+    assert vars(Linkage)["torch_cuda"].func(of_torch) == expected
 
 
 def missing(resolution: Resolution) -> list[tuple[str, Absence]]:

@@ -9,8 +9,9 @@ import pytest
 
 from abiscan.dispatch.operators import Rewording
 from abiscan.findings import Rule
-from abiscan.inputs.version import TorchVersion
-from abiscan.linkage.lacks import Lack, TorchData, lacks_of
+from abiscan.inputs.version import MinorVersion, TorchVersion
+from abiscan.linkage.lacks import Lack, TorchData, _assumed, lacks_of
+from abiscan.linkage.layout_drift import LayoutDrift
 from abiscan.linkage.registering import Registering
 from abiscan.rules import RULES
 from tests.registrations import registering
@@ -89,6 +90,33 @@ def test_where_torch_checks_something_is_known_of_its_releases() -> None:
     assert lack.reason.startswith("where torch 2.16.0 checks this is not known")
     assert lacks(made(case, build="2.13.0+cpu")) == []
     assert lacks(made(DEFINES_AGAIN, build=None)) == []  # no assertion
+
+
+@pytest.mark.parametrize(("at_load", "decides"), [((), False), (("c10::Error",), True), (("at::Tensor",), False)])
+def test_a_class_with_another_string_decides_if_it_is_passed_at_load(at_load: tuple[str, ...], decides: bool) -> None:
+    drift = LayoutDrift(
+        name="_C.so", built_for="2.5.1", candidates=("2.5.1",), types=(), tables=(), doubts=(),
+        uncompared=("c10::Error",), unknown_at_load=at_load,
+    )  # fmt: skip
+    (lack,) = lacks_of("torch 2.9.1", TorchVersion("2.9.1"), (drift,), None)
+    assert (lack.data, lack.decides) == (TorchData.LAYOUTS, decides)
+    assert "the layout that it has of c10::Error is unknown" in lack.reason
+
+
+@pytest.mark.parametrize(("minor", "is_known"), [((2, 13), True), ((2, 99), False)])
+def test_what_a_torch_accepts_is_known_of_its_releases(minor: MinorVersion, is_known: bool) -> None:
+    """Whether a second fallback of a key is one too many, and whether a word in a schema is a type."""
+    library = {"library": "TORCH_LIBRARY", "namespace": "ns"}
+    wildcard = {"library": "TORCH_LIBRARY_IMPL", "namespace": "_", "key": "Meta"}
+    twice = [wildcard, {"fallback": None}, wildcard, {"fallback": None}]
+    word = [library, {"def": "f(NoSuchType x) -> ()"}]
+    for steps, said in ((twice, "accepts a second fallback for"), (word, "types it reads in a schema")):
+        found = registering({"registers": steps, "has": {"entries": []}}, "_C.so", TorchVersion("2.13.0"))
+        assert found is not None
+        assert found.operators is not None
+        of_this = dataclasses.replace(found, keys=dataclasses.replace(found.keys, minor=minor))
+        reasons = [lack.reason for lack in _assumed("it", of_this, found.operators)]
+        assert any(said in reason for reason in reasons) is not is_known
 
 
 def test_operators_that_the_python_code_of_a_torch_may_define() -> None:

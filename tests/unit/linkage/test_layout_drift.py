@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from types import SimpleNamespace
+from typing import Final, cast
+
+import pytest
 
 from abiscan.binary.elf import Definition, ElfFile, Machine, SharedObject, SymbolTable
 from abiscan.binary.typeinfo import CxxClass, Slot, classes
 from abiscan.emulation.model import Phase, RegisteredKernel, Registrations
+from abiscan.inputs.files import Files, read_facts
+from abiscan.inputs.session import Session
 from abiscan.inputs.version import TorchVersion
 from abiscan.linkage.layout_drift import Certainty, LayoutDrift, crash, layout_drift, shared
 from abiscan.torches import layouts
-from abiscan.torches.torch_layouts import of_release
+from abiscan.torches.model import TorchRelease
+from abiscan.torches.torch_layouts import of_installed, of_release
 from tests.fakes import elf_samples
 
 LAYOUTS: Final = Path(layouts.__file__).with_name("data") / "layouts.bin"
@@ -140,6 +146,16 @@ def test_unknown_releases() -> None:
     registering = drift(IMPL, target="99.0", registrations=Registrations(kernels=(KERNEL,)))
     assert registering is not None
     assert registering.unknown_at_load == ("torch::CppFunction",)
+
+
+@pytest.mark.parametrize(
+    ("same_as", "build", "expected"),
+    [("2.9.1", "2.9.1+local", "its libraries are those of torch 2.9.1"), (None, "2.9.1", None)],
+)
+def test_why_a_torch_is_taken_for_a_release(same_as: str | None, build: str, expected: str | None) -> None:
+    release = SimpleNamespace(same_as=same_as, build=build, machine=Machine.X86_64, own_libraries={})
+    found = of_installed(cast("TorchRelease", release), Files(read_facts), cast("Session", None))
+    assert (found.release, found.basis) == ("2.9.1", expected)
 
 
 def test_virtual_functions() -> None:

@@ -5,7 +5,23 @@ from __future__ import annotations
 import pytest
 
 from abiscan.binary.typeinfo import CxxClass
-from abiscan.linkage.shared_types import TypeUse, touches
+from abiscan.linkage.shared_types import TypeUse, _templates_around, touches
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("at::f(*)", []),
+        ("std::vector<*>", ["std::vector"]),
+        ("f(std::vector<std::optional<*> >)", ["std::vector", "std::optional"]),
+        ("f(a<b>, c<d<e>, *", ["c"]),
+        ("f(a<b>c<*", ["c"]),
+        ("f(*", []),
+        ("a>b<*", ["a>b"]),
+    ],
+)
+def test_the_templates_that_something_is_an_argument_of(text: str, expected: list[str]) -> None:
+    assert _templates_around(text, text.index("*")) == expected
 
 
 @pytest.mark.parametrize(

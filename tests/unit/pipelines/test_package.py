@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -213,6 +214,57 @@ def test_a_library_of_a_package_that_is_yet_to_be_installed_is_not_lacking(torch
     needy.write(folder / "pkg" / "_C.so")
     (found,) = abiscan.check(folder, torch).packages
     assert found.summary == "works if libvendor.so.1 can be found (not installed here: vendor)"
+
+
+def test_a_package_that_is_installed_without_what_it_requires_goes_without(torch: Path) -> None:
+    files = {"pkg/__init__.py": LOAD, "pkg-1.0.dist-info/METADATA": "Name: pkg\nVersion: 1.0\nRequires-Dist: vendor\n"}
+    for name, text in files.items():
+        (torch.parent / name).parent.mkdir(parents=True, exist_ok=True)
+        (torch.parent / name).write_text(text, encoding="utf-8")
+    extension(needed=("libtorch_cpu.so", "libvendor.so.1")).write(torch.parent / "pkg" / "_C.so")
+    (found,) = abiscan.check(torch.parent / "pkg", torch).packages
+    assert found.summary == "unknown - it needs libvendor.so.1, which this machine does not have"
+
+
+def test_an_import_that_fails_with_and_without_a_library_fails_here_for_want_of_it(torch: Path, wheels: Path) -> None:
+    """As ``ld.so`` says, and not for what comes after it; before it, the code goes on without another one."""
+    objects = {
+        "pkg/_C.so": extension(needed=("libtorch_cpu.so", "libvendor.so.1")),
+        "pkg/_D.so": extension(needed=("libtorch_cpu.so", "libother.so.2")),
+    }
+    code = "try:\n    from . import _D\nexcept ImportError:\n    pass\nfrom . import _C\nraise ValueError('later')\n"
+    error = result(torch, wheels, objects, {"pkg/__init__.py": code}).error
+    lacking = "libvendor.so.1: cannot open shared object file: No such file or directory"
+    assert str(error) == f"ImportError: {lacking} (pkg/__init__.py:5)"
+
+
+def test_a_library_at_a_path_that_is_not_known_does_not_make_an_import_fail(torch: Path, wheels: Path) -> None:
+    """The import does not load it, a submodule may; what its own file comes to is not what the package comes to."""
+    files = {"pkg/__init__.py": "", "pkg/ops.py": "import torch, helper\ntorch.ops.load_library(helper.find('_C'))\n"}
+    found = result(torch, wheels, {"pkg/_C.so": BAD}, files)
+    assert (found.verdict.value, found.error) == ("unknown", None)
+
+
+def test_what_a_submodule_loads_before_it_fails_is_on_demand(torch: Path, wheels: Path) -> None:
+    files = {"pkg/__init__.py": "", "pkg/ops.py": LOAD + "raise ValueError('later')\n"}
+    found = result(torch, wheels, {"pkg/_C.so": BAD}, files)
+    assert found.verdict.value == "works-without"
+    (module,) = found.modules
+    assert str(module.error) == "OSError: Could not load this library: pkg/_C.so (pkg/ops.py:3)"
+
+
+def test_operators_of_the_package_are_not_there_before_it_loads_them(wheels: Path) -> None:
+    """As deepmd-kit asks, which does not load its library a second time."""
+    sample = (Path(__file__).parents[3] / "sample_binaries" / "loads" / "loads.so").read_bytes()
+    code = "import torch\nif hasattr(torch.ops.abiscan_loads, 'double_it'):\n    raise RuntimeError('there')\n"
+    wheel = wheels / "pkg-1.0-py3-none-linux_x86_64.whl"
+    wheels.mkdir(exist_ok=True)
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("pkg/__init__.py", code + LOAD)
+        archive.writestr("pkg/_C.so", sample)
+        archive.writestr("pkg-1.0.dist-info/METADATA", "Name: pkg\nVersion: 1.0\n")
+    (found,) = abiscan.check(wheel, "2.13.0").packages
+    assert (found.verdict.value, found.conditions) == ("works", ())
 
 
 def test_a_library_that_cannot_be_read_is_unknown(torch: Path, tmp_path: Path) -> None:

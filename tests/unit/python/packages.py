@@ -60,6 +60,7 @@ class FakeWorld:
 
     torch_version: str | Answer = "2.13.0+cpu"
     cuda: str | Answer | None = None
+    cxx11_abi: bool | Answer = True
     python: tuple[int, int] | Answer = (3, 11)
     machine: str = "x86_64"
     error: Callable[[str], str | Answer | None] = _loads

@@ -10,15 +10,20 @@ import pytest
 
 from abiscan.python.installed import Surroundings, installed_in
 from abiscan.python.model import Answer, Raised
-from tests.unit.python.packages import reading_of
+from tests.unit.python.packages import FakeWorld, reading_of
 
 OTHERS = {
     "other/__init__.py": "from .part import something\n",
     "other/part.py": "something = 1\n",
     "other/lazy.py": "def __getattr__(name):\n    return 1\n",
+    "other/sets.py": "import sys\ndef add():\n    setattr(sys.modules[__name__], 'absent', 1)\nadd()\n",
+    "other/may_set.py": "import sys\ndef add(name):\n    globals()[name] = 1\n",
+    "other/stars.py": "from .part import *\nfrom other.may_set import *\n",
     "other/starred.py": "from os.path import *\n",
     "single.py": "here = 1\n",
     "space/inner/__init__.py": "",
+    "some_thing-1.5.dist-info/METADATA": "Name: some-thing\nVersion: 1.5\n",
+    "older.cpython-38-x86_64-linux-gnu.so": "",
     "moves/__init__.py": "import sys, types\nsys.modules['moves.made'] = types.ModuleType('moves.made')\n",
 }
 CODES = [
@@ -30,9 +35,18 @@ CODES = [
     "from other.part import absent",
     "from other.lazy import absent",
     "from other.starred import join",
+    "from other.sets import absent",
+    "from other.may_set import absent",
+    "from other.stars import something",
+    "from other.stars import absent",
     "from single import here",
     "from single import absent",
     "import space.inner",
+    "import older",
+    "import of_its_own",
+    "import importlib.metadata\nimportlib.metadata.version('absent-one')",
+    "import importlib.metadata\ntry:\n    importlib.metadata.files('x')\nexcept ImportError:\n    raise OSError(1)",
+    "import importlib.metadata as m\nif m.version('some.thing') != '1':\n    raise OSError(m.version('some_thing'))",
     "import moves.made",
     "import other.absent.below",
     "try:\n    import absent\nexcept ImportError:\n    pass",
@@ -65,8 +79,10 @@ def test_as_python_imports(code: str, in_submodule: bool, folder: Path) -> None:
     files = {"p/__init__.py": code + "\n"}
     if in_submodule:
         files = {"p/__init__.py": "from . import below\n", "p/below.py": code + "\n"}
-    around = Surroundings(installed=installed_in((folder,)), folders=(folder,))
-    (outcome,) = reading_of(files, around=around).imports
+    files["of_its_own.cpython-38-x86_64-linux-gnu.so"] = ""
+    python = (sys.version_info.major, sys.version_info.minor)
+    around = Surroundings(installed=installed_in((folder,), python), folders=(folder,), python=python)
+    outcome = next(one for one in reading_of(files, FakeWorld(python=python), around).imports if one.module == "p")
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(exist_ok=True)
@@ -75,6 +91,15 @@ def test_as_python_imports(code: str, in_submodule: bool, folder: Path) -> None:
     raised = outcome.raised
     assert raised is None or isinstance(raised, Raised)
     assert (f"{raised.exception}: {raised.message}" if raised else "") == real.stdout.strip()
+
+
+def test_an_extension_for_another_python_is_not_there_in_a_wheel_either() -> None:
+    files = {"p/__init__.py": "import _p\n", "_p.cpython-38-x86_64-linux-gnu.so": ""}
+    outcome = next(one for one in reading_of(files).imports if one.module == "p")
+    assert isinstance(outcome.raised, Raised)
+    assert str(outcome.raised.message) == "No module named '_p'"
+    outcome = next(one for one in reading_of(files, FakeWorld(python=(3, 8))).imports if one.module == "p")
+    assert outcome.raised is None
 
 
 def test_what_is_found_by_code_of_its_own_is_not_known(folder: Path) -> None:

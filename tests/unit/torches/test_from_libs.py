@@ -3,6 +3,8 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -11,7 +13,15 @@ from abiscan.errors import InputError
 from abiscan.inputs.files import Files, read_facts
 from abiscan.inputs.interpreter import PythonTag
 from abiscan.inputs.libraries import Libraries
-from abiscan.torches.from_libs import WHEEL_MOUNT, from_path, identities, operator_libraries
+from abiscan.inputs.version import TorchVersion
+from abiscan.torches.from_libs import (
+    WHEEL_MOUNT,
+    _tags_of_release,
+    from_path,
+    identities,
+    operator_libraries,
+    read_assertions,
+)
 from abiscan.torches.model import TorchRelease
 from tests.elf_builder import EM_AARCH64, Elf, exports
 from tests.fakes import torch_libraries, torch_package, wheel
@@ -238,3 +248,14 @@ def test_libraries_are_identified_by_size_and_build_id(tmp_path: Path) -> None:
     torch_libraries()["libc10.so"].write(package / "lib" / "libc10.so")  # without a build id
     files = Files(read_facts)
     assert identities(from_path(package, files), files) == {}
+
+
+def test_the_tags_of_a_release_are_known_by_its_version() -> None:
+    """ATen/core/enum_tag.h of 2.1: ``core`` is the first name in the alphabet, which is how they are numbered."""
+    assert "core" in _tags_of_release(TorchVersion("2.1.0")).names
+    assert _tags_of_release(None).names == ()
+
+
+def test_a_torch_without_the_library_that_checks() -> None:
+    without = cast("TorchRelease", SimpleNamespace(own_libraries={}))
+    assert read_assertions(without, Files(read_facts)) == {}

@@ -8,7 +8,14 @@ import pytest
 
 from abiscan.binary.elf import Machine
 from abiscan.torches import layouts
-from abiscan.torches.layout_changes import change_between, layout_change, method, slot_changes, slots_between
+from abiscan.torches.layout_changes import (
+    _renamed,
+    change_between,
+    layout_change,
+    method,
+    slot_changes,
+    slots_between,
+)
 from abiscan.torches.layouts import Base, Field, Layout, VTable
 
 X86: Final = Machine.X86_64
@@ -53,6 +60,22 @@ def test_growth_at_the_end_moves_nothing(world: dict[tuple[str, str], Layout]) -
 def test_a_member_in_between_moves_the_rest(world: dict[tuple[str, str], Layout]) -> None:
     found = change(world, cls(8, ("x", 0, "int", None)), cls(16, ("y", 0, "long", None), ("x", 8, "int", None)))
     assert found == (("8 → 16 bytes", "y (long) is new at 0", "x moved from 0 to 8"), True, True)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "renamed"),
+    [
+        (("x", 0, "A", 8), ("y", 0, "B", 8), True),  # a class that may have been renamed with its member
+        (("x", 0, "A", 8), ("y", 0, "B", 4), False),
+        (("x", 0, "A", None), ("y", 0, "B", None), False),  # of types that are no classes, nobody knows the size
+        (("x", 0, "A", None), ("y", 0, "A", None), True),
+        (("x", 0, "A", 8), ("y", 8, "A", 8), False),
+    ],
+)
+def test_what_counts_as_renamed(
+    old: tuple[str, int, str, int | None], new: tuple[str, int, str, int | None], renamed: bool
+) -> None:
+    assert _renamed({"x": Field(*old)}, {"y": Field(*new)}) == ({"x": "y"} if renamed else {})
 
 
 def test_another_name_at_the_same_place_is_no_change(world: dict[tuple[str, str], Layout]) -> None:

@@ -11,7 +11,7 @@ from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem
 from abiscan.errors import InputError
 from abiscan.torches.names import NameTable
-from abiscan.torches.torch_images import find
+from abiscan.torches.torch_images import find, of_release
 from tests.image_samples import WARN, torch_wheel
 from tools.torch_images import NEWEST, ImageBuild, packed, read_wheel, rewritten
 
@@ -64,6 +64,20 @@ def test_the_oldest_goes_when_there_are_too_many() -> None:
         *(f"1.{number}" for number in range(1, NEWEST)),
         "1.99",
     ]
+
+
+@pytest.mark.parametrize(
+    ("system", "machine", "said"),
+    [
+        (ImageSystem.WINDOWS, Machine.X86_64, "not among the releases that are embedded for Windows on x86_64"),
+        (ImageSystem.MACOS, Machine.AARCH64, "not among the releases that are embedded for macOS on aarch64"),
+        (ImageSystem.MACOS, Machine.X86_64, "no release is embedded for macOS on x86_64, where 2.2.2 was the last one"),
+    ],
+)
+def test_a_release_that_is_not_embedded(system: ImageSystem, machine: Machine, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        of_release("1.0.0", system, machine)
+    assert said in str(caught.value)
 
 
 @pytest.mark.parametrize("system", ["Windows", "macOS"])

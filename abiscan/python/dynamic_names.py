@@ -1,0 +1,92 @@
+"""Whether running a module may give it names that do not stand in its source."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+
+_WORDS = re.compile(rb"import \*|__getattr__|globals\(|vars\(|locals\(|exec\(|\.modules\b|__name__|_convert_\(")
+_CALLS = frozenset({"globals", "vars", "locals", "_convert_"})
+_IMPORTS = frozenset({"import_module", "__import__", "get"})
+
+
+def may_have_others(source: bytes) -> bool:
+    """Whether it may have names that are not words of its source: its body adds some, or ``__getattr__`` makes them.
+
+    What a function does counts only if the body, or such a function, names it.
+    """
+    if not _WORDS.search(source):
+        return False
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return True
+    functions = _functions(tree)
+    if "__getattr__" in functions and any(getattr(one, "name", None) == "__getattr__" for one in tree.body):
+        return True
+    waiting, seen = list(_own(tree.body)), set[str]()
+    if any(isinstance(one, ast.Call) and getattr(one.func, "id", None) == "exec" for one in waiting):
+        return True
+    while waiting:
+        node = waiting.pop()
+        if _adds_names(node):
+            return True
+        name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else None
+        if name is not None and name not in seen:
+            seen.add(name)
+            waiting.extend(one for function in functions.get(name, ()) for one in _own(function))
+    return False
+
+
+def starred(source: bytes) -> list[str]:
+    """The modules from which it imports all names, as they are written, with leading dots."""
+    if b"import *" not in source:
+        return []
+    nodes = (one for one in ast.walk(ast.parse(source)) if isinstance(one, ast.ImportFrom))
+    return ["." * one.level + (one.module or "") for one in nodes if any(alias.name == "*" for alias in one.names)]
+
+
+def absolute(package: str, name: str) -> str:
+    """The full name of a module that is imported inside a package, relatively (with leading dots) or not."""
+    level = len(name) - len(name.lstrip("."))
+    if level == 0:
+        return name
+    steps = package.split(".")
+    return ".".join([*steps[: max(len(steps) - level + 1, 0)], *filter(None, [name[level:]])])
+
+
+def _functions(tree: ast.Module) -> dict[str, list[list[ast.stmt]]]:
+    """The bodies of functions by name; those of methods by the name of their class, too."""
+    found: dict[str, list[list[ast.stmt]]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            found.setdefault(node.name, []).append(node.body)
+        elif isinstance(node, ast.ClassDef):
+            methods = (one for one in ast.walk(node) if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef)))
+            found.setdefault(node.name, []).extend(one.body for one in methods)
+    return found
+
+
+def _own(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """The nodes of statements, the bodies of functions in them apart."""
+    waiting = list(body)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        inside = set(map(id, node.body)) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) else set()
+        waiting.extend(one for one in ast.iter_child_nodes(node) if id(one) not in inside)
+
+
+def _adds_names(node: ast.AST) -> bool:
+    """Whether a node takes the names of its module, or the module itself, or puts another one in its place."""
+    if isinstance(node, ast.Call):
+        name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", None)
+        return name in _CALLS or (name in _IMPORTS and any(map(_is_own_name, node.args)))
+    if not isinstance(node, ast.Subscript) or getattr(node.value, "attr", None) != "modules":
+        return False
+    return isinstance(node.ctx, ast.Store) or _is_own_name(node.slice)
+
+
+def _is_own_name(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and node.id == "__name__"

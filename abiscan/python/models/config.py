@@ -1,0 +1,92 @@
+"""``configparser``, on files of the package."""
+
+from __future__ import annotations
+
+import configparser
+from collections.abc import Callable
+
+from abiscan.python.filesystem import as_text, read_text
+from abiscan.python.machine import PythonMachine
+from abiscan.python.modelled import Modelled, Native
+from abiscan.python.models.builtin import OpenFile
+from abiscan.python.models.namespace import Model, Namespace, argument
+from abiscan.python.operations import attempt
+from abiscan.python.values import NotKnown, Why, concrete
+
+Args = list[object]
+Kwargs = dict[str, object]
+_METHODS = frozenset({
+    "get", "getint", "getfloat", "getboolean", "items", "sections", "options", "has_section", "has_option",
+})  # fmt: skip
+
+
+class Parser(Modelled):
+    """A ``ConfigParser``; its values are not interpolated."""
+
+    __slots__ = ("is_known", "parsed")
+
+    def __init__(self) -> None:
+        self.parsed = configparser.RawConfigParser()
+        self.is_known = True
+
+    def attribute(self, machine: PythonMachine, name: str) -> object:
+        """What reads into it, and what tells its values."""
+        reading: dict[str, Model] = {"read": self._read, "read_file": self._read_file, "read_string": self._read_string}
+        if name in reading:
+            return Native(name, reading[name])
+        if name in _METHODS:
+            return Native(name, lambda _machine, args, kwargs: self._ask(name, args, kwargs))
+        if name == "__getitem__":
+            return Native(name, lambda _machine, args, _kwargs: self._section(args))
+        return NotKnown(f"ConfigParser.{name}")
+
+    def _take(self, text: object) -> None:
+        if not isinstance(text, str):
+            self.is_known = False
+            return
+        try:
+            self.parsed.read_string(text)
+        except configparser.Error:
+            self.is_known = False
+
+    def _read(self, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+        wanted = argument(args, kwargs, 0, "filenames")
+        paths = wanted if isinstance(wanted, list) else [wanted]
+        for path in paths:
+            inside = machine.files.inside(as_text(path) or "")
+            if as_text(path) is None or inside is None:
+                self.is_known = False
+            elif inside in machine.files.members:
+                self._take(read_text(machine, path))
+        return NotKnown("ConfigParser.read()", Why.ENVIRONMENT)
+
+    def _read_file(self, machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+        file = argument(args, kwargs, 0, "f")
+        self._take(read_text(machine, file.path) if isinstance(file, OpenFile) else None)
+        return None
+
+    def _read_string(self, _machine: PythonMachine, args: Args, kwargs: Kwargs) -> object:
+        self._take(argument(args, kwargs, 0, "string"))
+        return None
+
+    def _ask(self, name: str, args: Args, kwargs: Kwargs) -> object:
+        if not self.is_known or not concrete(args) or not concrete(kwargs):
+            return NotKnown(f"ConfigParser.{name}()", Why.ENVIRONMENT)
+        found = attempt(f"ConfigParser.{name}()", getattr(self.parsed, name), *args, **kwargs)
+        return NotKnown("ConfigParser.items()") if name == "items" and not args else found
+
+    def _section(self, args: Args) -> object:
+        if not self.is_known or not args or not isinstance(args[0], str):
+            return NotKnown("ConfigParser[…]", Why.ENVIRONMENT)
+        return attempt("ConfigParser[…]", lambda name: dict(self.parsed[name]), args[0])
+
+
+def _configparser(_machine: PythonMachine) -> object:
+    make = Native(
+        "configparser.ConfigParser", lambda _m, args, kwargs: NotKnown("ConfigParser()") if args or kwargs else Parser()
+    )
+    return Namespace("configparser", {"ConfigParser": make, "RawConfigParser": make})
+
+
+MODELS: dict[str, Callable[[PythonMachine], object]] = {"configparser": _configparser}
+"""Modules by name."""
