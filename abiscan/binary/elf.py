@@ -9,8 +9,10 @@ Terms and layouts are those of the ELF gABI, chapters 4 and 5, and of the LSB fo
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import enum
+import functools
 import hashlib
 import mmap
 import re
@@ -57,10 +59,12 @@ _STV_DEFAULT, _STV_PROTECTED = 0, 3
 _VERSYM_HIDDEN: Final = 0x8000
 _DF_1_PIE: Final = 0x0800_0000
 _ET_EXEC, _ET_DYN = 2, 3
-_PT_LOAD, _PT_DYNAMIC, _PT_NOTE = 1, 2, 4
+_PT_LOAD, _PT_DYNAMIC, _PT_NOTE, _PT_GNU_EH_FRAME = 1, 2, 4, 0x6474E550
 _PF_X, _PF_W = 1, 2
 _NT_GNU_BUILD_ID: Final = 3
 _MOST_SEGMENTS: Final = 1_000
+_TABLE_ENCODING: Final = 0x3B  # DW_EH_PE_datarel | DW_EH_PE_sdata4
+_MUCH: Final = 1 << 22  # bytes of a file that are worth giving back
 _VER_FLG_BASE: Final = 1
 _VER_FLG_WEAK: Final = 2
 
@@ -344,6 +348,9 @@ class ElfFile:
         if any(segment.offset + segment.file_size > len(self.data) for segment in self.segments):
             raise NotElfError(subject, "truncated: a segment extends past the end of the file", "download it again")
         self.notes = tuple(self.data[h[2] : h[2] + h[5]] for h in headers if h[0] == _PT_NOTE)
+        self._exceptions = next(
+            ((h[3], self.data[h[2] : h[2] + h[5]]) for h in headers if h[0] == _PT_GNU_EH_FRAME), None
+        )
         section = next((self.data[h[2] : h[2] + h[5]] for h in headers if h[0] == _PT_DYNAMIC), None)
         if section is None:
             raise NotElfError(subject, "not a shared object: it has no dynamic section", "pass the linked .so")
@@ -398,17 +405,53 @@ class ElfFile:
         raise NotElfError(self.subject, f"damaged: no segment contains the address {address:#x}", "download it again")
 
     def find_in_data(self, text: bytes) -> Iterator[int]:
-        """The file offsets of ``text`` in the data.
+        """The file offsets of ``text`` in the data."""
+        for start, end in self._data_parts():
+            position = self._bytes.find(text, start, end)
+            self.let_go(start, end)
+            while position >= 0:
+                yield position
+                position = self._bytes.find(text, position + len(text), end)
 
-        Linkers put constants into segments of their own, or, if there are none, next to the code.
+    def search_data(self, pattern: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:
+        """The matches of ``pattern`` in the data."""
+        for start, end in self._data_parts():
+            yield from pattern.finditer(self._bytes, start, end)
+            self.let_go(start, end)
+
+    def _data_parts(self) -> Iterator[tuple[int, int]]:
+        """The parts of the file that may hold constants: where each starts and ends.
+
+        Linkers put constants into segments of their own, or, if there are none, before and behind the code.
         """
         data = [segment for segment in self.segments if not segment.flags & _PF_X]
-        for segment in data if any(not segment.flags & _PF_W for segment in data) else self.segments:
-            for start, end in self._read_parts(segment.offset, segment.offset + segment.file_size):
-                position = self._bytes.find(text, start, end)
-                while position >= 0:
-                    yield position
-                    position = self._bytes.find(text, position + len(text), end)
+        if any(not segment.flags & _PF_W for segment in data):
+            for segment in data:
+                yield from self._read_parts(segment.offset, segment.offset + segment.file_size)
+            return
+        starts = self.function_starts
+        for segment in self.segments:
+            start, end = segment.offset, segment.offset + segment.file_size
+            within = slice(
+                bisect.bisect_left(starts, segment.address),
+                bisect.bisect_left(starts, segment.address + segment.file_size),
+            )
+            if functions := starts[within]:
+                yield from self._read_parts(start, start + functions[0] - segment.address)
+                start += functions[-1] - segment.address
+            yield from self._read_parts(start, end)
+
+    def let_go(self, start: int, end: int) -> None:
+        """Give back the memory that a part of the file takes; it is read again when it is needed."""
+        if isinstance(self._bytes, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+            first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
+            if end - first >= _MUCH:
+                self._bytes.madvise(mmap.MADV_DONTNEED, first, end - first)
+
+    @functools.cached_property
+    def function_starts(self) -> list[int]:
+        """Where the functions start, in order; empty if the file has no usable table of them."""
+        return [] if self._exceptions is None else functions_in(*self._exceptions)
 
     def _read_parts(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """What was read of a part of the file."""
@@ -443,6 +486,21 @@ class ElfFile:
         """
         with _damage_reported(self.subject):
             return _Reader(self).read()
+
+
+def functions_in(address: int, table: memoryview) -> list[int]:
+    """Where functions start, in order, by the table for exceptions that lies at ``address``; empty if it is none.
+
+    That is ``.eh_frame_hdr`` (LSB 5.0, 10.6.2), which stripping leaves alone.
+    """
+    if len(table) < 12:
+        return []
+    version, pointer, count_encoding, table_encoding = table[:4]
+    if version != 1 or table_encoding != _TABLE_ENCODING or pointer & 0xF not in (0xB, 0x3) or count_encoding != 3:
+        return []
+    count = min(int.from_bytes(table[8:12], "little"), (len(table) - 12) // 8)
+    offsets = table[12 : 12 + 8 * count].cast("i")[::2].tolist()
+    return sorted([address + offset for offset in offsets])
 
 
 @contextlib.contextmanager

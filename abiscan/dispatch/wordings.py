@@ -55,7 +55,8 @@ def compare(libraries: Collection[ElfFile], release: MinorVersion) -> Wordings:
         if template.holds_for(release) and template.id not in _OF_HEADERS
     }
     every = "\0".join(literal for of_message in literals.values() for literal in of_message)
-    texts = {text.decode() for library in libraries for text in _TEXT.findall(library.data) if b" " in text.strip()}
+    found = (match[1] for library in libraries for match in library.search_data(_TEXT))
+    texts = {text.decode() for text in found if b" " in text.strip()}
     known = sorted((text for text in texts if text in every), key=lambda text: -len(text))
     lost = {
         id_: parts

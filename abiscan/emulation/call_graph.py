@@ -91,6 +91,8 @@ class CalledFunctions:
         self._own_stubs = {stub: target for stub, slot in stubs if (target := self._pointers.get(slot)) in self._known}
         self._foreign_stubs = {stub: name for stub, slot in stubs if (name := self._imports.get(slot))}
         self._next: dict[int, Leads] = {}
+        for segment in self._code:
+            image.file.let_go(segment.offset, segment.offset + segment.file_size)
 
     def defined(self, name: str) -> int | None:
         """Where the function of a name starts, None if the object does not define it."""

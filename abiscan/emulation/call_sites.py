@@ -31,7 +31,6 @@ _BACK: Final = 256  # bytes before a call that are looked at
 _LONGEST_INSTRUCTION: Final = 15
 _LONGEST_FUNCTION: Final = 1 << 20
 _BRANCHES_MASK, _BRANCHES = 0x1C00_0000, 0x1400_0000  # with system instructions among them (Arm ARM, C4.1.92)
-_TABLE_ENCODING: Final = 0x3B  # DW_EH_PE_datarel | DW_EH_PE_sdata4
 
 
 class CallSite(NamedTuple):
@@ -55,7 +54,10 @@ def find_call_sites(image: Image, machine: Machine, slots: Slots) -> list[CallSi
         return []
     find = _find_x86_64 if machine is Machine.X86_64 else _find_aarch64
     segments = [segment for segment in image.file.segments if segment.flags & _PF_X]
-    return sorted(set(find(image, segments, slots)))
+    sites = sorted(set(find(image, segments, slots)))
+    for segment in segments:
+        image.file.let_go(segment.offset, segment.offset + segment.file_size)
+    return sites
 
 
 def _bytes_of(image: Image, segment: Segment) -> memoryview:
@@ -223,7 +225,7 @@ class Functions:
 
     def __init__(self, image: Image) -> None:
         self._image = image
-        self.starts = function_starts(image)
+        self.starts = image.file.function_starts
 
     def containing(self, address: int) -> int | None:
         """The start of the function that ``address`` belongs to, None if it is not known."""
@@ -243,17 +245,3 @@ class Functions:
         end = min(self.end_of(start), start + _LONGEST_FUNCTION, segment.address + segment.file_size)
         offset = segment.offset - segment.address
         return bytes(self._image.file.data[start + offset : end + offset])
-
-
-def function_starts(image: Image) -> list[int]:
-    """Where the functions of an object start, in its own space, in order; empty if it has no usable table of them."""
-    header = image.exception_header
-    if header is None or header.file_size < 12:
-        return []
-    data = image.file.data[header.offset : header.offset + header.file_size]
-    version, pointer, count_encoding, table_encoding = data[:4]
-    if version != 1 or table_encoding != _TABLE_ENCODING or pointer & 0xF not in (0xB, 0x3) or count_encoding != 3:
-        return []
-    count = min(int.from_bytes(data[8:12], "little"), (len(data) - 12) // 8)
-    offsets = data[12 : 12 + 8 * count].cast("i")[::2].tolist()
-    return sorted(header.address + offset for offset in offsets)

@@ -107,7 +107,11 @@ class _Function:
             if address == self._start:
                 return None
             for before in self._before[address]:
-                change = self._changes[before].get(location, _Copy(location))
+                changes = self._changes[before]
+                if location not in changes:  # as for most: checked first, and without an object for it
+                    places.append((before, location))
+                    continue
+                change = changes[location]
                 if change is None:
                     return None
                 if isinstance(change, int):

@@ -42,6 +42,8 @@ IMPORT_SLOT: Final = 0x400
 _IMPORT_SIZE: Final = 1 << 28
 CODE_BASE: Final = 0x74_0000_0000
 _HELPERS: Final = CODE_BASE - PAGE_SIZE
+_REGIONS: Final = {STACK_TOP - _STACK_SIZE: _STACK_SIZE, HEAP_BASE: HEAP_SIZE, IMPORT_BASE: _IMPORT_SIZE}
+_BLANK_PAGE: Final = bytes(PAGE_SIZE)
 _RETURN: Final = IMPORT_BASE  # the first slot: where a function returns to that Python called
 
 # All pages that can ever be mapped, in pages of 4 KiB: memory that a runaway initialiser fills ends as a gap.
@@ -97,9 +99,9 @@ class Emulator:
         self._depth = 0
         self._last_fault = (-1, -1)
         self._faults = 0
-        regions = {STACK_TOP - _STACK_SIZE: _STACK_SIZE, HEAP_BASE: HEAP_SIZE, IMPORT_BASE: _IMPORT_SIZE}
-        for base, size in regions.items():
-            self.vm.mem_map(base, size, MemoryProtection.ReadWrite)
+        self._map_regions()
+        self._pages: dict[int, MemoryProtection] = {}
+        self.code_pages = 0  # mapped since icicle last forgot what it made of them
         self.reached: set[int] = set()
         self._diverted: dict[int, int] = {}
         self._observed: dict[int, Callable[[], None]] = {}
@@ -117,6 +119,10 @@ class Emulator:
 
     # Memory
 
+    def _map_regions(self) -> None:
+        for base, size in _REGIONS.items():
+            self.vm.mem_map(base, size, MemoryProtection.ReadWrite)
+
     def map_page(self, address: int, content: bytes, *, writable: bool, executable: bool) -> None:
         """Map one page (``PAGE_SIZE`` bytes at a multiple of it) with this content."""
         if executable:
@@ -125,7 +131,9 @@ class Emulator:
             protection = MemoryProtection.ReadWrite if writable else MemoryProtection.ReadOnly
         self.vm.mem_map(address, PAGE_SIZE, protection)
         self.vm.mem_write(address, content)
+        self._pages[address] = protection
         if executable:
+            self.code_pages += 1
             # An instruction may begin in one page and go on in the next, whichever of the two is mapped first.
             before, after = self._edge(address - _SUSPECT_HEAD + 1), self._edge(address + PAGE_SIZE)
             for offset in self.arch.suspects(before + content + after):
@@ -178,6 +186,32 @@ class Emulator:
         """Make a part of the heap as it was at first. Both numbers are multiples of ``PAGE_SIZE``."""
         self.vm.mem_unmap(address, size)
         self.vm.mem_map(address, size, MemoryProtection.ReadWrite)
+
+    def forget_code(self, heap_top: int, imports_top: int) -> None:
+        """Let icicle forget what it made of code that ran, between functions: that takes more memory than all else.
+
+        It forgets everything at once, so memory and registers are put back as they were.
+        """
+        vm = self.vm
+        names = (*self.arch.registers, *self.arch.vectors, self.arch.thread_pointer)
+        registers, executed, capacity = {name: vm.reg_read(name) for name in names}, vm.icount, vm.mem_capacity
+        pages = {address: bytes(vm.mem_read(address, PAGE_SIZE)) for address in self._pages}
+        for base, top in ((HEAP_BASE, heap_top), (IMPORT_BASE, imports_top), (STACK_TOP - _STACK_SIZE, STACK_TOP)):
+            for address in range(base, top, PAGE_SIZE):
+                content = bytes(vm.mem_read(address, PAGE_SIZE))
+                if content != _BLANK_PAGE:
+                    pages[address] = content
+        vm.reset()
+        vm.mem_capacity = max(vm.mem_capacity, capacity)
+        self._map_regions()
+        for address, protection in self._pages.items():
+            vm.mem_map(address, PAGE_SIZE, protection)
+        for address, content in pages.items():
+            vm.mem_write(address, content)
+        for name, value in registers.items():
+            vm.reg_write(name, value)
+        vm.icount = executed
+        self.code_pages = 0
 
     def word(self, address: int) -> int:
         """The eight bytes at ``address`` as an unsigned number."""

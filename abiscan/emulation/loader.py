@@ -24,7 +24,7 @@ from abiscan.errors import NotElfError
 BASE: Final = 0x10_0000_0000  # of the object's address 0
 SPACING: Final = 0x1_0000_0000  # between the objects of a process
 
-_PT_TLS, _PT_GNU_EH_FRAME = 7, 0x6474E550
+_PT_TLS: Final = 7
 _PF_X, _PF_W = 1, 2
 _SYMBOL: Final = struct.Struct("<IBBHQQ")
 _PROGRAM_HEADER: Final = struct.Struct("<IIQQQQQQ")
@@ -107,9 +107,13 @@ class Image:
         table = file.tail_at(file.dynamic[Tag.GNU_HASH]) if Tag.GNU_HASH in file.dynamic else memoryview(b"")
         self._hashes = table[: len(table) & ~3].cast("I")
         self.size = max((segment.address + segment.size for segment in file.segments), default=0)
+        self._code = [
+            range(self.base + segment.address, self.base + segment.address + segment.size)
+            for segment in file.segments
+            if segment.flags & _PF_X
+        ]
         headers = self._program_headers()
         self.tls = headers.get(_PT_TLS)
-        self.exception_header = headers.get(_PT_GNU_EH_FRAME)
         self._relocations = self._read_relocations()
         self._extra = self._read_relative()
 
@@ -200,8 +204,7 @@ class Image:
 
     def is_code(self, address: int) -> bool:
         """Whether ``address``, in the emulated space, is in an executable segment."""
-        start = address - self.base
-        return any(s.flags & _PF_X and s.address <= start < s.address + s.size for s in self.file.segments)
+        return any(address in code for code in self._code)
 
     def page(self, address: int) -> tuple[bytes, bool, bool] | None:
         """(content, writable, executable) of the page at ``address``, relocated; None if it is not in the object."""

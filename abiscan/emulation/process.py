@@ -161,6 +161,10 @@ class EmulatedProcess:
         self.machine.clear(start, _HEAP_END - start)
         self.machine.set_word(_HEAP_TOP, start)
 
+    def forget_code(self) -> None:
+        """Give back the memory that code takes which ran: see ``Emulator.forget_code``."""
+        self.machine.forget_code(self.heap_top(), IMPORT_BASE + IMPORT_SLOT * len(self._names))
+
     def size_of(self, address: int) -> int:
         """The size that was asked for of the allocation at ``address``, 0 where none can be."""
         return self.machine.word(address - 8) if self.machine.is_heap(address) else 0
@@ -239,8 +243,7 @@ class EmulatedProcess:
 
     def is_code(self, address: int) -> bool:
         """Whether ``address`` lies in an executable segment of an object."""
-        image = self.image_at(address)
-        return image is not None and image.is_code(address)
+        return any(image.is_code(address) for image in self.images)
 
     def plant(self, address: int, name: str) -> None:
         """Put the double of ``name`` in the place of the function at ``address``, which an object defines itself."""

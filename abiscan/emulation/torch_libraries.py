@@ -7,6 +7,7 @@ helper of torch runs as it is. To stand in for more would swallow code that regi
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import re
@@ -35,6 +36,7 @@ from abiscan.errors import NotElfError
 _STAGE: Final = "emulation of torch"
 _INSTRUCTIONS_PER_FUNCTION: Final = 50_000_000
 _CALLS_PER_FUNCTION: Final = 1_000_000
+_MOST_CODE_PAGES: Final = 800  # what icicle makes of them takes 80 MB, and most code runs once
 _HEAP_PER_FUNCTION: Final = 0x1000_0000  # OpenBLAS takes its buffers, and uses none of them
 
 
@@ -87,10 +89,10 @@ def recover_torch(files: Mapping[str, ElfFile], machine: Machine) -> TorchRegist
     :raises NotElfError: one of them is damaged
     """
     try:
-        process = _TorchProcess(files, machine)
-        libraries = process.run()
-        keys = process.keys()
-        aliases, registries = process.aliases(keys), process.registries()
+        with contextlib.closing(_TorchProcess(files, machine)) as process:
+            libraries = process.run()
+            keys = process.keys()
+            aliases, registries = process.aliases(keys), process.registries()
     except NotElfError:
         raise
     except (*DAMAGE, Stop) as error:
@@ -128,6 +130,10 @@ class _TorchProcess:
             self.process.observe(address, name)
         for address, name in named.items():
             self.process.call_it(address + (_VTABLE_HEAD if name.startswith(_VTABLE) else 0), name)
+
+    def close(self) -> None:
+        """End the process."""
+        self.process.close()
 
     def _blank_object(self) -> int:
         """An object whose virtual functions have no effect."""
@@ -172,6 +178,8 @@ class _TorchProcess:
             before = self._sizes()
             for address in image.initialisers():
                 self.emulate(image, address)
+                if self.process.machine.code_pages > _MOST_CODE_PAGES:
+                    self.process.forget_code()
             registrations[name] = self._since(before)
         return registrations
 

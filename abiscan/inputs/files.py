@@ -36,7 +36,6 @@ UNPACKING: Final = (
 LARGEST_TEXT: Final = 32 << 20
 """The size beyond which a source file or a file of metadata is not read: ten times that of the largest known."""
 
-_LARGE_MEMBER: Final = 64 << 20
 _SMALL_MEMBER: Final = 16 << 20
 _BLOCK: Final = 1 << 20
 _ZEROS: Final = bytes(_BLOCK)
@@ -207,10 +206,6 @@ class WheelMember:
         if self._info.file_size < _SMALL_MEMBER:
             self._kept = self._kept or ElfFile.from_bytes(self._wheel.read(self._info), self.name)
             return self._kept
-        if self._info.file_size < _LARGE_MEMBER:
-            data = self._wheel.read(self._info)
-            self._sha256 = self._sha256 or hashlib.sha256(data).hexdigest()  # now, and not by inflating it again
-            return ElfFile.from_bytes(data, self.name)
         with tempfile.NamedTemporaryFile(prefix="abiscan-") as copy:
             self._sha256 = self._wheel.copy(self._info, copy.file)
             copy.flush()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import re
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -292,6 +294,36 @@ def test_bytes_by_address() -> None:
     assert bytes(elf.tail_at(at)[:4]) == b"here"
     with pytest.raises(NotElfError, match=r"built\.so: damaged: no segment contains"):
         elf.bytes_at(1 << 40, 4)
+
+
+def with_functions(starts: Sequence[int], texts: tuple[bytes, ...]) -> bytes:
+    """An object of one segment, readable and executable, whose table for exceptions has functions at these places."""
+    data = bytearray(Elf(texts=texts, build_id=bytes(12 + 8 * len(starts))).build())
+    struct.pack_into("<I", data, 64 + 4, 5)  # the first program header: PF_R | PF_X
+    note = 64 + 2 * 56
+    at = struct.unpack_from("<Q", data, note + 8)[0] + 16  # behind the head of the note
+    struct.pack_into("<IIQQQQ", data, note, 0x6474E550, 4, at, at, at, 12 + 8 * len(starts))
+    struct.pack_into("<BBBBiI", data, at, 1, 0x1B, 3, 0x3B, 0, len(starts))
+    for number, start in enumerate(starts):
+        struct.pack_into("<ii", data, at + 12 + 8 * number, start - at, 0)
+    return bytes(data)
+
+
+def test_texts_lie_before_and_behind_the_functions_of_a_segment_for_all() -> None:
+    texts = (b"a constant 1", b"a constant 2", b"a constant 3")
+    places = [with_functions((0, 0), texts).index(text) for text in texts]
+    starts = [places[1], places[2] - 1]  # the second text is in the code of the first function
+    elf = ElfFile.from_bytes(with_functions(starts, texts), "built.so")
+    assert elf.function_starts == starts
+    assert list(elf.find_in_data(b"a constant")) == [places[0], places[2]]
+    assert [match[0] for match in elf.search_data(re.compile(rb"a constant \d"))] == [texts[0], texts[2]]
+
+
+def test_without_a_table_of_functions_texts_are_looked_for_everywhere() -> None:
+    data = with_functions((), (b"a constant 1", b"a constant 2"))
+    elf = ElfFile.from_bytes(data, "built.so")
+    assert elf.function_starts == []
+    assert [data[at : at + 12] for at in elf.find_in_data(b"a constant")] == [b"a constant 1", b"a constant 2"]
 
 
 def test_symbols_in_memory_are_a_mapping() -> None:

@@ -16,7 +16,7 @@ from typing import Any, cast
 import capstone  # type: ignore[import-untyped]
 import pytest
 
-from abiscan.binary.elf import ElfFile, Machine, Segment
+from abiscan.binary.elf import ElfFile, Machine, Segment, functions_in
 from abiscan.emulation.arch import ARCHITECTURES
 from abiscan.emulation.call_sites import (
     CallSite,
@@ -24,11 +24,11 @@ from abiscan.emulation.call_sites import (
     address_of,
     branched_to,
     find_call_sites,
-    function_starts,
     instructions_before,
     page_of,
 )
-from abiscan.emulation.loader import Header, Image, Slots
+from abiscan.emulation.loader import Image, Slots
+from tests.elf_builder import Elf
 
 SAMPLES = Path(__file__).parents[3] / "sample_binaries" / "registrations"
 needs_gcc = pytest.mark.skipif(not shutil.which("gcc") or platform.machine() != "x86_64", reason="needs gcc for x86-64")
@@ -154,7 +154,8 @@ def _code(size: int, *pieces: tuple[int, bytes], flags: int = READ | EXECUTE, ad
     for at, piece in pieces:
         data[at : at + len(piece)] = piece
     segment = Segment(address=address, size=size, offset=0, file_size=size, flags=flags)
-    return cast("Image", SimpleNamespace(file=SimpleNamespace(segments=[segment], data=memoryview(bytes(data)))))
+    file = SimpleNamespace(segments=[segment], data=memoryview(bytes(data)), let_go=lambda *_: None)
+    return cast("Image", SimpleNamespace(file=file))
 
 
 def _relative(opcode: int, at: int, to: int) -> tuple[int, bytes]:
@@ -286,36 +287,36 @@ def _with_table(entries: Sequence[int], *, address: int = 0x800, cut: int = 0, *
     table = bytes(head.values()) + struct.pack("<iI", 0, number)
     table += b"".join(struct.pack("<ii", entry - address, 0) for entry in entries)
     image: Any = _code(0x4000, (address, table))
-    image.exception_header = Header(address, address, len(table) - cut, len(table) - cut)
+    image.file.function_starts = functions_in(address, memoryview(table)[: len(table) - cut])
     image.size = 0x4000
     return cast("Image", image)
 
 
+def _starts(image: Image) -> list[int]:
+    return image.file.function_starts
+
+
 def test_the_table_of_functions() -> None:
-    assert function_starts(_with_table([0x1000, 0x1040, 0x2000])) == [0x1000, 0x1040, 0x2000]
-    assert function_starts(_with_table([0x100, 0x1000])) == [0x100, 0x1000]  # some lie before the table
-    assert function_starts(_with_table([0x1004, 0x1040], number=1)) == [0x1004]
-    assert function_starts(_with_table([0x1000], number=100)) == [0x1000]  # more than there are
-    assert function_starts(_with_table([0x1000, 0x1040], cut=1)) == [0x1000]
-    assert function_starts(_with_table([0x1000], pointer=0x0B)) == [0x1000]
-    assert function_starts(_with_table([0x1000], pointer=0x03)) == [0x1000]
-    assert function_starts(_with_table([0x1000], pointer=0x04)) == []
-    assert function_starts(_with_table([])) == []
+    assert _starts(_with_table([0x1000, 0x1040, 0x2000])) == [0x1000, 0x1040, 0x2000]
+    assert _starts(_with_table([0x100, 0x1000])) == [0x100, 0x1000]  # some lie before the table
+    assert _starts(_with_table([0x1004, 0x1040], number=1)) == [0x1004]
+    assert _starts(_with_table([0x1000], number=100)) == [0x1000]  # more than there are
+    assert _starts(_with_table([0x1000, 0x1040], cut=1)) == [0x1000]
+    assert _starts(_with_table([0x1000], pointer=0x0B)) == [0x1000]
+    assert _starts(_with_table([0x1000], pointer=0x03)) == [0x1000]
+    assert _starts(_with_table([0x1000], pointer=0x04)) == []
+    assert _starts(_with_table([])) == []
 
 
 @pytest.mark.parametrize("field", ["version", "pointer", "count", "table"])
 def test_a_table_of_functions_in_another_form_is_none(field: str) -> None:
     other = {"version": 2, "pointer": 0x1A, "count": 0x04, "table": 0x1B}[field]
-    assert function_starts(_with_table([0x1000], **{field: other})) == []
+    assert _starts(_with_table([0x1000], **{field: other})) == []
 
 
 def test_an_object_without_a_table_of_functions() -> None:
-    image: Any = _with_table([0x1000])
-    image.exception_header = None
-    assert function_starts(image) == []
-    short: Any = _with_table([], cut=1)
-    assert short.exception_header.file_size == 11
-    assert function_starts(short) == []
+    assert ElfFile.from_bytes(Elf().build(), "x.so").function_starts == []
+    assert _starts(_with_table([], cut=1)) == []  # 11 bytes
 
 
 def test_the_function_that_an_address_belongs_to() -> None:

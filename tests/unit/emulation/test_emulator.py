@@ -97,6 +97,36 @@ def test_a_processor_that_has_seen_half_of_a_vector_instruction(inside: int) -> 
     assert stored == value
 
 
+# mov rax, [rdi]; inc rax; mov [rdi], rax; ret
+COUNT = bytes.fromhex("488b07 48ffc0 488907 c3")
+
+
+def test_memory_and_counts_survive_when_code_is_forgotten() -> None:
+    machine, _ = paged(COUNT)
+    heap_top = HEAP_BASE + 3 * PAGE_SIZE
+    counter, datum = HEAP_BASE + 2 * PAGE_SIZE, IMPORT_BASE + IMPORT_SLOT
+    machine.set_word(datum, 7)
+    machine.set_word(STACK_TOP - PAGE_SIZE, 8)
+    assert machine.start(CODE, (counter,), 100) == 1
+    executed = machine.executed
+    machine.forget_code(heap_top, datum + IMPORT_SLOT)
+    assert (machine.word(counter), machine.word(datum), machine.word(STACK_TOP - PAGE_SIZE)) == (1, 7, 8)
+    assert (machine.executed, machine.code_pages) == (executed, 0)
+    assert machine.start(CODE, (counter,), 100) == 2
+    assert machine.executed == executed + 4
+    with pytest.raises(Stop, match="self-modifying code"):
+        machine.start(CODE, (CODE,), 100)
+
+
+def test_a_watched_address_stays_watched_when_code_is_forgotten() -> None:
+    machine, _ = paged(COUNT)
+    machine.start(CODE, (HEAP_BASE,), 100)
+    machine.watch(CODE + 3)
+    machine.forget_code(HEAP_BASE + PAGE_SIZE, IMPORT_BASE)
+    machine.start(CODE, (HEAP_BASE,), 100)
+    assert machine.reached == {CODE + 3}
+
+
 @pytest.fixture
 def processor() -> Iterator[Emulator]:
     """A processor whose code, a page at ``CODE``, the test maps itself."""

@@ -44,7 +44,7 @@ def test_the_fingerprint_of_a_member_is_that_of_its_content(tmp_path: Path) -> N
 def test_a_large_member_is_read_by_way_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = Elf(soname="libx.so", size=5_000).build()
     path = wheel(tmp_path / "x.whl", {"x.so": data, "cut.so": data[:4_000]})
-    monkeypatch.setattr(files_module, "_LARGE_MEMBER", 1_000)
+    monkeypatch.setattr(files_module, "_SMALL_MEMBER", 1_000)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
     (tmp_path / "scratch").mkdir()
     opened = Wheel(path).member("x.so").open()
@@ -54,17 +54,17 @@ def test_a_large_member_is_read_by_way_of_a_file(tmp_path: Path, monkeypatch: py
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
-@pytest.mark.parametrize("limit", ["_SMALL_MEMBER", "_LARGE_MEMBER"])
-def test_a_member_is_inflated_once_for_its_facts_and_its_hash(
-    limit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("small", [1_000, 10_000])
+def test_a_member_is_inflated_once_for_all_that_read_it(
+    small: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = Elf(size=5_000).build()
+    monkeypatch.setattr(files_module, "_SMALL_MEMBER", small)
     member = Wheel(wheel(tmp_path / "x.whl", {"x.so": data})).member("x.so")
-    monkeypatch.setattr(files_module, "_SMALL_MEMBER", 1_000)
-    monkeypatch.setattr(files_module, limit, 1_000)
     member.open()
     for name in ("read", "copy"):
         monkeypatch.setattr(Wheel, name, None)
+    assert bytes(member.open().data) == data
     assert member.sha256() == hashlib.sha256(data).hexdigest()
 
 
