@@ -1,0 +1,81 @@
+"""What is known about the C functions of the stable ABI: the headers of torch 2.13 have the same, as cited."""
+
+from __future__ import annotations
+
+import pytest
+
+from abiscan.binary.elf import Machine
+from abiscan.inputs.version import TorchVersion
+from abiscan.torches import embedded, shims
+
+
+@pytest.mark.parametrize(
+    ("name", "since"),
+    [
+        # torch/csrc/stable/c/shim.h, in #if TORCH_FEATURE_VERSION >= TORCH_VERSION_2_…_0
+        ("torch_call_dispatcher", "2.10.0"),
+        ("torch_dtype_float8_e8m0fnu", "2.11.0"),
+        ("torch_library_set_python_module", "2.13.0"),
+        ("aoti_torch_call_dispatcher", None),  # torch/csrc/inductor/aoti_torch/c/shim.h, in no condition
+    ],
+)
+def test_the_target_version_that_declares_a_function(name: str, since: str | None) -> None:
+    assert shims.gate(name) == (TorchVersion(since) if since else None)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        # ops.h of 2.13: from a target of 2.10 on, it is called in place of aoti_torch_call_dispatcher.
+        ("torch_call_dispatcher", True),
+        ("aoti_torch_call_dispatcher", False),
+        # library.h of 2.13 calls it in Library::set_python_module alone, which no lower target has.
+        ("torch_library_set_python_module", False),
+    ],
+)
+def test_functions_that_headers_take_by_themselves(name: str, expected: bool) -> None:
+    assert shims.taken_by_headers(name) is expected
+
+
+@pytest.mark.parametrize(
+    ("symbol", "expected"),
+    [
+        ("aoti_torch_zero_", True),
+        ("torch_call_dispatcher", True),
+        ("_Z21torch_call_dispatcherv", False),
+        ("my_torch_call_dispatcher", False),
+    ],
+)
+def test_the_names_of_the_c_functions(symbol: str, expected: bool) -> None:
+    assert shims.is_shim(symbol) is expected
+
+
+def exporting(monkeypatch: pytest.MonkeyPatch, **releases: bool) -> None:
+    """Let a function be exported by some releases: ``v2_9=True``."""
+    exported = {TorchVersion(f"{name[1:].replace('_', '.')}.0"): has for name, has in releases.items()}
+    monkeypatch.setattr(embedded, "exported_by_release", lambda *_: exported)
+
+
+def since_and_last() -> tuple[TorchVersion | None, TorchVersion | None]:
+    return shims.exported_since("torch_x", Machine.X86_64), shims.last_exported("torch_x", Machine.X86_64)
+
+
+def test_a_function_that_is_still_exported(monkeypatch: pytest.MonkeyPatch) -> None:
+    exporting(monkeypatch, v2_8=False, v2_9=True, v2_10=True)
+    assert since_and_last() == (TorchVersion("2.9.0"), TorchVersion("2.10.0"))
+
+
+def test_a_function_that_was_away_for_a_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an extension may rely on starts with the release that brought it back."""
+    exporting(monkeypatch, v2_7=True, v2_8=False, v2_9=True)
+    assert since_and_last() == (TorchVersion("2.9.0"), TorchVersion("2.9.0"))
+
+
+def test_a_function_that_was_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    exporting(monkeypatch, v2_7=True, v2_8=True, v2_9=False)
+    assert since_and_last() == (None, TorchVersion("2.8.0"))
+
+
+def test_a_function_that_never_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    exporting(monkeypatch, v2_7=False, v2_8=False)
+    assert since_and_last() == (None, None)
