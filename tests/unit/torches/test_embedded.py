@@ -12,6 +12,7 @@ from abiscan.inputs.files import Files, read_facts
 from abiscan.linkage.scope import Loader, SearchPath
 from abiscan.torches import embedded
 from abiscan.torches.model import TorchRelease
+from abiscan.torches.names import NameTable, pack
 
 # Facts about releases that everybody can look up: _ZN3c105ErrorC2E…Ss is the constructor of c10::Error with the old
 # std::string, which x86_64 wheels had up to 2.6; with the new one from 2.7 on.
@@ -100,3 +101,81 @@ def test_a_release_is_described_by_its_libraries() -> None:
     assert found["local"] == ["libtorch_python.so"]  # torch/_C is a stub for it
     assert {name: row["versions"] for name, row in found["libraries"].items()} == {"a.so": None, "b.so": ["V1", "V2"]}
     assert found["libraries"]["a.so"]["needed"] == ["libc.so.6"]
+
+
+def test_the_names_that_a_release_exports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The columns of another build, with the same libraries, are in the same table."""
+    columns = {"a": 0b0001, "b": 0b0011, "c": 0b0010, "d": 0b1100, "e": 0b1001}
+    monkeypatch.setattr(embedded, "_table", lambda: NameTable(pack(columns, {})))
+    libraries = {"libc10.so": {"column": 0}, "libtorch.so": {"column": 1}, "libshm.so": {"column": 4}}
+    monkeypatch.setattr(embedded, "description", lambda *_: {"libraries": libraries})
+    assert embedded.exports("9.9.0", Machine.X86_64) == {
+        "libc10.so": {"a", "b", "e"},
+        "libtorch.so": {"b", "c"},
+        "libshm.so": frozenset(),
+    }
+
+
+def built(build: str) -> TorchRelease:
+    return TorchRelease(
+        build=build,
+        package="/torch",
+        machine=Machine.X86_64,
+        python=None,
+        libraries=(),
+        global_libraries=(),
+        local_libraries=(),
+    )
+
+
+def of_cuda(build: str, needed: str) -> dict[str, object]:
+    libraries = {"libtorch_cpu.so": {"needed": ["libc10.so"]}, "libtorch_cuda.so": {"needed": ["libc10.so", needed]}}
+    return {"build": build, "machine": "x86_64", "libraries": libraries}
+
+
+@pytest.mark.parametrize(
+    ("asked", "like", "needed"),
+    [
+        # The same major version is the nearest, whatever its minor version.
+        ("2.6.0+cu126", "2.6.0+cu124", "libcudart.so.12"),
+        ("2.6.0+cu118", "2.6.0+cu124", "libcudart.so.11.0"),  # NVIDIA's soname of CUDA 11 has a minor version
+        ("2.6.0+cu111", "2.6.0+cu124", "libcudart.so.11.0"),
+        ("2.6.0+cu102", "2.6.0+cu124", "libcudart.so.12"),  # no build tells what those of CUDA 10 are called
+    ],
+)
+def test_a_build_for_another_cuda(asked: str, like: str, needed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    records = [of_cuda("2.1.0+cu118", "libcudart.so.11.0"), of_cuda("2.6.0+cu124", "libcudart.so.12")]
+    records.insert(1, {"build": "2.6.0+cpu", "machine": "x86_64", "libraries": {}})
+    unpacked: list[dict[str, dict[str, dict[str, list[str]]]]] = []
+
+    def unpack(record: dict[str, dict[str, dict[str, list[str]]]], _: Files) -> TorchRelease:
+        unpacked.append(record)
+        return built(like)
+
+    monkeypatch.setattr(embedded, "_records", lambda _: records)
+    monkeypatch.setattr(embedded, "_unpack", unpack)
+    found = embedded.release_like(asked, Machine.X86_64, Files(read_facts))
+    assert (found.build, found.judged_as) == (asked, like)
+    assert unpacked[0]["libraries"]["libtorch_cuda.so"]["needed"] == ["libc10.so", needed]
+    assert unpacked[0]["libraries"]["libtorch_cpu.so"]["needed"] == ["libc10.so"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "like"), [("2.6.0+cpu.cxx11.abi", "2.6.0+cpu"), ("2.6.0+rocm6.2", "2.6.0+cpu"), ("2.6.0+cu124", None)]
+)
+def test_a_build_without_cuda_is_like_one_without(
+    asked: str, like: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = [of_cuda("2.6.0+cu124", "libcudart.so.12"), of_cuda("2.6.0+cpu", "libgomp.so.1")]
+    monkeypatch.setattr(embedded, "_records", lambda _: records)
+    monkeypatch.setattr(embedded, "_unpack", lambda record, _: built(record["build"]))
+    found = embedded.release_like(asked, Machine.X86_64, Files(read_facts))
+    assert (found.build, found.judged_as) == (asked, like)
+
+
+def test_the_string_of_an_embedded_release() -> None:
+    """The notes of 2.7: the wheels for x86_64 have the C++11 string from then on; those for aarch64 always had it."""
+    assert embedded.uses_cxx11_strings("2.6.0", Machine.X86_64) is False
+    assert embedded.uses_cxx11_strings("2.7.0", Machine.X86_64) is True
+    assert embedded.uses_cxx11_strings("2.6.0", Machine.AARCH64) is True
+    assert embedded.uses_cxx11_strings("9.9.0", Machine.X86_64) is None

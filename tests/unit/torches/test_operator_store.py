@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from abiscan.inputs import kept
 from abiscan.inputs.files import Files, read_facts
 from abiscan.inputs.session import Session
 from abiscan.inputs.store import Store
-from abiscan.torches import operator_store
+from abiscan.torches import embedded_operators, operator_store
 from abiscan.torches.from_libs import operator_libraries
 from abiscan.torches.model import TorchRelease
 from abiscan.torches.operator_store import operators_of, pack, unpack
@@ -140,3 +141,48 @@ def test_a_folder_that_cannot_be_written_costs_time_only(tmp_path: Path, reads: 
     for _ in range(2):
         assert operators_of(given, Files(read_facts), session_at(blocked / "cache")) == OPERATORS
     assert len(reads) == 2
+
+
+@pytest.fixture
+def looked_up(monkeypatch: pytest.MonkeyPatch) -> list[Collection[str] | None]:
+    """What is looked up in the embedded data, for a torch that is an embedded build."""
+    looked: list[Collection[str] | None] = []
+
+    def operators(_: str, __: Machine, names: Collection[str] | None = None) -> Operators:
+        looked.append(names)
+        return OPERATORS
+
+    monkeypatch.setattr(embedded_operators, "find", lambda *_: "2.13.0+cpu")
+    monkeypatch.setattr(embedded_operators, "operators", operators)
+    monkeypatch.setattr(operator_store, "read_operators", lambda *_: pytest.fail("its libraries are read"))
+    return looked
+
+
+def test_all_operators_of_an_embedded_build_are_unpacked_once(
+    tmp_path: Path, looked_up: list[Collection[str] | None]
+) -> None:
+    given, cache = release(library(tmp_path, b"")), tmp_path / "cache"
+    for _ in range(2):
+        assert operators_of(given, Files(read_facts), session_at(cache)) == OPERATORS
+    assert looked_up == [None]
+    assert kept.usage(cache)[0] == 1
+
+
+def test_some_operators_of_an_embedded_build_are_looked_up(
+    tmp_path: Path, looked_up: list[Collection[str] | None]
+) -> None:
+    """Not unpacked from the cache, which is slower; and not kept, since they are not all."""
+    given, cache = release(library(tmp_path, b"")), tmp_path / "cache"
+    operators_of(given, Files(read_facts), session_at(cache), ["aten::add.Tensor"])
+    assert looked_up == [["aten::add.Tensor"]]
+    assert kept.usage(cache)[0] == 0
+    operators_of(given, Files(read_facts), session_at(cache))
+    operators_of(given, Files(read_facts), session_at(cache), ["aten::cat"])
+    assert looked_up == [["aten::add.Tensor"], None, ["aten::cat"]]
+
+
+def test_some_operators_of_another_torch_are_those_that_are_kept(tmp_path: Path, reads: list[TorchRelease]) -> None:
+    given, cache = release(library(tmp_path, b"")), tmp_path / "cache"
+    for names in (["aten::add.Tensor"], ["aten::cat"], None):
+        assert operators_of(given, Files(read_facts), session_at(cache), names) == OPERATORS
+    assert len(reads) == 1

@@ -13,7 +13,7 @@ from abiscan.inputs.store import Store
 from abiscan.torches import own_headers
 from abiscan.torches.from_libs import from_path
 from abiscan.torches.own_headers import OwnHeaders
-from tests.fakes import torch_package
+from tests.fakes import torch_libraries, torch_package
 
 DECLARED = "namespace c10 { struct Pair { long first; int second; }; }\n"
 
@@ -64,3 +64,32 @@ def test_folders_of_headers_may_be_links(package: Path, tmp_path: Path) -> None:
     (package / "include/c10").symlink_to(linked / "c10")
     (package / "include/TH").symlink_to(linked / "TH")
     assert headers_of(package, tmp_path / "store").digests == expected
+
+
+def test_another_library_is_another_torch(package: Path, tmp_path: Path) -> None:
+    """What the headers mean depends on the build: its library tells it from others with the same headers."""
+    before = headers_of(package, tmp_path / "store")
+    library = package / "lib/libtorch_cpu.so"
+    torch_libraries()["libc10.so"].write(library)
+    after = headers_of(package, tmp_path / "store")
+    assert before.digests == after.digests
+    assert before.identity != after.identity
+
+
+def test_a_header_that_is_no_utf_8_is_read(package: Path, tmp_path: Path) -> None:
+    (package / "include/c10/Latin.h").write_bytes(b"// \xe9t\xe9\nnamespace c10 { struct Ete { int x; }; }\n")
+    assert headers_of(package, tmp_path / "store").declared_in == {
+        "c10::Ete": "c10/Latin.h",
+        "c10::Pair": "c10/Pair.h",
+    }
+
+
+def test_a_header_that_declares_nothing_shared_has_assertions_of_no_interest(package: Path, tmp_path: Path) -> None:
+    """pybind11's are not torch's: their places are in no message of torch."""
+    header = package / "include/pybind11/pybind11.h"
+    header.parent.mkdir()
+    header.write_text("TORCH_INTERNAL_ASSERT(x);\nnamespace c10 { struct No { int x; }; }\n", "utf-8")
+    (package / "include/c10/Check.h").write_text("\nTORCH_INTERNAL_ASSERT(x);\n", "utf-8")
+    found = headers_of(package, tmp_path / "store")
+    assert found.assertions == {"c10/Check.h:2"}
+    assert found.digests.keys() == {"c10::Pair"}

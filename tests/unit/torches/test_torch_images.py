@@ -10,8 +10,10 @@ import pytest
 from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem
 from abiscan.errors import InputError
+from abiscan.inputs.version import TorchVersion
 from abiscan.torches.names import NameTable
-from abiscan.torches.torch_images import find, of_release
+from abiscan.torches.torch_images import TorchImages, find, has_release, of_release, releases
+from abiscan.torches.torch_images import builds as embedded_builds
 from tests.image_samples import WARN, torch_wheel
 from tools.torch_images import NEWEST, ImageBuild, packed, read_wheel, rewritten
 
@@ -107,3 +109,55 @@ def test_a_torch_is_found_in_a_wheel_and_in_a_folder(tmp_path: Path, system: str
         library.unlink()
     assert find(package) is None
     assert find(tmp_path / "nothing.whl") is None
+
+
+def test_numbers_of_exports_are_known_from_files_alone(tmp_path: Path) -> None:
+    """The table of exports has names only: what an import by number means there is unknown, not absent."""
+    assert of_release("2.13.0", ImageSystem.WINDOWS, Machine.X86_64).ordinals is False
+    found = find(torch_wheel(tmp_path, "Windows"))
+    assert found is not None
+    machine = next(machine for machine in Machine if found.has(ImageSystem.WINDOWS, machine))
+    assert found.on(ImageSystem.WINDOWS, machine).ordinals is True
+
+
+def test_an_embedded_release_exports_what_it_exports() -> None:
+    found = of_release("2.13.0", ImageSystem.WINDOWS, Machine.X86_64)
+    c10 = found.library("c10.dll")
+    assert c10 is not None
+    assert found.exports[c10](WARN["Windows"])
+    assert not found.exports[c10]("?nothing@at@@YAXXZ")
+    assert not found.exports[c10](WARN["macOS"])
+
+
+@pytest.mark.parametrize(
+    ("system", "name", "expected"),
+    [
+        # Windows ignores case in the names of files; the loader of macOS compares install names as they are.
+        (ImageSystem.WINDOWS, "C10.DLL", "c10.dll"),
+        (ImageSystem.WINDOWS, "c10.dll", "c10.dll"),
+        (ImageSystem.MACOS, "@rpath/libc10.dylib", "libc10.dylib"),
+        (ImageSystem.MACOS, "@rpath/libC10.dylib", None),
+        (ImageSystem.WINDOWS, "kernel32.dll", None),
+    ],
+)
+def test_the_library_that_a_name_stands_for(system: ImageSystem, name: str, expected: str | None) -> None:
+    own = "c10.dll" if system is ImageSystem.WINDOWS else "libc10.dylib"
+    images = TorchImages(
+        build=None, system=system, machine=Machine.X86_64, exports={own: lambda _: True}, ordinals=False
+    )
+    assert images.library(name) == expected
+    assert str(images) == f"torch (version unknown) for {system.value}"
+
+
+def test_the_releases_for_a_system_are_those_of_its_builds() -> None:
+    for system, machine in ((ImageSystem.WINDOWS, Machine.X86_64), (ImageSystem.MACOS, Machine.AARCH64)):
+        known, of_system = releases(system, machine), embedded_builds(system, machine)
+        assert TorchVersion("2.13.0") in known
+        assert list(known) == sorted(known)
+        assert list(of_system) == sorted(of_system)
+        assert {build.of_release for build in of_system} == {*known}
+        assert all(has_release(str(build), system, machine) for build in (*known, *of_system))
+        assert not has_release("1.0.0", system, machine)
+        assert not has_release("2.13.0+rocm1", system, machine)
+    # torch 2.2 was the last for macOS on x86_64 (its deprecation notice), before the first release that is embedded.
+    assert releases(ImageSystem.MACOS, Machine.X86_64) == ()
