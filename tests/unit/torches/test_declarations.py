@@ -111,3 +111,172 @@ def test_values_that_a_macro_lists() -> None:
 )
 def test_no_header_is_too_broken(text: str) -> None:
     assert isinstance(list(read(text)), list)
+
+
+def digest_of(text: str, name: str) -> str:
+    found = Declarations({"a.h": text}).digest(name)
+    assert found is not None
+    return found
+
+
+def matters(text: str, old: str, new: str, name: str = "c10::X") -> bool:
+    """Whether a change of a header changes the hash of a class."""
+    assert text.count(old) == 1
+    return digest_of(text, name) != digest_of(text.replace(old, new), name)
+
+
+# C++, [basic.lookup.unqual]: the innermost scope that declares a name hides the others.
+SCOPES = """
+struct In { char everywhere; };
+namespace c10 {
+struct In { short of_namespace; };
+namespace detail { struct In { long elsewhere; }; }
+struct X { struct In { int of_class; }; In in_; };
+struct Y { In in_; };
+}
+namespace at { struct In { bool other; }; struct Z { ::In in_; c10::detail::In far_; }; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("class_name", "changed", "expected"),
+    [
+        ("c10::X", "int of_class", True),
+        ("c10::X", "short of_namespace", False),
+        ("c10::X", "char everywhere", False),
+        ("c10::Y", "short of_namespace", True),
+        ("c10::Y", "int of_class", False),
+        ("c10::Y", "char everywhere", False),
+        ("c10::Y", "long elsewhere", False),
+        ("c10::Y", "bool other", False),
+        ("at::Z", "long elsewhere", True),
+        ("at::Z", "int of_class", False),
+    ],
+)
+def test_the_innermost_declaration_is_meant(class_name: str, changed: str, expected: bool) -> None:
+    assert matters(SCOPES, changed, "double more; " + changed, class_name) is expected
+
+
+def test_a_name_of_the_global_scope_is_found_from_every_scope() -> None:
+    text = "struct Outer { int a; };\nnamespace c10 { namespace b { struct X { Outer o; }; } }\n"
+    assert matters(text, "int a", "long a", "c10::b::X")
+
+
+def test_a_scope_ends_with_its_brace() -> None:
+    text = """
+struct Before { int x; };
+namespace at { struct A { int x; }; }
+namespace c10 { namespace detail { struct B { int x; }; } struct C { struct D { int x; }; enum E { F }; }; }
+struct After { int x; };
+namespace torch::jit { struct G { int x; }; }
+extern "C" { struct H { int x; }; }
+namespace { struct I { int x; }; }
+namespace torch { struct J { int x; }; }
+"""
+    assert set(Declarations({"a.h": text}).classes) == {
+        "at::A",
+        "c10::detail::B",
+        "c10::C",
+        "c10::C::D",
+        "torch::jit::G",
+        "torch::J",
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("#ifdef A", "#ifndef A", True),
+        ("#ifdef A", "#if defined(B)", True),
+        ("#elif B", "#elif C", True),
+        ("#else", "#elif C", True),
+        ("#pragma GCC diagnostic push", "#pragma GCC diagnostic pop", False),
+        ("#define UNUSED 1", "#define UNUSED 2", False),
+        ("#error no", "#error never", False),
+        ("#ifdef IDLE", "#ifdef IDLER", False),  # nothing of the class is in it
+    ],
+)
+def test_conditions_around_a_member(old: str, new: str, expected: bool) -> None:
+    text = """
+#define UNUSED 1
+namespace c10 { struct X {
+#pragma GCC diagnostic push
+#ifdef A
+  int a;
+#elif B
+  long a;
+#else
+  char a;
+#endif
+#ifdef IDLE
+#error no
+#endif
+  int b;
+}; }
+"""
+    assert matters(text, old, new) is expected
+
+
+@pytest.mark.parametrize(
+    ("member", "expected"),
+    [
+        # What a class has in it, and what is only pointed to.
+        ("In in_;", True),
+        ("In in_[2];", True),
+        ("std::array<In, 2> in_;", True),
+        ("std::optional<In> in_;", True),
+        ("In* in_;", False),
+        ("const In& in_;", False),
+        ("std::unique_ptr<In> in_;", False),
+        ("std::shared_ptr<std::vector<In>> in_;", False),
+        ("c10::intrusive_ptr<In> in_;", False),
+        ("std::function<In(In)> in_;", False),
+        # Functions and what belongs to no object.
+        ("In function(In) const;", False),
+        ("static In in_;", False),
+        ("friend In;", False),
+    ],
+)
+def test_a_member_has_its_class_in_it_unless_it_points_to_it(member: str, expected: bool) -> None:
+    text = "namespace c10 { struct In { int x; }; struct X { char c; " + member + " }; }"
+    assert matters(text, "int x", "long x") is expected
+
+
+def test_a_size_that_is_a_constant_or_a_value() -> None:
+    text = """
+#define C10_MOST_OF 4
+namespace c10 {
+enum Kind { A, B = 7, Count };
+constexpr int kFirst = 3;
+constexpr int kSecond = kFirst * 2;
+constexpr int kOther = 9;
+struct X { char a[kSecond]; char b[Kind::Count]; char c[C10_MOST_OF]; };
+}
+"""
+    for old, new, expected in (
+        ("kFirst = 3", "kFirst = 4", True),
+        ("kFirst * 2", "kFirst * 3", True),
+        ("B = 7", "B = 8", True),
+        ("kOther = 9", "kOther = 8", False),
+    ):
+        assert matters(text, old, new) is expected, old
+    with_macro = text.replace("constexpr int kOther = 9;", "constexpr int kOther = C10_MOST_OF;").replace(
+        "char a[kSecond]", "char a[kOther]"
+    )
+    assert matters(with_macro, "#define C10_MOST_OF 4", "#define C10_MOST_OF 5")
+
+
+def test_the_order_of_members_matters_and_that_of_classes_does_not() -> None:
+    first, second = "struct A { int x; };", "struct B { long y; };"
+    of_members = "namespace c10 {{ {} {} struct X {{ {} {} }}; }}"
+    text = of_members.format(first, second, "A a;", "B b;")
+    assert digest_of(text, "c10::X") == digest_of(of_members.format(second, first, "A a;", "B b;"), "c10::X")
+    assert digest_of(text, "c10::X") != digest_of(of_members.format(first, second, "B b;", "A a;"), "c10::X")
+
+
+def test_it_does_not_matter_in_which_header_a_class_is() -> None:
+    one, other = "namespace c10 { struct A { int x; }; }", "namespace c10 { struct X { A a; }; }"
+    apart = Declarations({"a.h": one, "b.h": other})
+    assert apart.digest("c10::X") == digest_of(one + other, "c10::X")
+    assert apart.classes == {"c10::A": "a.h", "c10::X": "b.h"}
+    assert Declarations({"a.h": one, "b.h": one}).classes == {"c10::A": "a.h"}
