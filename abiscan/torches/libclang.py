@@ -72,7 +72,9 @@ def _to_blame(unit: TranslationUnit, errors: Sequence[Diagnostic]) -> Iterator[i
         included_by.setdefault(inclusion.include.name, (place.file.name, place.line))
     for error in errors:
         place = error.location
-        file, line = (place.file.name, place.line) if place.file else ("", 0)
+        if place.file is None:  # about the command line, say
+            continue
+        file, line = place.file.name, place.line
         while file in included_by:
             file, line = included_by[file]
         if file == _SOURCE:

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,10 @@ struct OfMade : Made<int> { virtual void more(); };
 struct NoTable : at::Plain { short more; };
 } }
 """
+CLASSES = (
+    *(f"c10::{name}" for name in ("Base", "Side", "Derived", "Implicit", "Nested::Inner", "OfMade", "NoTable")),
+    *("at::Plain", "other::NotTorch"),
+)
 DESTRUCTOR = ["~ [complete]", "~ [deleting]"]
 
 
@@ -51,13 +56,17 @@ def include(tmp_path: Path) -> Include:
     return Include(folder=tmp_path, machine=Machine.X86_64, cxx11=True)
 
 
-def asked(include: Include, monkeypatch: pytest.MonkeyPatch, folder: Path, *headers: str) -> dict[str, Any]:
+def asked(
+    include: Include,
+    monkeypatch: pytest.MonkeyPatch,
+    folder: Path,
+    *headers: str,
+    classes: Sequence[str] = CLASSES,
+) -> dict[str, Any]:
     """The slots that ``torches.libclang`` writes, called in this process."""
     pytest.importorskip("clang.cindex")
     from abiscan.torches import libclang
 
-    wanted = ["Base", "Side", "Derived", "Implicit", "Nested::Inner", "OfMade", "NoTable"]
-    classes = [*(f"c10::{name}" for name in wanted), "at::Plain", "other::NotTorch"]
     question = {"flags": include.flags, "headers": headers or clang.NEEDED, "classes": classes}
     monkeypatch.chdir(folder)
     monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(question)))
@@ -94,6 +103,38 @@ def test_a_header_that_does_not_compile_is_left_out(
     assert "c10::Base" in asked(include, monkeypatch, tmp_path, *clang.NEEDED, "torch/bad.h")
     (tmp_path / "torch/library.h").write_text("#pragma once\n#include <torch/inner.h>\n")
     with pytest.raises(SystemExit, match="unknown type name"):
+        asked(include, monkeypatch, tmp_path)
+
+
+def test_the_header_to_blame_is_the_one_that_was_asked_for(
+    include: Include, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The first one that includes a broken header, if several do: the second then finds it empty (``#pragma once``)."""
+    (tmp_path / "torch/broken.h").write_text("#pragma once\nnamespace c10 { Unknown broken; }\n")
+    for name, text in {
+        "good.h": "namespace c10 { struct Side2 { virtual void two(); }; }",
+        "deep.h": "#include <torch/middle.h>\nnamespace c10 { struct Deep { virtual void deep(); }; }",
+        "middle.h": "\n\n#include <torch/broken.h>",
+        "last.h": "namespace c10 { struct Last { virtual void last(); }; }",
+    }.items():
+        (tmp_path / "torch" / name).write_text(f"#pragma once\n{text}\n")
+    classes = ["c10::Side2", "c10::Deep", "c10::Last"]
+    headers = (*clang.NEEDED, "torch/good.h", "torch/deep.h", "torch/last.h")
+    found = asked(include, monkeypatch, tmp_path, *headers, classes=classes)
+    assert found == {"c10::Side2": ["c10::Side2::two()"], "c10::Last": ["c10::Last::last()"]}
+
+
+def test_an_error_without_a_place_is_the_fault_of_no_header(
+    include: Include, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    flags = include.flags
+    # That there are too many errors, clang says of no line: the header that has them is still left out.
+    monkeypatch.setattr(Include, "flags", [flag.replace("limit=0", "limit=1") for flag in flags])
+    (tmp_path / "torch/bad.h").write_text("#pragma once\nUnknown one;\nUnknown two;\n")
+    assert "c10::Base" in asked(include, monkeypatch, tmp_path, *clang.NEEDED, "torch/bad.h")
+    # Without a header to leave out, nothing can be laid out.
+    monkeypatch.setattr(Include, "flags", [*flags, "-D=3"])
+    with pytest.raises(SystemExit, match="macro name must be an identifier"):
         asked(include, monkeypatch, tmp_path)
 
 

@@ -24,6 +24,7 @@ from abiscan.torches.from_libs import (
     identities,
     operator_libraries,
     read_assertions,
+    read_operators,
 )
 from abiscan.torches.model import TorchRelease
 from tests.elf_builder import EM_AARCH64, Elf, exports
@@ -274,3 +275,57 @@ def test_what_could_not_be_read_is_told_with_its_library_and_place() -> None:
     )
     found = _named(recovered, None, Tags(names=()))
     assert found.gaps == ("libtorch_cpu.so: damaged", "libtorch_cpu.so: stopped (at 0x1234)")
+
+
+# The strings of aten/src/ATen/core/dispatch/Dispatcher.cpp from 1.8 on, for a second definition of an operator.
+REGISTERED_TWICE = (
+    b"Tried to register an operator (",
+    (
+        b") with the same name and overload name multiple times. Each overload's schema should only be registered with "
+        b"a single call to def(). Duplicate registration: "
+    ),
+    b". Original registration: ",
+)
+
+
+@pytest.mark.parametrize(
+    ("library", "counts"),
+    [("libtorch_cpu.so", True), ("libc10.so", True), ("libtorch.so", True), ("libtorch_python.so", False)],
+)
+def test_messages_are_looked_for_in_the_libraries_that_print_them(
+    library: str, counts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same text in libtorch_python.so is another message: the dispatcher is not there."""
+    nothing = TorchRegistrations(libraries={}, keys={}, aliases={}, registries=())
+    monkeypatch.setattr("abiscan.emulation.recover_torch", lambda *_: nothing)
+    package = torch_package(tmp_path, build="2.9.1")
+    path = package / "lib" / library
+    elf = torch_libraries()[library]
+    files = Files(read_facts)
+    assert "D1" in read_operators(from_path(package, files), files).unworded
+    replace(elf, texts=(*elf.texts, *REGISTERED_TWICE)).write(path)
+    files = Files(read_facts)
+    assert ("D1" not in read_operators(from_path(package, files), files).unworded) is counts
+
+
+@pytest.mark.parametrize(
+    ("build", "header", "assumed"),
+    [
+        ("2.9.1", None, {"keys"}),
+        ("9.9.0", None, {"keys", "tags"}),  # newer than all that is known: its tags may be others
+        (None, None, {"keys", "tags"}),
+        ("9.9.0", "enum class Tag {\n  core,\n  pt2_compliant_tag,\n};", {"keys"}),
+    ],
+)
+def test_what_is_taken_from_the_releases_is_told(
+    build: str | None, header: str | None, assumed: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nothing = TorchRegistrations(libraries={}, keys={}, aliases={}, registries=())
+    monkeypatch.setattr("abiscan.emulation.recover_torch", lambda *_: nothing)
+    package = torch_package(tmp_path, build=build)
+    if header is not None:
+        path = package / "include/ATen/core/enum_tag.h"
+        path.parent.mkdir(parents=True)
+        path.write_text(f"#pragma once\nnamespace at {{\n{header}\n}}\n", "utf-8")
+    files = Files(read_facts)
+    assert read_operators(from_path(package, files), files).assumed == assumed
