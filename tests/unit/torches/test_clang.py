@@ -213,3 +213,15 @@ def test_a_clang_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     assert (found is not None) is is_usable
     if found is not None:
         assert found.name == "clang++"
+
+
+@pytest.mark.parametrize("script", ["echo 'clang version 19.1.7'; exit 1", "echo gcc 19.1", "exec 2>&1; exit 3"])
+def test_a_program_that_is_no_working_clang(script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/bin-without-clang")
+    program = tmp_path / "clang++"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    assert clang.find() is None
+    program.unlink()
+    assert clang.find() is None

@@ -157,6 +157,25 @@ def test_the_innermost_declaration_is_meant(class_name: str, changed: str, expec
     assert matters(SCOPES, changed, "double more; " + changed, class_name) is expected
 
 
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [("long one", True), ("char two", True), ("bool three", False), ("short four", False), ("int five", False)],
+)
+def test_a_name_that_a_using_directive_brings_in(changed: str, expected: bool) -> None:
+    """These are not looked at: every declaration counts that the name may mean, but not what is inside of a class."""
+    text = """
+namespace c10 {
+namespace detail { struct In { long one; }; }
+struct Named { char two; };
+struct Around { struct Named { bool three; }; };
+namespace other { struct In { short four; }; }
+struct Unused { int five; };
+}
+namespace at { using namespace c10; struct X { detail::In in_; Named named_; }; }
+"""
+    assert matters(text, changed, "double more; " + changed, "at::X") is expected
+
+
 def test_a_name_of_the_global_scope_is_found_from_every_scope() -> None:
     text = "struct Outer { int a; };\nnamespace c10 { namespace b { struct X { Outer o; }; } }\n"
     assert matters(text, "int a", "long a", "c10::b::X")
@@ -240,6 +259,20 @@ namespace c10 { struct X {
 def test_a_member_has_its_class_in_it_unless_it_points_to_it(member: str, expected: bool) -> None:
     text = "namespace c10 { struct In { int x; }; struct X { char c; " + member + " }; }"
     assert matters(text, "int x", "long x") is expected
+
+
+def test_a_pointer_that_is_a_class_is_in_the_class_itself() -> None:
+    text = """
+namespace c10 {
+struct In { int x; };
+template <class T> struct intrusive_ptr { T* target_; };
+struct X { c10::intrusive_ptr<In> in_; };
+struct Y { intrusive_ptr<In> first_; In second_; };
+}
+"""
+    assert matters(text, "T* target_;", "T* target_; int count_;")
+    assert not matters(text, "int x", "long x")
+    assert matters(text, "int x", "long x", "c10::Y")  # beside the pointer
 
 
 def test_a_size_that_is_a_constant_or_a_value() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from abiscan.binary.elf import Machine
 from abiscan.dispatch.tags import Tags
-from abiscan.emulation.model import EmulationGap, Registrations, TorchRegistrations
+from abiscan.emulation.model import EmulationGap, Phase, RegisteredKernel, Registrations, TorchRegistrations
 from abiscan.errors import InputError
 from abiscan.inputs.files import Files, read_facts
 from abiscan.inputs.interpreter import PythonTag
@@ -329,3 +329,43 @@ def test_what_is_taken_from_the_releases_is_told(
         path.write_text(f"#pragma once\nnamespace at {{\n{header}\n}}\n", "utf-8")
     files = Files(read_facts)
     assert read_operators(from_path(package, files), files).assumed == assumed
+
+
+def kernel(key: int | None) -> RegisteredKernel:
+    return RegisteredKernel(
+        operator="a::op",
+        dispatch_key=key,
+        signature=None,
+        inferred_schema=None,
+        boxed=True,
+        fallthrough=False,
+        abi_version=None,
+        stable=False,
+        functions=(),
+        file=None,
+        line=None,
+        phase=Phase.STATIC_INIT,
+        order=0,
+        library=None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        # From 1.8 on, OperatorEntry::registerKernel takes it for an alias key: first Math, then renamed along with
+        # DefaultBackend (DispatchKey.h). 1.7 has a key Math, but takes such a kernel for the catch-all.
+        ({0: "Undefined", 1: "CPU", 2: "CompositeImplicitAutograd"}, "CompositeImplicitAutograd"),
+        ({0: "Undefined", 1: "CPU", 2: "Math", 3: "DefaultBackend"}, "Math"),
+        ({0: "Undefined", 1: "CPU", 2: "Math"}, None),
+        ({0: "Undefined", 1: "CPU"}, None),
+    ],
+)
+def test_a_kernel_without_a_key(keys: dict[int, str], expected: str | None) -> None:
+    recovered = TorchRegistrations(
+        libraries={"libtorch_cpu.so": Registrations(kernels=(kernel(None), kernel(1)))},
+        keys=keys,
+        aliases={},
+        registries=(),
+    )
+    assert [each.key for each in _named(recovered, None, Tags(names=())).kernels] == [expected, "CPU"]

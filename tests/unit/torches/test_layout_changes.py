@@ -127,6 +127,34 @@ def test_elements_that_grow_move_the_next_ones(world: dict[tuple[str, str], Layo
     assert change(world, outer, outer) == (("m (c10::M): 8 → 16 bytes", "m (c10::M): a (int) is new at 8"), True, False)
 
 
+def test_another_alignment_moves_what_comes_after(world: dict[tuple[str, str], Layout]) -> None:
+    """An object of the class as a member, or on the stack, may be where the new code cannot have it."""
+    aligned = Layout("c10::C", 8, 16, (), (Field("x", 0, "int", None),))
+    assert change(world, cls(8, ("x", 0, "int", None)), aligned) == (("aligned to 8 → 16 bytes",), True, False)
+
+
+def test_what_a_resized_member_has_in_it_follows_its_own_size(world: dict[tuple[str, str], Layout]) -> None:
+    world["c10::M", "1"] = Layout("c10::M", 8, 8, (), (Field("a", 0, "int", None),))
+    world["c10::M", "2"] = Layout("c10::M", 16, 16, (), (Field("a", 8, "int", None),))
+    old, new = cls(8, ("m", 0, "c10::M", 8)), cls(16, ("m", 0, "c10::M", 16))
+    world["c10::C", "1"], world["c10::C", "2"] = old, new
+    found = layout_change("c10::C", "1", "2", X86)
+    assert found is not None
+    assert found.moved
+    assert found.differences[0] == "8 → 16 bytes"
+    assert "m (c10::M): aligned to 8 → 16 bytes" in found.differences
+    assert "m (c10::M): a moved from 0 to 8" in found.differences
+    assert found.differences.count("m (c10::M): 8 → 16 bytes") == 1  # m has that size, and so has its class
+
+
+def test_elements_that_keep_their_size_stay_where_they_are(world: dict[tuple[str, str], Layout]) -> None:
+    """A new member in the gap at the end of each element moves no other element."""
+    world["c10::M", "1"] = cls(8, ("a", 0, "int", None))
+    world["c10::M", "2"] = cls(8, ("a", 0, "int", None), ("b", 4, "int", None))
+    outer = cls(24, ("m", 0, "std::vector<c10::M>", 24))
+    assert change(world, outer, outer) == (("m (c10::M): b (int) is new at 4",), False, False)
+
+
 def test_a_class_that_one_release_lacks_is_no_change(world: dict[tuple[str, str], Layout]) -> None:
     world["c10::C", "1"] = cls(8)
     assert layout_change("c10::C", "1", "2", X86) is None

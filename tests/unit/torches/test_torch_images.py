@@ -14,7 +14,7 @@ from abiscan.inputs.version import TorchVersion
 from abiscan.torches.names import NameTable
 from abiscan.torches.torch_images import TorchImages, find, has_release, of_release, releases
 from abiscan.torches.torch_images import builds as embedded_builds
-from tests.image_samples import WARN, torch_wheel
+from tests.image_samples import WARN, torch_folder, torch_wheel
 from tools.torch_images import NEWEST, ImageBuild, packed, read_wheel, rewritten
 
 
@@ -161,3 +161,13 @@ def test_the_releases_for_a_system_are_those_of_its_builds() -> None:
         assert not has_release("2.13.0+rocm1", system, machine)
     # torch 2.2 was the last for macOS on x86_64 (its deprecation notice), before the first release that is embedded.
     assert releases(ImageSystem.MACOS, Machine.X86_64) == ()
+
+
+@pytest.mark.parametrize("inside", ["lib", ""])
+def test_a_folder_in_a_torch_that_is_neither_it_nor_its_libraries(inside: str, tmp_path: Path) -> None:
+    """``lib`` stands for the package that it is in; another folder, or a ``lib`` with a ``lib`` in it, for itself."""
+    package = torch_folder(tmp_path, "Windows")
+    assert find(package / inside) is not None
+    (package / "bin").mkdir()
+    assert find(package / "bin") is None
+    assert find(package.rename(tmp_path / "lib")) is not None
