@@ -261,6 +261,16 @@ def test_a_member_has_its_class_in_it_unless_it_points_to_it(member: str, expect
     assert matters(text, "int x", "long x") is expected
 
 
+@pytest.mark.parametrize("kind", ["union", "struct"])
+def test_a_class_without_a_name_has_its_members_in_the_class_around_it(kind: str) -> None:
+    text = f"namespace c10 {{ struct In {{ int x; }}; struct X {{ {kind} {{ char c; In in_; }} both_; }}; }}"
+    assert matters(text, "int x", "long x")
+    assert matters(text, "char c", "long c")
+    assert matters(text, kind + " { char", ("struct" if kind == "union" else "union") + " { char")
+    without_name = text.replace(" both_;", ";")
+    assert matters(without_name, "int x", "long x")
+
+
 def test_a_pointer_that_is_a_class_is_in_the_class_itself() -> None:
     text = """
 namespace c10 {

@@ -179,3 +179,37 @@ def test_the_string_of_an_embedded_release() -> None:
     assert embedded.uses_cxx11_strings("2.7.0", Machine.X86_64) is True
     assert embedded.uses_cxx11_strings("2.6.0", Machine.AARCH64) is True
     assert embedded.uses_cxx11_strings("9.9.0", Machine.X86_64) is None
+
+
+def of_release(build: str, *libraries: str) -> dict[str, object]:
+    """A build with libraries, each with its column: ``libc10.so:2``."""
+    described = {
+        name: {"column": int(column), "needed": []} for name, column in (text.split(":") for text in libraries)
+    }
+    return {"build": build, "machine": "x86_64", "libraries": described}
+
+
+def test_whether_each_release_exports_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A release exports what one of its builds does; a build without CUDA says nothing about the names of CUDA."""
+    records = [
+        of_release("2.1.0+cpu", "libtorch_cpu.so:0"),
+        of_release("2.1.0+cu121", "libtorch_cpu.so:1", "libtorch_cuda.so:2"),
+        of_release("2.0.0+cu118", "libtorch_cpu.so:3", "libtorch_cuda.so:4"),
+        of_release("2.2.0+cpu", "libtorch_cpu.so:5"),
+    ]
+    columns = {"in_cpu_of_2_1": 0b1, "in_gpu_build_of_2_1": 0b10, "cuda_name": 0b100, "in_2_2": 0b100000}
+    monkeypatch.setattr(embedded, "_table", lambda: NameTable(pack(columns, {})))
+    monkeypatch.setattr(embedded, "_records", lambda _: records)
+
+    def exported(name: str) -> dict[str, bool]:
+        found = embedded.exported_by_release.__wrapped__(name, Machine.X86_64)
+        return {str(release): has for release, has in found.items()}
+
+    assert exported("in_cpu_of_2_1") == {"2.0.0": False, "2.1.0": True, "2.2.0": False}
+    assert exported("in_gpu_build_of_2_1") == {"2.0.0": False, "2.1.0": True, "2.2.0": False}
+    assert exported("in_2_2") == {"2.0.0": False, "2.1.0": False, "2.2.0": True}
+    assert exported("cuda_name") == {"2.0.0": False, "2.1.0": True}
+    assert [*exported("in_2_2")] == ["2.0.0", "2.1.0", "2.2.0"]  # the oldest first
+    assert embedded.libraries_exporting("cuda_name", Machine.X86_64) == {"libtorch_cuda.so"}
+    assert embedded.libraries_exporting("in_2_2", Machine.X86_64) == {"libtorch_cpu.so"}
+    assert embedded.libraries_exporting("absent", Machine.X86_64) == frozenset()

@@ -110,15 +110,17 @@ def test_a_torch_for_windows_is_none_for_linux(tmp_path: Path) -> None:
 @pytest.mark.parametrize("executable", [None, "/usr/bin/python3"])
 def test_the_torch_of_a_python(executable: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = torch_package(tmp_path)
-    python = Interpreter(tag=PythonTag(major=3, minor=11), executable=Path("/usr/bin/python3"))
+    running = Interpreter(tag=PythonTag(major=3, minor=11), executable=Path("/running/python"))
+    named = Interpreter(tag=PythonTag(major=3, minor=12), executable=Path("/usr/bin/python3"))
+    expected = named if executable else running
     found: list[Path | None] = [package]
-    monkeypatch.setattr("abiscan.torches.torch.python.running", lambda: python)
+    monkeypatch.setattr("abiscan.torches.torch.python.running", lambda: running)
     monkeypatch.setattr("abiscan.torches.torch.python.installed_torch", lambda: found[0])
-    monkeypatch.setattr("abiscan.torches.torch.python.ask", lambda _: (python, found[0]))
+    monkeypatch.setattr("abiscan.torches.torch.python.ask", lambda _: (named, found[0]))
     chosen = TorchOf(executable).open(Files(read_facts), session_at(tmp_path))
-    assert (chosen.package, chosen.interpreter) == (str(package), python)
+    assert (chosen.package, chosen.interpreter) == (str(package), expected)
     found[0] = torch_folder(tmp_path / "windows", "Windows")
     assert isinstance(TorchOf(executable).open(Files(read_facts), session_at(tmp_path)), ImageTorch)
     found[0] = None
-    with pytest.raises(InputError, match="/usr/bin/python3: has no torch"):
+    with pytest.raises(InputError, match=f"{expected.executable}: has no torch"):
         TorchOf(executable).open(Files(read_facts), session_at(tmp_path))

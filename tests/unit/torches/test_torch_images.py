@@ -80,6 +80,10 @@ def test_a_release_that_is_not_embedded(system: ImageSystem, machine: Machine, s
     with pytest.raises(InputError) as caught:
         of_release("1.0.0", system, machine)
     assert said in str(caught.value)
+    known = ", ".join(map(str, embedded_builds(system, machine)))
+    assert caught.value.fix == (
+        f"pass one of {known}, or the wheel of this torch" if known else "pass the wheel of the torch for it"
+    )
 
 
 @pytest.mark.parametrize("system", ["Windows", "macOS"])
