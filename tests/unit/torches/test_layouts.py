@@ -98,3 +98,8 @@ def test_packing_is_reproducible_and_loses_nothing() -> None:
 def test_what_is_no_table_is_refused() -> None:
     with pytest.raises(ValueError, match="not a table of layouts"):
         layouts._Table(b"something else")
+
+
+def test_the_classes_of_a_release_that_is_not_embedded() -> None:
+    assert list(layouts.classes("9.9.0", Machine.X86_64)) == []
+    assert layouts.layout("c10::TensorImpl", "9.9.0", Machine.X86_64) is None

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from abiscan.dispatch.operators import Kernel, Operator, Operators, Place
+from abiscan.dispatch.operators import Fallback, Kernel, Operator, Operators, Place
 from abiscan.torches.operator_format import MAGIC
 from abiscan.torches.operator_packer import pack
 from abiscan.torches.operator_table import OperatorTable
@@ -233,3 +233,16 @@ def test_what_builds_have_besides_operators() -> None:
 def test_what_is_no_table() -> None:
     with pytest.raises(ValueError, match="not a table of operators"):
         OperatorTable(b"ABISCAN\x02" + bytes(20))
+
+
+def test_a_fallback_is_a_kernel_of_no_operator() -> None:
+    fallbacks = (Fallback("Meta", True, SOURCE, 7), Fallback("CPU", False, None, None), Fallback(None, True, SOURCE, 9))
+    found = replace(EMPTY, fallbacks=fallbacks)
+    _, names, shared = packed(found)
+    assert names == []  # it has no name to be found by
+    name, definitions, types, kernels = shared["fallbacks"]
+    assert (name, definitions, types) == ("", [], [[None, None]])
+    assert [shared["keys"][number] for number in kernels[::5]] == ["Meta", "CPU", None]
+    assert kernels[2::5] == [1, 0, 1]  # whether it falls through
+    assert [place[1:] for place in kernels[3::5]] == [[7, 1], [None, 1], [9, 1]]
+    assert OperatorTable(pack([(None, found)])).operators(0).fallbacks == fallbacks
