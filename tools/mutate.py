@@ -97,11 +97,11 @@ def mutant(seed: int, number: int, rooms: Sequence[str]) -> Mutant:
 def _places(tree: ast.AST) -> Iterator[ast.expr | ast.stmt]:
     """The nodes in functions that can be another one."""
     unseen = {id(inner) for node in ast.walk(tree) for part in _unseen(node) for inner in ast.walk(part)}
-    for function in ast.walk(tree):
-        if isinstance(function, ast.FunctionDef):
-            for node in (inner for statement in function.body for inner in ast.walk(statement)):
-                if isinstance(node, ast.expr | ast.stmt) and id(node) not in unseen and _can_be_other(node):
-                    yield node
+    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+    inside = {id(node): node for function in functions for part in function.body for node in ast.walk(part)}
+    for node in inside.values():  # once, though it may be in a function within another one
+        if isinstance(node, ast.expr | ast.stmt) and id(node) not in unseen and _can_be_other(node):
+            yield node
 
 
 def _unseen(node: ast.AST) -> Iterator[ast.AST]:

@@ -32,7 +32,7 @@ from abiscan.emulation.loader import BASE, Image
 from abiscan.emulation.lookups import LookupReader, imported_operators
 from abiscan.emulation.model import EmulationGap, Lookup, Phase, Registrations
 from abiscan.emulation.process import Double, EmulatedProcess
-from abiscan.emulation.recorder import Recorder
+from abiscan.emulation.recorder import NAMESPACE_SEPARATOR, Recorder
 from abiscan.emulation.torch_state import TorchState
 from abiscan.emulation.unknown_answers import Asked, Dependence, Footprint, Part, dependences
 from abiscan.errors import NotElfError
@@ -182,10 +182,12 @@ class Recovery:
             if operator.inferred or operator.name in recorder.built
             else operator
             for operator in recorder.operators
+            if self.is_named(operator.name, operator.phase)
         ]
         kernels = [
             replace(kernel, inferred_schema=self.readable(kernel.operator, kernel.inferred_schema))
             for kernel in recorder.kernels
+            if self.is_named(kernel.operator, kernel.phase)
         ]
         return Registrations(
             libraries=tuple(recorder.libraries),
@@ -198,6 +200,15 @@ class Recovery:
             gaps=tuple(self.gaps),
             debug_at=next(iter(recorder.debug_at)) if len(recorder.debug_at) == 1 else None,
         )
+
+    def is_named(self, operator: str, phase: Phase) -> bool:
+        """Whether a registration has a name; a gap for one that takes it from arguments, which mean nothing here."""
+        if phase is not Phase.ON_CALL or operator.rpartition(NAMESPACE_SEPARATOR)[2]:
+            return True
+        reason = "a function that the code calls later registers an operator under a name that it is given"
+        if not any(gap.reason == reason for gap in self.gaps):
+            self.report(reason, None)
+        return False
 
     def readable(self, operator: str, schema: str | None) -> str | None:
         """A schema that is no text in the object, or None, and a gap, for one with a part which is not known here."""

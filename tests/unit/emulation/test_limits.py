@@ -79,6 +79,29 @@ void on_call(void) {
   aoti_torch_library_def(library, "read(Tensor self) -> Tensor");
 }
 """
+
+
+@needs_gcc
+@pytest.mark.parametrize("call", ["aoti_torch_library_def(library, name)", "aoti_torch_library_impl(library, name, 0)"])
+def test_a_function_that_is_given_the_name(tmp_path: Path, call: str) -> None:
+    source = BEFORE + "extern int aoti_torch_library_impl(void*, const char*, void*);\n" + AFTER
+    source += f"""
+        void on_call(const char* name) {{
+          void* library;
+          aoti_torch_library_init_def("late", "late.c", 1, &library);
+          {call};
+        }}
+    """
+    (tmp_path / "given.c").write_text(source)
+    subprocess.run(["gcc", "-O1", "-fPIC", "-shared", "-w", "given.c", "-o", "given.so"], check=True, cwd=tmp_path)
+    file = ElfFile.open(tmp_path / "given.so")
+    found = recover(file, file.facts())
+    assert [operator.name for operator in found.operators] == ["still::read"]
+    assert not found.kernels
+    (gap,) = found.gaps
+    assert gap.reason.endswith("registers an operator under a name that it is given")
+
+
 MOVED = {
     "away": "*(volatile unsigned long*)0x6000000000 = ~0ul >> 1;",
     "to nowhere": "*(volatile unsigned long*)0x6000000000 = 0;",
