@@ -54,9 +54,9 @@ struct string { const char* text; unsigned long length; char room[16]; };
 struct schema { struct string name, overload; char *given, *given_end, *given_room, *returned, *returned_end, *room; };
 static char arguments[2 * SIZE];
 static void fill(struct schema* made, struct definition* given, unsigned long count, unsigned long returned) {
-  unsigned long type[2] = {1, 1};
+  unsigned long type[3] = {1, 1, 1};  /* a TypePtr of two words, and what lies behind it */
   given->type(type);
-  int as_agreed = count == 1 && returned == 0 && type[0] == 0 && type[1] == 0;
+  int as_agreed = count == 1 && returned == 0 && type[0] == 0 && type[1] == 0 && type[2] == 1;
   made->given = arguments;
   made->given_end = arguments + (as_agreed ? SIZE : 2 * SIZE);
   made->returned = made->returned_end = 0;
