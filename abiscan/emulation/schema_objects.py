@@ -48,7 +48,7 @@ def _numbered(types: tuple[str, ...]) -> list[str]:
 
 def _printed(arguments: list[str], results: list[str]) -> str:
     """One result stands without parentheses, unless it begins with one (``operator<<`` of function_schema_inl.h)."""
-    bare = len(results) == 1 and not results[0].startswith(("(", _AND_MORE))
+    bare = len(results) == 1 and not results[0].startswith("(")
     returned = ", ".join(results)
     return f"({', '.join(arguments)}) -> " + (returned if bare else f"({returned})")
 

@@ -153,8 +153,9 @@ class _Own:
             if name.startswith(_LOADER_PATH):
                 return self._by_path.get(_joined(folder, name))
             if name.startswith("@rpath/"):
+                rest = name.removeprefix("@rpath/")
                 for rpath in self.image(needed_by).rpaths:
-                    if found := self._by_path.get(_joined(folder, name.replace("@rpath", rpath.rstrip("/"), 1))):
+                    if found := self._by_path.get(_joined(folder, f"{rpath}/{rest}")):
                         return found
         # From its own folder, or since the package loaded it before, when its name is enough.
         named = self._by_name.get(posixpath.basename(name).lower(), ())

@@ -230,7 +230,7 @@ def _move_low(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001 - the sh
 
 
 def _high_to_low(sources: Bytes, immediate: int) -> bytes:  # noqa: ARG001 - the shape of every operation
-    return sources[1][8:16] + sources[0][8:]
+    return sources[1][8:] + sources[0][8:]
 
 
 def _equal(a: int, b: int) -> int:

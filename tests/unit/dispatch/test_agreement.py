@@ -131,6 +131,15 @@ def test_a_contradiction_is_a_gap_and_what_agrees_stays() -> None:
     ]
 
 
+def test_a_schema_that_is_written_out_stays_whatever_its_kernel_infers() -> None:
+    """``Library::def("f(Tensor x) -> Tensor", kernel)``: torch takes the schema as written, and infers none for it."""
+    definition = {"def": "f(Tensor x) -> Tensor", "signature": TWO_TENSORS_TWO_NUMBERS}
+    kept = agreeing(registrations([STEPS[0], {**definition, "inferred": STEPS[1]["inferred"]}]))
+    assert [gap.stage for gap in kept.gaps] == ["dispatch"]
+    assert [(k.signature, k.inferred_schema) for k in kept.kernels] == [(None, None)]
+    assert [o.schema for o in kept.operators] == ["mine::f(Tensor x) -> Tensor"]
+
+
 def test_what_agrees_is_left_as_it_is() -> None:
     found = registrations([STEPS[0], *STEPS[2:]])
     assert agreeing(found) is found

@@ -146,6 +146,59 @@ def test_a_library_that_was_not_opened(torch: Torch) -> None:
         torch.call(DEFINE, torch.process.allocate(64), schema, 0, tags_of(torch, []), 0)
 
 
+DEFINE_OLD = "_ZNR5torch7Library4_defEON3c1014FunctionSchemaEPNS1_12OperatorNameE"
+DEFINE_WITH_KERNEL = (
+    "_ZNR5torch7Library4_defEON3c106eitherINS1_12OperatorNameENS1_14FunctionSchemaEEEONS_11CppFunctionE"
+)
+IMPLEMENT = "_ZNR5torch7Library5_implEPKcONS_11CppFunctionE"
+FALL_BACK = "_ZNR5torch7Library9_fallbackEONS_11CppFunctionE"
+CONSERVATIVE = 3  # any number will do: the byte of an AliasAnalysisKind
+
+
+def parsed(old: Torch, text: str, alias: int) -> int:
+    """What ``parseSchemaOrName`` makes of a text, with a kind of alias analysis, as ``setAliasAnalysis`` leaves it."""
+    at, size = old.process.allocate(256), old.state.schemas.size
+    old.call("_ZN5torch3jit17parseSchemaOrNameERKSs", at, old.string(text))
+    old.machine.write(at + size - 6, bytes([1, alias]))
+    return at
+
+
+def kernel(torch: Torch, key: int | None) -> int:
+    """A ``torch::CppFunction`` of a boxed kernel for a key, or for none."""
+    # Up to 1.11 the flag comes first, then the key in 8 bits; from 2.1 on the key in 16 bits, then the flag.
+    known = 0 if key is None else key << 8 | 1 if torch.state.flag_first else 1 << 16 | key
+    return torch.process.store(struct.pack("<Q", known) + bytes(248))
+
+
+def test_a_definition_tells_its_kind_of_alias_analysis(old: Torch) -> None:
+    library = old.library()
+    assert old.call(DEFINE_OLD, library, parsed(old, "f(Tensor x) -> ()", CONSERVATIVE), 0) == library
+    schema = parsed(old, "g(Tensor x) -> ()", CONSERVATIVE)
+    assert old.call(DEFINE_WITH_KERNEL, library, schema, kernel(old, None)) == library
+    # A name is no schema: behind it is what was there before.
+    assert old.call(DEFINE_WITH_KERNEL, library, parsed(old, "h.out", CONSERVATIVE), kernel(old, None)) == library
+    assert [(each.name, each.schema, each.alias_analysis) for each in old.recorder.operators] == [
+        ("ns::f", "ns::f(Tensor x) -> ()", CONSERVATIVE),
+        ("ns::g", "ns::g(Tensor x) -> ()", CONSERVATIVE),
+        ("ns::h.out", None, None),
+    ]
+    assert [each.operator for each in old.recorder.kernels] == ["ns::g", "ns::h.out"]
+    assert all(each.tags == () for each in old.recorder.operators)  # this torch has none
+
+
+@pytest.mark.parametrize("key", [None, 5])
+def test_kernels_are_for_the_key_of_their_function(torch: Torch, old: Torch, key: int | None) -> None:
+    """``Library::_impl(const char* name, CppFunction&& f)`` and ``_fallback(CppFunction&& f)``; both return it."""
+    for one in (torch, old):
+        library = one.library(kind=1)
+        assert one.call(IMPLEMENT, library, one.text("f.out"), kernel(one, key)) == library
+        assert one.call(FALL_BACK, library, kernel(one, key)) == library
+        (implemented,) = one.recorder.kernels
+        (fallback,) = one.recorder.fallbacks
+        assert (implemented.operator, implemented.dispatch_key, implemented.boxed) == ("ns::f.out", key, True)
+        assert (fallback.dispatch_key, fallback.fallthrough) == (key, False)
+
+
 def test_a_name_or_a_schema(torch: Torch) -> None:
     """``variant<OperatorName, FunctionSchema>``: the index, behind the larger one, says which it is."""
     result, schemas = torch.process.allocate(256), torch.state.schemas
@@ -204,6 +257,30 @@ def test_a_schema_in_memory(torch: Torch) -> None:
 )
 def test_how_an_inferred_schema_prints(given: tuple[str, ...], returned: tuple[str, ...], expected: str) -> None:
     assert Schema.inferred("f", given, returned).arguments == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "returned", "flags", "expected"),
+    [
+        (0, 0, b"\0\0", "() -> ()"),
+        (0, 0, b"\1\0", "(...) -> ()"),
+        (0, 0, b"\0\1", "() -> ..."),
+        (8, 0, b"\0\0", None),  # eight bytes are no c10::Argument
+        (0, 8, b"\0\0", None),
+        (8, 8, b"\0\0", None),
+    ],
+)
+def test_a_schema_that_the_code_built(
+    torch: Torch, given: int, returned: int, flags: bytes, expected: str | None
+) -> None:
+    """``is_vararg`` and ``is_varret`` are dots: ``torch._C.parse_schema("a::b(...) -> ...")`` prints as it was read."""
+    address, place = torch.process.allocate(256), torch.process.store(bytes(64))
+    torch.state.strings.create(torch.process, address, b"ns::f")
+    torch.state.strings.create(torch.process, address + 32, b"")
+    vectors = [word for size in (given, returned) for word in (place, place + size, place + size)]
+    torch.machine.write(address + 64, struct.pack("<6Q", *vectors) + flags)
+    found = torch.state.schemas.read(address)
+    assert found == (None if expected is None else Schema("ns::f", expected, (), (), built=True))
 
 
 def test_the_kind_of_alias_analysis_is_the_last_member(torch: Torch, old: Torch) -> None:

@@ -8,9 +8,12 @@ from collections.abc import Callable, Iterator
 import pytest
 from icicle import ExceptionCode  # type: ignore[import-untyped]
 
+from abiscan.emulation.arch.memory import is_mapped
 from abiscan.emulation.arch.x86_64 import X8664
 from abiscan.emulation.emulator import (
+    _IMPORT_SIZE,
     HEAP_BASE,
+    HEAP_SIZE,
     IMPORT_BASE,
     IMPORT_SLOT,
     PAGE_SIZE,
@@ -99,6 +102,54 @@ def test_a_processor_that_has_seen_half_of_a_vector_instruction(inside: int) -> 
 
 # mov rax, [rdi]; inc rax; mov [rdi], rax; ret
 COUNT = bytes.fromhex("488b07 48ffc0 488907 c3")
+
+
+@pytest.mark.parametrize(
+    ("address", "mapped"),
+    [
+        (CODE - 1, False),
+        (CODE, True),
+        (CODE + PAGE_SIZE - 1, True),  # the last byte of the page, with nothing behind it
+        (CODE + PAGE_SIZE, False),
+        (-1, False),
+        (1 << 64, False),
+    ],
+)
+def test_which_addresses_are_mapped(processor: Emulator, address: int, mapped: bool) -> None:
+    processor.map_page(CODE, COUNT.ljust(PAGE_SIZE, b"\0"), writable=False, executable=True)
+    assert is_mapped(processor.vm, address) == mapped
+
+
+@pytest.mark.parametrize(
+    ("inside", "called"), [(-1, False), (IMPORT_SLOT, True), (_IMPORT_SIZE - 1, True), (_IMPORT_SIZE, False)]
+)
+def test_a_jump_among_the_import_slots_is_a_call_out(inside: int, called: bool) -> None:
+    """Anywhere else where no code is, it is the end."""
+    slots: list[int] = []
+
+    def answer(slot: int) -> None:
+        slots.append(slot)
+        raise Stop("called", slot)
+
+    machine = Emulator(X8664(), pager=lambda _: False, call_out=answer)
+    with pytest.raises(Stop):
+        machine.start(IMPORT_BASE + inside, (), 100)
+    machine.close()
+    assert slots == ([IMPORT_BASE + inside] if called else [])
+
+
+def test_the_stack_and_the_heap_end_where_they_are_mapped(processor: Emulator) -> None:
+    def is_writable(address: int) -> bool:
+        try:
+            processor.write(address, b"x")
+        except Stop:
+            return False
+        return True
+
+    addresses = [HEAP_BASE - 1, HEAP_BASE, HEAP_BASE + HEAP_SIZE - 1, HEAP_BASE + HEAP_SIZE, STACK_TOP - 1, STACK_TOP]
+    assert [processor.is_heap(address) for address in addresses] == [False, True, True, False, False, False]
+    assert [processor.is_stack(address) for address in addresses] == [False, False, False, False, True, False]
+    assert [is_writable(address) for address in addresses] == [False, True, True, False, True, False]
 
 
 def test_memory_and_counts_survive_when_code_is_forgotten() -> None:

@@ -32,6 +32,7 @@ def file(
     imports: tuple[tuple[str, str | None], ...] = (),
     exports: tuple[str, ...] = (),
     reexports: tuple[str, ...] = (),
+    rpaths: tuple[str, ...] = (),
 ) -> ImageFile:
     part = LibraryImage(
         system=system,
@@ -44,6 +45,7 @@ def file(
         imports=tuple(ImportedName(name=name, library=library) for name, library in imports),
         exports=frozenset(exports),
         reexports=reexports,
+        rpaths=rpaths,
     )
     return ImageFile(path=path, location=path, source=DiskFile(Path(path)), sha256="", images={ARM: part})
 
@@ -110,6 +112,23 @@ def test_loader_path_is_the_folder_of_the_image() -> None:
     assert of(one, elsewhere, on=MACOS).libraries == (
         LibraryNotFound(name="@loader_path/lib/libx.dylib", needed_by="_C.so"),
     )
+
+
+@pytest.mark.parametrize(
+    ("rpaths", "along"),
+    [
+        (("@loader_path",), ("p/libx.dylib",)),
+        (("@loader_path/",), ("p/libx.dylib",)),
+        (("@loader_path/lib",), ("p/lib/libx.dylib",)),
+        (("@loader_path/../q/",), ("q/libx.dylib",)),
+        (("@loader_path/nowhere", "@loader_path/../q", "@loader_path/lib"), ("q/libx.dylib",)),  # the first that has it
+    ],
+)
+def test_each_rpath_stands_for_the_beginning_of_a_name(rpaths: tuple[str, ...], along: tuple[str, ...]) -> None:
+    """``dyld(1)``: @rpath/ is replaced by each path of the list in turn, and @loader_path by the image's folder."""
+    one = file("p/_C.so", ImageSystem.MACOS, needed=("@rpath/libx.dylib",), rpaths=rpaths)
+    siblings = [file(f"{folder}/libx.dylib", ImageSystem.MACOS) for folder in ("p", "p/lib", "q")]
+    assert of(one, *siblings, on=MACOS).along == along
 
 
 @pytest.mark.parametrize(("name", "found"), [("__ZN2at1bEv", True), ("__ZN2at1cEv", False), ("_PyLong_AsLong", True)])
