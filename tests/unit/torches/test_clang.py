@@ -68,6 +68,7 @@ def asked(
     from abiscan.torches import libclang
 
     question = {"flags": include.flags, "headers": headers or clang.NEEDED, "classes": classes}
+    monkeypatch.setattr(libclang, "_FLAGS", ("-x", "c++"))  # without the dump, which it prints as the process ends
     monkeypatch.chdir(folder)
     monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(question)))
     libclang.main()
