@@ -28,6 +28,7 @@ class LocalIndex:
     ``stuck`` (the server sends 2 MB of them, and then nothing), ``dribbling`` (a byte now and then), ``encoded``;
     ``body`` replaces the pages of packages, if it is not None;
     ``failures`` is how many requests for files fail before one succeeds, with 429; ``password`` is wanted for all;
+    ``hashes`` says whether the index states those of the files;
     ``metadata`` says whether the index has those of the wheels (PEP 658), ``html`` whether its pages are HTML.
     """
 
@@ -43,6 +44,7 @@ class LocalIndex:
         self.html = False
         self.redirect = False
         self.wrong_hash = False
+        self.hashes = True
         self.requires_python: dict[str, str] = {}
         self.yanked: set[str] = set()
         self.asked: list[tuple[str, str]] = []
@@ -70,7 +72,7 @@ class LocalIndex:
         return {
             "filename": file.name,
             "url": f"../../files/{file.name}",
-            "hashes": {"sha256": digest},
+            "hashes": {"sha256": digest} if self.hashes else {},
             "requires-python": self.requires_python.get(file.name),
             "yanked": file.name in self.yanked,
             **({"core-metadata": True} if self.metadata else {}),

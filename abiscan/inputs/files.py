@@ -264,8 +264,6 @@ class Wheel:
         self._members: dict[str, WheelMember] = {}
         if stream is None:
             disk.file(path)
-        else:
-            disk.look_once()
         try:
             self._archive = zipfile.ZipFile(stream or path)
         except OSError as error:

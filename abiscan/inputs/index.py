@@ -30,7 +30,7 @@ from unearth.evaluator import TargetPython
 from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem
 from abiscan.errors import InputError
-from abiscan.inputs import packages
+from abiscan.inputs import disk, packages
 from abiscan.inputs.files import Wheel
 from abiscan.inputs.packages import RemoteWheel
 from abiscan.inputs.remote import RemoteFile, tidy
@@ -316,6 +316,12 @@ class Index:
         """The wheel of a version, to be read in place."""
         return RemoteWheel(path=Path(candidate.wheel), stream=functools.partial(self._open, candidate))
 
+    def origin(self, candidate: Candidate) -> tuple[str, str | None]:
+        """Where the wheel of a version is, and its SHA-256 as far as the index states it: which bytes it has."""
+        link = _link(candidate)
+        stated: str | None = (link.hash_option or {}).get("sha256", [None])[0]
+        return link.url_without_fragment, stated
+
     def size(self, candidate: Candidate) -> int:
         """The size of the wheel of a version, in bytes."""
         stream = self._open(candidate)
@@ -349,17 +355,16 @@ class Index:
         return wheel.content(name)
 
     def _open(self, candidate: Candidate) -> IO[bytes]:
-        link = _link(candidate)
+        link, (url, sha256) = _link(candidate), self.origin(candidate)
+        if link.is_file:
+            disk.file(_path(link))
+        elif sha256 is None:
+            disk.look_once()  # another day, there may be another file
         if candidate not in self._files:
             if link.is_file:
-                try:
-                    self._files[candidate] = link.file_path.open("rb")
-                except (OSError, ValueError) as error:
-                    problem = f"cannot be read: {error}"
-                    raise InputError(str(link.file_path), problem, "check the index settings") from error
+                self._files[candidate] = _opened(_path(link))
             else:
-                stated = (link.hash_option or {}).get("sha256", [None])[0]
-                remote = RemoteFile(self.web, link.url_without_fragment, stated, self._folder)
+                remote = RemoteFile(self.web, url, sha256, self._folder)
                 self._files[candidate] = cast("IO[bytes]", remote)  # a raw file is one that zipfile can read
         return self._files[candidate]
 
@@ -370,6 +375,24 @@ def _is_sound(link: Link) -> bool:
     return isinstance(requires, str | None) and (
         hashes is None or (isinstance(hashes, dict) and all(isinstance(value, str) for value in hashes.values()))
     )
+
+
+def _path(link: Link) -> Path:
+    try:
+        return link.file_path
+    except ValueError as error:
+        raise _unreadable(link.url, error) from error
+
+
+def _opened(path: Path) -> IO[bytes]:
+    try:
+        return path.open("rb")
+    except (OSError, ValueError) as error:
+        raise _unreadable(str(path), error) from error
+
+
+def _unreadable(name: str, error: Exception) -> InputError:
+    return InputError(name, f"cannot be read: {error}", "check the index settings")
 
 
 def _link(candidate: Candidate) -> Link:

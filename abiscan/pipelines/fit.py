@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -16,21 +17,22 @@ from abiscan.binary.elf import Machine
 from abiscan.errors import InputError, StoppedError
 from abiscan.findings import Effect
 from abiscan.inputs import isolation
+from abiscan.inputs.answers import answer
 from abiscan.inputs.index import Candidate, Index
 from abiscan.inputs.packages import RemoteWheel
 from abiscan.inputs.session import Session
 from abiscan.inputs.sources import name_of
 from abiscan.inputs.version import TorchVersion
-from abiscan.pipelines.bench import Bench
-from abiscan.pipelines.glance import Glance, glance
 from abiscan.pipelines.together import Search
 from abiscan.results.check import Result
 from abiscan.results.fit import FitReport, Fitting, Rejected
 from abiscan.results.package import PackageResult, PackageVerdict
 from abiscan.results.verdict import Verdict
-from abiscan.rules import RULES
 from abiscan.torches import embedded, torch_images
 from abiscan.torches.torch import ReleaseNumber, TorchChoice
+
+if TYPE_CHECKING:
+    from abiscan.pipelines.glance import Glance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,10 +227,16 @@ class _Attempt:
         return None
 
     def _judged(self, candidate: Candidate) -> Opinion:
-        """The verdict of the bytes.
+        """The verdict of the bytes: that of an earlier run, as long as nothing has changed that it depends on.
 
         :raises InputError: the server cannot send the wheel
         """
+        system = self._index.system
+        wheel = self._index.origin(candidate)
+        question = ["fit", *wheel, str(self._choice), self.build, system.python, system.platforms]
+        return answer(self._session.store.folder, question, lambda: self._read(candidate), ())
+
+    def _read(self, candidate: Candidate) -> Opinion:
         megabytes = self._index.bytes_read / 1e6
         self._session.progress(f"reading {candidate} for torch {self.build} ({megabytes:.1f} MB read so far)")
         wheel = self._index.wheel(candidate)
@@ -246,10 +254,15 @@ class _Attempt:
 
     def _glance(self, wheel: RemoteWheel) -> Glance | None:
         """A look at the libraries of a wheel; None if nothing is known about its machine."""
+        from abiscan.pipelines.glance import glance  # not needed if all was read in an earlier run
+
         system = self._index.system
         return glance(wheel, self._choice, self._session, system.python, system.machine) if system.machine else None
 
     def _judge(self, wheel: RemoteWheel) -> tuple[PackageResult | None, Sequence[Result]]:
+        from abiscan.pipelines.bench import Bench
+        from abiscan.rules import RULES
+
         bench = Bench([self._choice], self._session, [wheel], packages=True)
         (torch,) = bench.names
         results = bench.judge(wheel, torch, RULES, explained=False)

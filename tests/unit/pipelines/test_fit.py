@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -222,6 +223,34 @@ def test_offline_it_answers_the_same(server: LocalIndex) -> None:
     assert (offline.pop("bytes_read"), len(server.asked)) == (0, asked)
     assert online.pop("bytes_read") > 0
     assert offline == online
+
+
+def test_what_was_judged_is_not_read_again(folder: Path, tmp_path: Path) -> None:
+    wheels, cache = Path(shutil.copytree(folder, tmp_path / "folder")), tmp_path / "cache"
+    with serving(wheels) as server:
+        server.metadata = True
+        first = found(server, cache, ["eye"], ["2.13.0"])
+        assert versions(first) == {"eye": "3.0"}
+        shutil.rmtree(cache / "wheels")
+        server.asked.clear()
+        again = found(server, cache, ["eye"], ["2.13.0"])
+        assert (again.packages, server.wheels_asked()) == (first.packages, set())
+        # Another torch, and another file of the same name.
+        assert versions(found(server, cache, ["eye"], ["2.8.0"])) == {"eye": "2.0"}
+        library = extension(undefined=uses(UNTIL_2_9))
+        code = "import os\nimport torch\ntorch.ops.load_library(os.path.join(os.path.dirname(__file__), 'eye.so'))\n"
+        package_wheel(wheels, "eye", {"eye/eye.so": library}, version="3.0", files={"eye/__init__.py": code})
+        assert versions(found(server, cache, ["eye"], ["2.13.0"])) == {"eye": "2.0"}
+
+
+def test_a_wheel_whose_hash_is_not_stated_is_read_each_time(folder: Path, tmp_path: Path) -> None:
+    with serving(folder) as server:
+        server.hashes = False
+        for _ in range(2):
+            server.asked.clear()
+            assert versions(found(server, tmp_path, ["eye"], ["2.13.0"])) == {"eye": "3.0"}
+            assert server.wheels_asked() == {"eye-3.0-py3-none-linux_x86_64.whl"}
+            shutil.rmtree(tmp_path / "wheels")
 
 
 @pytest.mark.usefixtures("own_cache")
