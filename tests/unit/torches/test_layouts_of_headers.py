@@ -155,5 +155,9 @@ def test_why_there_are_no_layouts(torch: Torch, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(clang, "find", lambda: compiler)
     assert laid_out(torch).layout("c10::Thing") is not None
     assert compiler.asked[0][0] != torch.package / "include"
-    monkeypatch.setattr(own_layouts, "_LARGEST", 10)
+    # As large as they are, and one byte less.
+    size = sum(path.stat().st_size for path in (torch.package / "include").rglob("*") if path.is_file())
+    monkeypatch.setattr(own_layouts, "_LARGEST", size)
+    assert laid_out(torch, "torch/csrc/api/include/torch/extra.h").gap is None
+    monkeypatch.setattr(own_layouts, "_LARGEST", size - 1)
     assert "they are too large" in (laid_out(torch, "x.h").gap or "")

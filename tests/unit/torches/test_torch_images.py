@@ -10,6 +10,7 @@ import pytest
 from abiscan.binary.elf import Machine
 from abiscan.binary.image import ImageSystem
 from abiscan.errors import InputError
+from abiscan.inputs.interpreter import PythonTag
 from abiscan.inputs.version import TorchVersion
 from abiscan.torches.names import NameTable
 from abiscan.torches.torch_images import TorchImages, find, has_release, of_release, releases
@@ -175,3 +176,20 @@ def test_a_folder_in_a_torch_that_is_neither_it_nor_its_libraries(inside: str, t
     (package / "bin").mkdir()
     assert find(package / "bin") is None
     assert find(package.rename(tmp_path / "lib")) is not None
+
+
+def test_the_python_of_a_torch_is_told_by_its_module(tmp_path: Path) -> None:
+    """That of torch itself: ``torch/_C.cp312-win_amd64.pyd``, not those of the packages within it."""
+    wheel = torch_wheel(tmp_path, "Windows")
+    with zipfile.ZipFile(wheel, "a") as archive:
+        for name in (
+            "torch/other/_C.cp39-win_amd64.pyd",
+            "torch/_C.cp312-win_amd64.pyd",
+            "other/_C.cp38-win_amd64.pyd",
+        ):
+            archive.writestr(name, b"")
+        archive.extractall(tmp_path / "site")
+    for path in (wheel, tmp_path / "site/torch"):
+        found = find(path)
+        assert found is not None
+        assert found.python == PythonTag(major=3, minor=12)
