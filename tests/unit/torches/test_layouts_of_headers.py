@@ -99,6 +99,15 @@ def test_headers_are_read_once(torch: Torch) -> None:
     assert len(torch.said) == 3
 
 
+def test_headers_of_another_version_are_read_again(torch: Torch) -> None:
+    first = torch.headers()
+    found = {first.identity}
+    for text in ("__version__ = '9.9.1+cpu'\n", ""):
+        (torch.package / "version.py").write_text(text)
+        found.add(torch.headers().identity)
+    assert len(found) == len(torch.said) == 3
+
+
 def test_a_torch_without_headers(tmp_path: Path) -> None:
     files = Files(read_facts)
     assert headers_of(from_path(torch_package(tmp_path), files), files, Session(store=Store(tmp_path))) is None

@@ -135,18 +135,19 @@ def test_an_embedded_release_exports_what_it_exports() -> None:
 
 
 @pytest.mark.parametrize(
-    ("system", "name", "expected"),
+    ("system", "own", "name", "expected"),
     [
         # Windows ignores case in the names of files; the loader of macOS compares install names as they are.
-        (ImageSystem.WINDOWS, "C10.DLL", "c10.dll"),
-        (ImageSystem.WINDOWS, "c10.dll", "c10.dll"),
-        (ImageSystem.MACOS, "@rpath/libc10.dylib", "libc10.dylib"),
-        (ImageSystem.MACOS, "@rpath/libC10.dylib", None),
-        (ImageSystem.WINDOWS, "kernel32.dll", None),
+        (ImageSystem.WINDOWS, "c10.dll", "C10.DLL", "c10.dll"),
+        (ImageSystem.WINDOWS, "c10.dll", "c10.dll", "c10.dll"),
+        (ImageSystem.WINDOWS, "C10.dll", "c10.dll", "C10.dll"),
+        (ImageSystem.WINDOWS, "c10.dll", "kernel32.dll", None),
+        (ImageSystem.MACOS, "libc10.dylib", "@rpath/libc10.dylib", "libc10.dylib"),
+        (ImageSystem.MACOS, "libc10.dylib", "@rpath/libC10.dylib", None),
+        (ImageSystem.MACOS, "libC10.dylib", "@rpath/libC10.dylib", "libC10.dylib"),
     ],
 )
-def test_the_library_that_a_name_stands_for(system: ImageSystem, name: str, expected: str | None) -> None:
-    own = "c10.dll" if system is ImageSystem.WINDOWS else "libc10.dylib"
+def test_the_library_that_a_name_stands_for(system: ImageSystem, own: str, name: str, expected: str | None) -> None:
     images = TorchImages(
         build=None, system=system, machine=Machine.X86_64, exports={own: lambda _: True}, ordinals=False
     )
