@@ -12,11 +12,46 @@ from abiscan.python.installed import Surroundings, installed_in
 from abiscan.python.model import Answer, Raised
 from tests.unit.python.packages import FakeWorld, reading_of
 
+USES = """\
+import other.part as part
+try:
+    from os import fspath as path
+except ImportError as error:
+    raise
+def call(client, unused=None):
+    'It asks for removed.'
+    local = client.removed()
+    return removed(local)
+class Kind:
+    inner = 1
+"""
+BINDS = """\
+import sys
+if sys.version_info > (3,):
+    first = 1
+else:
+    second = 2
+for third in (1,):
+    pass
+with open(__file__) as fourth:
+    (fifth := 5)
+def f():
+    global sixth
+    sixth = 6
+f()
+import os.path as seventh, os.path
+[eighth, *ninth], tenth = [1, 2], 3
+match (1, 2):
+    case (eleventh, *twelfth):
+        pass
+"""
 OTHERS = {
     "other/__init__.py": "from .part import something\n",
     "other/part.py": "something = 1\n",
     "other/lazy.py": "def __getattr__(name):\n    return 1\n",
     "other/sets.py": "import sys\ndef add():\n    setattr(sys.modules[__name__], 'absent', 1)\nadd()\n",
+    "other/uses.py": USES,
+    "other/binds.py": BINDS,
     "other/may_set.py": "import sys\ndef add(name):\n    globals()[name] = 1\n",
     "other/stars.py": "from .part import *\nfrom other.may_set import *\n",
     "other/starred.py": "from os.path import *\n",
@@ -34,6 +69,12 @@ CODES = [
     "from other import part, something",
     "from other.part import absent",
     "from other.lazy import absent",
+    *(
+        f"from other.uses import {name}"
+        for name in ("removed", "local", "unused", "client", "fspath", "error", "inner")
+    ),
+    "from other.uses import part, path, call, Kind",
+    "from other.binds import first, third, fourth, fifth, sixth, seventh, os, eighth, ninth, tenth, eleventh, twelfth",
     "from other.starred import join",
     "from other.sets import absent",
     "from other.may_set import absent",
