@@ -134,6 +134,21 @@ def test_as_python_imports(code: str, in_submodule: bool, folder: Path) -> None:
     assert (f"{raised.exception}: {raised.message}" if raised else "") == real.stdout.strip()
 
 
+@pytest.mark.parametrize(
+    ("name", "is_there"),
+    [("single.py", True), ("other", True), ("not_installed", False), ("_skbuild", False), ("setup.py", False)],
+)
+def test_what_is_beside_a_package(name: str, is_there: bool, folder: Path) -> None:
+    place = f"os.path.join(os.path.dirname(os.path.dirname(__file__)), {name!r})"
+    files = {"p/__init__.py": f"import os\nif not os.path.exists({place}):\n    raise OSError('absent')\n"}
+    around = Surroundings(installed=installed_in((folder,)), folders=(folder,))
+    (outcome,) = reading_of(files, around=around).imports
+    assert isinstance(outcome.raised, Answer if is_there else Raised)
+    # Beside a wheel there may be other packages, but not what only its developers have.
+    (outcome,) = reading_of(files).imports
+    assert isinstance(outcome.raised, Raised if name in ("_skbuild", "setup.py") else Answer)
+
+
 def test_an_extension_for_another_python_is_not_there_in_a_wheel_either() -> None:
     files = {"p/__init__.py": "import _p\n", "_p.cpython-38-x86_64-linux-gnu.so": ""}
     outcome = next(one for one in reading_of(files).imports if one.module == "p")
