@@ -263,7 +263,8 @@ def test_a_library_at_a_path_that_is_not_known_does_not_make_an_import_fail(torc
     """The import does not load it, a submodule may; what its own file comes to is not what the package comes to."""
     files = {"pkg/__init__.py": "", "pkg/ops.py": "import torch, helper\ntorch.ops.load_library(helper.find('_C'))\n"}
     found = result(torch, wheels, {"pkg/_C.so": BAD}, files)
-    assert (found.verdict.value, found.error) == ("unknown", None)
+    assert (found.verdict.value, found.error) == ("works-without", None)
+    assert [library.loaded_at for library in found.without] == ["pkg/ops.py:2"]
 
 
 def test_what_a_submodule_loads_before_it_fails_is_on_demand(torch: Path, wheels: Path) -> None:

@@ -147,6 +147,9 @@ def test_never_needed_and_unknown() -> None:
     found = {path: use.how for path, use in reading_of(unclear).uses.items()}
     assert found["p/a.so"] is HowLoaded.UNKNOWN
     assert found["p/old.cpython-39-x86_64-linux-gnu.so"] is HowLoaded.NEVER
+    unclear["p/__init__.py"] = LOAD + "def later():\n    load(input())\n"
+    use = reading_of(unclear).uses["p/a.so"]  # the import certainly does without it
+    assert (use.how, str(use.at)) == (HowLoaded.ON_DEMAND, "p/__init__.py:3")
 
 
 @pytest.mark.parametrize(
