@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import ctypes
 import logging
 import struct
 from collections import namedtuple
@@ -332,10 +333,17 @@ class CdllLoader(Modelled):
         return Native(f"ctypes.cdll.{name}", _cdll) if is_load else NotKnown(f"ctypes.cdll.{name}")
 
 
+_TYPES_OF_C: Final = tuple(name for name in dir(ctypes) if name.startswith("c_"))
+
+
+def _value_of_c(_machine: PythonMachine, _args: Args, _kwargs: Kwargs) -> object:
+    return NotKnown("a value of ctypes")
+
+
 def _ctypes(machine: PythonMachine) -> object:
     names: dict[str, object] = {"cdll": CdllLoader(), "pydll": CdllLoader(), "RTLD_LOCAL": 0, "DEFAULT_MODE": 0}
     names["RTLD_GLOBAL"] = 0 if machine.files.system.is_windows else 256
-    classes = natives("ctypes", CDLL=_cdll, PyDLL=_cdll)
+    classes = natives("ctypes", CDLL=_cdll, PyDLL=_cdll, **dict.fromkeys(_TYPES_OF_C, _value_of_c))
     if not machine.files.system.is_windows:
         return Namespace("ctypes", {**names, **classes}, absent=_OF_WINDOWS)
     more = {"windll": CdllLoader(), "oledll": CdllLoader(), **natives("ctypes", WinDLL=_cdll, OleDLL=_cdll)}
