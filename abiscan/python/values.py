@@ -11,6 +11,7 @@ import enum
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import PurePath
+from typing import Final
 
 from abiscan.python.model import PythonLine, World
 
@@ -164,12 +165,12 @@ class Class:
                 waiting[:0] = one.bases if isinstance(one, Class) else ()
         return found
 
-    def find(self, name: str) -> object | None:
-        """An attribute of the class or of what it derives from."""
+    def find(self, name: str, default: object = None) -> object:
+        """An attribute of the class or of what it derives from; the default if there is none."""
         for one in self.ancestry():
             if isinstance(one, Class) and name in one.names:
                 return one.names[name]
-        return None
+        return default
 
     def is_open(self) -> bool:
         """Whether it derives from something whose attributes are not known."""
@@ -237,6 +238,9 @@ def thrown(cls: type[BaseException], *args: object) -> Thrown:
     """A new exception of a built-in class."""
     return Thrown(PythonError(cls, args))
 
+
+ABSENT: Final = NotKnown("an attribute that is not there")
+"""What a class gives for a name that it does not have: ``None`` is the value of many that it has."""
 
 SCALARS = (str, int, float, bool, bytes, type(None), complex, PurePath, range, slice)
 
