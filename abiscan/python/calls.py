@@ -101,6 +101,8 @@ class Calls(Statements):
         initialise = cls.find("__init__")
         if isinstance(initialise, PythonFunction):
             self.call_function(initialise, [made, *args], kwargs)
+        elif fields and isinstance(finish := cls.find("__post_init__"), PythonFunction):  # of a dataclass
+            self.call_function(finish, [made], {})
         return made
 
     def call_function(self, function: PythonFunction, args: list[object], kwargs: dict[str, object]) -> object:

@@ -103,7 +103,7 @@ class Limits:
     """How much all runs of a reading may take together, and one of them alone."""
 
     deadline: float
-    steps: int = 400_000
+    steps: int = 1_000_000
     depth: int = 40
 
     @classmethod

@@ -14,7 +14,7 @@ from abiscan.words import first_line, listed, plural
 
 
 class PackageVerdict(enum.Enum):
-    """What importing a package comes to."""
+    """The outcome of importing a package."""
 
     WORKS = "works"
     WORKS_WITHOUT = "works-without"

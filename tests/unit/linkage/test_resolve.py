@@ -197,7 +197,7 @@ def test_a_missing_library_of_torch_comes_before_all() -> None:
     )
     message = "libtorch_cuda.so: cannot open shared object file: No such file or directory"
     assert resolution.error == LoadError(object=None, message=message)
-    assert undefined(resolution) == [("ext", "f")]  # everything else is seen all the same
+    assert undefined(resolution) == [("ext", "f")]  # everything else is still seen
 
 
 def test_a_missing_version_comes_before_an_undefined_symbol() -> None:
