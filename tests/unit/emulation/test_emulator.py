@@ -321,11 +321,27 @@ def test_what_may_be_done_with_a_page(processor: Emulator, writable: bool, execu
 
 def test_nothing_is_read_of_no_memory(processor: Emulator) -> None:
     assert processor.read(HEAP_BASE, 0) == b""
-    for address in (0, 1 << 64, -1):
-        with pytest.raises(Stop, match="access to"):
+    for address in (0, 1 << 64, -1, (1 << 64) - 4):
+        with pytest.raises(Stop, match=f"^access to unmapped memory at {address:#x}$"):
             processor.read(address, 8)
-        with pytest.raises(Stop, match="access to"):
-            processor.write(address, b"x")
+        with pytest.raises(Stop, match=f"^access to unmapped memory at {address:#x}$"):
+            processor.write(address, b"x" * 8)
+
+
+def test_what_is_partly_mapped_is_not_accessed(processor: Emulator) -> None:
+    """The first address at which nothing is, says the reason."""
+    processor.map_page(CODE, bytes(PAGE_SIZE), writable=True, executable=False)
+    end = CODE + PAGE_SIZE
+    for touch in (lambda: processor.read(end - 4, 8), lambda: processor.write(end - 4, b"x" * 8)):
+        with pytest.raises(Stop, match=f"^access to unmapped memory at {end:#x}$"):
+            touch()
+
+
+def test_pages_of_code_are_counted(processor: Emulator) -> None:
+    before = processor.code_pages
+    for number, executable in enumerate((True, False, True)):
+        processor.map_page(CODE + number * PAGE_SIZE, bytes(PAGE_SIZE), writable=False, executable=executable)
+    assert processor.code_pages == before + 2
 
 
 def test_a_page_that_code_needs_is_mapped_and_counts_once() -> None:
