@@ -212,6 +212,11 @@ class Emulator:
         vm.icount = executed
         self.code_pages = 0
 
+    def byte(self, address: int) -> int:
+        """The byte at ``address``."""
+        (value,) = self.read(address, 1)
+        return value
+
     def word(self, address: int) -> int:
         """The eight bytes at ``address`` as an unsigned number."""
         return int.from_bytes(self.read(address, 8), "little")
