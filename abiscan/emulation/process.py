@@ -333,7 +333,7 @@ class EmulatedProcess:
     def _call_out(self, address: int) -> None:
         found = self._doubles.get(address)
         if found is None:
-            if (address - IMPORT_BASE) % IMPORT_SLOT:
+            if address % IMPORT_SLOT:
                 name = self.name_at(address)
                 raise Stop(f"jump into data: {name}", self.arch.return_address(self.machine.vm), name)
             name = self.name_at(address) or ""

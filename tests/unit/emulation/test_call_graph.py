@@ -163,6 +163,9 @@ INSTRUCTIONS = {
     "adr x3, .+0x21": ([0x3000_0103], "address", 0x1021),
     "adr x3, .-1": ([0x70FF_FFE3], "address", 0xFFF),
     "adrp x2, .+0x2000; add x2, x2, #0x123": ([0xD000_0002, 0x9104_8C42], "address", 0x3123),
+    "nop; b .-4": ([0xD503_201F, 0x17FF_FFFF], "code", 0x1000),
+    "adrp x17, .+0x5000; add x3, x17, #0x123": ([0xB000_0031, 0x9104_8E23], "address", 0x6123),
+    "adrp x17, .+0x5000; ldr x5, [x17, #0x18]": ([0xB000_0031, 0xF940_0E25], "word", 0x6018),
     "adrp x2, .+0x1000; nop; ldr x0, [x2, #0x18]": ([0xB000_0002, 0xD503_201F, 0xF940_0C40], "word", 0x2018),
     "adrp x2, .+0x1000; ldr x0, [x2, #0x7ff8]": ([0xB000_0002, 0xF97F_FC40], "word", 0x2000 + 0x7FF8),
 }
@@ -176,8 +179,10 @@ NONE = {
 
 @pytest.mark.parametrize(("words", "kind", "target"), INSTRUCTIONS.values(), ids=INSTRUCTIONS)
 def test_what_instructions_of_aarch64_lead_to(words: list[int], kind: str, target: int) -> None:
-    found = dict(_links_aarch64(struct.pack(f"<{len(words)}I", *words) + b"\1\2", 0x1000))
-    assert found == {"code": set(), "address": set(), "word": set()} | {kind: {target}}
+    code = struct.pack(f"<{len(words)}I", *words)
+    for behind in (b"", b"\1\2"):  # half of an instruction
+        found = dict(_links_aarch64(code + behind, 0x1000))
+        assert found == {"code": set(), "address": set(), "word": set()} | {kind: {target}}
 
 
 @pytest.mark.parametrize("words", NONE.values(), ids=NONE)

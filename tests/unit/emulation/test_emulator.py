@@ -254,6 +254,10 @@ def test_words(processor: Emulator) -> None:
     assert processor.word(HEAP_BASE) == 2**64 - 2
     assert processor.words(HEAP_BASE, 3) == (2**64 - 2, 5, 0)
     assert processor.words(HEAP_BASE, 0) == ()
+    assert processor.byte(HEAP_BASE + 8) == 5
+    processor.write(HEAP_BASE, b"\xcc" * 24)
+    processor.set_word(HEAP_BASE + 8, 5)
+    assert processor.words(HEAP_BASE, 3) == (0xCCCC_CCCC_CCCC_CCCC, 5, 0xCCCC_CCCC_CCCC_CCCC)
     processor.clear(HEAP_BASE, PAGE_SIZE)
     assert processor.words(HEAP_BASE, 2) == (0, 0)
 
