@@ -31,6 +31,8 @@ FUNCTION after_hole(void) { x = 6; }
 void exported(void) { x = 7; }
 static Function const table[] = { in_table, second, 0, after_hole };
 struct { long top; void* type; Function functions[2]; } virtuals = { 0, 0, { third, 0 } };
+static int datum;
+static void* const mixed[] = { in_table, &datum, second };
 void calls(void) { leaf(); x = 8; }
 void jumps(void) { x = 8; leaf(); }
 void jumps_if(int a) { if (a) leaf(); }
@@ -40,6 +42,7 @@ void takes_address(void) { takes(first); }
 void takes_own_slot(void) { takes(exported); }
 void takes_imported(void) { takes(handed_on); }
 void takes_table(void) { takes((Function)table); }
+void takes_mixed(void) { datum = x; takes((Function)mixed); }
 void takes_virtuals(void) { takes((Function)&virtuals); }
 void nothing(void) { }
 __attribute__((noinline)) static int near(int a) { x = a; return 1; }
@@ -56,6 +59,7 @@ LEADS = {
     "takes_own_slot": ({"exported"}, {"takes"}),
     "takes_imported": (set(), {"takes", "handed_on"}),
     "takes_table": ({"in_table", "second"}, {"takes"}),
+    "takes_mixed": ({"in_table"}, {"takes"}),
     "takes_virtuals": ({"third"}, {"takes"}),
     "jumps_near": ({"near"}, set()),
     "nothing": (set(), set()),
@@ -106,6 +110,34 @@ def test_so_much_code_is_looked_at(tmp_path: Path) -> None:
     for _ in range(2):  # what is known already costs nothing
         assert budget.led_to(at["calls"]).functions == {at["leaf"]}
     assert budget.led_to(at["jumps"]).functions == set()
+
+
+IMPORTING = """
+extern void one(void), two(void), three(void);
+volatile int x;
+__attribute__((noinline)) static void leaf(void) { x = 1; }
+void calls_one(void) { one(); x = 2; }
+void calls_two(void) { two(); x = 2; }
+void calls_three(void) { three(); x = 2; }
+void long_one(void) { leaf(); x = 2; x = 3; x = 4; x = 5; x = 6; x = 7; x = 8; x = 9; one(); }
+"""
+
+
+@needs_gcc
+@pytest.mark.parametrize(
+    "flags", [["-fcf-protection=none"], ["-fcf-protection=full", "-Wl,-z,ibtplt"], ["-fno-plt"]], ids="-".join
+)
+def test_a_table_of_stubs_leads_nowhere_by_itself(tmp_path: Path, flags: list[str]) -> None:
+    """To the linker's own frames, it is one function. One with a jump to an import at its end is none."""
+    path = compiled(tmp_path, IMPORTING, *flags)
+    at = symbols(path)
+    called = CalledFunctions(image_of(path), Machine.X86_64)
+    graph = CallGraph([called])
+    for name in ("one", "two", "three"):
+        reached = graph.reached([at[f"calls_{name}"]])
+        assert {each for _, function in reached for each in called.led_to(function).imports} == {name}
+    assert at["leaf"] in called.led_to(at["long_one"]).functions
+    assert called.led_to(at["long_one"]).imports == {"one"}
 
 
 FIRST = """
