@@ -13,8 +13,10 @@ import pytest
 from abiscan.binary.elf import ElfFile, Machine
 from abiscan.emulation.arch import ARCHITECTURES
 from abiscan.emulation.call_graph import CalledFunctions, CallGraph, _links_aarch64, reached_functions
+from abiscan.emulation.call_sites import Functions, find_call_sites
 from abiscan.emulation.loader import Image
 
+SAMPLES = Path(__file__).parents[3] / "sample_binaries" / "registrations"
 needs_gcc = pytest.mark.skipif(not shutil.which("gcc") or platform.machine() != "x86_64", reason="needs gcc for x86-64")
 SOURCE = """
 #define FUNCTION __attribute__((noinline, noclone)) static void
@@ -186,6 +188,30 @@ def test_the_wanted_functions_that_groups_lead_to(two: tuple[Path, Path]) -> Non
     nonsense = ElfFile.from_bytes(bytes(files[0].data), "nonsense")
     nonsense.dynamic |= {7: 1 << 40, 8: 24}  # DT_RELA, DT_RELASZ
     assert reached_functions([nonsense], Machine.X86_64, iter(groups), wanted) == [frozenset()] * 4
+
+
+@pytest.mark.parametrize("name", ["library_aarch64", "operators_aarch64", "stable_aarch64"])
+def test_calls_through_stubs_on_aarch64(name: str) -> None:
+    """A function leads to what it calls, and in this direction to nothing that no slot is for."""
+    image = image_of(SAMPLES / f"{name}.so", Machine.AARCH64)
+    called, functions = CalledFunctions(image, Machine.AARCH64), Functions(image)
+    slots, own = image.slots_of(lambda _: True), image.slots_of(lambda _: True, own=True)
+    sites: dict[int, set[str]] = {}
+    for site in find_call_sites(image, Machine.AARCH64, slots):
+        start = functions.containing(site.address - (not site.is_jump))
+        assert start is not None
+        sites.setdefault(start, set()).add(site.target)
+    assert sites
+    # Where the linker put the stubs of the imports is one of the functions, but it calls none of them.
+    for start, targets in sites.items():
+        assert targets <= called.led_to(start).imports
+    by_itself = {start for start in functions.starts if called.led_to(start).imports} - sites.keys()
+    assert all(called.led_to(start).imports <= set(slots.others.values()) for start in by_itself)
+    for site in find_call_sites(image, Machine.AARCH64, own):
+        start, target = functions.containing(site.address - (not site.is_jump)), image.find(site.target)
+        assert start is not None
+        assert target is not None
+        assert target.value in called.led_to(start).functions
 
 
 # Arm ARM, C6.2: where each leads from 0x1000, and how.
