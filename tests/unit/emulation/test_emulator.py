@@ -246,6 +246,11 @@ def test_memory_is_read_up_to_a_zero_byte(processor: Emulator) -> None:
         assert processor.text(at) == b"x" * size
     with pytest.raises(Stop, match="string of more than 256 bytes"):
         processor.text(at, 256)
+    processor.write(HEAP_BASE, b"x" * 256 + b"\0")
+    with pytest.raises(Stop, match="string of more than 256 bytes"):
+        processor.text(HEAP_BASE, 256)
+    processor.map_page(CODE, b"end\0".rjust(PAGE_SIZE), writable=False, executable=False)
+    assert processor.text(CODE + PAGE_SIZE - 4) == b"end"  # behind it is nothing
 
 
 def test_words(processor: Emulator) -> None:
@@ -460,3 +465,33 @@ def test_where_nothing_is_known_everything_points_to_itself(processor: Emulator)
 def test_vector_registers_are_clear_at_first(processor: Emulator) -> None:
     assert processor.vectors == [bytes(64)] * 32
     assert processor.masks == [0] * 8
+
+
+# sub rsp, 8; call rdi; add rsp, 8; ret; at 0x100: mov rax, rdi; sub rax, rsi; ret
+CALLS, SUBTRACTS = bytes.fromhex("4883ec08 ffd7 4883c408 c3"), bytes.fromhex("4889f8 4829f0 c3")
+
+
+def test_calls_from_a_double(processor: Emulator) -> None:
+    """One after another there may be any number of them; one within another, not."""
+    inner, slot = CODE + 0x100, IMPORT_BASE + IMPORT_SLOT
+    found = []
+
+    def call_out(_: int) -> None:
+        found.extend(machine.call(inner, number, 1) for number in range(100))
+        machine.vm.reg_write("RAX", machine.call_with_result(inner, 0x1234, 4))  # its place is the first argument
+        machine.vm.pc = machine.arch.leave(machine.vm)
+
+    machine = Emulator(X8664(), pager=lambda _: False, call_out=call_out)
+    mapped(machine, CALLS.ljust(0x100, b"\0") + SUBTRACTS)
+    assert machine.start(CODE, (slot,), 10_000) == 0x1230
+    assert found == [2**64 - 1, *range(99)]
+    machine.close()
+    deep = Emulator(X8664(), pager=lambda _: False, call_out=lambda _: nested())
+
+    def nested() -> None:
+        deep.call(CODE, slot)
+
+    mapped(deep, CALLS)
+    with pytest.raises(Stop, match="calls nested too deeply"):
+        deep.start(CODE, (slot,), 10_000)
+    deep.close()
