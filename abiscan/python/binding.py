@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from abiscan.python import attributes
 from abiscan.python.expressions import Expressions
 from abiscan.python.modelled import Modelled
-from abiscan.python.values import Instance, NotKnown, Scope, thrown
+from abiscan.python.values import Instance, NotKnown, Scope, length, thrown
 
 
 class Binding(Expressions):
@@ -34,6 +34,8 @@ class Binding(Expressions):
     def _unpack(self, targets: Sequence[ast.expr], value: object, scope: Scope) -> None:
         values = self.items(value)
         starred = next((index for index, one in enumerate(targets) if isinstance(one, ast.Starred)), None)
+        if isinstance(values, list) and length(values) is None:
+            values = NotKnown("a list")
         if isinstance(values, NotKnown):
             values = [values.part(f"[{index}]") for index in range(len(targets))]
         elif starred is not None:

@@ -27,6 +27,7 @@ from abiscan.python.values import (
     Scope,
     Why,
     concrete,
+    further,
     thrown,
 )
 
@@ -167,8 +168,7 @@ class Expressions(PythonMachine):
         args: list[object] = []
         for arg in node.args:
             if isinstance(arg, ast.Starred):
-                more = self.items(self.evaluate(arg.value, scope))
-                args.extend([more] if isinstance(more, NotKnown) else more)
+                args.extend(further(self.items(self.evaluate(arg.value, scope))))
             else:
                 args.append(self.unsettled(arg, scope) if computes else self.evaluate(arg, scope))
         kwargs: dict[str, object] = {}
@@ -288,8 +288,7 @@ class Expressions(PythonMachine):
         values: list[object] = []
         for one in node.elts:
             if isinstance(one, ast.Starred):
-                more = self.items(self.evaluate(one.value, scope))
-                values.extend([more] if isinstance(more, NotKnown) else more)
+                values.extend(further(self.items(self.evaluate(one.value, scope))))
             else:
                 values.append(self.evaluate(one, scope))
         if isinstance(node, ast.Set):
@@ -416,8 +415,7 @@ class Expressions(PythonMachine):
         if yields is None:
             return NotKnown("yield")
         if isinstance(node, ast.YieldFrom):
-            values = self.items(value)
-            for one in [values] if isinstance(values, NotKnown) else values:
+            for one in further(self.items(value)):
                 yields(one)
             return None
         return yields(value)

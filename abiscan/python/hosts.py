@@ -8,7 +8,18 @@ from pathlib import PurePath
 from abiscan.python.machine import PythonMachine
 from abiscan.python.modelled import Modelled
 from abiscan.python.operations import attempt, contains, described
-from abiscan.python.values import Class, Instance, NotKnown, PythonError, PythonFunction, concrete, thrown
+from abiscan.python.values import (
+    Class,
+    Further,
+    Instance,
+    NotKnown,
+    PythonError,
+    PythonFunction,
+    concrete,
+    further,
+    length,
+    thrown,
+)
 
 _WIDTHS = {"ljust", "rjust", "center", "zfill", "expandtabs", "to_bytes"}
 _CALLING = {"maketrans"}
@@ -67,8 +78,7 @@ def _append(_machine: PythonMachine, value: object, args: list[object], _kwargs:
 
 def _extend(machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
     assert isinstance(value, list)
-    more = machine.items(args[0]) if args else []
-    value.extend([more] if isinstance(more, NotKnown) else more[:100_000])
+    value.extend(further(machine.items(args[0]) if args else [])[:100_000])
     return None
 
 
@@ -77,6 +87,11 @@ def _insert(_machine: PythonMachine, value: object, args: list[object], _kwargs:
     if len(args) == 2 and isinstance(args[0], int):
         value.insert(args[0], args[1])
     return None
+
+
+def _pop(_machine: PythonMachine, value: object, args: list[object], _kwargs: dict[str, object]) -> object:
+    assert isinstance(value, list)
+    return NotKnown("list.pop()") if length(value) is None else attempt("list.pop()", value.pop, *args)
 
 
 def _sort(machine: PythonMachine, value: object, args: list[object], kwargs: dict[str, object]) -> object:
@@ -147,7 +162,7 @@ _SPECIAL: dict[tuple[type, str], Method] = {
     (list, "sort"): _sort,
     (list, "copy"): lambda _m, value, _a, _k: list(value),  # type: ignore[call-overload]
     (list, "clear"): lambda _m, value, _a, _k: value.clear(),  # type: ignore[attr-defined]
-    (list, "pop"): lambda _m, value, args, _k: attempt("list.pop()", value.pop, *args),  # type: ignore[attr-defined]
+    (list, "pop"): _pop,
     (list, "reverse"): lambda _m, value, _a, _k: value.reverse(),  # type: ignore[attr-defined]
     (dict, "get"): _dict_get,
     (dict, "pop"): _dict_pop,
@@ -245,6 +260,9 @@ def truth(value: object) -> bool | None:
     if isinstance(value, Instance):
         known = value.cls.find("__bool__") is None and value.cls.find("__len__") is None and not value.cls.is_open()
         return True if known else None
-    if isinstance(value, (str, bytes, int, float, list, tuple, dict, set, frozenset, range, type(None), PurePath)):
+    if isinstance(value, (list, tuple, dict, set, frozenset)):
+        kind = Further if isinstance(value, (list, tuple)) else NotKnown
+        return None if value and all(isinstance(one, kind) for one in value) else bool(value)
+    if isinstance(value, (str, bytes, int, float, range, type(None), PurePath)):
         return bool(value)
     return True

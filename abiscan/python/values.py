@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import enum
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sized
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Final
@@ -41,6 +41,12 @@ class NotKnown:
     def part(self, suffix: str) -> NotKnown:
         """What comes out of it by an attribute, a call or an index."""
         return NotKnown(self.name + suffix, self.why) if len(self.name) < 80 else self
+
+
+class Further(NotKnown):
+    """Items of a list that are not known, nor how many there are."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -256,6 +262,20 @@ def concrete(value: object, depth: int = 0) -> bool:
     if isinstance(value, dict):
         return all(concrete(key, depth + 1) and concrete(one, depth + 1) for key, one in value.items())
     return getattr(type(value), "is_plain", False)
+
+
+def further(items: list[object] | NotKnown) -> list[object]:
+    """Items for a list, or what stands there for those of an iterable that is not known."""
+    return [Further(items.name, items.why)] if isinstance(items, NotKnown) else items
+
+
+def length(value: Sized) -> int | None:
+    """How many items there are, None if that is not known."""
+    if isinstance(value, (list, tuple)):
+        return None if any(type(one) is Further for one in value) else len(value)
+    if isinstance(value, (dict, set, frozenset)):  # two that are not known may be equal
+        return None if has_unknown(value) else len(value)
+    return len(value)
 
 
 def has_unknown(values: Iterable[object]) -> bool:

@@ -518,6 +518,15 @@ PACKAGES: dict[str, dict[str, str]] = {
         "a.so": GOOD,
         "b.so": BAD,
     },
+    "lists_of_unknown_length": {
+        "__init__.py": _LOAD + "import random\nmore = torch.arange(random.choice([3, 4])).tolist()\n"
+        "some = [1, 2]\nsome += more\nsome.extend(more)\nothers = [*more]\nlast = [1, *more, 'a']\n"
+        "if len(some) < 8 or not others:\n    raise RuntimeError(some)\n"
+        "if last[0] != 1 or last[-1] != 'a' or last[2] != 1:\n    raise RuntimeError(last)\n"
+        "first, *_, end = last\ndef count(*numbers):\n    assert len(numbers) > 2\ncount(*more)\n"
+        "for _ in more:\n    others.pop()\n_load(last[-1] + '.so')\n",
+        "a.so": BAD,
+    },
     "classes_and_closures": {
         "__init__.py": _LOAD + "import functools\n\nclass Base:\n    suffix = '.so'\n\n    def __init__(self, name):\n"
         "        self._name = name\n\n    @property\n    def file(self):\n        return self._name + self.suffix\n\n"

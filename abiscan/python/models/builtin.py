@@ -25,6 +25,7 @@ from abiscan.python.values import (
     Why,
     Wrapped,
     concrete,
+    length,
     thrown,
 )
 
@@ -106,7 +107,8 @@ def _issubclass(_machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
 def _len(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:
     value = args[0] if args else NotKnown("len()")
     if isinstance(value, (str, bytes, list, tuple, dict, set, frozenset, range)):
-        return attempt("len()", len, value)
+        known = length(value)
+        return NotKnown(f"len({described(value)})") if known is None else known
     if isinstance(value, Instance) and isinstance(value.cls.find("__len__"), PythonFunction):
         return machine.call(machine.attribute(value, "__len__"), [], {})
     return NotKnown(f"len({described(value)})", value.why) if isinstance(value, NotKnown) else NotKnown("len()")
