@@ -471,10 +471,10 @@ def test_vector_registers_are_clear_at_first(processor: Emulator) -> None:
 CALLS, SUBTRACTS = bytes.fromhex("4883ec08 ffd7 4883c408 c3"), bytes.fromhex("4889f8 4829f0 c3")
 
 
-def test_calls_from_a_double(processor: Emulator) -> None:
+def test_calls_from_a_double() -> None:
     """One after another there may be any number of them; one within another, not."""
     inner, slot = CODE + 0x100, IMPORT_BASE + IMPORT_SLOT
-    found = []
+    found = list[int]()
 
     def call_out(_: int) -> None:
         found.extend(machine.call(inner, number, 1) for number in range(100))
