@@ -164,3 +164,19 @@ def test_where_the_last_member_begins_tells_releases_apart(recovery: Recovery, a
     recovery.state.doubled.add(place)
     read_function(recovery.state, place, CPP_FUNCTION_WORDS, flag_first=False)
     assert recovery.recorder.debug_at == set()
+
+
+def test_which_schemas_share_their_arguments(recovery: Recovery) -> None:
+    """Nobody changes those of kernels; those of a method, which has a name, are moved from."""
+    process, schemas, strings = recovery.process, recovery.state.schemas, recovery.state.strings
+
+    def arguments_of(schema: Schema) -> int:
+        place = process.allocate(schemas.size)
+        schemas.write(place, schema)
+        return process.machine.word(place + 2 * strings.size)
+
+    kernel, other = Schema.inferred("", ("int",), ()), Schema.inferred("", ("float",), ())
+    method = Schema.inferred("ns.Class.method", ("int",), ())
+    assert arguments_of(kernel) == arguments_of(Schema.inferred("", ("int",), ()))
+    assert arguments_of(kernel) != arguments_of(other)
+    assert arguments_of(method) != arguments_of(method)
