@@ -38,7 +38,7 @@ class Uncrossable:
 
 
 def of_kernel(schema: FunctionSchema, release: MinorVersion) -> Uncrossable | None:
-    """What a kernel of the stable ABI cannot get or return; of several values, the one that torch comes to first."""
+    """What a kernel of the stable ABI cannot get or return; of several values, the one that torch checks first."""
     # torch takes the arguments off its stack from the last to the first.
     return _first([*reversed(schema.arguments)], schema.returns, release, _TO_KERNEL, _FROM_KERNEL)
 

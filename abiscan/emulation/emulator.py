@@ -134,8 +134,9 @@ class Emulator:
         self._pages[address] = protection
         if executable:
             self.code_pages += 1
-            # An instruction may begin in one page and go on in the next, whichever of the two is mapped first.
-            before, after = self._edge(address - _SUSPECT_HEAD + 1), self._edge(address + PAGE_SIZE)
+            # An instruction may begin in one page and go on in the next, whichever of the two is mapped first. Those of
+            # AArch64 begin at multiples of the size of these edges.
+            before, after = self._edge(address - _SUSPECT_HEAD), self._edge(address + PAGE_SIZE)
             for offset in self.arch.suspects(before + content + after):
                 self.vm.add_breakpoint(address - len(before) + offset)
 
@@ -143,7 +144,7 @@ class Emulator:
         """The bytes at the edge of a page that decide with those beyond it; none if the page is not mapped."""
         if not is_mapped(self.vm, address):
             return b""
-        return bytes(self.vm.mem_read(address, _SUSPECT_HEAD - 1))
+        return bytes(self.vm.mem_read(address, _SUSPECT_HEAD))
 
     def read(self, address: int, size: int) -> bytes:
         """``size`` bytes at ``address``.

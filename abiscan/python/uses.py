@@ -126,7 +126,7 @@ class WillingImports:
         if key not in self._elsewhere:
             found = run(self._library, world, module, {}, self._limits)
             if found.raised is Answer.UNKNOWN:
-                return found  # perhaps for want of time
+                return found  # perhaps because time ran out
             self._elsewhere[key] = found, dict(world.of_aten)
         found, operators = self._elsewhere[key]
         world.of_aten.update(operators)

@@ -17,7 +17,7 @@ _LACKS: Final = re.compile(r"No module named '(\w+)|cannot import name '[^']*' f
 
 
 class PackageVerdict(enum.Enum):
-    """What importing a package comes to."""
+    """The outcome of importing a package."""
 
     WORKS = "works"
     WORKS_WITHOUT = "works-without"

@@ -11,7 +11,7 @@ from abiscan.python.hosts import sort_values, text, truth
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Told
 from abiscan.python.modelled import Modelled, Native
-from abiscan.python.models.namespace import Namespace, argument, natives
+from abiscan.python.models.namespace import Args, Kwargs, Namespace, argument, natives
 from abiscan.python.operations import attempt, described
 from abiscan.python.values import (
     Bound,
@@ -28,9 +28,6 @@ from abiscan.python.values import (
     length,
     thrown,
 )
-
-Args = list[object]
-Kwargs = dict[str, object]
 
 
 def _print(machine: PythonMachine, args: Args, _kwargs: Kwargs) -> object:

@@ -17,7 +17,7 @@ from abiscan.python.hosts import text
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, LoadedBy, Told
 from abiscan.python.modelled import Modelled, Native
-from abiscan.python.models.namespace import Model, Namespace, argument, namespace, natives
+from abiscan.python.models.namespace import Args, Kwargs, Model, Namespace, argument, namespace, natives
 from abiscan.python.operations import attempt, binary, described
 from abiscan.python.values import (
     NotKnown,
@@ -30,10 +30,6 @@ from abiscan.python.values import (
     concrete,
     thrown,
 )
-
-Args = list[object]
-Kwargs = dict[str, object]
-
 
 # ---- sys, platform
 

@@ -14,13 +14,10 @@ from packaging.version import InvalidVersion, Version
 from abiscan.python.machine import PythonMachine
 from abiscan.python.model import Answer, Registers
 from abiscan.python.modelled import Modelled, Native
-from abiscan.python.models.namespace import Model, Namespace, argument, natives
+from abiscan.python.models.namespace import Args, Kwargs, Model, Namespace, argument, natives
 from abiscan.python.operations import described
 from abiscan.python.operators import OperatorValue, exists, register
 from abiscan.python.values import NotKnown, PythonError, Thrown, Why, thrown
-
-Args = list[object]
-Kwargs = dict[str, object]
 
 _SINCE = {
     "custom_op": "2.4", "register_fake": "2.4", "register_kernel": "2.4", "register_autograd": "2.4",
