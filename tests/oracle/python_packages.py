@@ -658,6 +658,7 @@ PACKAGES: dict[str, dict[str, str]] = {
         "lib.so": BAD,
     },
     "exits": {"__init__.py": "import sys, torch\nif not sys.argv:\n    pass\nsys.exit('cannot run here')\n"},
+    "quits": {"__init__.py": "import torch\nif torch.__version__ != '1.0':\n    print('wrong torch')\n    exit(127)\n"},
     "asserts": {"__init__.py": "import torch\nx = {'a': [1, 2, 3]}\nassert len(x['a']) == 4, f\"{x['a'][-1]}\"\n"},
     "key_error": {"__init__.py": "import os, torch\nos.environ['ABISCAN_TESTS_UNSET']\n"},
     "value_error": {"__init__.py": "import torch\nmajor, minor = [int(n) for n in '2.13'.split('.')] + [0]\n"},
