@@ -261,6 +261,27 @@ def test_depth_is_limited(nested: str) -> None:
         parse(f"a::b({nested} x) -> ()")
 
 
+@pytest.mark.parametrize(
+    "nested",
+    [
+        "Tensor" + "[]" * 49,
+        "Future(" * 49 + "int" + ")" * 49,
+        "(" * 49 + "int" + ")" * 49,
+        "(" + ", ".join(["Future(int)"] * 60) + ")",  # one after the other, not in each other
+    ],
+)
+def test_a_type_may_be_fifty_deep(nested: str) -> None:
+    assert str(parse(f"a::b({nested} x) -> ()")) == f"a::b({nested} x) -> ()"
+
+
+def test_a_union_may_have_fifty_members() -> None:
+    different = [f"({'int, ' * count}int)" for count in range(51)]
+    schema = parse(f"a::b(Union({', '.join(different[:50])}) x) -> ()")
+    assert len(schema.arguments[0].type.contained) == 50
+    with pytest.raises(SchemaError, match="too many members"):
+        parse(f"a::b(Union({', '.join(different)}) x) -> ()")
+
+
 def test_other_limits() -> None:
     with pytest.raises(SchemaError, match="too many members"):
         parse(f"a::b(Union({', '.join(f't{i}' for i in range(60))}) x) -> ()")
