@@ -198,8 +198,9 @@ def test_a_name_alone() -> None:
     assert parse_name_or_schema("foo::bar") == OperatorName(namespace="foo", name="bar")
     assert OperatorName.parse("foo::bar.baz") == OperatorName(namespace="foo", name="bar", overload="baz")
     assert str(OperatorName.parse("bar")) == "bar"
-    with pytest.raises(SchemaError, match="Tried to parse an operator name but function schema was given"):
+    with pytest.raises(SchemaError, match="Tried to parse an operator name but function schema was given") as caught:
         OperatorName.parse("foo::bar() -> ()")
+    assert caught.value.position == 0
     with pytest.raises(SchemaError, match="only the operator name was given"):
         parse("foo::bar")
 
