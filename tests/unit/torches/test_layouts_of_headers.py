@@ -162,8 +162,11 @@ def test_why_there_are_no_layouts(torch: Torch, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(own_layouts, "_on_disk", lambda *_: None)  # as in a wheel: they are unpacked
     compiler = Compiler()
     monkeypatch.setattr(clang, "find", lambda: compiler)
+    (torch.package / "include/A.h").symlink_to("nowhere")  # what cannot be read is left out
     assert laid_out(torch).layout("c10::Thing") is not None
     assert compiler.asked[0][0] != torch.package / "include"
+    assert compiler.asked[0][2] == ["torch/library.h", "ATen/ATen.h"]
+    (torch.package / "include/A.h").unlink()
     # As large as they are, and one byte less.
     size = sum(path.stat().st_size for path in (torch.package / "include").rglob("*") if path.is_file())
     monkeypatch.setattr(own_layouts, "_LARGEST", size)
