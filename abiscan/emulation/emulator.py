@@ -376,7 +376,7 @@ class Emulator:
             return  # what looked like no instruction was the first part of one
         code = self._code_at(pc)
         # What the emulator executes incorrectly is not left to it here either.
-        is_suspect = self.arch.suspects(code[:_SUSPECT_HEAD])[:1] == [0]
+        is_suspect = 0 in self.arch.suspects(code[:_SUSPECT_HEAD])
         if not is_suspect and self._step_across():
             return
         text = self.arch.step_over(self.vm, self, code)
@@ -408,7 +408,7 @@ class Emulator:
         if pc in self._watched:
             self.reached.add(pc)
         code = self._code_at(pc)
-        if self.arch.suspects(code[:_SUSPECT_HEAD])[:1] != [0]:
+        if 0 not in self.arch.suspects(code[:_SUSPECT_HEAD]):
             self.vm.remove_breakpoint(pc)
             return
         text = self.arch.step_over(self.vm, self, code)

@@ -333,3 +333,13 @@ def test_a_hint_is_passed_over() -> None:
 def test_what_is_not_known_is_said() -> None:
     with pytest.raises(Stop, match="unknown instruction: instruction 4e284800"):
         run(0x4E284800, RET)  # aese v0.16b, v0.16b
+
+
+@pytest.mark.parametrize("offset", range(17))
+def test_a_call_begins_with_an_aligned_stack(offset: int) -> None:
+    """AAPCS64, 6.4.5.1: 16 divides the stack pointer."""
+    with contextlib.closing(Emulator(Aarch64(), pager=lambda _: False, call_out=lambda _: None)) as machine:
+        machine.vm.sp = 0x1000 + offset
+        Aarch64().enter(machine.vm, 0x1234)
+        assert machine.vm.sp == 0x1000 + offset // 16 * 16
+        assert Aarch64().return_address(machine.vm) == 0x1234
