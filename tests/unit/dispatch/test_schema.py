@@ -254,11 +254,23 @@ def test_words_that_torch_has_forgotten() -> None:
 
 
 @pytest.mark.parametrize(
-    "nested", ["(" * 60 + ")" * 60, "Future(" * 60, "Tensor" + "[]" * 60, "((Tensor" + "[]" * 49 + ")[])"]
+    "nested",
+    [
+        "(" * 60 + ")" * 60,
+        "Future(" * 60,
+        f"({'int, ' * 60}{'Future(' * 60}",  # what came before, and is closed, makes room for nothing
+        "Tensor" + "[]" * 60,
+        "((Tensor" + "[]" * 49 + ")[])",
+    ],
 )
 def test_depth_is_limited(nested: str) -> None:
     with pytest.raises(SchemaError, match="nested too deeply"):
         parse(f"a::b({nested} x) -> ()")
+
+
+@pytest.mark.parametrize("text", ["Tensor" + "[]" * 40, "Future(" * 40 + "int" + ")" * 40, f"({'int, ' * 200}int)"])
+def test_what_is_within_the_limits(text: str) -> None:
+    assert str(parse(f"a::b({text} x) -> ()")) == f"a::b({text} x) -> ()"
 
 
 def test_other_limits() -> None:

@@ -137,3 +137,14 @@ def test_a_backend_is_called_by_its_own_name(key: str, backend: str | None, expe
     table = table_of("2.3.1", [kernel("ns::f", "CPU")])
     text = failure_message(table, Failure(operator="ns::f", key=key), backend).text
     assert f"with arguments from the {expected} backend" in text
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"), [(["CPU"], "[CPU]"), (["CPU", None], "[CPU, CATCH-ALL]"), ([None], "[CATCH-ALL]")]
+)
+def test_up_to_1_6_a_kernel_for_all_keys_is_named_last(keys: list[str | None], expected: str) -> None:
+    """``listAllDispatchKeys`` of ATen/core/dispatch/OperatorEntry.cpp in 1.6."""
+    base = operators("1.6.0", Machine.X86_64, ("aten::tanh",))
+    table = DispatchTable((1, 6), base).with_more((), [kernel("ns::f", key) for key in keys], [])
+    text = failure_message(table, Failure(operator="ns::f", key="CUDA")).text
+    assert f"only available for these backends: {expected}" in text
